@@ -33,6 +33,7 @@
 #include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "cedrat.h"
 
@@ -46,6 +47,8 @@ typedef struct cedrat_stm {
   cedrat_commit_mode mode; /* of its commits: CEDRAT_SYNC at first */
   uint64_t lsn;            /* of its last commit */
   unsigned depth;          /* transactions that have begun and not ended */
+  cedrat_view *view;       /* for loads and stores without a call */
+  cedrat_view no_view;     /* of a library that has none of this version: it shows nothing */
   sigjmp_buf back;
 } cedrat_stm;
 
@@ -58,6 +61,13 @@ typedef struct cedrat_stm {
     fprintf(stderr, "cedrat: %s: %s\n", cedrat_status_name(status), cedrat_error((stm)->thread)); \
     abort();                                                                                    \
   } while (0)
+#endif
+
+/* Kept out of the functions that call it. */
+#ifdef __GNUC__
+#define CEDRAT_STM_COLD __attribute__((__noinline__, __unused__))
+#else
+#define CEDRAT_STM_COLD inline
 #endif
 
 /* A thread's descriptor is made, and freed. STM_COMMIT returns when the mode says. */
@@ -111,12 +121,18 @@ static inline void cedrat_stm_init(cedrat_stm *stm, cedrat_store *store) {
   stm->mode = CEDRAT_SYNC;
   stm->lsn = 0;
   stm->depth = 0;
+  memset(&stm->no_view, 0, sizeof stm->no_view);
+  stm->view = &stm->no_view;
   cedrat_stm_judge(stm, cedrat_thread_create(store, &stm->thread));
+  if (cedrat_thread_view(stm->thread, CEDRAT_VIEW_VERSION) != NULL) {
+    stm->view = cedrat_thread_view(stm->thread, CEDRAT_VIEW_VERSION);
+  }
 }
 
 static inline void cedrat_stm_free(cedrat_stm *stm) {
   cedrat_thread_free(stm->thread);
   stm->thread = NULL;
+  stm->view = &stm->no_view;
   stm->depth = 0;
 }
 
@@ -138,7 +154,8 @@ static inline void cedrat_stm_cancel(cedrat_stm *stm) {
   cedrat_stm_judge(stm, cedrat_abort(stm->thread));
 }
 
-static inline uint64_t cedrat_stm_load(cedrat_stm *stm, const void *address) {
+/* What the view does not show. */
+static CEDRAT_STM_COLD uint64_t cedrat_stm_load_slowly(cedrat_stm *stm, const void *address) {
   uint64_t value = 0;
   cedrat_status status = cedrat_load_word(stm->thread, address, &value);
   if (status != CEDRAT_OK) {
@@ -147,10 +164,21 @@ static inline uint64_t cedrat_stm_load(cedrat_stm *stm, const void *address) {
   return value;
 }
 
-static inline void cedrat_stm_store(cedrat_stm *stm, void *address, uint64_t value) {
+static CEDRAT_STM_COLD void cedrat_stm_store_slowly(cedrat_stm *stm, void *address, uint64_t value) {
   cedrat_status status = cedrat_store_word(stm->thread, address, value);
   if (status != CEDRAT_OK) {
     cedrat_stm_judge(stm, status);
+  }
+}
+
+static inline uint64_t cedrat_stm_load(cedrat_stm *stm, const void *address) {
+  uint64_t value;
+  return cedrat_view_load(stm->view, address, &value) ? value : cedrat_stm_load_slowly(stm, address);
+}
+
+static inline void cedrat_stm_store(cedrat_stm *stm, void *address, uint64_t value) {
+  if (!cedrat_view_store(stm->view, address, value)) {
+    cedrat_stm_store_slowly(stm, address, value);
   }
 }
 

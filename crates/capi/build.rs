@@ -1,7 +1,7 @@
-//! Gives the shared library its name, so that programs find a compatible one when they start.
+//! Sets the name of the shared library, so that programs find a compatible version when they start.
 
 fn main() {
-    // Before 1.0 each second number may break what was.
+    // Before 1.0 each minor version may break compatibility.
     println!(
         "cargo:rustc-cdylib-link-arg=-Wl,-soname,libcedrat.so.{}.{}",
         env!("CARGO_PKG_VERSION_MAJOR"),

@@ -1,4 +1,4 @@
-//! An open log alone as C knows it.
+//! An open log without a store, as the C interface represents it.
 
 use front::media::{Media, RealDisk};
 use front::wal::{EntryCursor, EntryLog, EntryLogOptions, Lsn};
@@ -8,13 +8,13 @@ use crate::border::Handle;
 use crate::options::LogChoices;
 use crate::status::{Failure, Result, Status};
 
-/// What a `cedrat_log *` points at.
+/// Target of a `cedrat_log *`.
 pub(crate) struct OpenedLog {
     pub(crate) log: EntryLog,
     message: Mutex<String>,
 }
 
-/// What a `cedrat_log_cursor *` points at. It keeps its log open.
+/// Target of a `cedrat_log_cursor *`. It keeps its log open.
 pub(crate) struct CursorHandle {
     pub(crate) opened: Arc<OpenedLog>,
     pub(crate) cursor: EntryCursor,

@@ -1,15 +1,16 @@
-//! The functions that C calls for stores and heaps. What they promise, `include/cedrat.h` says.
+//! C functions for stores and heaps. `include/cedrat.h` documents their contracts.
 //!
-//! This module and `words`, `faces`, `graphs`, `logs`, `options` hold the `unsafe` of the border. It is sound because callers
-//! keep what the header asks of them, which no library can check:
+//! This module and `words`, `faces`, `graphs`, `logs`, `options` contain the `unsafe` code of the interface. It is sound
+//! because callers meet the requirements of the header, which no library can check:
 //!
-//! 1. a pointer is null, which is an error and nothing else happens, or points at what its type says: a text that ends
-//!    with a zero, a structure of the header, room for a result; nobody changes or frees it during the call;
-//! 2. a handle is null, or came from the function that makes such handles and was not given to the one that frees it;
+//! 1. a pointer is null, which is an error without further effect, or points to an object of its type: a string that ends
+//!    with a zero, a structure of the header, space for a result; no other thread changes or frees it during the call;
+//! 2. a handle is null, or was returned by the function that creates such handles and was not passed to the one that frees
+//!    it;
 //! 3. a thread's descriptor, a transaction, or a cursor is used by one thread at a time;
-//! 4. a length beside a pointer is the length of what it points at.
+//! 4. a length next to a pointer is the length of the object that it points to.
 //!
-//! Besides, nothing unwinds into C: each function catches a panic, and says so by its status.
+//! Besides, nothing unwinds into C: each function catches a panic, and returns a status for it.
 //!
 //! 5. Functions have the names that the header declares, and no other symbol begins with `cedrat_`.
 
@@ -17,11 +18,11 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::opened::{HeapHandle, Opened};
+use crate::opened::{HeapHandle, Opened, offset_in};
 use crate::options::{HeapChoices, Statistics, StoreChoices, Usage, given};
 use crate::status::{Failure, NAMES, Result, Status};
 
-/// A text from C.
+/// Returns a string from C.
 ///
 /// # Safety
 /// 1.
@@ -34,16 +35,16 @@ pub(crate) unsafe fn text<'a>(text: *const c_char, what: &'static str) -> Result
     text.to_str().map_err(|_| Failure::new(Status::Misuse, format!("{what} is not UTF-8")))
 }
 
-/// Room for a result.
+/// Returns the space for a result.
 ///
 /// # Safety
 /// 1.
 pub(crate) unsafe fn room<'a, T>(result: *mut T, what: &'static str) -> Result<&'a mut std::mem::MaybeUninit<T>> {
-    // SAFETY: 1; what lies there before is not looked at.
+    // SAFETY: 1; the previous content is not read.
     unsafe { result.cast::<std::mem::MaybeUninit<T>>().as_mut() }.ok_or_else(|| Failure::null(what))
 }
 
-/// Whether something in memory can have so many bytes: what is longer is a mistake, a negative number as a rule.
+/// Checks that an object in memory can have this many bytes: a larger number is a mistake, usually a negative number.
 pub(crate) fn len_in_memory(len: usize, what: &'static str) -> Result<usize> {
     match isize::try_from(len) {
         Ok(_) => Ok(len),
@@ -51,34 +52,34 @@ pub(crate) fn len_in_memory(len: usize, what: &'static str) -> Result<usize> {
     }
 }
 
-/// Frees a handle that is a box; null is none.
+/// Frees a handle that is a box; does nothing for null.
 ///
 /// # Safety
-/// 2; it is what `Box::into_raw` gave.
+/// 2; it was returned by `Box::into_raw`.
 pub(crate) unsafe fn free<T>(handle: *mut T) {
     if handle.is_null() {
         return;
     }
     // SAFETY: 2; the box is its only owner.
     let free = || drop(unsafe { Box::from_raw(handle) });
-    // There is nobody left to tell of a panic.
+    // There is no handle left to report a panic to.
     let _ = catch_unwind(AssertUnwindSafe(free));
 }
 
-/// Bytes from C.
+/// Returns bytes from C.
 ///
 /// # Safety
 /// 1 and 4.
 pub(crate) unsafe fn bytes<'a>(bytes: *const c_void, len: usize, what: &'static str) -> Result<&'a [u8]> {
     match len_in_memory(len, what)? {
-        0 => Ok(&[]), // none may lie anywhere
+        0 => Ok(&[]), // an empty slice, whatever the pointer
         _ if bytes.is_null() => Err(Failure::null(what)),
         // SAFETY: 1 and 4.
         len => Ok(unsafe { std::slice::from_raw_parts(bytes.cast(), len) }),
     }
 }
 
-/// Puts a text into a buffer of C, cut where it is too long, with a zero at the end.
+/// Copies a string into a buffer of C, truncated if it is too long, with a zero at the end.
 ///
 /// # Safety
 /// 1 and 4.
@@ -97,22 +98,22 @@ pub(crate) unsafe fn put_text(text: &str, buffer: *mut c_char, len: usize) {
 
 pub(crate) const PANICKED: &str = "the library panicked, which is a mistake in it; it stopped, reopen it";
 
-/// What a handle of C points at, shared by all calls that are under way.
+/// Target of a C handle, shared by all calls in progress.
 pub(crate) trait Handle: Sized {
-    /// Closes it. Whoever fails with itself still has it open.
+    /// Closes it. A failure that includes the object means that it is still open.
     fn close(self: Arc<Self>) -> Result<(), (Option<Arc<Self>>, Failure)>;
 
-    /// Lets nothing more be written, since nobody knows what a panic has left half done.
+    /// Prevents further writes, because a panic may have left a partial change.
     fn stop(&self, why: &str);
 
-    /// Keeps the text of a failure for who asks.
+    /// Stores the text of a failure for later requests.
     fn failed(&self, failure: Failure) -> Status;
 
-    /// What failed last.
+    /// Returns the text of the last failure.
     fn message(&self) -> String;
 }
 
-/// Calls the library for what a handle points at, and turns whatever happens into a status.
+/// Calls the library for the target of a handle, and converts every outcome into a status.
 ///
 /// # Safety
 /// 2.
@@ -120,7 +121,7 @@ pub(crate) unsafe fn with_opened<H: Handle>(handle: *const H, work: impl FnOnce(
     if handle.is_null() {
         return Status::Null;
     }
-    // SAFETY: 2; the handle is what `Arc::into_raw` gave, and keeps its share of it.
+    // SAFETY: 2; the handle was returned by `Arc::into_raw`, and keeps its reference.
     let handle = unsafe {
         Arc::increment_strong_count(handle);
         Arc::from_raw(handle)
@@ -139,7 +140,7 @@ pub(crate) fn said(handle: &impl Handle, came_to: std::thread::Result<Result<()>
     }
 }
 
-/// Opens what gets a handle. There is none yet to keep the text of a failure: it goes into C's buffer.
+/// Opens an object and stores its handle. Without a handle the text of a failure has no place yet: it goes into C's buffer.
 ///
 /// # Safety
 /// 1 and 4.
@@ -166,7 +167,7 @@ pub(crate) unsafe fn open_as<H: Handle>(
     failure.status
 }
 
-/// Closes what a handle points at; the handle is of no use afterwards, unless that is still open.
+/// Closes the target of a handle; the handle is invalid afterwards, unless the target is still open.
 ///
 /// # Safety
 /// 2.
@@ -174,7 +175,7 @@ pub(crate) unsafe fn close<H: Handle>(handle: *const H) -> Status {
     if handle.is_null() {
         return Status::Null;
     }
-    // SAFETY: 2; the share of the handle comes back, and is given away again below if it stays open.
+    // SAFETY: 2; this takes the handle's reference, which is returned below if the target stays open.
     let opened = unsafe { Arc::from_raw(handle) };
     match catch_unwind(AssertUnwindSafe(|| opened.close())) {
         Ok(Ok(())) => Status::Ok,
@@ -190,7 +191,7 @@ pub(crate) unsafe fn close<H: Handle>(handle: *const H) -> Status {
     }
 }
 
-/// Puts what failed last into a buffer of C.
+/// Copies the text of the last failure into a buffer of C.
 ///
 /// # Safety
 /// 1, 2 and 4.
@@ -207,7 +208,7 @@ pub(crate) unsafe fn tell<H: Handle>(handle: *const H, message: *mut c_char, mes
     unsafe { with_opened(handle, ask) }
 }
 
-/// As `with_opened`, for the store of a heap.
+/// Calls the library as `with_opened` does, for the store of a heap.
 ///
 /// # Safety
 /// 2.
@@ -255,7 +256,11 @@ pub(crate) unsafe extern "C" fn cedrat_open(
 ) -> Status {
     let open = || {
         // SAFETY: 1.
-        let (directory, options) = unsafe { (text(directory, "directory")?, given(options)) };
+        let options = unsafe { given(options) };
+        // A volatile store has no files.
+        let nowhere = directory.is_null() && options.volatile_memory != 0;
+        // SAFETY: 1.
+        let directory = if nowhere { "" } else { unsafe { text(directory, "directory")? } };
         Opened::open(directory, options)
     };
     // SAFETY: 1 and 4.
@@ -507,6 +512,24 @@ pub(crate) unsafe extern "C" fn cedrat_plain_set_root(
     unsafe { with_heap(heap, set) }
 }
 
+/// `cedrat_plain_stored`.
+///
+/// # Safety
+/// 2; the bytes are not followed.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_plain_stored(
+    heap: *const HeapHandle,
+    address: *const c_void,
+    size: usize,
+) -> Status {
+    let stored = |heap: &HeapHandle, store: &Opened| {
+        let offset = offset_in(&heap.heap, address as usize)?;
+        store.plain_stored(&heap.heap, offset, len_in_memory(size, "the bytes")? as u64)
+    };
+    // SAFETY: 2.
+    unsafe { with_heap(heap, stored) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -514,13 +537,13 @@ mod tests {
     #[test]
     fn a_negative_length_is_refused() {
         let byte = 7_u8;
-        // SAFETY: of what is refused nothing is looked at; the other one is as long as it says.
+        // SAFETY: refused bytes are not read; the other ones have the given length.
         let (refused, taken) = unsafe {
             (bytes((&raw const byte).cast(), usize::MAX, "bytes"), bytes((&raw const byte).cast(), 1, "bytes"))
         };
         assert_eq!(refused.unwrap_err().status, Status::Limit);
         assert_eq!(taken.unwrap(), [7]);
-        // SAFETY: none may lie anywhere, also nowhere.
+        // SAFETY: an empty slice may have any address, also null.
         assert!(unsafe { bytes(std::ptr::null(), 0, "bytes") }.unwrap().is_empty());
     }
 }

@@ -1,11 +1,11 @@
-//! What becomes of a thread's descriptor when the thread ends: its transaction is aborted.
+//! End of a thread: the transactions of its descriptors are aborted.
 //!
-//! Each thread remembers the descriptors with which it began transactions. The reasons that this is sound:
+//! Each thread records the descriptors with which it began transactions. The code is sound because
 //!
-//! 1. a descriptor is reached from here only under the latch of its [`Watch`], and [`Watch::forget`] takes it away from
-//!    there before it is freed;
-//! 2. the thread that ends is the one that used the descriptor last ([`Watch::begin`] says so), so nobody is in the midst
-//!    of a call with it: a descriptor belongs to one thread at a time, and is handed over between transactions.
+//! 1. a descriptor is accessed from here only under the latch of its [`Watch`], and [`Watch::forget`] removes it from there
+//!    before it is freed;
+//! 2. the thread that ends is the one that used the descriptor last (recorded by [`Watch::begin`]), so no call with it is
+//!    in progress: a descriptor belongs to one thread at a time, and moves to another thread between transactions.
 
 use std::cell::RefCell;
 use std::ptr::NonNull;
@@ -14,25 +14,25 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::thread::Thread;
 
-/// What a thread that ends knows of a descriptor.
+/// Reference from an ending thread to a descriptor.
 pub(crate) struct Watch {
     thread: Mutex<Option<Watched>>,
-    /// Which thread began a transaction last.
+    /// Thread that began the last transaction.
     owner: AtomicUsize,
 }
 
 struct Watched(NonNull<Thread>);
 
-// SAFETY: 1; whoever holds the latch is alone with it.
+// SAFETY: 1; only the holder of the latch accesses the descriptor.
 unsafe impl Send for Watched {}
 
 impl Watch {
-    /// Watches a descriptor, which lies there until [`Watch::forget`].
+    /// Watches a descriptor, which stays valid until [`Watch::forget`].
     pub(crate) fn new(thread: NonNull<Thread>) -> Arc<Watch> {
         Arc::new(Watch { thread: Mutex::new(Some(Watched(thread))), owner: AtomicUsize::new(0) })
     }
 
-    /// A transaction begins in this thread.
+    /// Records that a transaction begins in this thread.
     #[inline(always)]
     pub(crate) fn begin(self: &Arc<Watch>) {
         let me = MINE.try_with(std::ptr::from_ref).map_or(0, |mine| mine as usize);
@@ -51,7 +51,7 @@ impl Watch {
             watches.retain(|watch| watch.is_watching());
             watches.push(Arc::clone(self));
         };
-        // A thread that is ending has nobody to remember for.
+        // An ending thread needs no record.
         let _ = MINE.try_with(remember);
     }
 
@@ -59,7 +59,7 @@ impl Watch {
         self.thread.lock().unwrap_or_else(PoisonError::into_inner).is_some()
     }
 
-    /// The descriptor is about to be freed.
+    /// Removes the descriptor, which is about to be freed.
     pub(crate) fn forget(&self) {
         *self.thread.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
@@ -76,7 +76,7 @@ impl Watch {
     }
 }
 
-/// The descriptors with which this thread began transactions.
+/// Descriptors with which this thread began transactions.
 struct Mine(RefCell<Vec<Arc<Watch>>>);
 
 thread_local! {

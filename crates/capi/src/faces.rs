@@ -1,5 +1,4 @@
-//! The functions that C calls for transactions over pages, heaps and graphs at once. The reasons that this is sound are those
-//! of `border`.
+//! C functions for transactions over pages, heaps and graphs at once. They are sound for the reasons given in `border`.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,14 +16,14 @@ use crate::graphs::{Buffer, GraphHandle, mode_of_graph, put_identities, told};
 use crate::opened::{HeapHandle, Opened, ROOT_TYPE};
 use crate::status::{Failure, Result, Status};
 
-/// What a `cedrat_txn *` points at. It keeps its store open.
+/// Target of a `cedrat_txn *`. It keeps its store open.
 pub(crate) struct FacesHandle {
-    /// `None`: it has ended. Dropped first: it holds a share of the store within.
+    /// `None` once it has ended. Dropped first: it contains a reference to the store.
     txn: Option<Txn>,
-    /// Each with how many blocks were freed before it.
+    /// Savepoints, each with the number of blocks freed before it.
     savepoints: Vec<(Savepoint, usize)>,
     freed: Freed,
-    /// The text of the last failure.
+    /// Text of the last failure.
     text: CString,
     opened: Arc<Opened>,
 }
@@ -35,10 +34,11 @@ impl FacesHandle {
         self.txn.as_mut().ok_or_else(ended)
     }
 
-    /// Refuses a word in a block that this transaction has freed; if the program wants it so, each that lies in no block.
+    /// Refuses a word in a block that this transaction has freed and, if the program requested the check, a word outside of
+    /// all blocks.
     fn check_word(&mut self, heap: &Heap, offset: u64) -> Result<()> {
         self.freed.check(heap.address().wrapping_add(offset as usize), 8)?;
-        // A heap without blocks has no account of its own before its first offset.
+        // A heap without blocks has no account before its first offset.
         if self.opened.checks_blocks && heap.first_offset() > 0 {
             self.txn()?.heap(|tx| tx.check_allocated(heap, offset, 8)).map_err(told)?;
         }
@@ -51,7 +51,7 @@ impl FacesHandle {
     }
 }
 
-/// Calls the library for a transaction, and turns whatever happens into a status.
+/// Calls the library for a transaction, and converts every outcome into a status.
 ///
 /// # Safety
 /// 2 and 3 of `border`.
@@ -68,7 +68,7 @@ unsafe fn with(handle: *mut FacesHandle, work: impl FnOnce(&mut FacesHandle) -> 
     }
 }
 
-/// As `with`, for a word or a block of a heap.
+/// Calls the library as `with` does, for a word or a block of a heap.
 ///
 /// # Safety
 /// 2 and 3 of `border`.
@@ -86,7 +86,7 @@ unsafe fn with_heap(
     unsafe { with(handle, in_heap) }
 }
 
-/// As `with`, for a collection of records.
+/// Calls the library as `with` does, for a collection of records.
 ///
 /// # Safety
 /// 2 and 3 of `border`.
@@ -115,9 +115,9 @@ pub(crate) unsafe extern "C" fn cedrat_txn_begin(store: *const Opened, txn: *mut
     let begin = |opened: &Arc<Opened>| {
         // SAFETY: 1.
         let result = unsafe { room(txn, "txn")? };
-        // Those who wait for each other beside the library would not be seen to wait for it.
+        // The library could not detect a cycle in which threads also wait for each other outside of it.
         let options = TxnOptions::default().without_waiting_for_prepared();
-        let txn = Some(opened.store().begin_with(options));
+        let txn = Some(opened.store()?.begin_with(options));
         let (savepoints, freed, text) = (Vec::new(), Freed::default(), CString::default());
         let handle = FacesHandle { txn, savepoints, freed, text, opened: Arc::clone(opened) };
         result.write(Box::into_raw(Box::new(handle)));
@@ -203,9 +203,9 @@ pub(crate) unsafe extern "C" fn cedrat_txn_commit(
 ) -> Status {
     let commit = |handle: &mut FacesHandle| {
         handle.txn()?;
-        // From here on it ends, whatever comes: nobody is to go on with half of it.
+        // From here on the transaction ends, whatever happens: no caller may continue with a partial one.
         let txn = handle.txn.take().expect("it was asked for in the line above");
-        // SAFETY: 1, 2 and 4; null is allowed for the graph, and for the LSN where it is not wanted.
+        // SAFETY: 1, 2 and 4; null is allowed for the graph, and for the LSN if it is not wanted.
         let (graph, changes, mut room_for, lsn) = unsafe {
             (
                 graph.as_ref(),
@@ -316,11 +316,7 @@ pub(crate) unsafe extern "C" fn cedrat_txn_release(
     offset: u64,
 ) -> Status {
     let free = |handle: &mut FacesHandle, heap: &Heap| {
-        let freed = handle.txn()?.heap(|tx| {
-            let len = tx.block_len(heap, offset)?;
-            tx.free(heap, offset)?;
-            Ok(len)
-        });
+        let freed = handle.txn()?.heap(|tx| tx.free_block(heap, offset));
         handle.freed.add(heap.address() + offset as usize, freed.map_err(told)? as usize);
         Ok(())
     };
@@ -376,7 +372,7 @@ pub(crate) unsafe extern "C" fn cedrat_txn_set_root(
 
 // ---- records ------------------------------------------------------------------------------------------------------
 
-/// The collection of a name, made if there is none.
+/// Returns the collection with a name, and creates it if there is none.
 fn open_records(store: &Store, name: &str) -> front::Result<PageId> {
     store.transact(|txn| {
         let found = Records::open(txn, name);
@@ -388,7 +384,7 @@ fn open_records(store: &Store, name: &str) -> front::Result<PageId> {
     })
 }
 
-/// A record as C knows it: page and slot.
+/// Returns the number of a record in the C interface: page and slot.
 fn number(at: RecordId) -> u64 {
     at.page.get() << 16 | u64::from(at.slot.0)
 }
@@ -410,7 +406,7 @@ pub(crate) unsafe extern "C" fn cedrat_records_open(
     let open = |opened: &Arc<Opened>| {
         // SAFETY: 1.
         let (name, result) = unsafe { (text(name, "name")?, room(records, "records")?) };
-        result.write(open_records(opened.store(), name).map_err(told)?.get());
+        result.write(open_records(opened.store()?, name).map_err(told)?.get());
         Ok(())
     };
     // SAFETY: 2.

@@ -1,4 +1,4 @@
-//! The functions that C calls for graphs of objects. The reasons that this is sound are those of `border`.
+//! C functions for graphs of objects. They are sound for the reasons given in `border`.
 
 use std::borrow::Cow;
 use std::ffi::{c_char, c_int, c_void};
@@ -15,36 +15,36 @@ use crate::opened::Opened;
 use crate::options::{CollectedSoFar, GraphChoices, GraphStatistics, given};
 use crate::status::{Failure, Result, Status, of_pages};
 
-/// What a `cedrat_graph *` points at. It keeps its store open.
+/// Target of a `cedrat_graph *`. It keeps its store open.
 pub(crate) struct GraphHandle {
-    // Dropped first: it holds a share of the store within.
+    // Dropped first: it contains a reference to the store.
     pub(crate) graph: Graph,
     opened: Arc<Opened>,
     message: Mutex<String>,
 }
 
-/// What a `cedrat_graph_collection *` points at. It keeps its graph open.
+/// Target of a `cedrat_graph_collection *`. It keeps its graph open.
 pub(crate) struct CollectionHandle {
     collection: Collection,
     graph: Arc<GraphHandle>,
 }
 
 impl GraphHandle {
-    /// Keeps the text of a failure for who asks.
+    /// Stores the text of a failure for later requests.
     fn failed(&self, failure: Failure) -> Status {
         *self.message.lock().unwrap_or_else(PoisonError::into_inner) = failure.text.into_owned();
         failure.status
     }
 }
 
-/// An error of a graph as C knows it.
+/// Converts an error of a graph to a failure of the C interface.
 #[cold]
 pub(crate) fn told(error: front::Error) -> Failure {
     let cause = GraphError::cause(&error);
     let status = match cause {
         front::Error::Deadlock(_) => Some(Status::Aborted),
         front::Error::InDoubt { .. } => Some(Status::InDoubt),
-        // All others of these cannot be, or are about the changes.
+        // All other errors of these types cannot occur here, or concern the changes.
         front::Error::User(_) => match (GraphError::of(cause), ObjectError::of(cause), StructureError::of(cause)) {
             (Some(GraphError::NoSuchObject { .. }), ..) => Some(Status::Unknown),
             (Some(GraphError::TooManyNew { .. }), ..) => Some(Status::Limit),
@@ -75,7 +75,7 @@ pub(crate) fn told(error: front::Error) -> Failure {
     }
 }
 
-/// Calls the library for a graph, and turns whatever happens into a status.
+/// Calls the library for a graph, and converts every outcome into a status.
 ///
 /// # Safety
 /// 2 of `border`.
@@ -96,7 +96,7 @@ fn said(graph: &GraphHandle, came_to: std::thread::Result<Result<()>>) -> Status
     }
 }
 
-/// A buffer of C, of which nothing is looked at.
+/// A write-only buffer of C.
 pub(crate) struct Buffer {
     first: *mut u8,
     capacity: usize,
@@ -112,19 +112,20 @@ impl Buffer {
         Ok(Buffer { first: first.cast(), capacity })
     }
 
-    /// Whether there was room for the bytes from `at` on; then they are there.
+    /// Copies the bytes to offset `at` if they fit; returns whether they do.
     fn put(&mut self, at: usize, bytes: &[u8]) -> bool {
         if at > self.capacity || bytes.len() > self.capacity - at {
             return false;
         }
         if !bytes.is_empty() {
-            // SAFETY: whoever made it keeps 1 and 4; the range lies within, and C's buffer is none of ours.
+            // SAFETY: the caller of `new` guarantees 1 and 4; the range lies within the buffer, which does not overlap our
+            // memory.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.first.add(at), bytes.len()) };
         }
         true
     }
 
-    /// As `put`, at its beginning; or the failure that says how much room it takes.
+    /// Copies the bytes to the beginning, as `put` does; or returns the failure that contains the required length.
     pub(crate) fn fill(&mut self, bytes: &[u8]) -> Result<()> {
         match self.put(0, bytes) {
             true => Ok(()),
@@ -168,7 +169,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_open(
         result.write(std::ptr::null());
         let (options, must_exist) = options.to_options()?;
         let open = if must_exist { Graph::open } else { Graph::open_or_create };
-        let graph = open(opened.store(), name, options).map_err(told)?;
+        let graph = open(opened.store()?, name, options).map_err(told)?;
         let handle = GraphHandle { graph, opened: Arc::clone(opened), message: Mutex::default() };
         result.write(Arc::into_raw(Arc::new(handle)));
         Ok(())
@@ -186,9 +187,9 @@ pub(crate) unsafe extern "C" fn cedrat_graph_close(graph: *const GraphHandle) {
     if graph.is_null() {
         return;
     }
-    // SAFETY: 2; it is what `Arc::into_raw` gave, and its share of it.
+    // SAFETY: 2; it was returned by `Arc::into_raw`, with its reference.
     let free = || drop(unsafe { Arc::from_raw(graph) });
-    // There is nobody left to tell.
+    // There is no handle left to report a panic to.
     let _ = catch_unwind(AssertUnwindSafe(free));
 }
 
@@ -351,13 +352,13 @@ pub(crate) unsafe extern "C" fn cedrat_graph_read_many(
     read: *mut usize,
 ) -> Status {
     let read_many = |graph: &GraphHandle| {
-        // SAFETY: 1 and 4; identities may lie unaligned, so they are read as bytes.
+        // SAFETY: 1 and 4; identities may be unaligned, so they are read as bytes.
         let (objects, mut buffer, read) = unsafe {
             let objects = bytes(objects.cast(), count.saturating_mul(8), "objects")?;
             (objects, Buffer::new(buffer, capacity, "buffer")?, room(read, "read")?)
         };
         read.write(0);
-        // SAFETY: 1 and 4; there is room for one more than there are objects.
+        // SAFETY: 1 and 4; there is space for one more than there are objects.
         unsafe { room(offsets, "offsets")? }.write(0);
         let mut at = 0;
         for (index, number) in objects.as_chunks().0.iter().enumerate() {
@@ -533,7 +534,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_get_statistics(
 
 // ---- collections --------------------------------------------------------------------------------------------------
 
-/// As `with`, for the graph of a collection.
+/// Calls the library as `with` does, for the graph of a collection.
 ///
 /// # Safety
 /// 2 and 3 of `border`.
@@ -546,7 +547,7 @@ unsafe fn with_collection(
     said(graph, catch_unwind(AssertUnwindSafe(|| work(collection))))
 }
 
-/// Identities from C, in any place; zeros, and what none can be, are passed over.
+/// Returns identities from C, aligned or not; zeros and invalid identities are skipped.
 ///
 /// # Safety
 /// 1 and 4 of `border`.
@@ -581,7 +582,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_collect_begin(
         let (alive, result) = unsafe { (identities(alive, count)?, room(collection, "collection")?) };
         result.write(std::ptr::null_mut());
         let collection = handle.graph.collect(alive).map_err(told)?;
-        // SAFETY: 2; the handle is what `Arc::into_raw` gave, and keeps its share of it.
+        // SAFETY: 2; the handle was returned by `Arc::into_raw`, and keeps its reference.
         let graph = unsafe {
             Arc::increment_strong_count(graph);
             Arc::from_raw(graph)

@@ -1,12 +1,12 @@
 //! `libcedrat`: heaps and graphs of objects, and their transactions, for C programs. `include/cedrat.h` is its documentation, and
 //! `include/cedrat_stm.h` turns it into the macros of a word-based STM.
 //!
-//! 1. `status`, `options`: what crosses the border by value;
+//! 1. `status`, `options`: values that cross the interface;
 //! 2. `opened`: an open store, its heaps, and blocks filled before the threads start;
-//! 3. `thread`: a thread's descriptor, and how addresses become offsets of heaps;
-//! 4. `exit`: what becomes of a descriptor when its thread ends;
-//! 5. `alone`: an open log alone, without a store around it;
-//! 6. `border`, `words`, `prepared`, `graphs`, `logs`: the functions that C calls. Nothing unwinds through them.
+//! 3. `thread`: a thread's descriptor, and the conversion of addresses to offsets in heaps;
+//! 4. `exit`: the end of a thread that has a descriptor;
+//! 5. `alone`: an open log without a store;
+//! 6. `border`, `words`, `prepared`, `graphs`, `logs`: the C functions. Nothing unwinds through them.
 
 #![deny(unsafe_code)]
 

@@ -1,5 +1,5 @@
-//! The functions that C calls for logs alone. The reasons that this is sound are those of `border`; a cursor belongs to one
-//! thread at a time, as a thread's descriptor does (3).
+//! C functions for logs without a store. They are sound for the reasons given in `border`; a cursor belongs to one thread
+//! at a time, as a thread's descriptor does (3).
 
 use std::ffi::{c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -180,7 +180,7 @@ pub(crate) unsafe extern "C" fn cedrat_log_cursor_free(cursor: *mut CursorHandle
 mod tests {
     use super::*;
 
-    /// No C program can cause one.
+    /// No C program can cause this panic.
     #[test]
     fn a_panic_stops_the_log() {
         let folder = tempfile::tempdir().expect("a directory");

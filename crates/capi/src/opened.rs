@@ -1,68 +1,97 @@
-//! An open store as C knows it, and blocks that are filled with plain stores before the threads start.
+//! An open store as the C interface represents it, and blocks that are filled with plain stores before the threads start.
 
 use front::Store;
 use front::heap::{Commit, Error, Heap, Held, Memory};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::border::Handle;
 use crate::options::{HeapChoices, Statistics, StoreChoices, Usage};
 use crate::status::{Failure, Result, Status};
 
-/// The type of a root that a C program has set, for those who look at the heap in another language.
+/// Type of a root that a C program has set, for readers of the heap in another language.
 pub(crate) const ROOT_TYPE: &str = "C";
 
-/// How often a checkpoint is taken again because a commit was under way: with threads running, some may be.
+/// Number of repetitions of a checkpoint because a commit was in progress: with threads running, some may be.
 const CHECKPOINTS_MAX: u32 = 100;
 
-/// What a `cedrat_store *` points at.
+/// Target of a `cedrat_store *`.
 pub(crate) struct Opened {
-    // Dropped in this order: the store last, for everything else keeps it open.
+    // Dropped in this order: the store last, because every other field keeps it open.
     plain: Mutex<Option<Plain>>,
     heaps: Mutex<Vec<Arc<HeapHandle>>>,
     memory: Memory,
-    store: Store,
-    /// Whether each load and store is asked for the block that it lies in.
+    /// `None` if the memory is volatile; there is no store then.
+    store: Option<Store>,
+    /// Whether bytes were stored plainly since the last checkpoint.
+    stored_plainly: AtomicBool,
+    /// Whether a panic occurred within a volatile store, which has no log to stop it.
+    panicked: AtomicBool,
+    /// Whether each load and store checks that it lies in a block.
     pub(crate) checks_blocks: bool,
-    /// Descriptors that were created and not freed.
+    /// Number of descriptors that were created and not freed.
     pub(crate) threads: AtomicUsize,
     message: Mutex<String>,
 }
 
-/// What a `cedrat_heap *` points at. It lives as long as the store is open.
+/// Target of a `cedrat_heap *`. It lives as long as the store is open.
 pub(crate) struct HeapHandle {
     pub(crate) opened: Weak<Opened>,
     pub(crate) heap: Heap,
 }
 
-/// The transaction that allocates blocks for plain stores, and those blocks. It commits when they are on the disk: a crash
-/// before leaves neither.
+/// Transaction that allocates blocks for plain stores, and those blocks. It commits when their content is on the disk: a
+/// crash before leaves neither.
 struct Plain {
     held: Held,
     blocks: Vec<(Heap, u64, u64)>,
 }
 
-/// A panic in between leaves no half of what these mutexes guard.
+/// Locks a mutex, also after a panic: a panic leaves no partial change in the data of these mutexes.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Opened {
     pub(crate) fn open(directory: &str, choices: StoreChoices) -> Result<Arc<Opened>> {
-        let store = front::open_with(directory, choices.to_options()?, front::registry())?;
+        let options = choices.to_options()?;
+        let (memory, store) = if choices.volatile_memory != 0 {
+            (Memory::volatile(options.memory)?, None)
+        } else {
+            let store = front::open_with(directory, options, front::registry())?;
+            (store.memory(), Some(store))
+        };
         Ok(Arc::new(Opened {
             plain: Mutex::new(None),
             heaps: Mutex::default(),
-            memory: store.memory(),
+            memory,
             store,
+            stored_plainly: AtomicBool::new(false),
+            panicked: AtomicBool::new(false),
             checks_blocks: choices.check_blocks != 0,
             threads: AtomicUsize::new(0),
             message: Mutex::default(),
         }))
     }
 
-    pub(crate) fn store(&self) -> &Store {
-        &self.store
+    /// Returns the store.
+    ///
+    /// # Errors
+    /// The store is volatile: there are only heaps.
+    pub(crate) fn store(&self) -> Result<&Store> {
+        self.store.as_ref().ok_or_else(|| {
+            let text = "the store is volatile: it has no records, graphs and prepared transactions; open it without volatile_memory";
+            Failure::new(Status::Misuse, text)
+        })
+    }
+
+    /// Checks that transactions may begin. A store on a disk is stopped by its log.
+    #[inline(always)]
+    pub(crate) fn check_running(&self) -> Result<()> {
+        match self.panicked.load(Ordering::Relaxed) {
+            true => Err(Failure::new(Status::Stopped, crate::border::PANICKED)),
+            false => Ok(()),
+        }
     }
 
     pub(crate) fn memory(&self) -> &Memory {
@@ -71,10 +100,10 @@ impl Opened {
 
     // ---- heaps ------------------------------------------------------------------------------------------------
 
-    /// The handle of a heap: always the same one.
+    /// Returns the handle of a heap, which is always the same one.
     fn handle(self: &Arc<Opened>, heap: Heap) -> *const HeapHandle {
         let mut heaps = lock(&self.heaps);
-        // One that was dropped may have had the same name; it had another region.
+        // A dropped heap may have had the same name, but it had another region.
         let same = |known: &HeapHandle| known.heap.name() == heap.name() && known.heap.address() == heap.address();
         if let Some(known) = heaps.iter().find(|known| same(known)) {
             return Arc::as_ptr(known);
@@ -109,24 +138,28 @@ impl Opened {
 
     pub(crate) fn statistics(&self) -> Statistics {
         let counted = self.memory.counted();
-        let report = self.store.recovery();
+        let (conflicts, partition_commits_made_sync) = (counted.conflicts, counted.partition_commits_made_sync);
+        let Some(store) = &self.store else {
+            return Statistics { conflicts, partition_commits_made_sync, created: 1, ..Statistics::default() };
+        };
+        let report = store.recovery();
         Statistics {
-            conflicts: counted.conflicts,
-            partition_commits_made_sync: counted.partition_commits_made_sync,
-            newest_lsn: self.store.log().current_lsn().get(),
-            stable_lsn: self.store.log().durable_lsn().get(),
+            conflicts,
+            partition_commits_made_sync,
+            newest_lsn: store.log().current_lsn().get(),
+            stable_lsn: store.log().durable_lsn().get(),
             recovered_records: report.records,
             recovered_words: report.heap_words,
             recovery_nanoseconds: u64::try_from(report.total.as_nanos()).unwrap_or(u64::MAX),
             created: u64::from(report.created),
-            checkpoint_failed: u64::from(self.store.checkpoint_failure().is_some()),
+            checkpoint_failed: u64::from(store.checkpoint_failure().is_some()),
             reserved: [0; 7],
         }
     }
 
-    /// Why the last checkpoint has failed; empty if it has not.
+    /// Returns the reason why the last checkpoint failed; empty if it succeeded.
     pub(crate) fn checkpoint_failure(&self) -> String {
-        self.store.checkpoint_failure().unwrap_or_default()
+        self.store.as_ref().and_then(Store::checkpoint_failure).unwrap_or_default()
     }
 
     // ---- plain blocks -----------------------------------------------------------------------------------------
@@ -151,7 +184,7 @@ impl Opened {
 
     pub(crate) fn plain_alloc(&self, heap: &Heap, len: u64) -> Result<usize> {
         self.plainly(|plain| {
-            // Not to be logged whole: the checkpoint takes what lies in it.
+            // Not logged as a whole: the checkpoint copies its content.
             let offset = plain.held.run(|tx| tx.allocate(heap, len))?;
             plain.blocks.push((heap.clone(), offset, len));
             Ok(heap.address() + offset as usize)
@@ -163,33 +196,71 @@ impl Opened {
         self.plainly(|plain| plain.held.run(|tx| tx.set_root(heap, name, offset, ROOT_TYPE)))
     }
 
-    /// Takes a checkpoint, and then commits what was allocated for plain stores.
+    /// Takes a checkpoint, and then commits the blocks allocated for plain stores.
     ///
-    /// The order makes it whole (E17.5): what lies in the blocks is on the disk before anything committed names them. And no older
-    /// record writes over it in recovery, for the checkpoint needs none up to a clock read after they were allocated.
+    /// The order makes this atomic (E17.5): the content of the blocks is on the disk before any committed word references
+    /// them. No older record overwrites it in recovery, because the checkpoint needs none up to a clock read after the
+    /// blocks were allocated.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let mut plain = lock(&self.plain);
         let Some(Plain { mut held, blocks }) = plain.take() else {
-            return Ok(self.store.checkpoint()?);
+            return self.store.as_ref().map_or(Ok(()), |store| self.checkpoint_stores(store));
         };
-        let clock = self.store.log().current_lsn();
-        for (heap, offset, len) in &blocks {
-            heap.stored_plainly(*offset, *len)?;
-        }
-        let mut attempts = 0;
-        self.store.checkpoint()?;
-        while self.memory.redo_from() < clock {
-            attempts += 1;
-            if attempts > CHECKPOINTS_MAX {
-                return Err(overtaken());
-            }
-            self.store.checkpoint()?;
+        if let Some(store) = &self.store
+            && !self.copy_plain_stores(store, &blocks)?
+        {
+            return Err(overtaken());
         }
         held.commit(Commit::Sync).map_err(|error| match error {
             Error::Conflict => overtaken(),
             other => other.into(),
         })?;
         Ok(())
+    }
+}
+
+impl Opened {
+    /// Records that bytes were changed by plain stores: the next checkpoint copies them.
+    pub(crate) fn plain_stored(&self, heap: &Heap, offset: u64, len: u64) -> Result<()> {
+        heap.stored_plainly(offset, len)?;
+        self.stored_plainly.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Takes a checkpoint when there are no plain blocks, and as many checkpoints as plain stores need.
+    fn checkpoint_stores(&self, store: &Store) -> Result<()> {
+        if !self.stored_plainly.swap(false, Ordering::AcqRel) {
+            return Ok(store.checkpoint()?);
+        }
+        let copied = self.copy_plain_stores(store, &[]);
+        if !matches!(copied, Ok(true)) {
+            self.stored_plainly.store(true, Ordering::Release);
+        }
+        if copied? {
+            return Ok(());
+        }
+        let text = "a transaction that began before the checkpoint keeps log that would be replayed over plain stores; end it, \
+                    then take the checkpoint again";
+        Err(Failure::new(Status::Misuse, text))
+    }
+
+    /// Takes checkpoints until one contains the plain stores and no older record is needed that recovery would write over
+    /// them. Returns `false` if running transactions keep such records.
+    fn copy_plain_stores(&self, store: &Store, blocks: &[(Heap, u64, u64)]) -> Result<bool> {
+        let clock = store.log().current_lsn();
+        for (heap, offset, len) in blocks {
+            heap.stored_plainly(*offset, *len)?;
+        }
+        let mut attempts = 0;
+        store.checkpoint()?;
+        while self.memory.redo_from() < clock {
+            attempts += 1;
+            if attempts > CHECKPOINTS_MAX {
+                return Ok(false);
+            }
+            store.checkpoint()?;
+        }
+        Ok(true)
     }
 }
 
@@ -206,11 +277,14 @@ impl Handle for Opened {
         })?;
         let Opened { plain, heaps, memory, store, .. } = opened;
         drop((plain, heaps, memory));
-        store.close().map_err(|error| (None, error.into()))
+        store.map_or(Ok(()), Store::close).map_err(|error| (None, error.into()))
     }
 
     fn stop(&self, why: &str) {
-        self.store.log().stop(why);
+        match &self.store {
+            Some(store) => store.log().stop(why),
+            None => self.panicked.store(true, Ordering::Relaxed),
+        }
     }
 
     fn failed(&self, failure: Failure) -> Status {
@@ -229,7 +303,7 @@ fn overtaken() -> Failure {
     Failure::new(Status::Misuse, text)
 }
 
-/// The offset of an address in a heap.
+/// Returns the offset of an address in a heap.
 pub(crate) fn offset_in(heap: &Heap, address: usize) -> Result<u64> {
     let offset = address.wrapping_sub(heap.address()) as u64;
     if offset >= heap.size() {
@@ -238,7 +312,7 @@ pub(crate) fn offset_in(heap: &Heap, address: usize) -> Result<u64> {
     Ok(offset)
 }
 
-/// The address lies in no heap.
+/// Returns the error for an address outside of all heaps.
 #[cold]
 pub(crate) fn out_of_range(address: usize) -> Failure {
     Failure::new(Status::OutOfRange, format!("the address {address:#x} lies in no heap of the store"))

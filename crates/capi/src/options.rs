@@ -1,6 +1,6 @@
-//! Choices, as C hands them over. Zero is always the default, so `= {0}` is a good beginning.
+//! Options, as C passes them. Zero is always the default, so `= {0}` is a good start.
 //!
-//! This module is `unsafe` only where it reads what C points at; the reasons are those of `border`.
+//! This module is `unsafe` only where it reads through pointers of C; the reasons are those of `border`.
 
 use front::heap::{HeapOptions, Locking};
 
@@ -15,14 +15,16 @@ pub(crate) struct StoreChoices {
     pub(crate) encounter_locking: i32,
     pub(crate) no_huge_pages: i32,
     pub(crate) check_blocks: i32,
-    pub(crate) reserved_int: i32,
+    pub(crate) volatile_memory: i32,
     pub(crate) partitions: u32,
     pub(crate) threads_max: u32,
     pub(crate) log_limit_bytes: u64,
     pub(crate) segment_bytes: u64,
     pub(crate) checkpoint_every_bytes: u64,
     pub(crate) page_pool_bytes: u64,
-    pub(crate) reserved: [u64; 8],
+    pub(crate) page_space_bytes: u64,
+    pub(crate) stripes: u64,
+    pub(crate) reserved: [u64; 6],
 }
 
 /// `cedrat_heap_options`.
@@ -113,10 +115,10 @@ pub(crate) struct CollectedSoFar {
     pub(crate) reserved: [u64; 4],
 }
 
-/// What C points at, or the default where it points at nothing.
+/// Returns the options that C points to, or the default for null.
 ///
 /// # Safety
-/// `choices` is null, or points at such a structure that nobody changes meanwhile.
+/// `choices` is null, or points to such a structure that no other thread changes meanwhile.
 pub(crate) unsafe fn given<T: Copy + Default>(choices: *const T) -> T {
     // SAFETY: 1 (of `border`); null gives the default.
     unsafe { choices.as_ref() }.copied().unwrap_or_default()
@@ -136,7 +138,7 @@ fn must_be_zero(all: &[u64]) -> Result<()> {
 }
 
 impl LogChoices {
-    /// Whether they are of this version of the header.
+    /// Checks that they belong to this version of the header.
     pub(crate) fn check(self) -> Result<()> {
         must_be_zero(&self.reserved)?;
         must_be_zero(&[u64::from(self.reserved_int != 0)])
@@ -144,7 +146,7 @@ impl LogChoices {
 }
 
 impl GraphChoices {
-    /// The options, and whether the graph must be there.
+    /// Returns the options, and whether the graph must exist.
     pub(crate) fn to_options(self) -> Result<(front::graph::Options, bool)> {
         must_be_zero(&self.reserved)?;
         must_be_zero(&[u64::from(self.reserved_int != 0)])?;
@@ -157,7 +159,6 @@ impl GraphChoices {
 impl StoreChoices {
     pub(crate) fn to_options(self) -> Result<front::Options> {
         must_be_zero(&self.reserved)?;
-        must_be_zero(&[u64::from(self.reserved_int != 0)])?;
         let mut options = front::Options {
             create: self.must_exist == 0,
             background: self.no_background == 0,
@@ -175,6 +176,14 @@ impl StoreChoices {
         unless_zero(&mut options.segment_len, self.segment_bytes);
         unless_zero(&mut options.checkpoint_every_bytes, self.checkpoint_every_bytes);
         unless_zero(&mut options.pool_bytes, self.page_pool_bytes);
+        unless_zero(&mut options.pool.pages_max, self.page_space_bytes.div_ceil(front::pages::PAGE_LEN as u64));
+        if self.stripes != 0 {
+            if !self.stripes.is_power_of_two() {
+                let text = format!("stripes: {} given; choose a power of two", self.stripes);
+                return Err(Failure::new(Status::Options, text));
+            }
+            options.memory.stripes_log2 = self.stripes.ilog2();
+        }
         Ok(options)
     }
 }

@@ -1,4 +1,4 @@
-//! The functions that C calls for transactions in two phases. The reasons that this is sound are those of `border`.
+//! C functions for two-phase commit. They are sound for the reasons given in `border`.
 
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
@@ -23,7 +23,7 @@ pub(crate) struct Branch {
 
 const _: () = assert!(size_of::<Branch>() == 8 + 144 + 16);
 
-/// An identifier as C gives it.
+/// Returns an identifier from C.
 ///
 /// # Safety
 /// 1 of `border`.
@@ -73,7 +73,7 @@ pub(crate) unsafe extern "C" fn cedrat_commit_prepared(
     let commit = |store: &Arc<Opened>| {
         let mode = commit_mode(mode)?;
         // SAFETY: 1.
-        let prepared = store.store().prepared(unsafe { identifier(id, len)? })?;
+        let prepared = store.store()?.prepared(unsafe { identifier(id, len)? })?;
         prepared.commit(mode)?;
         Ok(())
     };
@@ -93,7 +93,7 @@ pub(crate) unsafe extern "C" fn cedrat_rollback_prepared(
 ) -> Status {
     let roll_back = |store: &Arc<Opened>| {
         // SAFETY: 1.
-        let prepared = store.store().prepared(unsafe { identifier(id, len)? })?;
+        let prepared = store.store()?.prepared(unsafe { identifier(id, len)? })?;
         Ok(prepared.rollback()?)
     };
     // SAFETY: 2.
@@ -117,12 +117,12 @@ pub(crate) unsafe extern "C" fn cedrat_in_doubt(
         if branches.is_null() && capacity > 0 {
             return Err(Failure::null("branches"));
         }
-        let all = store.store().in_doubt();
+        let all = store.store()?.in_doubt();
         for (at, known) in all.iter().enumerate().take(capacity) {
             let mut id = [0; BRANCH_ID_LEN_MAX];
             id[..known.id.len()].copy_from_slice(&known.id);
             let (id_len, transaction, since_lsn) = (known.id.len(), known.txn.0, known.since.get());
-            // SAFETY: 1; there is room for `capacity` of them.
+            // SAFETY: 1; there is space for `capacity` of them.
             unsafe { branches.add(at).write(Branch { id_len, id, reserved: 0, transaction, since_lsn }) };
         }
         count.write(all.len());

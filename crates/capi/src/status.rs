@@ -1,4 +1,4 @@
-//! What a call came to.
+//! Status of a call.
 
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -7,7 +7,7 @@ use front::heap;
 use front::pages::PoolError;
 use front::wal::LogError;
 
-/// `cedrat_status` of the header: numbers and meanings are those there, and stay.
+/// `cedrat_status` of the header: numbers and meanings are the same there, and never change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) enum Status {
@@ -30,10 +30,11 @@ pub(crate) enum Status {
     Io = 16,
     Panic = 17,
     InDoubt = 18,
+    RolledBack = 19,
 }
 
-/// The names, in the order of the numbers.
-pub(crate) const NAMES: [&CStr; 19] = [
+/// Names, in the order of the numbers.
+pub(crate) const NAMES: [&CStr; 20] = [
     c"CEDRAT_OK",
     c"CEDRAT_ABORTED",
     c"CEDRAT_OUT_OF_RANGE",
@@ -53,9 +54,10 @@ pub(crate) const NAMES: [&CStr; 19] = [
     c"CEDRAT_IO",
     c"CEDRAT_PANIC",
     c"CEDRAT_IN_DOUBT",
+    c"CEDRAT_ROLLED_BACK",
 ];
 
-/// Why a call failed.
+/// Reason why a call failed.
 #[derive(Debug)]
 pub(crate) struct Failure {
     pub(crate) status: Status,
@@ -78,7 +80,7 @@ impl From<heap::Error> for Failure {
     #[cold]
     fn from(error: heap::Error) -> Failure {
         let status = match &error {
-            // The one that is no mistake, and frequent: it costs no formatting.
+            // Not a mistake, and frequent: it costs no formatting.
             heap::Error::Conflict => {
                 return Failure::new(Status::Aborted, "another transaction was quicker; begin again");
             }
@@ -107,7 +109,8 @@ impl From<front::Error> for Failure {
     fn from(error: front::Error) -> Failure {
         let status = match error {
             front::Error::Heap(error) => return error.into(),
-            front::Error::LogFull { .. } | front::Error::PinsLog { .. } => Status::LogFull,
+            front::Error::LogFull { .. } => Status::LogFull,
+            front::Error::PinsLog { .. } | front::Error::TimeLimit { .. } => Status::RolledBack,
             front::Error::Stopped(_) => Status::Stopped,
             front::Error::Damaged(_) | front::Error::Unregistered { .. } | front::Error::BadRecord { .. } => {
                 Status::Damaged
@@ -150,6 +153,8 @@ fn of_log(error: &LogError) -> Status {
 pub(crate) fn of_pages(error: &PoolError) -> Status {
     match error {
         PoolError::Damaged { .. } | PoolError::Foreign { .. } | PoolError::Beyond { .. } => Status::Damaged,
+        PoolError::Limit { .. } => Status::Limit,
+        PoolError::Options { .. } => Status::Options,
         _ => Status::Io,
     }
 }
@@ -161,11 +166,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn rollback_by_the_store_is_named() {
+        let (txn, first) = (front::wal::TxnId(7), front::wal::Lsn::new(9));
+        let age = std::time::Duration::from_secs(2);
+        let of_limits = [
+            front::Error::PinsLog { txn, first, pinned_bytes: 2, limit_bytes: 1 },
+            front::Error::TimeLimit { txn, age, limit: age / 2 },
+        ];
+        for error in of_limits {
+            let failure = Failure::from(error);
+            assert_eq!(failure.status, Status::RolledBack);
+            assert!(failure.text.contains("transaction 7 was rolled back"), "{}", failure.text);
+        }
+    }
+
+    #[test]
     fn damage_is_called_so() {
         let of = |error: PoolError| Failure::from(front::Error::from(error)).status;
         let (file, damage) = (String::from("pages"), Damaged::in_body(PageId::new(7), 0, "nonsense"));
         assert_eq!(of(PoolError::Damaged { file: file.clone(), offset: 9, damage }), Status::Damaged);
         assert_eq!(of(PoolError::Foreign { file: file.clone(), offset: 9, what: "newer".into() }), Status::Damaged);
         assert_eq!(of(PoolError::DiskFull { file, pages: 9 }), Status::Io);
+        assert_eq!(of(PoolError::Limit { pages: 9, limit: 8 }), Status::Limit);
     }
 }

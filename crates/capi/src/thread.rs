@@ -1,6 +1,7 @@
-//! A thread's descriptor: its transaction, and how addresses become offsets of heaps.
+//! A thread's descriptor: its transaction, and the conversion of addresses to offsets in heaps.
 
 use std::ffi::{CStr, CString};
+use std::ptr::NonNull;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
@@ -11,22 +12,24 @@ use crate::freed::Freed;
 use crate::opened::{Opened, ROOT_TYPE, offset_in, out_of_range};
 use crate::status::{Failure, Result, Status};
 
-/// What a `cedrat_thread *` points at.
+/// Target of a `cedrat_thread *`.
 pub(crate) struct Thread {
     held: Held,
-    /// Where heaps lie; the one used last comes first.
+    /// Addresses of the heaps; the one used last comes first.
     places: Vec<Place>,
     freed: Freed,
     checks_blocks: bool,
     opened: Arc<Opened>,
     failure: Option<Failure>,
-    /// The text that C was given last.
+    /// Text that C received last.
     text: CString,
 }
 
 struct Place {
     from: usize,
     len: usize,
+    /// Its size when its words were exposed.
+    shown: u64,
     heap: Heap,
 }
 
@@ -49,7 +52,7 @@ impl Thread {
         status
     }
 
-    /// The text of the last failure.
+    /// Returns the text of the last failure.
     pub(crate) fn text(&mut self) -> &CStr {
         if let Some(failure) = self.failure.take() {
             self.text = CString::new(failure.text.replace('\0', " ")).expect("it has no zero any more");
@@ -63,7 +66,7 @@ impl Thread {
 
     // ---- addresses --------------------------------------------------------------------------------------------
 
-    /// Makes the heap in which an address lies the first of the places; returns the offset.
+    /// Moves the heap that contains an address to the front of the places; returns the offset.
     #[inline(always)]
     fn find(&mut self, address: usize) -> Result<u64> {
         if let Some(place) = self.places.first() {
@@ -77,11 +80,33 @@ impl Thread {
 
     #[cold]
     fn find_slowly(&mut self, address: usize) -> Result<u64> {
+        self.held.hide(); // the exposed heap may be one that is not kept mapped any more
+        let found = self.find_place(address);
+        self.show_words();
+        found
+    }
+
+    /// Exposes the words of the first place to inline loads and stores, unless each access must be checked.
+    fn show_words(&mut self) {
+        if let Some(place) = self.places.first_mut()
+            && !self.checks_blocks
+        {
+            self.held.show(&place.heap);
+            place.shown = place.heap.size();
+        }
+    }
+
+    /// Returns the address of the data for inline loads and stores.
+    pub(crate) fn view(&self) -> NonNull<()> {
+        self.held.view()
+    }
+
+    fn find_place(&mut self, address: usize) -> Result<u64> {
         let lies_in = |place: &Place| address.wrapping_sub(place.from) < place.len;
         let mut at = self.places.iter().position(lies_in);
         if at.is_none() {
             let heaps = self.opened.memory().heaps();
-            let place = |heap: Heap| Place { from: heap.address(), len: heap.size_max() as usize, heap };
+            let place = |heap: Heap| Place { from: heap.address(), len: heap.size_max() as usize, shown: 0, heap };
             self.places = heaps.into_iter().map(place).collect();
             at = self.places.iter().position(lies_in);
         }
@@ -90,8 +115,8 @@ impl Thread {
         Ok((address - self.places[0].from) as u64)
     }
 
-    /// Refuses bytes that lie in a block which this transaction has freed; if the program wants it so, all that do not lie
-    /// in a block. The heap is the first of the places.
+    /// Refuses bytes within a block that this transaction has freed and, if the program requested the check, all bytes
+    /// outside of a block. The heap is the first of the places.
     #[inline(always)]
     fn check_freed(&mut self, address: usize, offset: u64, len: usize) -> Result<()> {
         if self.freed.is_empty() && !self.checks_blocks { Ok(()) } else { self.check_slowly(address, offset, len) }
@@ -101,7 +126,7 @@ impl Thread {
     fn check_slowly(&mut self, address: usize, offset: u64, len: usize) -> Result<()> {
         self.freed.check(address, len)?;
         let heap = &self.places[0].heap;
-        // One without blocks has no account of its own before its first offset.
+        // A heap without blocks has no account before its first offset.
         if self.checks_blocks && heap.first_offset() > 0 {
             self.held.run(|tx| tx.check_allocated(heap, offset, len as u64))?;
         }
@@ -112,8 +137,12 @@ impl Thread {
 
     #[inline(always)]
     pub(crate) fn begin(&mut self) -> Result<()> {
+        self.opened.check_running()?;
         self.held.begin()?;
         self.freed.truncate(0);
+        if self.places.first().is_some_and(|place| place.shown != place.heap.size()) {
+            self.show_words(); // the heap has grown
+        }
         Ok(())
     }
 
@@ -126,11 +155,12 @@ impl Thread {
         Ok(self.held.commit(mode)?.lsn.get())
     }
 
-    /// Prepares the transaction; `true`: it has only read, and has ended.
+    /// Prepares the transaction; returns `true` if it was read-only, and has ended.
     pub(crate) fn prepare(&mut self, id: &[u8]) -> Result<bool> {
-        let mut txn = self.opened.store().begin();
+        let mut txn = self.opened.store()?.begin();
         txn.take_over(&mut self.held)?;
-        // Dropped: in doubt until the store is told its outcome.
+        self.show_words();
+        // Dropped: it is in doubt until the store receives its outcome.
         Ok(matches!(txn.prepare(id)?, Vote::ReadOnly))
     }
 
@@ -157,7 +187,9 @@ impl Thread {
         let offset = self.find(address)?;
         self.check_freed(address, offset, 8)?;
         let heap = &self.places[0].heap;
-        Ok(self.held.run(|tx| tx.write(heap, offset, value))?)
+        self.held.run(|tx| tx.write(heap, offset, value))?;
+        self.held.show_for_stores();
+        Ok(())
     }
 
     pub(crate) fn load_bytes(&mut self, address: usize, into: &mut [u8]) -> Result<()> {
@@ -177,7 +209,7 @@ impl Thread {
     // ---- blocks and roots -------------------------------------------------------------------------------------
 
     pub(crate) fn malloc(&mut self, heap: &Heap, len: u64) -> Result<usize> {
-        // Whoever wrote to its address before knows it no more: it may be filled with plain stores.
+        // Any earlier writer to this address has lost its reference: the block may be filled with plain stores.
         let offset = self.held.run(|tx| tx.allocate_filled(heap, len))?;
         Ok(heap.address() + offset as usize)
     }
@@ -185,12 +217,9 @@ impl Thread {
     pub(crate) fn free(&mut self, address: usize) -> Result<()> {
         let offset = self.find(address)?;
         let heap = &self.places[0].heap;
-        let len = self.held.run(|tx| {
-            let len = tx.block_len(heap, offset)?;
-            tx.free(heap, offset)?;
-            Ok(len)
-        })?;
+        let len = self.held.run(|tx| tx.free_block(heap, offset))?;
         self.freed.add(address, len as usize);
+        self.held.suspect(offset, len);
         Ok(())
     }
 
@@ -200,13 +229,13 @@ impl Thread {
         Ok(self.held.run(|tx| tx.block_len(heap, offset))?)
     }
 
-    /// The address that a root names; 0 where there is none.
+    /// Returns the address that a root names; 0 if there is none.
     pub(crate) fn root(&mut self, heap: &Heap, name: &str) -> Result<usize> {
         let root = self.held.run(|tx| tx.root(heap, name))?;
         Ok(root.map_or(0, |root| heap.address() + root.offset as usize))
     }
 
-    /// Sets a root; removes it where the address is 0.
+    /// Sets a root, or removes it if the address is 0.
     pub(crate) fn set_root(&mut self, heap: &Heap, name: &str, address: usize) -> Result<()> {
         if address == 0 {
             self.held.run(|tx| tx.remove_root(heap, name))?;

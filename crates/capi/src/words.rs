@@ -1,4 +1,4 @@
-//! The functions that C calls for threads and their transactions. The reasons that this is sound are those of `border`.
+//! C functions for threads and their transactions. They are sound for the reasons given in `border`.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,13 +13,16 @@ use crate::opened::{HeapHandle, Opened};
 use crate::status::{Failure, Result, Status};
 use crate::thread::Thread;
 
-/// What a `cedrat_thread *` points at: first the descriptor, which is watched for the end of its thread.
+/// CEDRAT_VIEW_VERSION: version of the layout of `view` in the heap crate.
+const VIEW_VERSION: u32 = 1;
+
+/// Target of a `cedrat_thread *`: the descriptor, and the watch for the end of its thread.
 pub(crate) struct ThreadHandle {
     thread: Thread,
     watch: Option<Arc<Watch>>,
 }
 
-/// Calls the library for a thread, and turns whatever happens into a status.
+/// Calls the library for a thread, and converts every outcome into a status.
 ///
 /// # Safety
 /// 2 and 3 of `border`.
@@ -35,7 +38,7 @@ pub(crate) unsafe fn with(handle: *mut ThreadHandle, work: impl FnOnce(&mut Thre
     }
 }
 
-/// The transaction is aborted, and the store stops: what is on the disk is whole, and nobody knows what memory is.
+/// Aborts the transaction and stops the store: the disk is consistent, but the state of the memory is unknown.
 #[cold]
 fn panicked(thread: &mut Thread) -> Status {
     let text =
@@ -68,7 +71,7 @@ pub(crate) unsafe extern "C" fn cedrat_thread_create(store: *const Opened, threa
         let thread = unsafe { room(thread, "thread")? };
         thread.write(std::ptr::null_mut());
         let handle = Box::into_raw(Box::new(ThreadHandle { thread: Thread::new(store)?, watch: None }));
-        // SAFETY: it was just made, and nobody else knows it.
+        // SAFETY: it was just created, and no other reference to it exists.
         unsafe { (*handle).watch = Some(Watch::new(NonNull::new_unchecked(&raw mut (*handle).thread))) };
         thread.write(handle);
         Ok(())
@@ -93,8 +96,21 @@ pub(crate) unsafe extern "C" fn cedrat_thread_free(thread: *mut ThreadHandle) {
         }
         drop(Box::from_raw(thread));
     };
-    // There is nobody left to tell.
+    // There is no handle left to report a panic to.
     let _ = catch_unwind(AssertUnwindSafe(free));
+}
+
+/// `cedrat_thread_view`.
+///
+/// # Safety
+/// 2 and 3 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_thread_view(thread: *const ThreadHandle, version: u32) -> *mut c_void {
+    // SAFETY: 2 and 3.
+    match unsafe { thread.as_ref() } {
+        Some(handle) if version == VIEW_VERSION => handle.thread.view().as_ptr().cast(),
+        _ => std::ptr::null_mut(),
+    }
 }
 
 /// `cedrat_error`.
@@ -232,7 +248,7 @@ pub(crate) unsafe extern "C" fn cedrat_load_bytes(
             return Err(Failure::null("bytes"));
         }
         let len = len_in_memory(len, "bytes")?;
-        // SAFETY: 1 and 4; zeros first, for what C has there may never have been written.
+        // SAFETY: 1 and 4; zeros first, because C may never have initialised the buffer.
         let bytes = unsafe {
             std::ptr::write_bytes(bytes.cast::<u8>(), 0, len);
             std::slice::from_raw_parts_mut(bytes.cast::<u8>(), len)
@@ -369,7 +385,7 @@ mod tests {
     use super::*;
     use crate::options::{HeapChoices, StoreChoices};
 
-    /// No C program can cause one.
+    /// No C program can cause this panic.
     #[test]
     fn a_panic_within_a_transaction_leaves_it_aborted_and_stops_the_store() {
         let folder = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! The border, crossed by C programs: they are compiled against the installed library and run.
+//! Tests of the interface by C programs: they are compiled against the installed library and run.
 #![forbid(unsafe_code)]
 
 use std::collections::BTreeSet;
@@ -18,7 +18,7 @@ fn root() -> PathBuf {
     here().join("../..")
 }
 
-/// Runs a command that has to succeed.
+/// Runs a command that must succeed.
 #[track_caller]
 fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
@@ -27,7 +27,7 @@ fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Builds the library as a user would, for tests of a package do not build what C links; returns where it lies.
+/// Builds the library as a user would, because tests of a package do not build the C libraries; returns its directory.
 fn built() -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     cargo.args(["build", "--locked", "--offline", "-p", "cedrat-capi", "--message-format=json"]).current_dir(root());
@@ -41,7 +41,7 @@ fn built() -> PathBuf {
     library.expect("a shared library").parent().expect("it lies somewhere").to_path_buf()
 }
 
-/// Where the library is installed: once for all tests.
+/// Installs the library, once for all tests, and returns the prefix.
 fn installed() -> &'static Path {
     static INSTALLED: Once = Once::new();
     let prefix = Path::new(concat!(env!("CARGO_TARGET_TMPDIR"), "/installed"));
@@ -60,14 +60,20 @@ fn holds(name: &str) {
 /// Compiles a program and runs it with a directory for its store.
 #[track_caller]
 fn runs(source: &Path) {
+    runs_with(source, &[], &[]);
+}
+
+/// Runs a program as `runs` does, with additional compiler flags and environment variables.
+#[track_caller]
+fn runs_with(source: &Path, flags: &[&str], environment: &[(&str, &str)]) {
     let (prefix, folder) = (installed(), tempfile::tempdir().expect("a directory"));
     let (lib, program) = (prefix.join("lib"), folder.path().join("program"));
     let mut cc = Command::new("cc");
-    cc.args(STRICT).arg("-I").arg(prefix.join("include")).arg("-I").arg(here().join("tests/c"));
+    cc.args(STRICT).args(flags).arg("-I").arg(prefix.join("include")).arg("-I").arg(here().join("tests/c"));
     cc.arg("-o").arg(&program).arg(source);
     cc.arg("-L").arg(&lib).args(["-lcedrat", "-lpthread"]).arg(format!("-Wl,-rpath,{}", lib.display()));
     run(&mut cc);
-    run(Command::new(program).arg(folder.path().join("store")));
+    run(Command::new(program).arg(folder.path().join("store")).envs(environment.iter().copied()));
 }
 
 #[test]
@@ -112,7 +118,7 @@ fn objects_records_and_words_change_in_one_transaction() {
     holds("faces");
 }
 
-/// Those of docs/use/c.md that are whole: one behind the other they are a program.
+/// The complete examples of docs/use/c.md: concatenated they form a program.
 #[test]
 fn the_examples_on_records_and_objects_run() {
     let page = std::fs::read_to_string(root().join("docs/use/c.md")).expect("the page");
@@ -146,7 +152,37 @@ fn a_loop_of_small_transactions_comes_to_its_end() {
     holds("speed");
 }
 
-/// The headers stand alone, in each language that may include them.
+/// H5.
+#[test]
+fn inline_words_keep_promises_of_calls() {
+    holds("inline");
+}
+
+/// H5, under the sanitizers for addresses and undefined behaviour. Leaks are not checked: allocations of the library belong
+/// to it.
+#[test]
+fn inline_words_are_clean_under_sanitizers() {
+    let source = here().join("tests/c/inline.c");
+    let options = "detect_leaks=0:abort_on_error=1";
+    runs_with(
+        &source,
+        &["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"],
+        &[("ASAN_OPTIONS", options)],
+    );
+}
+
+/// With `ulimit -v` at 2 GiB.
+#[test]
+fn limited_address_space_opens_smaller_store() {
+    holds("limited");
+}
+
+#[test]
+fn volatile_heaps_and_plain_stores_keep_promises() {
+    holds("volatile");
+}
+
+/// Each header compiles alone, in each language that may include it.
 #[test]
 fn headers_compile_in_c_and_in_cpp() {
     let folder = tempfile::tempdir().expect("a directory");
@@ -169,7 +205,7 @@ fn headers_compile_in_c_and_in_cpp() {
     }
 }
 
-/// What a header declares or calls by names that begin with `cedrat_`, comments left out.
+/// Returns the names beginning with `cedrat_` that a header declares or calls, outside of comments.
 fn functions_declared(header: &str) -> BTreeSet<String> {
     let mut code = String::new();
     let mut rest = header;
@@ -178,6 +214,8 @@ fn functions_declared(header: &str) -> BTreeSet<String> {
         rest = comment.split_once("*/").expect("a comment ends").1;
     }
     code += rest;
+    // Inline functions of the header are not functions of the library.
+    let code: String = code.lines().filter(|line| !line.starts_with("static inline")).collect::<Vec<_>>().join("\n");
     let calls = code.split('(').filter_map(|before| before.rsplit([' ', '*', '\n']).next());
     calls.filter(|name| name.starts_with("cedrat_")).map(String::from).collect()
 }
@@ -195,7 +233,7 @@ fn the_header_declares_what_the_library_exports_and_nothing_else() {
     assert_eq!(exported, declared);
 }
 
-/// The numbers of the header are those of the library, which gives them their names.
+/// The numbers of the header are those of the library, which defines the names.
 #[test]
 fn the_header_numbers_statuses_as_the_library_does() {
     let header = std::fs::read_to_string(root().join("include/cedrat.h")).expect("the header");
@@ -213,7 +251,7 @@ fn the_header_numbers_statuses_as_the_library_does() {
     }
 }
 
-/// `examples/c`, as its readers build it: by pkg-config, and by variables; and with the static library.
+/// `examples/c`, built as its readers do: by pkg-config, and by variables; and with the static library.
 #[test]
 fn the_bank_in_c_is_killed_and_audited() {
     let (prefix, folder) = (installed(), tempfile::tempdir().expect("a directory"));

@@ -1,4 +1,4 @@
-/* What the test programs share: each is called with a directory for its store, and exits with 0 if all holds. */
+/* Shared code of the test programs: each is called with a directory for its store, and exits with 0 on success. */
 #ifndef CHECK_H
 #define CHECK_H
 
@@ -23,7 +23,7 @@
     }                                                                 \
   } while (0)
 
-/* That a call came to a certain status. */
+/* Checks that a call returned a certain status. */
 #define IS(expected, call)                                                                                             \
   do {                                                                                                                 \
     cedrat_status came_to = (call);                                                                                    \
@@ -36,7 +36,7 @@
 
 #define OK(call) IS(CEDRAT_OK, call)
 
-/* Runs a part of the test in a process of its own. Whether it was killed; a failure of it is one of the test. */
+/* Runs a part of the test in a process of its own. Returns whether it was killed; its failure fails the test. */
 static inline int in_a_child(void (*part)(const char *directory), const char *directory) {
   int status;
   pid_t child = fork();

@@ -1,4 +1,4 @@
-/* Transactions of several threads, and those that end in other ways than by a commit. */
+/* Transactions of several threads, and transactions that end otherwise than by a commit. */
 #include "check.h"
 
 #include <pthread.h>
@@ -31,7 +31,7 @@ static void the_later_of_two_is_aborted(void) {
   CHECK(words[8] == 0);
   OK(cedrat_begin(one));
   OK(cedrat_load_word(one, &words[0], &value));
-  /* A state that never was is not shown: the load is aborted already. */
+  /* An inconsistent state is never visible: the load is aborted already. */
   OK(cedrat_begin(other));
   OK(cedrat_store_word(other, &words[0], value + 1));
   OK(cedrat_store_word(other, &words[8], value + 1));
@@ -84,7 +84,7 @@ static void a_thread_that_ends_leaves_nothing(void) {
     OK(cedrat_commit(other, CEDRAT_SYNC, NULL));
     CHECK(words[16] == 2);
   }
-  /* Its descriptor may be used on by another thread; one that is freed within a transaction leaves nothing either. */
+  /* Its descriptor may be reused by another thread; freeing one within a transaction also rolls the transaction back. */
   OK(cedrat_begin(left));
   OK(cedrat_store_word(left, &words[16], 3));
   cedrat_thread_free(left);
@@ -112,7 +112,7 @@ static void *adds(void *place) {
   STM_THREAD_INIT(&self, store);
   STM_MODE(&self, CEDRAT_NO_FLUSH);
   for (i = 0; i < ADDITIONS; i++) {
-    /* Two words, in another order by each thread. */
+    /* Two words, in a different order in each thread. */
     add(&self, at, at ^ 8);
     add(&self, at ^ 8, at);
     add(&self, at, 24);
@@ -160,7 +160,7 @@ static void transactions_nest_restart_and_are_cancelled(void) {
   CHECK(STM_LSN(&self) > 0);
   STM_BEGIN(&self);
   STM_STORE(&self, &words[32], 10);
-  add(&self, 32, 40); /* a part of this one */
+  add(&self, 32, 40); /* a part of this transaction */
   CHECK(self.depth == 1 && words[32] == 1);
   CHECK(STM_LOAD(&self, &words[32]) == 11);
   STM_COMMIT(&self);

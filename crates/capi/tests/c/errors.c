@@ -1,4 +1,4 @@
-/* Each error that a program can cause: told, and nothing done. */
+/* Each error that a program can cause is reported, without side effects. */
 #include "check.h"
 
 static cedrat_store *store;
@@ -18,7 +18,7 @@ static void stores_and_heaps(const char *directory) {
   IS(CEDRAT_IN_USE, cedrat_open(directory, NULL, &other, NULL, 0));
   options.must_exist = 1;
   IS(CEDRAT_UNKNOWN, cedrat_open("/nonexistent/store", &options, &other, message, sizeof message));
-  options.reserved[7] = 1;
+  options.reserved[5] = 1;
   IS(CEDRAT_OPTIONS, cedrat_open(directory, &options, &other, message, sizeof message));
   IS(CEDRAT_NULL, cedrat_open(NULL, NULL, &other, message, sizeof message));
   CHECK(strstr(message, "directory") != NULL);
@@ -33,7 +33,7 @@ static void stores_and_heaps(const char *directory) {
   choices.address = 12345;
   IS(CEDRAT_OPTIONS, cedrat_heap_create(store, "none", &choices, &found));
   choices.address = (uint64_t)(uintptr_t)cedrat_heap_address(heap);
-  IS(CEDRAT_IO, cedrat_heap_create(store, "none", &choices, &found)); /* something is mapped there */
+  IS(CEDRAT_IO, cedrat_heap_create(store, "none", &choices, &found)); /* the address range is in use */
   IS(CEDRAT_UNKNOWN, cedrat_heap_open(store, "none", &found));
   IS(CEDRAT_UNKNOWN, cedrat_heap_drop(store, "none"));
   IS(CEDRAT_NULL, cedrat_heap_open(store, NULL, &found));
@@ -50,7 +50,7 @@ static void stores_and_heaps(const char *directory) {
   IS(CEDRAT_NULL, cedrat_get_statistics(store, NULL));
   IS(CEDRAT_NULL, cedrat_is_stable(store, 1, 0, NULL));
   IS(CEDRAT_NULL, cedrat_message(store, NULL, 0));
-  IS(CEDRAT_MISUSE, cedrat_close(store)); /* a descriptor lives */
+  IS(CEDRAT_MISUSE, cedrat_close(store)); /* a descriptor exists */
   CHECK(strcmp(cedrat_status_name((cedrat_status)99), "no cedrat_status") == 0);
   CHECK(strcmp(cedrat_status_name(CEDRAT_PANIC), "CEDRAT_PANIC") == 0);
   CHECK(strchr(cedrat_version(), '.') != NULL);
@@ -108,7 +108,7 @@ static void addresses(void) {
   IS(CEDRAT_NULL, cedrat_load_word(self, inside, NULL));
   IS(CEDRAT_NULL, cedrat_load_bytes(self, inside, NULL, 1));
   IS(CEDRAT_NULL, cedrat_store_bytes(self, inside, NULL, 1));
-  /* The transaction runs on, as if nothing had been. */
+  /* The transaction continues, as if nothing had happened. */
   strcpy(bytes, "fifteen letters");
   OK(cedrat_store_bytes(self, end - 15, bytes, 15));
   memset(bytes, 0, sizeof bytes);
@@ -160,7 +160,7 @@ static void blocks(void) {
   IS(CEDRAT_NOT_ALLOCATED, cedrat_free(self, block)); /* a transaction later */
   OK(cedrat_abort(self));
 
-  /* Allocated and freed in one. */
+  /* Allocated and freed in one transaction. */
   OK(cedrat_begin(self));
   OK(cedrat_malloc(self, heap, 48, (void **)&other));
   OK(cedrat_free(self, other));
@@ -170,7 +170,7 @@ static void blocks(void) {
   CHECK(before.blocks == after.blocks && before.bytes == after.bytes);
 }
 
-/* Nothing is left of a transaction that filled the heap. */
+/* A transaction that filled the heap leaves nothing. */
 static void out_of_memory(void) {
   uint64_t count = 0;
   void *block;
@@ -210,7 +210,7 @@ static void other_stores(const char *directory) {
   OK(cedrat_begin(self));
   IS(CEDRAT_MISUSE, cedrat_malloc(self, foreign, 10, &block));
   IS(CEDRAT_OUT_OF_RANGE, cedrat_load_word(self, (char *)cedrat_heap_address(foreign) + (1 << 19), &value));
-  /* A raw heap is the program's own, from its first word to its last. */
+  /* A program manages a raw heap itself, from its first word to its last. */
   IS(CEDRAT_MISUSE, cedrat_malloc(self, raw, 10, &block));
   OK(cedrat_store_word(self, cedrat_heap_address(raw), 17));
   OK(cedrat_store_word(self, (char *)cedrat_heap_address(raw) + 8184, 18));
@@ -219,17 +219,17 @@ static void other_stores(const char *directory) {
   CHECK(*(uint64_t *)cedrat_heap_address(raw) == 17);
   IS(CEDRAT_MISUSE, cedrat_heap_verify(raw, &usage));
   IS(CEDRAT_MISUSE, cedrat_plain_alloc(raw, 10, &block));
-  /* Dropped under the eyes of a transaction. */
+  /* Dropped while a transaction uses it. */
   OK(cedrat_begin(self));
   OK(cedrat_store_word(self, cedrat_heap_address(raw), 18));
-  OK(cedrat_checkpoint(store)); /* ends what plain_alloc began */
+  OK(cedrat_checkpoint(store)); /* ends the transaction of plain_alloc */
   OK(cedrat_heap_drop(store, "raw"));
   IS(CEDRAT_UNKNOWN, cedrat_commit(self, CEDRAT_SYNC, NULL));
   CHECK(!cedrat_is_running(self));
   OK(cedrat_close(other));
 }
 
-/* Limits that a program may meet: of descriptors, and of the log. */
+/* Limits that a program may reach: of descriptors, and of the log. */
 static void limits(void) {
   cedrat_thread *threads[64];
   cedrat_heap *large;
@@ -251,7 +251,7 @@ static void limits(void) {
 
   large = create_heap(store, "large", 128 << 20, 0);
   OK(cedrat_begin(self));
-  OK(cedrat_malloc(self, large, 100 << 20, &block)); /* to be logged whole, in a log of 64 MiB */
+  OK(cedrat_malloc(self, large, 100 << 20, &block)); /* logged as a whole, in a log of 64 MiB */
   IS(CEDRAT_LOG_FULL, cedrat_commit(self, CEDRAT_SYNC, &lsn));
   CHECK(lsn == 17 && !cedrat_is_running(self));
   OK(cedrat_heap_verify(large, &usage));
@@ -261,7 +261,7 @@ static void limits(void) {
   OK(cedrat_commit(self, CEDRAT_SYNC, &lsn));
 }
 
-/* Pointers that were kept too long, in a store that was opened to find them. */
+/* Pointers that were kept too long, in a store that was opened to detect them. */
 static void kept_too_long(const char *directory) {
   cedrat_options options = {0};
   cedrat_heap *found;

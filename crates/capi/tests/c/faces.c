@@ -1,4 +1,4 @@
-/* Transactions over an object, a record and a word at once: kept whole, taken back whole, refused whole. */
+/* Transactions over an object, a record and a word at once: committed, rolled back and refused as a whole. */
 #include "check.h"
 
 static cedrat_store *store;
@@ -22,7 +22,7 @@ static void close_all(void) {
   OK(cedrat_close(store));
 }
 
-/* The bytes of a commit that adds an object of one word, or gives it another one. Little-endian machines only. */
+/* Encodes the changes of a commit that adds an object of one word, or replaces it. Little-endian machines only. */
 static size_t add(unsigned char *changes, uint64_t value) {
   const uint32_t head[4] = {1, 16, 1, 8};
   memcpy(changes, head, 16);
@@ -49,7 +49,7 @@ static uint64_t of_object(void) {
   return value;
 }
 
-/* All three have this value. */
+/* Checks that all three have this value. */
 static void all_are(uint64_t place, uint64_t expected) {
   cedrat_txn *txn;
   uint64_t block, value, places[2];
@@ -79,7 +79,7 @@ static cedrat_txn *with_value(uint64_t place, uint64_t value) {
   return txn;
 }
 
-/* Places and collections by whatever number: what is not there is unknown, and what is another's stays as it is. */
+/* Places and collections by arbitrary numbers: missing ones are unknown, and those of other owners stay unchanged. */
 static void wild_numbers_are_unknown(uint64_t place) {
   static const uint64_t wild[] = {0, 1, 2, 999999, (uint64_t)1 << 47, UINT64_MAX};
   uint64_t others, value, added, places[8];
@@ -107,7 +107,7 @@ static void wild_numbers_are_unknown(uint64_t place) {
   cedrat_txn_free(txn);
 }
 
-/* What was freed is not used again in the same transaction, unless the free is taken back. */
+/* A freed block is not used again in the same transaction, unless the free is rolled back. */
 static void freed_blocks_are_told(void) {
   uint64_t block, value, savepoint;
   cedrat_txn *txn;
@@ -125,7 +125,7 @@ static void freed_blocks_are_told(void) {
   cedrat_txn_free(txn);
 }
 
-/* With check_blocks, a word that lies in no block is told. */
+/* With check_blocks, access to a word outside of all blocks is reported. */
 static void words_outside_of_blocks_are_told(const char *directory) {
   cedrat_options options = {0};
   uint64_t block, value;
@@ -172,7 +172,7 @@ int main(int count, char **arguments) {
   cedrat_txn_free(txn);
   all_are(place, 1);
 
-  /* Taken back, as a whole or to a savepoint. */
+  /* Rolled back, as a whole or to a savepoint. */
   cedrat_txn_free(with_value(place, 2));
   all_are(place, 1);
   txn = with_value(place, 3);
@@ -187,7 +187,7 @@ int main(int count, char **arguments) {
   cedrat_txn_free(txn);
   all_are(place, 3);
 
-  /* Refused because of the objects: nothing of the others is there. */
+  /* Refused because of the objects: nothing of the others is committed. */
   txn = with_value(place, 5);
   object += 1;
   IS(CEDRAT_UNKNOWN, cedrat_txn_commit(txn, graph, changes, patch(changes, 5), CEDRAT_SYNC, NULL, 0, NULL));

@@ -1,11 +1,11 @@
-/* A graph of objects: what was committed is read again, also after a kill; each error is told. */
+/* A graph of objects: committed objects can be read again, also after a kill; each error is reported. */
 #include "check.h"
 
 #include <pthread.h>
 
 #define NEW_OBJECT(number) (UINT64_C(0xff) << 56 | (number))
 
-/* A buffer of changes, as docs/formats/graph.md draws it. */
+/* A buffer of changes, in the format of docs/formats/graph.md. */
 static unsigned char changes[1 << 16];
 static size_t changes_size;
 
@@ -98,7 +98,7 @@ static void commits_and_is_killed(const char *directory) {
   int stable;
   OK(cedrat_graph_define_class(graph, "a class", 7, &class_number));
   CHECK(class_number == 1);
-  add(17, NEW_OBJECT(1)); /* each knows the other */
+  add(17, NEW_OBJECT(1)); /* each references the other */
   add(18, NEW_OBJECT(0));
   set_root("first", NEW_OBJECT(0));
   set_root("second", NEW_OBJECT(1));
@@ -251,7 +251,7 @@ static void collects(const char *directory) {
   IS(CEDRAT_NULL, cedrat_graph_collect_step(NULL, 1, &stage));
   step_until(collection, CEDRAT_GRAPH_MARKED);
   changes_size = 0;
-  set_root("kept", 0); /* nobody reaches two of them any more, but from this collection's beginning */
+  set_root("kept", 0); /* two of them stay reachable only in this collection's initial state */
   OK(cedrat_graph_commit(graph, changes, changes_size, CEDRAT_SYNC, NULL, 0, NULL));
   do {
     OK(cedrat_graph_collect_seal(collection, NULL, 0, &stage));
@@ -294,7 +294,7 @@ static void *counts(void *unused) {
   for (i = 1; i <= 200; i++) {
     OK(cedrat_graph_read(shared, counted, bytes, sizeof bytes, &size));
     now = word_at(bytes, 8);
-    /* Each writes one byte eight times over. */
+    /* Each writes one byte eight times. */
     CHECK(size == 24 && now == (now & 0xff) * UINT64_C(0x0101010101010101));
     memset(mine + 24, (int)i & 0xff, 8);
     OK(cedrat_graph_commit(shared, mine, 32, CEDRAT_ASYNC, NULL, 0, NULL));
@@ -323,7 +323,7 @@ static void threads(const char *directory) {
 
 static const char BRANCH[] = "branch of a graph";
 
-/* Of an object that is there, one that is new, and a root. */
+/* Changes of an existing object, a new one, and a root. */
 static void prepares_and_is_killed(const char *directory) {
   cedrat_store *store = open_store(directory);
   cedrat_graph *graph = open_graph(store);

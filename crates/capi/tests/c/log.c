@@ -1,4 +1,4 @@
-/* A log alone: what was forced is read again, also after a kill; each error is told. */
+/* A log without a store: forced entries can be read again, also after a kill; each error is reported. */
 #include "check.h"
 
 #include <sys/resource.h>
@@ -20,7 +20,7 @@ static cedrat_log *open_log(const char *directory, uint64_t limit) {
   return log;
 }
 
-/* How many entries there are behind an LSN; the first one's bytes and the last one's LSN. */
+/* Returns the number of entries after an LSN, the first one's bytes and the last one's LSN. */
 static uint64_t count(cedrat_log *log, uint64_t after, char *first, uint64_t *last) {
   cedrat_log_cursor *cursor;
   const void *bytes;
@@ -91,7 +91,7 @@ static void reads_again(const char *directory) {
   for (i = 0; i < LONG; i++) {
     CHECK(((const char *)bytes)[i] == (char)(i / 1000));
   }
-  IS(CEDRAT_MISUSE, cedrat_log_close(log)); /* a cursor lives */
+  IS(CEDRAT_MISUSE, cedrat_log_close(log)); /* a cursor exists */
   cedrat_log_cursor_free(cursor);
   CHECK(count(log, first, NULL, NULL) == 2);
   CHECK(count(log, last, NULL, NULL) == 0);
@@ -157,7 +157,7 @@ static void errors(const char *directory) {
   IS(CEDRAT_NULL, cedrat_log_close(NULL));
   OK(cedrat_log_close(log));
 
-  /* A store and a log alone are not taken for each other. */
+  /* A store and a separate log are not mistaken for each other. */
   IS(CEDRAT_MISUSE, cedrat_open(directory, NULL, &store, message, sizeof message));
   CHECK(strstr(message, "a log alone") != NULL);
   CHECK(snprintf(path, sizeof path, "%s.store", directory) < (int)sizeof path);

@@ -42,7 +42,7 @@ static void *plain(size_t size) {
   return block;
 }
 
-/* A list, all by plain stores. */
+/* Builds a list, by plain stores only. */
 static void fill(void) {
   struct node *first = NULL;
   uint64_t i;
@@ -74,7 +74,7 @@ static void look(uint64_t first_number) {
   CHECK(usage.blocks == NODES + 2);
 }
 
-/* Blocks that an earlier life filled otherwise, so that the log has other words for the same places. */
+/* Blocks that an earlier process filled differently, so that the log has other words for the same offsets. */
 static void earlier_life(void) {
   static void *blocks[NODES];
   uint64_t i;
@@ -95,7 +95,7 @@ static void killed_before_the_checkpoint(const char *directory) {
   open_all(directory);
   earlier_life();
   fill();
-  /* Transactions of the time before are durable, and do not bring plain blocks with them. */
+  /* Transactions before the checkpoint are durable, and do not make plain blocks durable with them. */
   OK(cedrat_begin(self));
   OK(cedrat_commit(self, CEDRAT_SYNC, NULL));
   kill(getpid(), SIGKILL);
@@ -126,7 +126,7 @@ static void killed_after_transactions(const char *directory) {
   kill(getpid(), SIGKILL);
 }
 
-/* By `exit`, with a store to a word and a block in hand. */
+/* Exit with a pending store to a word and a pending block. */
 static void exits_within_a_transaction(const char *directory) {
   struct node *first;
   void *block;
@@ -139,7 +139,7 @@ static void exits_within_a_transaction(const char *directory) {
   exit(0);
 }
 
-/* Something else lies at the heap's address: refused, and nothing is overwritten. */
+/* The address range of the heap is in use: the open is refused, and nothing is overwritten. */
 static void the_address_is_taken(const char *directory) {
   char message[300] = "";
   int zeros = open("/dev/zero", O_RDWR);
@@ -170,7 +170,7 @@ static void closed_without_a_checkpoint(const char *directory) {
   OK(cedrat_close(store));
 }
 
-/* Transactions in between are none of a program's that keeps the rules: told, and the plain blocks are gone. */
+/* Transactions in between violate the rules for programs: they are reported, and the plain blocks are gone. */
 static void overtaken(const char *directory) {
   struct node *first;
   void *block;

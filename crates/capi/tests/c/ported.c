@@ -1,5 +1,4 @@
-/* A program of a usual kind for word-based STMs: a sorted list as a set, changed by threads. It knows nothing but the
- * macros of its `tm.h`. */
+/* A typical program for word-based STMs: a sorted list as a set, changed by threads. It uses only the macros of its `tm.h`. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <pthread.h>

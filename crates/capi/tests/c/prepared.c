@@ -1,4 +1,4 @@
-/* Transactions in two phases: in doubt over openings, held from others, ended as they are told. */
+/* Two-phase commit: transactions in doubt across openings, which keep their locks and end with their outcome. */
 #include "check.h"
 
 static cedrat_store *store;
@@ -33,7 +33,7 @@ static uint64_t load(int at) {
   return value;
 }
 
-/* Writes two words, and a block that is filled plainly and named, and prepares. */
+/* Writes two words, and a named block that is filled plainly, and prepares. */
 static void prepare(const char *id, uint64_t value) {
   int read_only = 7;
   void *block;

@@ -1,4 +1,4 @@
-/* What a small transaction costs: `speed DIRECTORY [TRANSACTIONS]` prints nanoseconds per begin, load, store, commit. */
+/* Cost of a small transaction: `speed DIRECTORY [TRANSACTIONS]` prints nanoseconds per begin, load, store, commit. */
 #include "check.h"
 
 #include <time.h>
@@ -19,7 +19,7 @@ static void once(STM_THREAD *self, uint64_t *word, int stores) {
   STM_COMMIT(self);
 }
 
-/* Its locals begin anew in each attempt. */
+/* Its local variables are reset in each attempt. */
 static uint64_t sum_of(STM_THREAD *self, const uint64_t *words, unsigned count) {
   unsigned i;
   uint64_t sum = 0;

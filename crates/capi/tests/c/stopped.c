@@ -1,4 +1,4 @@
-/* The disk fails: what was not durable is not acknowledged, and nothing later is. */
+/* The disk fails: commits that were not durable are not acknowledged, and no later one is. */
 #include "check.h"
 
 #include <sys/resource.h>
@@ -22,7 +22,7 @@ static void let_the_disk_fail(void) {
   CHECK(setrlimit(RLIMIT_FSIZE, &few) == 0);
 }
 
-/* Whether the last checkpoint has failed, as two calls say. */
+/* Returns whether the last checkpoint has failed, according to two calls. */
 static int has_no_checkpoint(cedrat_store *store) {
   cedrat_statistics statistics;
   char why[300] = "unset";

@@ -1,4 +1,4 @@
-/* What a program that was written for word-based STMs, by the usual TM_ macros, includes as its `tm.h`: the whole port. */
+/* The file that a program written for word-based STMs, with the usual TM_ macros, includes as its `tm.h`: the whole port. */
 #ifndef TM_H
 #define TM_H
 
