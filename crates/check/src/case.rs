@@ -1,31 +1,90 @@
 //! One line that names one crash, and repeats it.
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::str::FromStr;
 
-use cedrat_media::Loss;
+use cedrat_media::{Kill, Loss};
 
-/// The name of the environment variable that makes [`crashes`](crate::crashes) run one case only: the line that a failure
+/// The environment variable that makes [`crashes`](crate::crashes) run one case only. Its value is the line that a failure
 /// printed.
 pub const CASE_VARIABLE: &str = "CEDRAT_CASE";
 
-/// A crash: where, and what was lost. A second one lies inside the recovery after the first, and so on.
+/// A sequence of crashes, each with its position and its loss. The second one lies inside the recovery after the first, and
+/// so on.
 ///
-/// Its text is one line, `hash seed=7 at=412/random:9 then=17/nothing`, and parses back.
+/// Its text is one line, `hash seed=7 at=412/random:9 then=17/nothing/records:3`, and parses back. Kills come before the
+/// crashes: `hash seed=7 kill=412/process:3 kill=8/failed-sync:2 at=17/nothing`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Case {
     /// The check's name, so that a line names its test.
     pub name: String,
     /// The seed of workload and schedule.
     pub seed: u64,
-    /// For each crash the entries of the disk's journal before it, and the loss. The first journal is that of the workload;
-    /// each further one begins with a recovery.
-    pub crashes: Vec<(usize, Loss)>,
-    /// What else was broken on purpose.
+    /// Transactions of the workload's first run that are left out, by their numbers from 0 on.
+    pub skipped: BTreeSet<usize>,
+    /// For each process that was killed before the first crash: the entries of the disk's journal before the kill, and its
+    /// kind. Each journal begins with the opening after the previous kill.
+    pub kills: Vec<(usize, Kill)>,
+    /// The crashes, in their order. The first journal is that of the workload; each further one begins with a recovery.
+    pub crashes: Vec<Crash>,
+    /// Fault besides the crashes.
     pub injected: Option<Injected>,
 }
 
-/// What a check breaks besides cutting the power.
+/// One power failure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Crash {
+    /// The entries of the disk's journal before it.
+    pub at: usize,
+    /// Unsynced bytes that the crash loses.
+    pub loss: Loss,
+    /// Number of records that the log has of the block that the next entry writes; `None`: that call has not begun.
+    pub records: Option<usize>,
+}
+
+impl Crash {
+    /// A crash between two calls to the disk.
+    pub(crate) fn between(at: usize, loss: Loss) -> Crash {
+        Crash { at, loss, records: None }
+    }
+
+    /// A crash behind a record that the next call writes.
+    pub(crate) fn behind(at: usize, records: usize) -> Crash {
+        Crash { at, loss: Loss::Nothing, records: Some(records) }
+    }
+}
+
+impl fmt::Display for Crash {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.at, loss_as_text(self.loss))?;
+        match self.records {
+            Some(records) => write!(f, "/records:{records}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl FromStr for Crash {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Crash, String> {
+        let wrong = || format!("'{text}' is not of the form CALLS/LOSS or CALLS/LOSS/records:COUNT");
+        let mut parts = text.split('/');
+        let at = number(parts.next().ok_or_else(wrong)?)?;
+        let loss = loss_from_text(parts.next().ok_or_else(wrong)?)?;
+        let records = match parts.next() {
+            Some(part) => Some(number(part.strip_prefix("records:").ok_or_else(wrong)?)?),
+            None => None,
+        };
+        if parts.next().is_some() || records == Some(0) {
+            return Err(wrong());
+        }
+        Ok(Crash { at, loss, records })
+    }
+}
+
+/// Fault that a check injects besides power failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Injected {
@@ -39,6 +98,8 @@ pub enum Injected {
     Full(u64),
     /// Bytes at rest are damaged, as this seed says.
     Damage(u64),
+    /// The n-th call to the disk panics.
+    Panics(u64),
 }
 
 impl Injected {
@@ -49,11 +110,13 @@ impl Injected {
             Injected::Forgets(n) => ("forgets", n),
             Injected::Full(n) => ("full", n),
             Injected::Damage(n) => ("damage", n),
+            Injected::Panics(n) => ("panics", n),
         }
     }
 
     fn from_word(word: &str, n: u64) -> Option<Injected> {
-        let kinds = [Injected::Once, Injected::ForEver, Injected::Forgets, Injected::Full, Injected::Damage];
+        let kinds =
+            [Injected::Once, Injected::ForEver, Injected::Forgets, Injected::Full, Injected::Damage, Injected::Panics];
         let mut all = kinds.into_iter().map(|kind| kind(n));
         all.find(|injected| injected.word().0 == word)
     }
@@ -61,7 +124,15 @@ impl Injected {
 
 impl Case {
     pub(crate) fn new(name: &str, seed: u64) -> Case {
-        Case { name: name.to_string(), seed, crashes: Vec::new(), injected: None }
+        let (skipped, kills, crashes) = (BTreeSet::new(), Vec::new(), Vec::new());
+        Case { name: name.to_string(), seed, skipped, kills, crashes, injected: None }
+    }
+
+    /// This case of a workload from which these transactions are left out.
+    pub(crate) fn without(&self, skipped: &BTreeSet<usize>) -> Case {
+        let mut smaller = self.clone();
+        smaller.skipped.clone_from(skipped);
+        smaller
     }
 
     /// This case with something broken besides.
@@ -72,13 +143,20 @@ impl Case {
     }
 
     /// This case with one crash more.
-    pub(crate) fn then(&self, at: usize, loss: Loss) -> Case {
+    pub(crate) fn then(&self, crash: Crash) -> Case {
         let mut longer = self.clone();
-        longer.crashes.push((at, loss));
+        longer.crashes.push(crash);
         longer
     }
 
-    /// The case that the environment asks for, if it is one of the check of this name.
+    /// This case with one process more that is killed.
+    pub(crate) fn then_killed(&self, at: usize, kill: Kill) -> Case {
+        let mut longer = self.clone();
+        longer.kills.push((at, kill));
+        longer
+    }
+
+    /// Returns the case of the environment variable, if it belongs to the check of this name.
     pub(crate) fn asked_for(name: &str) -> Option<Case> {
         let line = std::env::var(CASE_VARIABLE).ok()?;
         let case: Case = line.parse().unwrap_or_else(|wrong| panic!("{CASE_VARIABLE}='{line}': {wrong}"));
@@ -93,9 +171,15 @@ impl fmt::Display for Case {
             let (word, n) = injected.word();
             write!(f, " {word}={n}")?;
         }
-        for (number, (at, loss)) in self.crashes.iter().enumerate() {
+        if !self.skipped.is_empty() {
+            write!(f, " skip={}", ranges_as_text(&self.skipped))?;
+        }
+        for (at, kill) in &self.kills {
+            write!(f, " kill={at}/{}", kill_as_text(*kill))?;
+        }
+        for (number, crash) in self.crashes.iter().enumerate() {
             let word = if number == 0 { "at" } else { "then" };
-            write!(f, " {word}={at}/{}", loss_as_text(*loss))?;
+            write!(f, " {word}={crash}")?;
         }
         Ok(())
     }
@@ -112,11 +196,13 @@ impl FromStr for Case {
             let (key, value) = word.split_once('=').ok_or_else(|| format!("'{word}' is not of the form key=value"))?;
             match key {
                 "seed" => case.seed = number(value)?,
-                "at" | "then" => {
-                    let (at, loss) =
-                        value.split_once('/').ok_or_else(|| format!("'{value}' is not of the form CALLS/LOSS"))?;
-                    case.crashes.push((number(at)?, loss_from_text(loss)?));
+                "skip" => case.skipped = ranges_from_text(value)?,
+                "kill" => {
+                    let wrong = || format!("'{value}' is not of the form CALLS/KILL");
+                    let (at, kill) = value.split_once('/').ok_or_else(wrong)?;
+                    case.kills.push((number(at)?, kill_from_text(kill)?));
                 }
+                "at" | "then" => case.crashes.push(value.parse()?),
                 _ => {
                     let injected = Injected::from_word(key, number(value)?);
                     case.injected = Some(injected.ok_or_else(|| format!("'{key}' means nothing here"))?);
@@ -127,6 +213,32 @@ impl FromStr for Case {
     }
 }
 
+/// `0-3,7` for 0, 1, 2, 3 and 7.
+fn ranges_as_text(numbers: &BTreeSet<usize>) -> String {
+    let mut ranges: Vec<(usize, usize)> = Vec::new();
+    for &number in numbers {
+        match ranges.last_mut() {
+            Some((_, last)) if *last + 1 == number => *last = number,
+            _ => ranges.push((number, number)),
+        }
+    }
+    let text = |(first, last): (usize, usize)| match first == last {
+        true => first.to_string(),
+        false => format!("{first}-{last}"),
+    };
+    ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
+}
+
+fn ranges_from_text(text: &str) -> Result<BTreeSet<usize>, String> {
+    let mut numbers = BTreeSet::new();
+    for range in text.split(',') {
+        let (first, last) = range.split_once('-').unwrap_or((range, range));
+        let (first, last): (usize, usize) = (number(first)?, number(last)?);
+        numbers.extend(first..=last);
+    }
+    Ok(numbers)
+}
+
 fn loss_as_text(loss: Loss) -> String {
     match loss {
         Loss::Everything => "everything".to_string(),
@@ -135,6 +247,21 @@ fn loss_as_text(loss: Loss) -> String {
         Loss::Whole(seed) => format!("whole:{seed}"),
         Loss::TornLast(mask) => format!("torn:{mask}"),
         Loss::Subset(mask) => format!("subset:{mask}"),
+    }
+}
+
+fn kill_as_text(kill: Kill) -> String {
+    match kill {
+        Kill::Process(seed) => format!("process:{seed}"),
+        Kill::FailedSync(seed) => format!("failed-sync:{seed}"),
+    }
+}
+
+fn kill_from_text(text: &str) -> Result<Kill, String> {
+    match text.split_once(':') {
+        Some(("process", seed)) => Ok(Kill::Process(number(seed)?)),
+        Some(("failed-sync", seed)) => Ok(Kill::FailedSync(number(seed)?)),
+        _ => Err(format!("'{text}' is no kill")),
     }
 }
 
@@ -170,17 +297,36 @@ mod tests {
             Loss::Subset(5),
         ];
         for loss in losses {
-            let case = Case::new("bank", 7).then(412, loss).then(17, Loss::Nothing);
+            let case = Case::new("bank", 7).then(Crash::between(412, loss)).then(Crash::behind(17, 3));
             assert_eq!(case.to_string().parse(), Ok(case));
         }
+        let killed = Case::new("bank", 7).then_killed(3, Kill::Process(5)).then_killed(9, Kill::FailedSync(u64::MAX));
+        let case = killed.then(Crash::between(412, Loss::Nothing));
+        assert_eq!(case.to_string().parse(), Ok(case));
+        let case = Case::new("bank", 7).without(&BTreeSet::from([0, 1, 2, 5, 7, 8])).then(Crash::behind(3, 1));
+        assert_eq!(case.to_string(), "bank seed=7 skip=0-2,5,7-8 at=3/nothing/records:1");
+        assert_eq!(case.to_string().parse(), Ok(case));
         let case = Case::new("bank", 7).with(Injected::Forgets(12));
         assert_eq!(case.to_string(), "bank seed=7 forgets=12");
+        assert_eq!(case.to_string().parse(), Ok(case));
+        let case = Case::new("bank", 7).then(Crash::between(412, Loss::Nothing)).with(Injected::Panics(3));
+        assert_eq!(case.to_string(), "bank seed=7 panics=3 at=412/nothing");
         assert_eq!(case.to_string().parse(), Ok(case));
     }
 
     #[test]
     fn a_bad_line_is_refused_with_the_word_that_is_wrong() {
-        for line in ["", "bank at", "bank at=3", "bank at=3/some", "bank at=x/nothing", "bank by=3"] {
+        for line in [
+            "",
+            "bank at",
+            "bank at=3",
+            "bank at=3/some",
+            "bank at=x/nothing",
+            "bank at=3/nothing/records:0",
+            "bank by=3",
+            "bank kill=3/some:1",
+            "bank skip=3-x",
+        ] {
             assert!(line.parse::<Case>().is_err(), "{line}");
         }
     }

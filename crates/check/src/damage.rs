@@ -1,13 +1,13 @@
-//! What a scenario's store does when bytes at rest went bad: it finds out, or it does not matter.
+//! Silent damage of bytes at rest: a scenario's store must detect it, or it must be harmless.
 //!
-//! Three things happen to the bytes of real disks: bits flip, a sector keeps what it held before (a write was lost), and a
-//! sector lies in another's place (a write went astray). After each the store must refuse with an error, or hold a legal
-//! state: never a wrong answer, never a panic.
+//! The check simulates four faults of real disks: bits flip, a sector keeps its old content (a write was lost), a sector
+//! becomes zeros, and a sector is written to another place (a misdirected write). After each the store must refuse with an
+//! error, or have a legal state: never a wrong result, never a panic.
 //!
-//! What is legal depends on how the store was left. After a clean close, everything was promised, so nothing may be missing
-//! (E20.2, E20.4). After a crash the newest block of the log is promised by nobody, and damage to it reads as the torn tail
-//! of a crash: then any prefix is legal. And an old version of a whole page is a valid page; only a copy kept elsewhere could
-//! tell. So stale sectors are tried in the log and the control file, not in the page file.
+//! The legal states depend on the end of the workload. After a clean close, everything was promised, so nothing may be
+//! missing (E20.2, E20.4). After a crash no promise covers the newest block of the log, and damage to it reads as the torn
+//! tail of a crash: then any prefix is legal. And an old version of a whole page is a valid page; only a copy elsewhere could
+//! show the difference. So stale sectors are tried in the log and the control file, not in the page file.
 
 use cedrat_media::{Durability, Image, Loss, Media, OpenMode, SECTOR_LEN, SimDisk, write_all_at};
 use cedrat_sync::Arc;
@@ -69,7 +69,7 @@ impl<S: Scenario> Damages<S> {
 struct Trial<'a, S: Scenario> {
     probe: &'a Probe<S>,
     case: Case,
-    /// The disk at some earlier moment, where stale sectors come from.
+    /// The disk at an earlier moment, the source of stale sectors.
     before: Image,
     crashed: Image,
     closed: Image,
@@ -122,21 +122,21 @@ impl<'a, S: Scenario> Trial<'a, S> {
             let sound = if was_closed { &self.closed } else { &self.crashed };
             let damaged = self.probe.guarded(&case, Fault::Workload, || damage(sound, &self.before, &mut chance))?;
             self.report.faults += 1;
-            if self.seen.is_new(damaged.hash()) {
+            if self.seen.add(damaged.hash()) {
                 self.judge(&case, damaged, was_closed)?;
             }
         }
         Ok(self.report)
     }
 
-    /// Refused, or legal.
+    /// Asserts that the store refuses, or has a legal state.
     fn judge(&self, case: &Case, damaged: Image, was_closed: bool) -> Result<(), Failure> {
         let disk = Arc::new(SimDisk::from_image(damaged));
         let scenario = &self.probe.scenario;
         let looked = quietly(|| {
             let store = self.probe.open(&disk)?;
             let state = scenario.read(&store, &self.roots)?;
-            // It may find the damage now; what was read before must be right all the same.
+            // It may find the damage now; the state that was read before must be legal in any case.
             let _ = store.check();
             Ok::<_, Error>(state)
         });
@@ -155,7 +155,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
     }
 }
 
-/// `sound` with one to three things wrong in one of its files.
+/// Returns `sound` with one to three damages in one of its files.
 fn damage(sound: &Image, before: &Image, chance: &mut Rng) -> Result<Image, Error> {
     let disk = SimDisk::from_image(sound.clone());
     let names: Vec<&str> = sound.names().collect();
@@ -169,7 +169,7 @@ fn damage(sound: &Image, before: &Image, chance: &mut Rng) -> Result<Image, Erro
         let at = interesting(&bytes, chance);
         let sector = at - at % SECTOR_LEN;
         let end = (sector + SECTOR_LEN).min(bytes.len());
-        let (place, wrong) = match chance.below(4) {
+        let (place, wrong) = match chance.below(5) {
             0 if is_log_or_control => {
                 let old = before.file(name).unwrap_or_default();
                 let old = old.get(sector..end).map(<[u8]>::to_vec);
@@ -179,6 +179,7 @@ fn damage(sound: &Image, before: &Image, chance: &mut Rng) -> Result<Image, Erro
                 let other = interesting(&bytes, chance);
                 (other - other % SECTOR_LEN, bytes[sector..end].to_vec())
             }
+            2 => (sector, vec![0; end - sector]),
             _ => (at, vec![bytes[at] ^ (1 << chance.below(8))]),
         };
         let wrong = &wrong[..wrong.len().min(bytes.len() - place)];
@@ -187,13 +188,15 @@ fn damage(sound: &Image, before: &Image, chance: &mut Rng) -> Result<Image, Erro
     Ok(disk.image())
 }
 
-/// A place in a file, as a rule one near which something was written: most of a small store's files is zeros.
+/// Returns an offset in a file, usually near bytes that are not zero: most of a small store's files is zeros.
 fn interesting(bytes: &[u8], chance: &mut Rng) -> usize {
-    for _ in 0..64 {
-        let at = chance.index(bytes.len());
-        if bytes[at] != 0 {
-            return at;
-        }
-    }
-    chance.index(bytes.len())
+    let at = chance.index(bytes.len());
+    let (before, behind) = bytes.split_at(at);
+    let at = match behind.iter().chain(before).position(|&byte| byte != 0) {
+        Some(further) if !chance.one_in(16) => (at + further) % bytes.len(),
+        _ => return at,
+    };
+    // The first byte behind a gap usually belongs to a header.
+    let near = at + chance.index(SECTOR_LEN);
+    if bytes.get(near).is_some_and(|&byte| byte != 0) { near } else { at }
 }

@@ -1,24 +1,26 @@
-//! What a workload did, and which states a crash may leave of it.
+//! History of a workload, and the states that a crash may leave of it.
 //!
-//! Every commit has one LSN, and that is its place in the order (invariant E10.1, W1): a recovered store must hold the
-//! effects of a *prefix* of the commits in LSN order: of exactly those whose records the log still has. And the log must reach
-//! at least to the newest commit that was acknowledged before the crash (W4). Nothing else is asked, and nothing less.
+//! Every commit has one LSN, which is its place in the order (invariant E10.1, W1): a recovered store must have the effects
+//! of a *prefix* of the commits in LSN order: exactly of those whose records the log still has. And the log must reach at
+//! least to the newest commit that was acknowledged before the crash (W4). These are all requirements.
 //!
-//! Commits that are recoverable with their own log partition alone (`Partition`, Hathi §3) may be there beyond the end of the
-//! log too: of each partition those up to some place, and at least those that were acknowledged (E8).
+//! Commits that are recoverable with their own log partition alone (`Partition`, Hathi §3) may be present beyond the end of
+//! the log too: of each partition those up to some LSN, and at least the acknowledged ones (E8).
 
 use std::fmt::Debug;
 
 use cedrat_media::Mark;
 
+use crate::words::difference;
+
 type Effect<S> = Box<dyn Fn(&mut S) + Send>;
 
-/// What a workload was told before a crash.
+/// Commits that were acknowledged before a crash.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Acknowledged {
-    /// Every commit up to this LSN is durable; 0: none.
+    /// Every commit up to this LSN is durable; 0 if there is none.
     pub(crate) up_to: u64,
-    /// So are these, each with its partition alone.
+    /// LSNs of commits that are durable with their own partition alone.
     pub(crate) alone: Vec<u64>,
 }
 
@@ -26,12 +28,12 @@ pub(crate) struct Acknowledged {
 const ALONE: u64 = 1 << 63;
 
 impl Acknowledged {
-    /// The mark to be set where a commit is acknowledged.
+    /// Returns the mark that is set when a commit is acknowledged.
     pub(crate) fn mark(lsn: u64, alone: bool) -> u64 {
         if alone { lsn | ALONE } else { lsn }
     }
 
-    /// What the marks before a crash say.
+    /// Decodes the marks before a crash.
     pub(crate) fn of(marks: &[Mark]) -> Acknowledged {
         let mut acknowledged = Acknowledged::default();
         for mark in marks {
@@ -44,39 +46,65 @@ impl Acknowledged {
     }
 }
 
-/// A commit, and what it does to the model.
+/// A commit, and its effect on the model.
 struct Commit<S> {
     lsn: u64,
-    /// The partition with which alone it is recoverable.
+    /// The partition that suffices to recover the commit, if there is one.
     alone: Option<u16>,
     effect: Effect<S>,
 }
 
-/// The commits of one run of a workload, with what each does to the model.
+/// The commits of one run of a workload, with their effects on the model.
 pub(crate) struct History<S> {
     start: S,
     commits: Vec<Commit<S>>,
-    /// Commits of which nobody knows, because the call failed: the last things their threads did.
+    /// Commits with an unknown outcome, because the call failed: the last actions of their threads.
     unknown: Vec<Effect<S>>,
+    /// The model after the commits so far; `None` after one was entered behind a later one.
+    now: Option<S>,
+    newest: u64,
 }
 
 impl<S: Clone + PartialEq + Debug> History<S> {
-    /// A history that begins at what the store held when the workload began.
+    /// Makes a history that begins with the state of the store before the workload.
     pub(crate) fn new(start: S) -> History<S> {
-        History { start, commits: Vec::new(), unknown: Vec::new() }
+        History { now: Some(start.clone()), start, commits: Vec::new(), unknown: Vec::new(), newest: 0 }
     }
 
-    /// A commit failed; whether it was kept, only reopening tells.
+    /// Enters a commit that failed; only reopening shows whether it was kept.
     pub(crate) fn unknown(&mut self, effect: Effect<S>) {
         self.unknown.push(effect);
     }
 
-    /// A commit record was appended at `lsn`. Threads may call in any order; the LSN decides.
+    /// Enters a commit record at `lsn`. Threads may call in any order; the LSN decides.
     pub(crate) fn committed(&mut self, lsn: u64, alone: Option<u16>, effect: Effect<S>) {
+        match &mut self.now {
+            Some(now) if lsn >= self.newest => effect(now),
+            _ => self.now = None,
+        }
+        self.newest = self.newest.max(lsn);
         self.commits.push(Commit { lsn, alone, effect });
     }
 
-    /// All prefixes, ready for judging.
+    /// The model after the commits so far.
+    pub(crate) fn model(&mut self) -> &S {
+        if self.now.is_none() {
+            self.commits.sort_by_key(|commit| commit.lsn);
+        }
+        let History { now, start, commits, .. } = self;
+        now.get_or_insert_with(|| {
+            let mut now = start.clone();
+            commits.iter().for_each(|commit| (commit.effect)(&mut now));
+            now
+        })
+    }
+
+    /// The number of commits so far.
+    pub(crate) fn commits(&self) -> usize {
+        self.commits.len()
+    }
+
+    /// Returns all prefixes, to verify states.
     pub(crate) fn prefixes(mut self) -> Prefixes<S> {
         self.commits.sort_by_key(|commit| commit.lsn);
         let mut states = vec![self.start];
@@ -102,7 +130,7 @@ impl<S: Clone + PartialEq + Debug> History<S> {
 pub(crate) struct Prefixes<S> {
     states: Vec<S>,
     commits: Vec<Commit<S>>,
-    /// The last state and some of the commits of which nobody knows.
+    /// The last state with each subset of the commits with an unknown outcome.
     endings: Vec<S>,
 }
 
@@ -111,10 +139,10 @@ impl<S: Clone + PartialEq + Debug> Prefixes<S> {
         self.commits.len()
     }
 
-    /// Is `observed` the legal outcome of a crash that left the log ending before LSN `end`, and before which the commit at
-    /// `acknowledged` (0: none) was acknowledged?
+    /// Verifies that `observed` is a legal outcome of a crash that left the log ending before LSN `end`, after the commits of
+    /// `acknowledged` were acknowledged.
     ///
-    /// Exactly the commits whose record the log still has must be in it: none is missing, and no effect of another one.
+    /// It must contain exactly the commits whose records the log still has, and no effect of another one.
     pub(crate) fn judge(&self, observed: &S, acknowledged: &Acknowledged, end: u64) -> Result<(), String> {
         let up_to = acknowledged.up_to;
         if end <= up_to {
@@ -137,14 +165,13 @@ impl<S: Clone + PartialEq + Debug> Prefixes<S> {
             None => "no prefix of them".to_string(),
         };
         Err(format!(
-            "the log has the first {commits} of {total} commits, the store holds {resembles}:\n  it holds   {}\n  after \
-             {commits:>5} {}",
-            brief(observed),
-            brief(&self.states[commits]),
+            "the log has the first {commits} of {total} commits, the store holds {resembles}; - in the store, + in the \
+             model:{}",
+            difference(observed, &self.states[commits]),
         ))
     }
 
-    /// As [`judge`](Prefixes::judge), where commits that are recoverable alone lie beyond the end of the log.
+    /// Like [`judge`](Prefixes::judge), if commits that are recoverable alone lie beyond the end of the log.
     fn judge_beyond(&self, observed: &S, acknowledged: &Acknowledged, commits: usize) -> Result<(), String> {
         let beyond: Vec<&Commit<S>> = self.commits[commits..].iter().filter(|commit| commit.alone.is_some()).collect();
         let mut partitions: Vec<u16> = beyond.iter().filter_map(|commit| commit.alone).collect();
@@ -166,8 +193,8 @@ impl<S: Clone + PartialEq + Debug> Prefixes<S> {
         ))
     }
 
-    /// Whether some cut through each partition explains what is observed: of each partition the commits before its cut are
-    /// there and those behind are not. `cuts` has the cuts of the first few partitions.
+    /// Returns whether some cut through each partition explains the observed state: of each partition the commits before its
+    /// cut are present and those behind it are not. `cuts` contains the cuts of the first few partitions.
     fn some_cut(
         &self,
         observed: &S,
@@ -197,7 +224,7 @@ impl<S: Clone + PartialEq + Debug> Prefixes<S> {
         })
     }
 
-    /// Is `observed` any prefix? For logs whose end nobody can know.
+    /// Verifies that `observed` is any prefix, for logs with an unknown end.
     pub(crate) fn judge_loosely(&self, observed: &S) -> Result<(), String> {
         match self.states.contains(observed) {
             true => Ok(()),
@@ -205,13 +232,13 @@ impl<S: Clone + PartialEq + Debug> Prefixes<S> {
         }
     }
 
-    /// The state that must hold when nothing was lost.
+    /// The state if nothing was lost.
     pub(crate) fn last(&self) -> &S {
         &self.states[self.states.len() - 1]
     }
 }
 
-/// The beginning of a value's debug form: a failure's message is read by eyes.
+/// Returns the beginning of a value's debug form, short enough for a message.
 pub(crate) fn brief(value: &impl Debug) -> String {
     const CHARS_MAX: usize = 700;
     let mut text = format!("{value:?}");
@@ -264,6 +291,15 @@ mod tests {
     #[test]
     fn commits_count_in_the_order_of_their_lsns() {
         assert_eq!(*three().last(), vec![0, 10, 20, 30]);
+    }
+
+    #[test]
+    fn model_follows_commits_in_the_order_of_their_lsns() {
+        let mut history = History::new(vec![0]);
+        for (lsn, wanted) in [(10_u64, vec![0, 10]), (30, vec![0, 10, 30]), (20, vec![0, 10, 20, 30])] {
+            history.committed(lsn, None, Box::new(move |s: &mut Vec<u32>| s.push(lsn as u32)));
+            assert_eq!(*history.model(), wanted);
+        }
     }
 
     #[test]

@@ -1,8 +1,8 @@
-//! What a scenario's store does when the disk refuses: at the n-th call, for each n; once, for ever, forgetting, or full.
+//! Errors of the disk at the n-th call, for each n: once, permanently, a forgetful sync, or a full disk.
 //!
 //! After an error a store is either *stopped*, and then acknowledges nothing more (E16.5), or as usable as before. In both
-//! cases, a process that starts again finds a legal state, be it after a kill (everything written is there) or after a power
-//! failure (only what was synced is sure to be). A full disk stops nothing (E16.4).
+//! cases, a process that starts again finds a legal state, after a kill (all writes are present) and after a power failure
+//! (only synced bytes are certain to be). A full disk does not stop the store (E16.4).
 
 use cedrat_media::{Call, Fault as DiskFault, Image, Loss, SimDisk};
 use cedrat_sync::Arc;
@@ -31,10 +31,10 @@ pub struct IoErrors<S: Scenario> {
     every: u64,
 }
 
-/// Syncs that are made to forget, at most: each n up to here.
+/// Largest n for which the n-th sync is made to forget.
 const FORGETS_MAX: u64 = 40;
 
-/// How much room a full disk still has, at most, in steps of a block.
+/// Largest free space of a full disk, in steps of a block.
 const FULL_STEPS: u64 = 48;
 
 impl<S: Scenario> IoErrors<S> {
@@ -65,7 +65,7 @@ impl<S: Scenario> IoErrors<S> {
     }
 }
 
-/// A check on its way.
+/// A running check.
 struct Trial<'a, S: Scenario> {
     probe: &'a Probe<S>,
     every: u64,
@@ -115,7 +115,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
         all
     }
 
-    /// How many calls opening and workload make when nothing is wrong.
+    /// Counts the calls of opening and workload without a fault.
     fn undisturbed(&mut self) -> Result<u64, Failure> {
         let probe = self.probe;
         let (calls, commits) = probe.guarded(&self.case, Fault::Workload, || {
@@ -130,14 +130,14 @@ impl<'a, S: Scenario> Trial<'a, S> {
         Ok(calls)
     }
 
-    /// Opening and workload with one thing broken, and two ways to start again after it.
+    /// Runs opening and workload with one fault, and starts again in two ways.
     fn disturbed(&mut self, injected: Injected) -> Result<(), Failure> {
         let case = self.case.with(injected);
         let disk = Arc::new(SimDisk::from_image(self.base.clone()));
         inject(&disk, injected);
         let prefixes = match self.opened(&case, &disk)? {
             Some((store, start)) => self.worked(&case, &disk, store, start)?,
-            // It did not open, and said so: it must have changed nothing that matters.
+            // It did not open, and returned an error: it must not have changed the state.
             None => {
                 let untouched = Arc::new(SimDisk::from_image(self.base.clone()));
                 let store = self.probe.guarded(&case, Fault::Refused, || self.probe.open(&untouched))?;
@@ -162,7 +162,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
         }
     }
 
-    /// The workload until it fails, and what the store is worth after that.
+    /// Runs the workload until it fails, and verifies the store after that.
     fn worked(
         &self,
         case: &Case,
@@ -182,7 +182,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
             if stopped && matches!(case.injected, Some(Injected::Full(_))) {
                 return unusable(format!("a full disk stopped the store: {error}"));
             }
-            // The disk is mended; that must not bring a stopped store back to life, nor keep a sound one from working.
+            // The disk works again; that must not revive a stopped store, nor prevent a sound one from working.
             disk.clear_faults();
             disk.set_capacity(None);
             let marks = disk.journal().marks().len();
@@ -212,7 +212,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
         }
     }
 
-    /// A process starts again: after a kill, and after a power failure.
+    /// Starts the process again: after a kill, and after a power failure.
     fn started_again(&mut self, case: &Case, disk: &SimDisk, prefixes: &Prefixes<S::State>) -> Result<(), Failure> {
         let journal = disk.journal();
         let acknowledged = Acknowledged::of(journal.marks());
@@ -221,23 +221,27 @@ impl<'a, S: Scenario> Trial<'a, S> {
         let loss = Loss::Random(Rng::new(case.seed).part(self.report.states as u64).next_u64());
         for image in [disk.image(), cursor.image(Loss::Everything), cursor.image(loss)] {
             self.report.states += 1;
-            if self.seen.is_new(image.hash()) {
-                self.report.distinct += 1;
+            let hash = image.hash();
+            let is_new = self.seen.add(hash);
+            self.report.distinct += usize::from(is_new);
+            if is_new || self.seen.may_lack(hash, &acknowledged) {
                 let image = Arc::new(SimDisk::from_image(image));
-                self.probe.examine(case, &image, &self.roots, prefixes, &acknowledged)?;
+                let (store, _) = self.probe.examine(case, &image, &self.roots, prefixes, &acknowledged)?;
+                self.seen.judged(hash, store.recovery().end.get(), &acknowledged);
             }
         }
         Ok(())
     }
 }
 
-fn inject(disk: &SimDisk, injected: Injected) {
+pub(crate) fn inject(disk: &SimDisk, injected: Injected) {
     let error = || DiskFault::error(Call::Any, std::io::ErrorKind::Other);
     match injected {
         Injected::Once(n) => disk.inject(error().nth(n)),
         Injected::ForEver(n) => disk.inject(error().nth(n).for_ever()),
         Injected::Forgets(n) => disk.inject(DiskFault::forgetful_sync().nth(n)),
         Injected::Full(bytes) => disk.set_capacity(Some(disk.space() + bytes)),
+        Injected::Panics(n) => disk.inject(DiskFault::panic(Call::Any).nth(n)),
         Injected::Damage(_) => {}
     }
 }

@@ -1,12 +1,12 @@
-//! Chance that repeats: everything random in a check comes from one printed seed.
+//! Reproducible random numbers: everything random in a check comes from one printed seed.
 
-/// The name of the environment variable that gives the seed of randomised checks.
+/// The environment variable with the seed of randomised checks.
 pub const SEED_VARIABLE: &str = "CEDRAT_SEED";
 
-/// The seed that the environment variable [`SEED_VARIABLE`] asks for, or `otherwise`.
+/// Returns the seed of the environment variable [`SEED_VARIABLE`], or `otherwise`.
 ///
 /// # Panics
-/// If the variable is set and is not a number: whoever set it relies on it.
+/// If the variable is set and is not a number: a default would hide the mistake.
 pub fn seed(otherwise: u64) -> u64 {
     match std::env::var(SEED_VARIABLE) {
         Ok(text) => text.parse().unwrap_or_else(|_| panic!("{SEED_VARIABLE}='{text}' is not a number")),
@@ -14,8 +14,8 @@ pub fn seed(otherwise: u64) -> u64 {
     }
 }
 
-/// A small generator (SplitMix64). Not for secrets; two of the same seed say the same for ever, on every machine,
-/// which is why no crate's generator is used here: a printed seed must still repeat its case next year.
+/// A small generator (SplitMix64), not for secrets. A seed gives the same numbers on every machine, permanently, which is why
+/// no crate's generator is used: a printed seed must still repeat its case next year.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);
 
@@ -25,14 +25,14 @@ impl Rng {
         Rng(seed)
     }
 
-    /// A generator of its own for a part (a thread, a case), so that parts do not shift each other's chance.
+    /// Makes a generator for a part (a thread, a case), so that parts do not influence each other's numbers.
     pub fn part(&self, number: u64) -> Rng {
         let mut mixed = Rng(self.0 ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93));
         mixed.next_u64();
         mixed
     }
 
-    /// The next 64 bits.
+    /// Returns the next 64 bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -41,28 +41,28 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`.
+    /// Returns a number below `bound`.
     ///
     /// # Panics
-    /// If `bound` is 0: there is no such number.
+    /// If `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below 0");
         // The bias is below 2^-32 for every bound a test uses; repeatability matters more.
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// An index below `len`.
+    /// Returns an index below `len`.
     pub fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// True once in `n` on average.
+    /// Returns true once in `n` on average.
     pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
     }
 
-    /// Any signed number, with small ones and the two ends much likelier than chance would have them: that is where
-    /// arithmetic breaks.
+    /// Returns any signed number, with increased probability of small numbers and of the two extremes, where arithmetic
+    /// breaks.
     pub fn number(&mut self) -> i64 {
         match self.below(8) {
             0 => 0,
@@ -80,17 +80,17 @@ impl Rng {
         }
     }
 
-    /// `len` bytes.
+    /// Returns `len` random bytes.
     pub fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = vec![0; len];
         self.fill(&mut bytes);
         bytes
     }
 
-    /// One of `choices`.
+    /// Returns one of `choices`.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no choice.
     pub fn pick<'a, T>(&mut self, choices: &'a [T]) -> &'a T {
         &choices[self.index(choices.len())]
     }

@@ -1,6 +1,8 @@
-//! The workload's side of a check: it performs transactions here and says what they meant.
+//! The workload's interface to a check: performs transactions and enters their effects on the model.
 
-use std::sync::{Mutex, PoisonError};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use cedrat_heap::{Interrupt, Session, Tx};
 use cedrat_media::SimDisk;
@@ -9,10 +11,12 @@ use cedrat_txn::{Commit, Store, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
 use crate::history::{Acknowledged, History};
+use crate::probe::message_of;
 use crate::rng::Rng;
 use crate::scenario::{Outcome, Scenario};
+use crate::words::difference;
 
-/// Whether a transaction lost to another one: a deadlock, or a conflict over heap words.
+/// Returns whether a transaction lost to another one: a deadlock, or a conflict over heap words.
 fn is_worth_retrying(error: &crate::Error) -> bool {
     error.downcast_ref::<cedrat_txn::Error>().is_some_and(cedrat_txn::Error::is_worth_retrying)
 }
@@ -21,13 +25,13 @@ fn is_deadlock(error: &crate::Error) -> bool {
     matches!(error.downcast_ref::<cedrat_txn::Error>(), Some(cedrat_txn::Error::Deadlock(_)))
 }
 
-/// How often [`Run::transact`] begins again after a deadlock. Victims alternate, so a workload that needs more has a
-/// live lock, which is worth hearing about.
+/// Maximum number of restarts of [`Run::transact`] after a deadlock. Victims alternate, so a workload that needs more has a
+/// live lock, which must be reported.
 const ATTEMPTS_MAX: usize = 100;
 
-/// One run of a workload: the store, chance, and the book in which commits are entered.
+/// One run of a workload: the store, random numbers, and the history of commits.
 ///
-/// Cheap to clone; clones share the book. All methods may be called from any thread.
+/// Cheap to clone; clones share the history. All methods may be called from any thread.
 pub struct Run<S: Scenario> {
     inner: Arc<Inner<S>>,
 }
@@ -36,9 +40,62 @@ struct Inner<S: Scenario> {
     store: Store,
     disk: Arc<SimDisk>,
     seed: u64,
-    // Held for a moment and never across a call into the store, so the seeded scheduler need not know of it.
+    // Held for a moment and never across a call into the store, so the seeded scheduler need not know it.
     history: Mutex<History<S::State>>,
+    /// Data for the comparison of store and model while the workload runs; `None` if faults are injected.
+    watch: Option<Watch<S>>,
+    /// Whether threads of [`Run::in_threads`] run: during that time the model never equals the store.
+    crowded: AtomicBool,
+    script: Arc<Script>,
+    /// The first difference seen.
+    mismatch: Mutex<Option<String>>,
 }
+
+/// Transactions that a run leaves out, and the number of those that it has begun.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    skipped: BTreeSet<usize>,
+    begun: AtomicUsize,
+    has_threads: AtomicBool,
+}
+
+impl Script {
+    pub(crate) fn new(skipped: BTreeSet<usize>) -> Script {
+        Script { skipped, ..Script::default() }
+    }
+
+    /// Number of transactions so far, skipped ones included; `None` if threads have numbered them in a random order.
+    pub(crate) fn transactions(&self) -> Option<usize> {
+        (!self.has_threads.load(Ordering::SeqCst)).then(|| self.begun.load(Ordering::SeqCst))
+    }
+
+    /// Counts a transaction. Returns whether it is to be left out.
+    fn skips_next(&self) -> bool {
+        self.skipped.contains(&self.begun.fetch_add(1, Ordering::SeqCst))
+    }
+}
+
+/// Data for reading the state of the store.
+pub(crate) struct Watch<S: Scenario> {
+    pub(crate) scenario: Arc<S>,
+    pub(crate) roots: S::Roots,
+}
+
+/// Difference of store and model while the workload runs.
+#[derive(Debug)]
+pub(crate) struct Mismatch(pub(crate) String);
+
+impl std::fmt::Display for Mismatch {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Mismatch {}
+
+/// Number of commits after each of which store and model are compared; later, comparisons become rarer, so that they do not take
+/// quadratic time.
+const COMPARED_MAX: usize = 400;
 
 impl<S: Scenario> Clone for Run<S> {
     fn clone(&self) -> Self {
@@ -48,7 +105,65 @@ impl<S: Scenario> Clone for Run<S> {
 
 impl<S: Scenario> Run<S> {
     pub(crate) fn new(store: Store, disk: Arc<SimDisk>, seed: u64, start: S::State) -> Run<S> {
-        Run { inner: Arc::new(Inner { store, disk, seed, history: Mutex::new(History::new(start)) }) }
+        Run::watched(store, disk, seed, start, None, Arc::default())
+    }
+
+    /// Makes a run that compares store and model.
+    pub(crate) fn watched(
+        store: Store,
+        disk: Arc<SimDisk>,
+        seed: u64,
+        start: S::State,
+        watch: Option<Watch<S>>,
+        script: Arc<Script>,
+    ) -> Run<S> {
+        let watch = watch.filter(|watch| watch.scenario.reads_while_running());
+        let (history, mismatch) = (Mutex::new(History::new(start)), Mutex::default());
+        let inner = Inner { store, disk, seed, history, watch, crowded: AtomicBool::new(false), script, mismatch };
+        Run { inner: Arc::new(inner) }
+    }
+
+    /// Returns the model after all commits so far.
+    pub fn model(&self) -> S::State {
+        self.history().model().clone()
+    }
+
+    fn history(&self) -> MutexGuard<'_, History<S::State>> {
+        self.inner.history.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Compares store and model, if no transaction is open. `after` describes the last action.
+    fn compare(&self, after: &str) -> Outcome {
+        let Some(watch) = &self.inner.watch else { return Ok(()) };
+        let store = self.store();
+        if self.inner.crowded.load(Ordering::SeqCst) || store.running() > 0 || store.log().is_stopped() {
+            return Ok(());
+        }
+        let (commits, expected) = {
+            let mut history = self.history();
+            let commits = history.commits();
+            if commits > COMPARED_MAX && !commits.is_multiple_of(commits / (COMPARED_MAX / 4)) {
+                return Ok(());
+            }
+            (commits, history.model().clone())
+        };
+        let found = watch.scenario.read(store, &watch.roots)?;
+        if found == expected {
+            return Ok(());
+        }
+        let words = format!(
+            "without any crash, after {after} ({commits} commits so far), the store holds something else than the model; - in \
+             the store, + in the model:{}",
+            difference(&found, &expected)
+        );
+        self.inner.mismatch.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(words.clone());
+        Err(Mismatch(words).into())
+    }
+
+    /// Returns the first difference between store and model, even if the workload has ignored the error.
+    pub(crate) fn mismatch(&self) -> Outcome {
+        let words = self.inner.mismatch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        words.map_or(Ok(()), |words| Err(Mismatch(words).into()))
     }
 
     /// The store under test.
@@ -56,21 +171,22 @@ impl<S: Scenario> Run<S> {
         &self.inner.store
     }
 
-    /// The disk under the store, for a workload that breaks something on purpose.
+    /// The disk under the store, for a workload that breaks it on purpose.
     pub fn disk(&self) -> &SimDisk {
         &self.inner.disk
     }
 
-    /// Chance of its own for part `part` of the workload (a thread, say). The same part gets the same chance again.
+    /// Returns random numbers for part `part` of the workload (a thread, for example). The same part always gets the same
+    /// numbers.
     pub fn rng(&self, part: u64) -> Rng {
         Rng::new(self.inner.seed).part(part)
     }
 
     /// Performs a transaction and commits it durably.
     ///
-    /// `body` changes the store and returns what the change means for the model. If it is chosen as the victim of a
-    /// deadlock it is rolled back and run again; every other error rolls it back and is returned. When this returns
-    /// `Ok`, the commit counts as acknowledged: no crash from here on may lose it.
+    /// `body` changes the store and returns the effect of the change on the model. If it is chosen as the victim of a
+    /// deadlock it is rolled back and run again; every other error rolls it back and is returned. When this returns `Ok`, the
+    /// commit counts as acknowledged: no crash from here on may lose it.
     ///
     /// # Errors
     /// Those of `body`, of the rollback and of the commit.
@@ -78,11 +194,14 @@ impl<S: Scenario> Run<S> {
     where
         E: Fn(&mut S::State) + Send + 'static,
     {
+        if self.inner.script.skips_next() {
+            return Ok(self.store().log().current_lsn());
+        }
         let ticket = self.transact_with(Commit::Sync, body)?;
         self.acknowledge(&ticket)
     }
 
-    /// As [`Run::transact`], without waiting: the commit may be lost by a crash, together with all after it, until
+    /// Like [`Run::transact`], without waiting: a crash may lose the commit, together with all later ones, until
     /// [`Run::acknowledge`] was called with its ticket.
     ///
     /// # Errors
@@ -91,6 +210,10 @@ impl<S: Scenario> Run<S> {
     where
         E: Fn(&mut S::State) + Send + 'static,
     {
+        if self.inner.script.skips_next() {
+            let log = self.store().log();
+            return Ok(log.ticket(log.current_lsn()));
+        }
         self.transact_with(Commit::Async, body)
     }
 
@@ -108,6 +231,7 @@ impl<S: Scenario> Run<S> {
                 },
                 Err(error) => {
                     txn.rollback()?;
+                    self.compare("a rollback")?;
                     error
                 }
             };
@@ -121,8 +245,8 @@ impl<S: Scenario> Run<S> {
 
     /// Performs a transaction on heaps alone and commits it in `mode`.
     ///
-    /// `work` changes heaps and returns what that means for the model. After `Sync`, and after `Partition`, the commit counts
-    /// as acknowledged; after `Async` its LSN is to be given to [`Run::acknowledge_lsn`].
+    /// `work` changes heaps and returns the effect on the model. After `Sync`, and after `Partition`, the commit counts as
+    /// acknowledged; after `Async` its LSN must be passed to [`Run::acknowledge_lsn`].
     ///
     /// # Errors
     /// Those of the commit, and of `work`, which was rolled back then.
@@ -141,12 +265,12 @@ impl<S: Scenario> Run<S> {
             Ok(())
         });
         let effect = effect.map(Box::new);
-        let mut history = self.inner.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut history = self.history();
         match (&done, effect) {
             (Ok(done), Some(effect)) => {
                 history.committed(done.lsn.get(), done.alone.map(|place| place.partition.0), effect);
             }
-            // Whether it was kept, only reopening tells.
+            // Only reopening shows whether it was kept.
             (Err(cedrat_heap::Error::Stopped(_)), Some(effect)) => history.unknown(effect),
             _ => {}
         }
@@ -155,10 +279,11 @@ impl<S: Scenario> Run<S> {
         if matches!(mode, Commit::Sync | Commit::Partition) {
             self.inner.disk.mark(Acknowledged::mark(done.lsn.get(), done.alone.is_some()));
         }
+        self.compare("a commit on heaps")?;
         Ok(done.lsn)
     }
 
-    /// As [`Run::acknowledge`], for a commit on heaps.
+    /// Like [`Run::acknowledge`], for a commit on heaps.
     ///
     /// # Errors
     /// If the store stopped before.
@@ -168,19 +293,22 @@ impl<S: Scenario> Run<S> {
         Ok(())
     }
 
-    /// Performs the changes of `body` and takes them back again; the model must not notice.
+    /// Performs the changes of `body` and rolls them back; the model does not change.
     ///
     /// # Errors
     /// Those of the rollback; `body` may fail, it is rolled back anyway.
     pub fn roll_back<T>(&self, body: impl FnOnce(&mut Txn) -> Outcome<T>) -> Outcome {
+        if self.inner.script.skips_next() {
+            return Ok(());
+        }
         let mut txn = self.store().begin();
         let _ = body(&mut txn);
         txn.rollback()?;
-        Ok(())
+        self.compare("a rollback")
     }
 
-    /// Enters what a face commits in transactions of its own: `commit` begins one, commits it without waiting, and returns its
-    /// ticket; of one that it refuses nothing is left.
+    /// Enters a commit of an interface with transactions of its own: `commit` begins one, commits it without waiting, and
+    /// returns its ticket; a commit that it refuses leaves nothing.
     ///
     /// # Errors
     /// Those of `commit`.
@@ -188,19 +316,23 @@ impl<S: Scenario> Run<S> {
     where
         E: Fn(&mut S::State) + Send + 'static,
     {
+        let before = self.store().log().current_lsn();
         let committed = commit();
-        let mut history = self.inner.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut history = self.history();
         match &committed {
-            Ok(ticket) => history.committed(ticket.lsn().get(), None, Box::new(effect)),
-            // Whether it was kept, only reopening tells.
+            // A commit without changes has the LSN of an older one; its effect belongs to this moment.
+            Ok(ticket) => history.committed(ticket.lsn().max(before).get(), None, Box::new(effect)),
+            // Only reopening shows whether it was kept.
             Err(cedrat_txn::Error::Stopped(_)) => history.unknown(Box::new(effect)),
             Err(_) => {}
         }
         drop(history);
-        Ok(committed?)
+        let ticket = committed?;
+        self.compare("a commit")?;
+        Ok(ticket)
     }
 
-    /// Commits `txn` and enters `effect` into the book at the place of its commit record.
+    /// Commits `txn` and enters `effect` into the history at the place of its commit record.
     ///
     /// # Errors
     /// Those of the commit.
@@ -208,11 +340,12 @@ impl<S: Scenario> Run<S> {
     where
         E: Fn(&mut S::State) + Send + 'static,
     {
+        let before = self.store().log().current_lsn();
         let committed = txn.commit(Commit::Async);
-        // Entered before anybody waits: a crash may keep a commit that nobody has heard of yet.
-        let mut history = self.inner.history.lock().unwrap_or_else(PoisonError::into_inner);
+        // Entered before the wait: a crash may keep a commit that was not acknowledged yet.
+        let mut history = self.history();
         match &committed {
-            Ok(ticket) => history.committed(ticket.lsn().get(), None, Box::new(effect)),
+            Ok(ticket) => history.committed(ticket.lsn().max(before).get(), None, Box::new(effect)),
             Err(error) if error.is_worth_retrying() => {} // rolled back
             Err(_) => history.unknown(Box::new(effect)),
         }
@@ -221,25 +354,26 @@ impl<S: Scenario> Run<S> {
         if mode == Commit::Sync {
             ticket.wait()?;
         }
+        self.compare("a commit")?;
         Ok(ticket)
     }
 
-    /// Enters into the book what a record at `lsn` does to the model, one that is neither a commit of [`Run::commit`] nor of
-    /// heaps alone: a prepare record, the commit of what was prepared, the first record of its rollback.
+    /// Enters the effect of a record at `lsn` into the history, if it is neither a commit of [`Run::commit`] nor of heaps
+    /// alone: a prepare record, the commit of a prepared transaction, the first record of its rollback.
     pub fn enter<E>(&self, lsn: Lsn, effect: E)
     where
         E: Fn(&mut S::State) + Send + 'static,
     {
-        let mut history = self.inner.history.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut history = self.history();
         history.committed(lsn.get(), None, Box::new(effect));
     }
 
-    /// Holds the store to what was just told: everything up to `lsn` is durable. It is not waited for.
+    /// Notes that the store has acknowledged everything up to `lsn` as durable. Does not wait.
     pub fn was_told(&self, lsn: Lsn) {
         self.inner.disk.mark(lsn.get());
     }
 
-    /// Waits until the commit of `ticket` is durable, and holds the store to it from here on.
+    /// Waits until the commit of `ticket` is durable, and notes that it is acknowledged.
     ///
     /// # Errors
     /// If the store stopped before.
@@ -258,10 +392,10 @@ impl<S: Scenario> Run<S> {
         stable
     }
 
-    /// Runs `body` in `threads` threads at once and waits for all; `body` is told the number of its thread.
+    /// Runs `body` in `threads` threads at once and waits for all; `body` gets the number of its thread.
     ///
-    /// In an ordinary build these are threads of the operating system; in a build with `--cfg cedrat_shuttle` the
-    /// seeded scheduler interleaves them. With one thread, `body` runs on the caller's.
+    /// In an ordinary build these are threads of the operating system; in a build with `--cfg cedrat_shuttle` the seeded
+    /// scheduler interleaves them. With one thread, `body` runs in the caller's thread.
     ///
     /// # Errors
     /// The first error of a thread, in the order of their numbers.
@@ -272,6 +406,8 @@ impl<S: Scenario> Run<S> {
         if threads == 1 {
             return body(self, 0);
         }
+        self.inner.crowded.store(true, Ordering::SeqCst);
+        self.inner.script.has_threads.store(true, Ordering::SeqCst);
         let body = Arc::new(body);
         let running: Vec<_> = (0..threads)
             .map(|number| {
@@ -279,12 +415,16 @@ impl<S: Scenario> Run<S> {
                 thread::spawn(move || body(&run, number))
             })
             .collect();
-        let outcomes: Vec<Outcome> =
-            running.into_iter().map(|thread| thread.join().expect("a thread of the workload panicked")).collect();
-        outcomes.into_iter().collect()
+        let ended: Vec<_> = running.into_iter().map(thread::JoinHandle::join).collect();
+        self.inner.crowded.store(false, Ordering::SeqCst);
+        for (number, ended) in ended.into_iter().enumerate() {
+            ended
+                .unwrap_or_else(|panic| panic!("thread {number} of the workload panicked: {}", message_of(&*panic)))?;
+        }
+        self.compare("the threads of the workload")
     }
 
-    /// The book, at the end of the run.
+    /// Returns the history, at the end of the run.
     pub(crate) fn into_history(self) -> History<S::State> {
         let inner = Arc::into_inner(self.inner).expect("the workload has ended, so nobody else has the run");
         inner.history.into_inner().unwrap_or_else(PoisonError::into_inner)

@@ -1,5 +1,5 @@
-//! Deferred changes of versioned records under crashes (Lemon §7): each kind of undo, flushes in any order,
-//! checkpoints, slots that are used again. Without crashes: `tests/deferred.rs` of `cedrat-txn`.
+//! Deferred changes of versioned records under crashes (Lemon §7): each kind of undo, flushes in any order, checkpoints,
+//! reused slots. Without crashes: `tests/deferred.rs` of `cedrat-txn`.
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // threads: interleavings.rs of cedrat-txn
 
@@ -19,7 +19,7 @@ fn a_shop_with_a_shelf_survives_every_crash() {
     passes(check::crashes("deferred", Shop::default()).at_least(6_000).again(6, 80));
 }
 
-/// E19.5: pages go home early, with commits that are not durable yet.
+/// E19.5: pages are written early, with commits that are not durable yet.
 #[test]
 fn a_shop_with_a_tiny_pool_survives_every_crash() {
     let options = || Options { pool_bytes: 8 * 4096, partitions: 2, ..unlocked() };

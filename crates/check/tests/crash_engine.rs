@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // the same under the seeded scheduler: engine_shuttle.rs
 
+mod accounts;
 mod bank;
 
 use bank::Bank;
@@ -27,7 +28,7 @@ fn a_bank_on_three_partitions_survives_every_crash() {
     passes(check::crashes("bank-partitions", bank).at_least(8_000).again(6, 80));
 }
 
-/// E3.4, E11, W5: the redo point moves while transfers are under way, and log segments come round again.
+/// E3.4, E11, W5: the redo point moves while transfers run, and log segments are reused.
 #[test]
 fn a_bank_with_checkpoints_survives_every_crash() {
     let options = || Options { partitions: 2, ..Options::simulated() };
@@ -35,7 +36,7 @@ fn a_bank_with_checkpoints_survives_every_crash() {
     passes(check::crashes("bank-checkpoints", bank).at_least(8_000).again(6, 80));
 }
 
-/// E11.4: pages of transactions that have not ended go home.
+/// E11.4: pages of transactions that have not ended are written home.
 #[test]
 fn a_bank_with_a_tiny_pool_survives_every_crash() {
     let options = || Options { pool_bytes: 32 * 4096, ..Options::simulated() };
@@ -63,6 +64,14 @@ fn recovery_survives_a_crash_at_every_call() {
 fn a_bank_survives_every_error_of_the_disk() {
     let bank = Bank { checkpoint_every: 4, ..Bank::default() };
     check::io_errors("bank-io-errors", bank).run().unwrap_or_else(|failure| panic!("{failure}")).print();
+}
+
+/// E5.3, R5.
+#[test]
+fn bank_survives_faults_while_it_opens() {
+    let bank = Bank { checkpoint_every: 4, ..Bank::default() };
+    let check = check::openings("bank-openings", bank).seed(check::seed(1));
+    check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }
 
 /// E11.6, E20.2.

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // the same under the seeded scheduler: heap_shuttle.rs
 
+mod accounts;
 mod purse;
 
 use cedrat_check as check;
@@ -34,7 +35,8 @@ fn words_in_three_partitions_survive_every_crash() {
     passes(check::crashes("heap-partitions", purse).at_least(15_000).again(6, 80));
 }
 
-/// E8.2, E8.4: commits that need only their own partition, beyond what others lost and up to their partition's first hole.
+/// E8.2, E8.4: commits that need only their own partition, beyond records that others lost and up to their partition's first
+/// hole.
 #[test]
 fn commits_alone_survive_every_crash() {
     let options = || Options { partitions: 3, ..Options::simulated() };
@@ -42,7 +44,7 @@ fn commits_alone_survive_every_crash() {
     passes(check::crashes("heap-partition-commits", purse).at_least(15_000).again(6, 80));
 }
 
-/// E8.5: commits that would go alone but depend on what another partition may lose.
+/// E8.5: commits that would need only their own partition but depend on changes that another partition may lose.
 #[test]
 fn commits_alone_that_depend_on_others_survive_every_crash() {
     let options = || Options { partitions: 2, ..Options::simulated() };
@@ -58,7 +60,7 @@ fn commits_alone_that_depend_on_others_survive_every_crash() {
     passes(check::crashes("heap-partition-commits-dependent", purse).at_least(10_000).again(6, 80));
 }
 
-/// The same with checkpoints, which reflect what is not durable yet.
+/// The same with checkpoints, which contain changes that are not durable yet.
 #[test]
 fn commits_alone_with_checkpoints_survive_every_crash() {
     let options = || Options { partitions: 2, ..Options::simulated() };
@@ -96,14 +98,14 @@ fn recovering_heaps_survives_a_crash_at_every_call() {
     passes(check::crashes("heap-recovery", purse).at_least(3_000).again(4, usize::MAX));
 }
 
-/// E16.4, E16.5, W6: an asynchronous commit whose flush failed is never acknowledged, nor anything after it.
+/// E16.4, E16.5, W6: an asynchronous commit with a failed flush is never acknowledged, nor any later commit.
 #[test]
 fn heaps_survive_every_error_of_the_disk() {
     let purse = Purse { places: 4, checkpoint_every: 6, ..Purse::default() };
     check::io_errors("heap-io-errors", purse).run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }
 
-/// E20.2: damage in log, root and chunk files is noticed, with file and offset.
+/// E20.2: damage in log, root and chunk files is detected, with file and offset.
 #[test]
 fn heaps_notice_damage() {
     let purse = Purse { places: 4, checkpoint_every: 6, ..Purse::default() };

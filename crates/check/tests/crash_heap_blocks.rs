@@ -1,5 +1,5 @@
-//! Blocks and structures of a heap under crashes: what was allocated is there with its bytes, what was freed is not, and the
-//! account of blocks makes sense, whatever plain stores of transactions that failed a checkpoint has copied (E17.3, E17.4).
+//! Blocks and structures of a heap under crashes: allocated blocks exist with their bytes, freed blocks do not, and the table
+//! of blocks is valid, whatever plain stores of failed transactions a checkpoint has copied (E17.3, E17.4).
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // the allocator under the seeded scheduler: crates/heap/tests/blocks_reuse.rs
 
@@ -9,10 +9,10 @@ use cedrat_check::{self as check, Outcome, Rng, Run, Scenario};
 use cedrat_heap::{Heap, HeapMap, HeapOptions, HeapOrderedMap, HeapQueue, Interrupt, Session, Tx};
 use cedrat_txn::{Commit, Registry, Store};
 
-/// A letter's length and what its bytes begin with.
+/// Length of a letter, and the beginning of its bytes.
 type Letter = (u64, u64);
 
-/// A post office: letters in blocks, found by a map, waiting in a queue, stamped in an ordered map.
+/// A post office: letters in blocks, indexed by a map, waiting in a queue, stamped in an ordered map.
 #[derive(Clone, Debug)]
 struct Post {
     steps: u64,
@@ -48,7 +48,7 @@ impl Rooms {
         Ok(Rooms { heap, letters, waiting, stamps })
     }
 
-    /// Writes a letter, by plain stores or through the write set, and lets it wait.
+    /// Writes a letter, by plain stores or through the write set, and adds it to the queue.
     fn write(&self, tx: &mut Tx<'_>, number: u64, letter: Letter) -> Result<(), Interrupt> {
         let block = if letter.1 % 3 < 2 {
             let block = tx.allocate_filled(&self.heap, letter.0)?;
@@ -64,7 +64,7 @@ impl Rooms {
         self.waiting.push(tx, number)
     }
 
-    /// Takes the letter that waits longest, and throws it away.
+    /// Removes the letter that has waited longest.
     fn take(&self, tx: &mut Tx<'_>) -> Result<Option<u64>, Interrupt> {
         let Some(number) = self.waiting.pop(tx)? else { return Ok(None) };
         let (block, ..) = self.letters.remove(tx, &number)?.expect("a letter that waits is there");
@@ -89,7 +89,7 @@ impl Rooms {
             }
         }
         state.stamps = self.stamps.range(tx, ..)?.into_iter().collect();
-        // The queue is read by emptying it, in a transaction that is given up.
+        // The queue is read by emptying it, in a transaction that is rolled back.
         let before = tx.savepoint();
         while let Some(number) = self.waiting.pop(tx)? {
             state.waiting.push(number);
@@ -106,7 +106,7 @@ impl Post {
         let longest = [40, 300, 5000][chance.index(3)];
         let letter = (chance.below(longest), chance.below(1 << 30));
         if chance.one_in(4) {
-            // Its plain stores stay, in a block that nobody has.
+            // Its plain stores stay, in a block that is not allocated.
             let given_up = session.run(Commit::Sync, |tx| -> Result<(), Interrupt> {
                 rooms.take(tx)?;
                 rooms.write(tx, number, (letter.0, letter.1 / 3 * 3))?;
@@ -178,7 +178,7 @@ impl Scenario for Post {
         Ok(store.memory().run(Commit::Async, |tx| rooms.read(tx))?.value?)
     }
 
-    /// The account makes sense, and every block belongs to something: to letters, or to structures that can be removed.
+    /// The table is valid, and every block belongs to a letter, or to a structure that can be removed.
     fn check(&self, store: &Store, (): &()) -> Outcome {
         let rooms = Rooms::of(store)?;
         rooms.heap.verify()?;

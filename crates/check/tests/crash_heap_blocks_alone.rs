@@ -1,5 +1,5 @@
-//! Blocks under crashes, in commits that need only their own partition: what one partition frees the other one allocates, and
-//! a crash may lose the first and keep the second, unless that depends on the first (E8.5, E17.6).
+//! Blocks under crashes, in commits that need only their own partition: one partition allocates what another one has freed,
+//! and a crash may lose the free and keep the allocation, unless that depends on the free (E8.5, E17.6).
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // the allocator under the seeded scheduler: crates/heap/tests/blocks_reuse.rs
 
@@ -8,23 +8,23 @@ use cedrat_heap::{Heap, HeapOptions, Interrupt, Session, Tx};
 use cedrat_txn::{Commit, Options, Registry, Store};
 use cedrat_wal::Lsn;
 
-/// Porters, each in a partition of its own.
+/// Number of porters, each in a partition of its own.
 const PORTERS: usize = 2;
 
-/// Places on each porter's shelf.
+/// Number of places on each porter's shelf.
 const PLACES: usize = 5;
 
-/// A place on a shelf takes so many bytes: where its crate lies, how long that is, what it begins with.
+/// Length of a place on a shelf: offset of its crate, its length, and its first word.
 const PLACE_LEN: u64 = 24;
 
-/// The shortest spans that there are.
+/// Length of the shortest spans.
 const SPAN: u64 = 2048;
 
-/// A crate's length, and what its bytes begin with.
+/// Length of a crate, and the beginning of its bytes.
 type Crate = (u64, u64);
 
-/// The porters of a yard, which is nearly full: each puts crates where another one has just taken some away. Where crates lie
-/// is written on shelves, and nobody touches another one's: the blocks alone make one commit depend on another.
+/// The porters of a yard, which is nearly full: each puts crates where another one has just removed some. Shelves contain the
+/// places of crates, and no porter changes the shelf of another: only the blocks make one commit depend on another.
 #[derive(Clone, Debug)]
 struct Yard {
     steps: u64,
@@ -49,7 +49,7 @@ impl Heaps {
         Ok(Heaps { yard: store.memory().heap("yard")?, shelves: store.memory().heap("shelves")? })
     }
 
-    /// Shelves are far from each other.
+    /// Returns the offset of a place; shelves are far from each other.
     fn place(porter: usize, place: usize) -> u64 {
         porter as u64 * 4096 + place as u64 * PLACE_LEN
     }
@@ -60,7 +60,7 @@ impl Heaps {
         Ok((block != 0).then_some((block, letter)))
     }
 
-    /// Puts a crate somewhere, by plain stores or through the write set.
+    /// Puts a crate at a place, by plain stores or through the write set.
     fn put(&self, tx: &mut Tx<'_>, at: u64, new: Crate) -> Result<(), Interrupt> {
         let block = if new.1.is_multiple_of(2) {
             let block = tx.allocate_filled(&self.yard, new.0)?;
@@ -76,7 +76,7 @@ impl Heaps {
         tx.write(&self.shelves, at + 16, new.1)
     }
 
-    /// Takes away what lies there, if anything does.
+    /// Removes the crate at a place, if there is one.
     fn take(&self, tx: &mut Tx<'_>, at: u64) -> Result<(), Interrupt> {
         if let Some((block, _)) = self.look(tx, at)? {
             tx.free(&self.yard, block)?;
@@ -102,7 +102,7 @@ impl Heaps {
     }
 }
 
-/// A run of a yard.
+/// State of a run.
 struct Work<'a> {
     run: &'a Run<Yard>,
     heaps: Heaps,
@@ -112,7 +112,7 @@ struct Work<'a> {
 }
 
 impl Work<'_> {
-    /// Mostly alone; what takes away need not be durable when somebody uses the room.
+    /// Mostly alone; a removal need not be durable when its space is used again.
     fn mode(&mut self, takes: bool) -> Commit {
         match self.chance.below(8) {
             0 => Commit::Sync,
@@ -122,7 +122,7 @@ impl Work<'_> {
         }
     }
 
-    /// A crate of some words, or of several spans.
+    /// Chooses a crate of some words, or of several spans.
     fn by_chance(&mut self) -> Crate {
         let len = match self.chance.below(4) {
             0 => 1 + self.chance.below(300),
@@ -174,7 +174,7 @@ impl Scenario for Yard {
 
     fn options(&self) -> Options {
         let mut options = Options { partitions: PORTERS as u16, ..Options::simulated() };
-        // A stripe for each word: what was written beside a word says nothing about it.
+        // One stripe for each word: a neighbouring word causes no dependency.
         (options.memory.stripe_words_log2, options.memory.stripes_log2) = (0, 14);
         options
     }
@@ -213,7 +213,7 @@ impl Scenario for Yard {
         Ok(store.memory().run(Commit::Async, |tx| heaps.read(tx))?.value?)
     }
 
-    /// The account makes sense, and every block is a crate that some shelf tells of.
+    /// The table is valid, and every block is a crate of some shelf.
     fn check(&self, store: &Store, roots: &()) -> Outcome {
         let blocks = Heaps::of(store)?.yard.verify()?.blocks;
         let told = self.read(store, roots)?.0.iter().flatten().flatten().count() as u64;

@@ -2,13 +2,14 @@
 #![forbid(unsafe_code)]
 #![cfg(cedrat_shuttle)]
 
+mod accounts;
 mod bank;
 
 use bank::Bank;
 use cedrat_check as check;
 use cedrat_txn::Options;
 
-/// E2, E3, E11 with clerks at every step of each other, several writes in flight when the power fails.
+/// E2, E3, E11 with clerks interleaved at every step, and several writes in flight at the power failure.
 #[test]
 fn schedules_of_a_bank_survive_crashes() {
     let mut total: Option<check::Report> = None;

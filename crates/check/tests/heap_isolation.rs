@@ -1,5 +1,5 @@
-//! Heap transactions are isolated: histories of real threads, and in a build with `--cfg cedrat_shuttle` of all kinds of
-//! interleavings; and the mistakes that the judge finds.
+//! Isolation of heap transactions: histories of real threads, and in a build with `--cfg cedrat_shuttle` of many
+//! interleavings; and the faults that the judge finds.
 #![forbid(unsafe_code)]
 
 mod isolation;
@@ -10,9 +10,9 @@ use cedrat_heap::{Heap, HeapOptions, Locking, Memory, MemoryOptions};
 use cedrat_media::SimDisk;
 use cedrat_sync::explore;
 use cedrat_txn::{Options, Registry, Store};
-use isolation::{Play, judge, record};
+use isolation::{Play, judge, judge_batches, record};
 
-/// Schedules that are tried; on real threads it is one run, which is longer.
+/// Number of schedules; with real threads it is one longer run.
 const SCHEDULES: usize = 10_000;
 
 fn play() -> Play {
@@ -80,6 +80,32 @@ fn transactions_with_fixed_snapshots_are_isolated() {
     passes(on_volatile, |options| options.snapshot_extension = false);
 }
 
+/// Batches with transactions that fail: each is isolated from the others, also from those that share its commit.
+fn batches_on_volatile(options: MemoryOptions, seed: u64) -> Result<(), String> {
+    let memory = Memory::volatile(options).expect("a memory is made");
+    judge_batches(&memory, &heap_of(&memory), play(), seed)
+}
+
+fn batches_on_store(options: MemoryOptions, seed: u64) -> Result<(), String> {
+    let disk = Arc::new(SimDisk::new());
+    let options = Options { partitions: 2, memory: options, ..Options::simulated() };
+    let store = Store::open(disk, options, Registry::new()).expect("a store is created");
+    let memory = store.memory();
+    judge_batches(&memory, &heap_of(&memory), play(), seed)
+}
+
+/// H1, H2, H4.
+#[test]
+fn batches_are_isolated() {
+    passes(batches_on_volatile, |_| {});
+}
+
+/// H1, H2, H4, E2.3.
+#[test]
+fn logged_batches_are_isolated() {
+    passes(batches_on_store, |_| {});
+}
+
 #[cfg(cedrat_shuttle)]
 mod planted {
     use super::*;
@@ -102,6 +128,11 @@ mod planted {
     #[test]
     fn skipping_validation_is_caught() {
         caught(on_volatile, Fault::SkipValidation, "serialisability");
+    }
+
+    #[test]
+    fn skipping_validation_of_batches_is_caught() {
+        caught(batches_on_volatile, Fault::SkipValidation, "isolation of batches");
     }
 
     #[test]

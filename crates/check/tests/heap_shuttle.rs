@@ -1,7 +1,9 @@
-//! Heaps under crashes, their clerks interleaved by the seeded scheduler: commits and checkpoints at every step of each other.
+//! Heaps under crashes, with clerks that the seeded scheduler interleaves: commits and checkpoints at every step of each
+//! other.
 #![forbid(unsafe_code)]
 #![cfg(cedrat_shuttle)]
 
+mod accounts;
 mod purse;
 
 use cedrat_check as check;
@@ -9,7 +11,7 @@ use cedrat_heap::Fault;
 use cedrat_txn::Options;
 use purse::Purse;
 
-/// Crashes of many schedules; the first failure ends it.
+/// Tests crashes of many schedules, up to the first failure.
 fn schedules(name: &str, count: u64, purse: &Purse) -> Result<check::Report, check::Failure> {
     let mut total: Option<check::Report> = None;
     for schedule in 0..count {
@@ -24,7 +26,7 @@ fn schedules(name: &str, count: u64, purse: &Purse) -> Result<check::Report, che
     Ok(total.expect("there were schedules"))
 }
 
-/// A small store of which two clerks and a checkpointer make much use.
+/// A small store that two clerks and a checkpointer use heavily.
 fn busy(options: fn() -> Options) -> Purse {
     Purse { clerks: 3, words: 6, transfers: 5, checkpoint_every: 2, options, ..Purse::default() }
 }
@@ -40,7 +42,7 @@ fn schedules_of_a_purse_survive_crashes() {
     report.unwrap_or_else(|failure| panic!("{failure}")).print();
 }
 
-/// E8, E10: with commits that go alone, or with pages.
+/// E8, E10: with commits that need only their own partition, or include pages.
 #[test]
 fn schedules_of_commits_alone_survive_crashes() {
     let purse = Purse { words: 9, alone_one_in: 2, ..busy(two_partitions) };
@@ -61,7 +63,7 @@ fn caught(name: &str, options: fn() -> Options) {
     println!("{failure}");
 }
 
-/// E4.1: between the draw and the write-back of one clerk, another begins to copy.
+/// E4.1: another thread begins to copy between the draw and the write-back of a clerk.
 #[test]
 fn a_chunk_that_claims_too_much_is_caught() {
     caught("planted-chunk-before", || {

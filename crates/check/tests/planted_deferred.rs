@@ -1,4 +1,4 @@
-//! Mistakes about deferred changes, planted behind a cargo feature and switched on one by one, and the check that finds each.
+//! Faults of deferred changes, planted behind a cargo feature and switched on one by one, and the check that finds each.
 //!
 //! The same shop passes without them (`crash_deferred.rs`).
 #![forbid(unsafe_code)]

@@ -1,10 +1,12 @@
-//! Mistakes in the engine itself, planted behind a cargo feature and switched on one by one, and the check that finds each.
+//! Faults in the engine itself, planted behind a cargo feature and switched on one by one, and the check that finds each.
 //!
-//! The same bank passes without them. Two more are caught by the tests of `cedrat-wal`: an LSN drawn before its bound is published
-//! needs threads at every step of each other, and a drawn LSN that is not filled needs a kind of record that pages never write.
+//! The same bank passes without them. The tests of `cedrat-wal` find two more: an LSN drawn before its bound is published
+//! needs threads at every step of each other, and a drawn LSN that is not filled needs a kind of record that pages never
+//! write.
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
+mod accounts;
 mod bank;
 
 use bank::Bank;
@@ -12,7 +14,7 @@ use cedrat_check as check;
 use cedrat_check::{Failure, Fault};
 use cedrat_txn::Options;
 
-/// A bank in which every kind of thing happens: small pool, checkpoints, rollbacks, open transactions, two partitions.
+/// A bank with all kinds of activity: small pool, checkpoints, rollbacks, open transactions, two partitions.
 fn busy(options: fn() -> Options) -> Bank {
     Bank { accounts: 80, transfers: 40, checkpoint_every: 7, memo_len: 600, options, ..Bank::default() }
 }
@@ -85,7 +87,7 @@ fn a_stale_epoch_that_is_accepted_is_caught() {
         options.log.fault = Some(cedrat_wal::Fault::StaleEpochAccepted);
         options
     };
-    // It takes a hole in the log, which threads leave when they happen to; so more than one try is allowed.
+    // It needs a hole in the log, which threads leave at random; so several attempts are permitted.
     let bank = Bank { clerks: 3, async_one_in: 1, options, ..Bank::default() };
     let caught = (1..20).find_map(|seed| {
         check::crashes("planted-stale-epoch", bank.clone()).seed(seed).at_least(500).again(10, 60).run().err()

@@ -1,8 +1,9 @@
-//! Mistakes in heaps, planted behind a cargo feature, and the check that finds each. Those that need threads at every step of
+//! Faults in heaps, planted behind a cargo feature, and the check that finds each. Those that need threads at every step of
 //! each other are in heap_isolation.rs and heap_shuttle.rs.
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
+mod accounts;
 mod purse;
 
 use cedrat_check as check;

@@ -1,13 +1,13 @@
-//! Operations that are wrong on purpose, each in one way, and the rule under which [`check::operation`] finds it.
+//! Operations with one fault each, and the rule under which [`check::operation`] finds it.
 //!
-//! All are relatives of a right one, `Add`, which keeps numbers in slots of eight bytes. A checker that missed one of them
+//! All are variants of a correct one, `Add`, which keeps numbers in slots of eight bytes. A checker that missed one of them
 //! would be a checker that cannot fail.
 #![forbid(unsafe_code)]
 
 use std::cell::Cell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Instant;
+use std::time::SystemTime;
 
 use cedrat_check as check;
 use cedrat_check::{Broken, Rng, Rule};
@@ -28,7 +28,7 @@ fn add(page: &mut PageMut<'_>, at: Slot, amount: i64) -> Result<(), Damaged> {
     page.put_u64(place(at), sum as u64)
 }
 
-/// Slots mostly inside the page, amounts of every size.
+/// Makes slots mostly inside the page, amounts of every size.
 fn arguments(chance: &mut Rng) -> (i64, Slot) {
     (chance.number(), Slot(chance.below(BODY_LEN as u64 / 8 + 4) as u16))
 }
@@ -39,7 +39,7 @@ fn numbers(chance: &mut Rng, page: &mut PageMut<'_>) {
     }
 }
 
-/// Checks the operations that `make` makes of an amount, and expects `rule` to be broken.
+/// Checks the operations that `make` makes of an amount, and expects that they violate `rule`.
 #[track_caller]
 fn caught<O: Operation>(rule: Rule, make: impl Fn(i64) -> O + Send + Sync + 'static) -> Broken {
     let broken = check::operation::<O>(move |chance, _| {
@@ -56,7 +56,7 @@ fn caught<O: Operation>(rule: Rule, make: impl Fn(i64) -> O + Send + Sync + 'sta
     broken
 }
 
-/// The right one.
+/// The correct operation.
 #[derive(Debug, Serialize, Deserialize)]
 struct Add(i64);
 
@@ -85,7 +85,7 @@ fn a_right_operation_passes_and_was_really_tried() {
     assert_eq!(tried.garbage, 10_000);
 }
 
-/// Defines an operation that undoes with the right `Add` and has the given redo.
+/// Defines an operation with the given redo and the correct undo.
 macro_rules! wrong_redo {
     ($name:ident, $text:literal, |$self:ident, $page:ident, $at:ident| $redo:expr) => {
         #[derive(Debug, Serialize, Deserialize)]
@@ -104,7 +104,7 @@ macro_rules! wrong_redo {
     };
 }
 
-/// Defines an operation that has the right redo and the given undo.
+/// Defines an operation with the correct redo and the given undo.
 macro_rules! wrong_undo {
     ($name:ident, $text:literal, |$self:ident, $page:ident, $at:ident| $undo:expr) => {
         #[derive(Debug, Serialize, Deserialize)]
@@ -135,7 +135,7 @@ wrong_undo!(ShortImage, "planted.short_image", |self, page, at| {
 });
 wrong_undo!(ForgottenUndo, "planted.forgotten_undo", |self, _page, _at| Ok(Undo::op(Nobody(self.0))));
 
-/// An operation that nobody registered.
+/// An operation that is not registered.
 #[derive(Debug, Serialize, Deserialize)]
 struct Nobody(i64);
 
@@ -165,16 +165,17 @@ std::thread_local! {
 }
 
 wrong_redo!(Counts, "planted.counts", |self, page, at| {
-    // A number that goes on from call to call, as of a sequence kept in memory.
+    // A number that continues from call to call, like a sequence in memory.
     add(page, at, CALLS.fetch_add(1, Ordering::Relaxed) as i64)
 });
 wrong_redo!(Clock, "planted.clock", |self, page, at| {
-    let now = Instant::now();
-    while now.elapsed().as_nanos() == 0 {}
-    add(page, at, now.elapsed().as_nanos() as i64)
+    let now = SystemTime::now();
+    while SystemTime::now() == now {}
+    let since = now.duration_since(SystemTime::UNIX_EPOCH).expect("the clock is set");
+    add(page, at, since.as_nanos() as i64)
 });
 wrong_redo!(HashOrder, "planted.hash_order", |self, page, at| {
-    // Each map is seeded anew, so whoever comes first in it is chance.
+    // Each map has a new seed, so its iteration order is random.
     let map: HashMap<u64, i64> = (0..64).map(|i| (i, i as i64)).collect();
     add(page, at, *map.values().next().expect("it is not empty"))
 });
@@ -192,7 +193,7 @@ fn redo_that_does_not_repeat_is_caught() {
 }
 
 wrong_redo!(OtherThread, "planted.other_thread", |self, page, at| {
-    // The caller sets its thread's rate; recovery redoes in threads that know nothing of it.
+    // The caller sets its thread's rate; recovery redoes in threads without it.
     add(page, at, self.0.wrapping_mul(RATE.get()))
 });
 
@@ -205,14 +206,14 @@ fn state_of_the_thread_is_caught() {
     })
     .pages(numbers)
     .registry(Registry::new().operation::<Add>())
-    // Undo is consistent with the caller's rate, so that only the other thread gives it away.
+    // Undo is consistent with the caller's rate, so only the other thread reveals the fault.
     .equal(|_, _| true)
     .run()
     .expect_err("the planted fault must be caught");
     assert_eq!(broken.rule, Rule::OnlyItsPage, "{broken}");
 }
 
-/// `prepare` leaves something behind for `redo`, which recovery does not ask first.
+/// `prepare` leaves state for `redo`, but recovery does not call it.
 #[derive(Debug, Serialize, Deserialize)]
 struct LeavesInMemory(i64);
 
@@ -233,7 +234,7 @@ fn state_left_by_prepare_is_caught() {
     caught(Rule::OnlyItsPage, LeavesInMemory);
 }
 
-/// What `prepare` learnt lies in the operation, but is not written to the log.
+/// The operation keeps a result of `prepare` that is not written to the log.
 #[derive(Debug, Serialize, Deserialize)]
 struct NotWritten {
     amount: i64,
@@ -251,7 +252,7 @@ impl Operation for NotWritten {
     }
 }
 
-/// An amount that is cut to 32 bits on its way into the log.
+/// An amount that is truncated to 32 bits in the log.
 #[derive(Debug, Serialize, Deserialize)]
 struct CutShort(#[serde(with = "as_i32")] i64);
 
@@ -298,7 +299,7 @@ fn refusing_after_prepare_is_caught() {
     caught(Rule::RefusesInPrepare, PanicsLate);
 }
 
-/// Does at first what redo does not do again.
+/// The first execution has an effect that redo does not repeat.
 #[derive(Debug, Serialize, Deserialize)]
 struct FirstDiffers(i64);
 
@@ -321,7 +322,7 @@ fn a_first_execution_that_differs_from_redo_is_caught() {
     caught(Rule::Deterministic, FirstDiffers);
 }
 
-/// Believes a length that stands in the page.
+/// Trusts a length that is stored in the page.
 #[derive(Debug, Serialize, Deserialize)]
 struct BelievesThePage;
 
@@ -337,7 +338,7 @@ impl Operation for BelievesThePage {
     }
 }
 
-/// Sets the last byte of what a length at the beginning of the page says.
+/// Sets the last byte of the range that a length at the beginning of the page gives.
 #[derive(Debug, Serialize, Deserialize)]
 struct SetLast(u8);
 

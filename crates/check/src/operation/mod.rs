@@ -1,21 +1,21 @@
-//! One operation by itself: is it what recovery takes it for?
+//! Checks of a single operation: does it follow the rules that recovery relies on?
 //!
-//! Recovery trusts an operation in five things. Each is a [`Rule`], and each is tried on generated pages with generated
-//! arguments, ten thousand times by default:
+//! Recovery relies on five properties of an operation. Each is a [`Rule`], and each is tested on generated pages with
+//! generated arguments, ten thousand times by default:
 //!
-//! 1. what is read from the log is what was written ([`Rule::Encoding`]);
-//! 2. redo does the same every time, and so does what the first execution does instead ([`Rule::Deterministic`], R5);
-//! 3. it does so from nothing but its page and its arguments ([`Rule::OnlyItsPage`], E6.4, E13.1): later, in another thread, in another
-//!    order, without `prepare` before it;
+//! 1. decoding a logged operation gives the original ([`Rule::Encoding`]);
+//! 2. redo always has the same result, which is also that of the first execution ([`Rule::Deterministic`], R5);
+//! 3. the result depends only on its page and its arguments ([`Rule::OnlyItsPage`], E6.4, E13.1): later, in another thread,
+//!    in another order, without `prepare` before it;
 //! 4. it refuses in `prepare` or never ([`Rule::RefusesInPrepare`], E6.1, E6.3);
-//! 5. its undo brings the page back, up to what the operation calls equal ([`Rule::UndoRestores`]).
+//! 5. its undo restores the page, up to the operation's own equality ([`Rule::UndoRestores`]).
 //!
-//! And since the bytes of a page may be anything by the time an operation meets them, it must not panic on any
-//! ([`Rule::NeverPanics`]).
+//! And since a page may contain any bytes when an operation is executed, it must not panic on any ([`Rule::NeverPanics`]); an
+//! operation that declares that it formats leaves the same bytes over any page ([`Rule::Formats`]).
 //!
-//! That it touches no header and no other page need not be tried: a [`PageMut`] gives no way to.
+//! It cannot change the header or another page, because a [`PageMut`] gives no access to them.
 //!
-//! What this cannot see are logical undo and changes of several pages: those need [`crashes`](crate::crashes).
+//! The check does not cover logical undo and changes of several pages: those need [`crashes`](crate::crashes).
 
 mod rules;
 
@@ -23,12 +23,12 @@ use std::error::Error;
 use std::fmt;
 use std::ops::Range;
 
-use cedrat_pages::{PageMut, PageRef, Slot};
+use cedrat_pages::{LayoutKind, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Registry};
 
 use crate::rng::Rng;
 
-/// What recovery takes for granted of an operation.
+/// Rules of operations that recovery relies on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Rule {
@@ -36,17 +36,21 @@ pub enum Rule {
     Encoding,
     /// Redo of the same operation on the same bytes gives the same bytes.
     Deterministic,
-    /// Redo depends on nothing but its arguments and the bytes of its page.
+    /// Redo depends only on its arguments and the bytes of its page.
     OnlyItsPage,
     /// Redo does not refuse what `prepare` accepted.
     RefusesInPrepare,
-    /// Undo brings back a page that equals the one before, in the operation's own sense.
+    /// Undo restores a page that equals the previous one, in the operation's own sense.
     UndoRestores,
-    /// `prepare` and `redo` do not panic, whatever bytes the page holds.
+    /// `prepare` and `redo` do not panic, whatever bytes the page contains.
     NeverPanics,
+    /// An operation that declares that it formats ([`Operation::FORMATS`]) leaves the same bytes whatever the page was.
+    Formats,
+    /// `prepare` refuses the arguments of [`OperationCheck::refuses`], and pages that [`OperationCheck::only_on`] excludes.
+    Refuses,
 }
 
-/// A rule that an operation broke.
+/// A rule that an operation violates.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Broken {
@@ -54,11 +58,11 @@ pub struct Broken {
     pub operation: &'static str,
     /// The rule.
     pub rule: Rule,
-    /// The seed and the number of the case, which repeat it.
+    /// The seed, which together with `case` repeats the failure.
     pub seed: u64,
-    /// See `seed`.
+    /// The number of the case.
     pub case: u64,
-    /// What was seen.
+    /// Description of the violation.
     pub seen: String,
 }
 
@@ -74,7 +78,7 @@ impl fmt::Display for Broken {
 
 impl Error for Broken {}
 
-/// How many cases were tried, and how many of them were refused by `prepare`.
+/// Numbers of tested and of refused cases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Tried {
@@ -92,8 +96,8 @@ type Equal = dyn Fn(&PageRef<'_>, &PageRef<'_>) -> bool + Send + Sync;
 
 /// Checks operation `O` by itself. Configure the result and [`run`](OperationCheck::run) it.
 ///
-/// `arguments` makes an operation, and the slot it goes to, for a page. Let it make wrong ones too, sometimes: `prepare`
-/// must refuse them.
+/// `arguments` makes an operation, and its slot, for a page. It should make invalid ones too, sometimes: `prepare` must
+/// refuse them.
 pub fn operation<O: Operation>(
     arguments: impl Fn(&mut Rng, &PageRef<'_>) -> (O, Slot) + Send + Sync + 'static,
 ) -> OperationCheck<O> {
@@ -102,6 +106,9 @@ pub fn operation<O: Operation>(
         format: Box::new(|_, _| {}),
         equal: Box::new(same_body),
         registry: Registry::new().operation::<O>(),
+        kind: None,
+        wrong: None,
+        golden: Vec::new(),
         seed: 1,
         cases: 0..10_000,
     }
@@ -113,6 +120,12 @@ pub struct OperationCheck<O> {
     format: Box<Format>,
     equal: Box<Equal>,
     registry: Registry,
+    /// Layout of the pages that the operation works on, if it must refuse others.
+    kind: Option<LayoutKind>,
+    /// Makes arguments that must be refused.
+    wrong: Option<Box<Arguments<O>>>,
+    /// Operations, with their encodings in existing stores.
+    golden: Vec<(O, Vec<u8>)>,
     seed: u64,
     cases: Range<u64>,
 }
@@ -122,13 +135,13 @@ fn same_body(one: &PageRef<'_>, other: &PageRef<'_>) -> bool {
 }
 
 impl<O: Operation> OperationCheck<O> {
-    /// Says how a page looks that the operation works on: `format` is given a page of zeros.
+    /// Sets how a page of the operation is made: `format` gets a page of zeros.
     pub fn pages(mut self, format: impl Fn(&mut Rng, &mut PageMut<'_>) + Send + Sync + 'static) -> Self {
         self.format = Box::new(format);
         self
     }
 
-    /// Says when two pages are equal for this operation. The default compares layout and body, byte by byte.
+    /// Sets when two pages are equal for this operation. The default compares layout and body, byte by byte.
     ///
     /// An insert into a slotted page, for instance, may leave its record somewhere else after it was undone: equality is
     /// then that of the records, not of the bytes.
@@ -137,9 +150,28 @@ impl<O: Operation> OperationCheck<O> {
         self
     }
 
-    /// Names the operations that undo this one. The default knows the built-in operations and `O` itself.
+    /// Sets the operations that undo this one. The default contains the built-in operations and `O` itself.
     pub fn registry(mut self, registry: Registry) -> Self {
         self.registry = registry.operation::<O>();
+        self
+    }
+
+    /// Restricts the operation to pages of this layout: `prepare` must refuse others.
+    pub fn only_on(mut self, kind: LayoutKind) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// Sets arguments that `prepare` must refuse: slots behind the last, amounts that do not fit, existing keys.
+    pub fn refuses(mut self, wrong: impl Fn(&mut Rng, &PageRef<'_>) -> (O, Slot) + Send + Sync + 'static) -> Self {
+        self.wrong = Some(Box::new(wrong));
+        self
+    }
+
+    /// Sets the encoding of an operation in the logs of existing stores: `bytes`, as `postcard` encodes it. A changed
+    /// encoding under the same name would be decoded wrongly.
+    pub fn encoded(mut self, operation: O, bytes: impl Into<Vec<u8>>) -> Self {
+        self.golden.push((operation, bytes.into()));
         self
     }
 
@@ -155,8 +187,8 @@ impl<O: Operation> OperationCheck<O> {
         self
     }
 
-    /// Tries one case only: the one that a failure named. What shows only across cases (a counter outside the page, say)
-    /// needs them all.
+    /// Tests only this case, the one that a failure has named. A violation that shows only across cases (a counter outside
+    /// the page, for example) needs all of them.
     pub fn only(mut self, case: u64) -> Self {
         self.cases = case..case + 1;
         self
@@ -167,6 +199,7 @@ impl<O: Operation> OperationCheck<O> {
     /// # Errors
     /// The first broken rule, with the seed and the case that repeat it.
     pub fn run(self) -> Result<Tried, Broken> {
+        crate::speed::advise(O::NAME);
         self.all_rules()
     }
 }

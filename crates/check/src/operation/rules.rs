@@ -1,23 +1,23 @@
-//! The trials behind [`Rule`].
+//! The tests of each [`Rule`].
 
-use cedrat_pages::{Damaged, PAGE_LEN, PageBuf, PageId, PageMut, Slot};
-use cedrat_txn::{Operation, RecordId, Rehearsal, Undo};
+use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PAGE_LEN, PageBuf, PageId, PageMut, PageRef, Slot};
+use cedrat_txn::{Operation, RecordId, Refused, Rehearsal, Undo};
 use cedrat_wal::Lsn;
 
 use super::{Broken, OperationCheck, Rule, Tried};
 use crate::probe::quietly;
 use crate::rng::Rng;
 
-/// A rule, and what was seen of its being broken.
+/// A rule, and a description of its violation.
 type Wrong = (Rule, String);
 
-/// Operations performed one after another on one page, and undone in the opposite order, at most.
+/// Largest number of operations that are performed one after another on one page, and undone in the opposite order.
 const SEQUENCE_MAX: u64 = 6;
 
 /// The LSN at which the page of a trial is formatted; the records of the trial follow it.
 const FORMATTED: Lsn = Lsn::new(1);
 
-/// An operation that was performed: what undoes it, and the page before.
+/// A performed operation: its undo, and the page before it.
 struct Performed {
     undo: Undo,
     at: Slot,
@@ -34,7 +34,11 @@ impl<O: Operation> OperationCheck<O> {
                 results.push((case, digest));
             }
             self.garbage(case, &mut tried).map_err(named)?;
+            self.formats(case).map_err(named)?;
+            self.wrong_is_refused(case).map_err(named)?;
+            self.other_kind_is_refused(case).map_err(named)?;
         }
+        self.encodings().map_err(|wrong| self.broken(0, wrong))?;
         self.elsewhere(&results)?;
         Ok(tried)
     }
@@ -43,7 +47,7 @@ impl<O: Operation> OperationCheck<O> {
         Broken { operation: O::NAME, rule, seed: self.seed, case, seen }
     }
 
-    /// The chance of a case, which makes its pages and arguments again.
+    /// Returns the random numbers of a case, which make its pages and arguments again.
     fn chance(&self, case: u64) -> Rng {
         Rng::new(self.seed).part(case)
     }
@@ -65,7 +69,7 @@ impl<O: Operation> OperationCheck<O> {
         let mut lsn = FORMATTED;
         for number in 0..1 + chance.below(SEQUENCE_MAX) {
             let (operation, at) = (self.arguments)(&mut chance, &page.page_ref());
-            let Ok(undo) = operation.prepare(&page.page_ref(), at) else {
+            let Ok(undo) = prepared(&operation, &page, at)? else {
                 tried.refused += 1;
                 continue;
             };
@@ -86,14 +90,14 @@ impl<O: Operation> OperationCheck<O> {
             lsn = lsn.next();
             match self.undone(&last, &mut page, lsn)? {
                 true => {}
-                // Not to be undone alone, so neither are those before it.
+                // It cannot be undone alone, so neither can those before it.
                 false => break,
             }
         }
         Ok(digest)
     }
 
-    /// Encoding, determinism, no refusal; leaves `page` changed.
+    /// Tests encoding, determinism, and the absence of refusals; leaves `page` changed.
     fn redo_is_a_function(&self, operation: &O, page: &mut PageBuf, at: Slot, lsn: Lsn) -> Result<(), Wrong> {
         let decoded = through_the_log(operation)?;
         let before = page.clone();
@@ -110,7 +114,7 @@ impl<O: Operation> OperationCheck<O> {
         Ok(())
     }
 
-    /// Undoes one operation and compares. False if it has no undo that could be tried on one page.
+    /// Undoes one operation and compares. Returns `false` if it has no undo that can be tested on one page.
     fn undone(&self, last: &Performed, page: &mut PageBuf, lsn: Lsn) -> Result<bool, Wrong> {
         let tried = apply(page, lsn, Rule::UndoRestores, |page| last.undo.rehearse(&self.registry, page, last.at))?;
         match tried {
@@ -130,17 +134,17 @@ impl<O: Operation> OperationCheck<O> {
             return Err((
                 Rule::UndoRestores,
                 format!(
-                    "after undo by {} the page differs from the one before, first at byte {}",
+                    "after undo by {} the page differs from the one before it{}",
                     last.undo.describe(),
-                    first_difference(&last.before, page).unwrap_or(0)
+                    difference(&last.before, page).unwrap_or_default()
                 ),
             ));
         }
         Ok(true)
     }
 
-    /// The first operation of each case once more: later, in another thread, in another order, read back from its encoding,
-    /// without `prepare` before it. What it leaves must be the same.
+    /// Repeats the first operation of each case: later, in another thread, in another order, decoded from its encoding,
+    /// without `prepare` before it. The result must be the same.
     fn elsewhere(&self, results: &[(u64, u64)]) -> Result<(), Broken> {
         let first_again = |case: u64| -> Result<u64, Wrong> {
             let mut chance = self.chance(case);
@@ -166,7 +170,90 @@ impl<O: Operation> OperationCheck<O> {
         })
     }
 
-    /// Pages that hold anything: noise, a good page with some bytes wrong, a page of zeros.
+    /// Redoes an operation that formats over other pages: one that was never written, one of another structure.
+    fn formats(&self, case: u64) -> Result<(), Wrong> {
+        if !O::FORMATS {
+            return Ok(());
+        }
+        let mut chance = self.chance(case).part(0xf0a7);
+        let good = self.fresh_page(&mut chance);
+        let (operation, at) = (self.arguments)(&mut chance, &good.page_ref());
+        if prepared(&operation, &good, at)?.is_err() {
+            return Ok(());
+        }
+        let id = good.page_ref().id();
+        let mut noise = [0; PAGE_LEN];
+        chance.fill(&mut noise);
+        let mut other = PageBuf::from_bytes(id, &noise);
+        other.change(FORMATTED, |page| page.set_layout_word(7));
+        let mut results = [good, PageBuf::new(id), other].into_iter();
+        let mut redone = || -> Result<Option<PageBuf>, Wrong> {
+            let Some(mut page) = results.next() else { return Ok(None) };
+            apply(&mut page, FORMATTED.next(), Rule::Formats, |page| operation.redo(page, at))?;
+            Ok(Some(page))
+        };
+        let Some(first) = redone()? else { return Ok(()) };
+        while let Some(next) = redone()? {
+            let what = "it says that it formats the page, and what it leaves depends on what the page was";
+            same(&first, &next, Rule::Formats, what)?;
+        }
+        Ok(())
+    }
+
+    /// Tests arguments that `prepare` must refuse.
+    fn wrong_is_refused(&self, case: u64) -> Result<(), Wrong> {
+        let Some(wrong) = &self.wrong else { return Ok(()) };
+        let mut chance = self.chance(case).part(0x5ef0);
+        let page = self.fresh_page(&mut chance);
+        let (operation, at) = wrong(&mut chance, &page.page_ref());
+        match prepared(&operation, &page, at)? {
+            Err(_) => Ok(()),
+            Ok(_) => Err((Rule::Refuses, format!("prepare accepts {operation:?} at slot {at}"))),
+        }
+    }
+
+    /// Tests a page of another layout.
+    fn other_kind_is_refused(&self, case: u64) -> Result<(), Wrong> {
+        let Some(own) = self.kind else { return Ok(()) };
+        let mut chance = self.chance(case).part(0x41d0);
+        let good = self.fresh_page(&mut chance);
+        let (operation, at) = (self.arguments)(&mut chance, &good.page_ref());
+        let kinds = [LayoutKind::NONE, LayoutKind::RAW, LayoutKind::FIXED, LayoutKind::SLOTTED, LayoutKind::VERSIONED];
+        let kind = *chance.pick(&kinds);
+        if kind == own {
+            return Ok(());
+        }
+        // The content of a good page, under another layout's number.
+        let mut other = good.clone();
+        other
+            .change(FORMATTED.next(), |page| -> Result<(), Damaged> {
+                page.format(kind);
+                page.put(0, good.page_ref().body())
+            })
+            .expect("a body fits");
+        match prepared(&operation, &other, at)? {
+            Err(_) => Ok(()),
+            Ok(_) => Err((Rule::Refuses, format!("prepare accepts {operation:?} on a page of layout {}", kind.0))),
+        }
+    }
+
+    /// Tests encodings of existing stores.
+    fn encodings(&self) -> Result<(), Wrong> {
+        for (operation, bytes) in &self.golden {
+            let encoded = encode(operation)?;
+            if encoded != *bytes {
+                return Err((
+                    Rule::Encoding,
+                    format!(
+                        "{operation:?} is encoded as {encoded:02x?}, stores have {bytes:02x?}: changed arguments need a new name"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tests pages with any content: noise, a good page with some wrong bytes, a page of zeros.
     fn garbage(&self, case: u64, tried: &mut Tried) -> Result<(), Wrong> {
         let mut chance = self.chance(case).part(0x6a5b);
         let good = self.fresh_page(&mut chance);
@@ -184,11 +271,15 @@ impl<O: Operation> OperationCheck<O> {
         }
         let garbage = PageBuf::from_bytes(good.page_ref().id(), &bytes);
         tried.garbage += 1;
+        // Arguments that prepare refuses on a good page are never redone, whatever the page has become since.
+        let accepted = matches!(quietly(|| operation.prepare(&good.page_ref(), at).is_ok()), Ok(true));
         let outcome = quietly(|| {
             let prepared = operation.prepare(&garbage.page_ref(), at);
             let mut page = garbage.clone();
-            // It may find the page damaged, or change what means nothing; both are fine.
-            let _ = page.change(FORMATTED.next(), |page| operation.redo(page, at));
+            // It may find the page damaged, or change meaningless bytes; both are permitted.
+            if accepted || prepared.is_ok() {
+                let _ = page.change(FORMATTED.next(), |page| operation.redo(page, at));
+            }
             if let Ok(undo) = prepared {
                 let mut page = garbage.clone();
                 let _ = page.change(FORMATTED.next(), |page| undo.rehearse(&self.registry, page, at));
@@ -198,10 +289,20 @@ impl<O: Operation> OperationCheck<O> {
     }
 }
 
-/// The operation as it is read from the log.
+fn encode<O: Operation>(operation: &O) -> Result<Vec<u8>, Wrong> {
+    postcard::to_stdvec(operation).map_err(|error| (Rule::Encoding, format!("it cannot be encoded: {error}")))
+}
+
+/// Calls `prepare` on a good page.
+fn prepared<O: Operation>(operation: &O, page: &PageBuf, at: Slot) -> Result<Result<Undo, Refused>, Wrong> {
+    quietly(|| operation.prepare(&page.page_ref(), at))
+        .map_err(|words| (Rule::NeverPanics, format!("prepare of {operation:?} at slot {at}: {words}")))
+}
+
+/// Returns the operation as it is decoded from the log.
 fn through_the_log<O: Operation>(operation: &O) -> Result<O, Wrong> {
     let encoding = |what: &str| (Rule::Encoding, what.to_string());
-    let bytes = postcard::to_stdvec(operation).map_err(|error| encoding(&format!("it cannot be encoded: {error}")))?;
+    let bytes = encode(operation)?;
     let (decoded, rest) = postcard::take_from_bytes::<O>(&bytes)
         .map_err(|error| encoding(&format!("its encoding cannot be read back: {error}")))?;
     if !rest.is_empty() {
@@ -217,7 +318,7 @@ fn redo<O: Operation>(operation: &O, page: &mut PageBuf, at: Slot, lsn: Lsn) -> 
     apply(page, lsn, Rule::RefusesInPrepare, |page| operation.redo(page, at))
 }
 
-/// Changes `page`; an error or a panic on a good page breaks `rule`.
+/// Changes `page`; an error or a panic on a good page violates `rule`.
 fn apply<T>(
     page: &mut PageBuf,
     lsn: Lsn,
@@ -232,16 +333,35 @@ fn apply<T>(
 }
 
 fn same(one: &PageBuf, other: &PageBuf, rule: Rule, what: &str) -> Result<(), Wrong> {
-    match first_difference(one, other) {
+    match difference(one, other) {
         None => Ok(()),
-        Some(byte) => Err((rule, format!("{what}, first at byte {byte}"))),
+        Some(place) => Err((rule, format!("{what}{place}"))),
     }
 }
 
-fn first_difference(one: &PageBuf, other: &PageBuf) -> Option<usize> {
+/// Number of bytes of a body that are printed where two pages differ.
+const SHOWN: usize = 8;
+
+/// Returns where two pages differ in the parts that an operation can change: layout and body. The store owns the rest of the
+/// header.
+fn difference(one: &PageBuf, other: &PageBuf) -> Option<String> {
     let (one, other) = (one.page_ref(), other.page_ref());
-    let mut both = one.bytes().iter().zip(other.bytes());
-    both.position(|(a, b)| a != b)
+    if one.kind() != other.kind() {
+        return Some(format!(": layout {} against {}", one.kind().0, other.kind().0));
+    }
+    if one.layout_word() != other.layout_word() {
+        return Some(format!(": layout word {:#x} against {:#x}", one.layout_word(), other.layout_word()));
+    }
+    let differs = |at: &usize| one.body()[*at] != other.body()[*at];
+    let first = (0..BODY_LEN).find(differs)?;
+    let count = (first..BODY_LEN).filter(differs).count();
+    let begin = first / SHOWN * SHOWN;
+    let shown = |page: &PageRef<'_>| format!("{:02x?}", &page.body()[begin..begin + SHOWN]);
+    Some(format!(
+        ": {count} bytes of the body, first at offset {first}; from offset {begin} on {} against {}",
+        shown(&one),
+        shown(&other)
+    ))
 }
 
 fn digest_of(page: &PageBuf) -> u64 {

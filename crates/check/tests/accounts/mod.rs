@@ -1,17 +1,18 @@
-//! Accounts that lie on a page, as bank and purse have them.
+//! Accounts on a page, for bank and purse.
 
 use cedrat_pages::{Damaged, LayoutKind, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Refused, Result, Undo};
 use serde::{Deserialize, Serialize};
 
-/// What every account begins with.
+/// Initial balance of every account.
 pub(crate) const BALANCE: i64 = 1_000;
 
 fn place(at: Slot) -> usize {
     usize::from(at.0) * 8
 }
 
-/// An account's balance. A page of zeros was never written, or lost: its layout tells it from accounts that hold nothing.
+/// Returns an account's balance. A page of zeros was never written, or lost: only its layout shows that its accounts are not
+/// empty.
 pub(crate) fn balance(page: &PageRef<'_>, at: Slot) -> std::result::Result<i64, Damaged> {
     if page.kind() != LayoutKind::RAW {
         return Err(Damaged::wrong_kind(page.id()));
@@ -38,7 +39,7 @@ impl Operation for Deposit {
     }
 }
 
-/// Makes a fresh page one of accounts.
+/// Formats a fresh page for accounts.
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct OpenAccounts {
     pub(crate) count: u64,

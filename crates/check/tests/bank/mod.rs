@@ -1,30 +1,27 @@
-//! A bank whose accounts lie on several pages, and whose clerks work at the same time: the workload for the engine itself.
+//! A bank with accounts on several pages, and concurrent clerks: the workload for the engine itself.
 //!
-//! Clerks move money between two accounts at a time, in no order of pages, so they deadlock; they change their minds (rollback),
-//! or half of it (savepoint); one of them may take checkpoints instead of money.
+//! Clerks move money between two accounts at a time, in no order of pages, so they deadlock; they roll transactions back,
+//! completely or to a savepoint; one of them may also take checkpoints.
 
-#[path = "../accounts/mod.rs"]
-mod accounts;
-
-use accounts::{BALANCE, Deposit, OpenAccounts, balance};
+use crate::accounts::{BALANCE, Deposit, OpenAccounts, balance};
 use cedrat_check::{Outcome, Rng, Run, Scenario};
 use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::{Commit, Operation, Options, RecordId, Refused, Registry, Result, Store, Txn, Undo};
 use serde::{Deserialize, Serialize};
 
-/// Accounts on one page. Few, so that a bank of a hundred accounts fills a small pool.
+/// Number of accounts on one page. Few, so that a bank of a hundred accounts fills a small pool.
 const ACCOUNTS_OF_PAGE: u64 = 4;
 
-/// How a bank works.
+/// Parameters of the workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Bank {
-    /// Accounts.
+    /// Number of accounts.
     pub(crate) accounts: u64,
-    /// Clerks at work at the same time.
+    /// Number of concurrent clerks.
     pub(crate) clerks: u64,
-    /// Transfers of each clerk.
+    /// Number of transfers of each clerk.
     pub(crate) transfers: u64,
-    /// One transfer in so many commits without waiting.
+    /// One in so many transfers commits without waiting.
     pub(crate) async_one_in: u64,
     /// After every so many transfers, the first clerk takes a checkpoint; 0: never.
     pub(crate) checkpoint_every: u64,
@@ -66,7 +63,7 @@ impl Operation for Memo {
     }
 }
 
-/// What a transfer is about.
+/// Accounts and amount of a transfer.
 #[derive(Clone, Copy)]
 struct Transfer {
     from: u64,
@@ -107,7 +104,7 @@ impl Bank {
             let transfer = Transfer::by_chance(&mut chance, self.accounts);
             match chance.below(7) {
                 6 => self.over_lunch(run, number, &mut chance, transfer, pages)?,
-                // A mind changed: all of it, then half of it.
+                // A rollback of all of it, then of half of it.
                 0 => run.roll_back(|txn| Ok(transfer.perform(txn, pages)?))?,
                 1 => {
                     let other = Transfer::by_chance(&mut chance, self.accounts);
@@ -164,8 +161,9 @@ impl Bank {
 }
 
 impl Bank {
-    /// A transaction that stays open while another one commits, or a checkpoint is taken: its records become durable, and it is a loser if the power
-    /// fails now. It works in the clerk's own till, on the last pages, so that nobody waits for it.
+    /// Runs a transaction that stays open while another one commits, or a checkpoint is taken: its records become durable,
+    /// and it is a loser if the power fails now. It uses the clerk's own till, on the last pages, so that no other clerk
+    /// waits for it.
     fn over_lunch(
         &self,
         run: &Run<Bank>,
@@ -179,13 +177,13 @@ impl Bank {
         let mut open = run.store().begin();
         own.perform(&mut open, pages)?;
         if chance.one_in(2) {
-            // Half taken back already: recovery must not take it back once more.
+            // Half of it is undone already: recovery must not undo that again.
             let before = open.savepoint();
             own.perform(&mut open, pages)?;
             open.rollback_to(before)?;
         }
         if self.checkpoint_every > 0 && chance.one_in(2) {
-            // A checkpoint finds the page dirty by the newest record of all, and by no other.
+            // Only the newest record makes the page dirty when the checkpoint begins.
             run.store().checkpoint()?;
             open.update(record(pages, till), &Deposit { amount: -1 })?;
             run.store().checkpoint()?;
@@ -203,7 +201,7 @@ impl Bank {
         Ok(())
     }
 
-    /// Accounts and tills.
+    /// Number of accounts and tills.
     fn places(&self) -> u64 {
         self.accounts.next_multiple_of(ACCOUNTS_OF_PAGE) + self.clerks * ACCOUNTS_OF_PAGE
     }

@@ -1,7 +1,7 @@
-//! Isolation, judged on recorded histories.
+//! Isolation, verified on recorded histories.
 //!
-//! Threads run transactions over a few words and write down what each attempt read and wrote, those that were given up
-//! included. Every write is of a value never written before. Then the judge asks:
+//! Threads run transactions over a few words and record the reads and writes of each attempt, including failed ones. Every
+//! write has a value that was never written before. Then the judge verifies:
 //!
 //! 1. **Serialisability in the order of versions.** In the order of their versions, each committed writer has read what those
 //!    before it left.
@@ -13,23 +13,23 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use cedrat_check::Rng;
-use cedrat_heap::{Commit, Heap, Interrupt, Memory};
+use cedrat_heap::{Commit, Heap, Interrupt, Memory, Tx};
 use cedrat_sync::thread;
 
-/// What one attempt at a transaction did.
+/// Record of one attempt at a transaction.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Attempt {
-    /// The newest version that was known to be committed when it began.
+    /// The newest version that was known to be committed at its beginning.
     began_after: u64,
-    /// Words and the values read there, in order.
+    /// Words and the values read from them, in order.
     reads: Vec<(u64, u64)>,
-    /// Words and the values written there.
+    /// Words and the values written to them.
     writes: Vec<(u64, u64)>,
-    /// Its version, if it committed and wrote.
+    /// Its version, if it has committed and written.
     version: Option<u64>,
 }
 
-/// How transactions are run.
+/// Parameters of the transactions.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Play {
     pub(crate) threads: u64,
@@ -39,7 +39,7 @@ pub(crate) struct Play {
     pub(crate) apart: u64,
 }
 
-/// Runs transactions and returns what all attempts did. All words are zero when it begins.
+/// Runs transactions and returns the records of all attempts. All words are zero at the beginning.
 pub(crate) fn record(memory: &Memory, heap: &Heap, play: Play, seed: u64) -> Vec<Attempt> {
     let newest = Arc::new(AtomicU64::new(0));
     let book = Arc::new(Mutex::new(Vec::new()));
@@ -109,7 +109,7 @@ fn work(memory: &Memory, heap: &Heap, play: Play, number: u64, mut chance: Rng, 
     attempts
 }
 
-/// Judges a history.
+/// Verifies a history.
 pub(crate) fn judge(attempts: &[Attempt]) -> Result<(), String> {
     let mut writers: Vec<&Attempt> = attempts.iter().filter(|attempt| attempt.version.is_some()).collect();
     writers.sort_by_key(|writer| writer.version);
@@ -138,7 +138,7 @@ fn fits(state: &BTreeMap<u64, u64>, (word, value): &(u64, u64)) -> bool {
     state.get(word).copied().unwrap_or(0) == *value
 }
 
-/// Whether what an attempt has read belongs to one state that was not over when it began.
+/// Verifies that the reads of an attempt belong to one state that was not outdated when it began.
 fn opaque(attempt: &Attempt, states: &[(u64, BTreeMap<u64, u64>)]) -> Result<(), String> {
     let over = states.partition_point(|(version, _)| *version <= attempt.began_after) - 1;
     let mut possible = states[over..].iter().map(|(_, state)| state);
@@ -146,6 +146,72 @@ fn opaque(attempt: &Attempt, states: &[(u64, BTreeMap<u64, u64>)]) -> Result<(),
         return Ok(());
     }
     Err(format!("opacity: no state holds what this attempt has read: {attempt:x?}"))
+}
+
+/// Runs batches in several threads. Each transaction adds to one word and to the sum of all, which is the last word; some
+/// fail. The reads of each transaction must add up, and in the end the words are the results of the committed transactions.
+pub(crate) fn judge_batches(memory: &Memory, heap: &Heap, play: Play, seed: u64) -> Result<(), String> {
+    let threads: Vec<_> = (0..play.threads)
+        .map(|number| {
+            let (memory, heap) = (memory.clone(), heap.clone());
+            thread::spawn(move || batches(&memory, &heap, play, Rng::new(seed).part(number)))
+        })
+        .collect();
+    let mut added = vec![0; play.words as usize - 1];
+    for thread in threads {
+        let by_thread = thread.join().expect("a thread of the play does not panic")?;
+        added.iter_mut().zip(by_thread).for_each(|(all, one)| *all += one);
+    }
+    let words = heap.atomically(|tx| add_up(tx, heap, play)).expect("nothing but a conflict happens here")?;
+    if words != added {
+        return Err(format!("isolation of batches: {added:?} was committed, {words:?} is there"));
+    }
+    Ok(())
+}
+
+/// Runs the batches of a thread; returns the sums that it has added to the words.
+fn batches(memory: &Memory, heap: &Heap, play: Play, mut chance: Rng) -> Result<Vec<u64>, String> {
+    const BATCH: usize = 3;
+    let mut session = memory.session().expect("there are sessions enough");
+    let mut added = vec![0; play.words as usize - 1];
+    for _ in 0..play.transactions.div_ceil(BATCH as u64) {
+        let words: Vec<u64> = (0..BATCH).map(|_| chance.below(play.words - 1)).collect();
+        let fails = chance.one_in(2).then(|| chance.below(BATCH as u64) as usize);
+        let mut wrong = None;
+        let ran = session.run_batch(
+            BATCH,
+            Commit::Async,
+            |_| {},
+            |index, tx| {
+                let sum = tx.read(heap, (play.words - 1) * play.apart)?;
+                tx.update(heap, words[index] * play.apart, |value| value + 1)?;
+                tx.write(heap, (play.words - 1) * play.apart, sum + 1)?;
+                if let Err(what) = add_up(tx, heap, play)? {
+                    wrong = Some(what);
+                }
+                if fails == Some(index) { Err(Interrupt::abort("it was to fail")) } else { Ok(()) }
+            },
+        );
+        if let Some(wrong) = wrong {
+            return Err(wrong);
+        }
+        let committed = ran.map_or_else(|failed| failed.committed, |_| BATCH);
+        if committed != fails.unwrap_or(BATCH) {
+            return Err(format!("isolation of batches: {committed} committed, {fails:?} fails"));
+        }
+        words[..committed].iter().for_each(|&word| added[word as usize] += 1);
+    }
+    Ok(added)
+}
+
+/// Returns all words but the last one, which must be their sum.
+fn add_up(tx: &mut Tx<'_>, heap: &Heap, play: Play) -> Result<Result<Vec<u64>, String>, Interrupt> {
+    let words = (0..play.words - 1).map(|word| tx.read(heap, word * play.apart)).collect::<Result<Vec<_>, _>>()?;
+    let sum = tx.read(heap, (play.words - 1) * play.apart)?;
+    if words.iter().sum::<u64>() != sum {
+        return Ok(Err(format!("isolation of batches: {words:?} was read, and {sum} as their sum")));
+    }
+    Ok(Ok(words))
 }
 
 #[test]

@@ -1,44 +1,41 @@
-//! A purse of coins: accounts that are heap words, some accounts on a page, and clerks who move money between all of them.
+//! A purse of coins: accounts in heap words, some accounts on a page, and clerks that move money between all of them.
 //!
-//! Words are spread over the chunks of two heaps, so that one transaction straddles what a checkpoint copies at different
-//! times; some transactions touch pages too, some are large, some are told to be recoverable alone.
+//! Words are spread over the chunks of two heaps, so that a checkpoint copies the words of one transaction at different
+//! times; some transactions change pages too, some are large, some are committed with their partition alone.
 
-#[path = "../accounts/mod.rs"]
-mod accounts;
-
-use accounts::{BALANCE, Deposit, OpenAccounts, balance};
+use crate::accounts::{BALANCE, Deposit, OpenAccounts, balance};
 use cedrat_check::{Outcome, Rng, Run, Scenario};
 use cedrat_heap::{Heap, HeapOptions, Interrupt, Session, Tx};
 use cedrat_pages::{PageId, Slot};
 use cedrat_txn::{Commit, Options, RecordId, Registry, Result, Store};
 
-/// Bytes from one word account to the next: a few of them lie in one chunk.
+/// Distance of two word accounts, in bytes: a few of them lie in one chunk.
 const APART: u64 = 1_360;
 
-/// The bytes of a chunk, the smallest there are.
+/// Length of a chunk, the smallest possible.
 const CHUNK: u64 = 4_096;
 
-/// Where the large transactions write, in the second heap.
+/// First offset of the words of large transactions, in the second heap.
 const LARGE_AT: u64 = 24;
 
-/// How clerks work.
+/// Parameters of the workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Purse {
-    /// Accounts that are words.
+    /// Number of accounts in words.
     pub(crate) words: u64,
-    /// Accounts on the page; 0: pages are left alone.
+    /// Number of accounts on the page; 0: no pages are used.
     pub(crate) places: u64,
-    /// Clerks at work at the same time.
+    /// Number of concurrent clerks.
     pub(crate) clerks: u64,
-    /// Transactions of each.
+    /// Number of transactions of each clerk.
     pub(crate) transfers: u64,
-    /// One transaction in so many goes to the log with its partition alone; 0: none. Each clerk then has words of its own.
+    /// One in so many transactions commits with its partition alone; 0: none. Each clerk then has words of its own.
     pub(crate) alone_one_in: u64,
-    /// Sessions of each clerk, in partitions of their own: a commit alone then may follow one of another partition.
+    /// Number of sessions of each clerk, in partitions of their own: a commit alone then may follow one of another partition.
     pub(crate) sessions: usize,
-    /// After every so many transactions, the first clerk takes a checkpoint; 0: never.
+    /// Number of transactions after which the first clerk takes a checkpoint; 0: never.
     pub(crate) checkpoint_every: u64,
-    /// Words of a large transaction; 0: there are none.
+    /// Number of words of a large transaction; 0: there are none.
     pub(crate) large: u64,
     /// The store under it.
     pub(crate) options: fn() -> Options,
@@ -60,7 +57,7 @@ impl Default for Purse {
     }
 }
 
-/// What the store holds: the words, the places of the page, the number that the large transactions wrote everywhere.
+/// Content of the store: the words, the places of the page, the number that the large transactions wrote everywhere.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct State {
     words: Vec<u64>,
@@ -91,19 +88,21 @@ impl Heaps {
         tx.write(heap, at, balance.wrapping_add_signed(amount))
     }
 
-    /// The same, byte by byte, of which most are left as they are.
+    /// The same, byte by byte; most bytes stay unchanged.
     fn add_bytewise(&self, tx: &mut Tx<'_>, account: u64, amount: i64) -> Result<(), Interrupt> {
         let (heap, at) = self.place(account);
         let mut bytes = [0; 8];
         tx.read_bytes(heap, at, &mut bytes)?;
         let balance = u64::from_le_bytes(bytes).wrapping_add_signed(amount);
-        // The last bytes never change: they stay with whoever writes the word's other part.
-        tx.write_bytes(heap, at, &balance.to_le_bytes()[..5])?;
-        tx.write_bytes(heap, at + 3, &balance.to_le_bytes()[3..6])
+        let after = balance.to_le_bytes();
+        // The last two bytes change only where a balance crosses zero, and are not written otherwise.
+        let end = if after[6..] == bytes[6..] { 6 } else { 8 };
+        tx.write_bytes(heap, at, &after[..5])?;
+        tx.write_bytes(heap, at + 3, &after[3..end])
     }
 }
 
-/// What a transfer is about.
+/// Accounts and amount of a transfer.
 #[derive(Clone, Copy)]
 struct Transfer {
     from: u64,
@@ -112,7 +111,7 @@ struct Transfer {
 }
 
 impl Transfer {
-    /// Among accounts `first`, `first + step`, ….
+    /// Chooses among accounts `first`, `first + step`, ….
     fn by_chance(chance: &mut Rng, accounts: u64, first: u64, step: u64) -> Transfer {
         let own = (accounts - first).div_ceil(step);
         let from = chance.below(own);
@@ -129,7 +128,7 @@ impl Transfer {
     }
 }
 
-/// One clerk at work.
+/// State of one clerk.
 struct Clerk<'a> {
     purse: &'a Purse,
     run: &'a Run<Purse>,
@@ -168,7 +167,7 @@ impl Clerk<'_> {
         Ok(())
     }
 
-    /// Accounts that nobody else touches, if some commits are to be independent.
+    /// Accounts that no other clerk uses, if some commits must be independent.
     fn transfer(&mut self) -> Transfer {
         let (first, step) = if self.purse.alone_one_in > 0 { (self.number, self.purse.clerks) } else { (0, 1) };
         Transfer::by_chance(&mut self.chance, self.purse.words, first, step)
@@ -205,7 +204,7 @@ impl Clerk<'_> {
         Ok(())
     }
 
-    /// A transaction that is given up, all of it or half.
+    /// Rolls a transaction back, completely or half.
     fn change_mind(&mut self, transfer: Transfer) -> Outcome {
         let heaps = &self.heaps;
         if self.chance.one_in(2) {
@@ -230,7 +229,7 @@ impl Clerk<'_> {
         Ok(())
     }
 
-    /// From a word to a place on the page: one commit record, both or neither (E10.1).
+    /// Moves from a word to a place on the page: one commit record, both or neither (E10.1).
     fn over_faces(&mut self, transfer: Transfer) -> Outcome {
         let page = self.page.expect("there are places");
         let to = transfer.to % self.purse.places;
@@ -267,13 +266,13 @@ impl Clerk<'_> {
         Ok(())
     }
 
-    /// Longer than a record: it goes to the log in parts (E10.5).
+    /// Runs a transaction that is longer than a record: it is logged in parts (E10.5).
     fn large(&mut self) -> Outcome {
         let (heaps, large) = (&self.heaps, self.purse.large);
         self.run.on_heaps(&mut self.sessions[0], Commit::Sync, |tx| {
             let number = tx.read(&heaps.notes, LARGE_AT)? + 1;
             for word in 0..large {
-                // Between the accounts, which lie at other offsets.
+                // Between the accounts, at other offsets.
                 tx.write(&heaps.notes, LARGE_AT + word * 32, number)?;
             }
             Ok(move |state: &mut State| state.large = number)
@@ -355,7 +354,7 @@ impl Scenario for Purse {
         Ok(State { words, places, large })
     }
 
-    /// No money is made, and a large transaction is there with all of its words or with none.
+    /// The total is constant, and a large transaction has written all of its words or none.
     fn check(&self, store: &Store, page: &Option<PageId>) -> Outcome {
         let state = self.read(store, page)?;
         let total: u64 = state.words.iter().chain(&state.places).sum();

@@ -1,5 +1,5 @@
-//! A shop whose articles are kept on a shelf (a small object cache) above versioned pages: changes are deferred under
-//! each kind of undo, records are flushed in any order, come and go, and their slots are used again.
+//! A shop with articles on a shelf (a small object cache) above versioned pages: changes are deferred with each kind of undo,
+//! records are flushed in any order, inserted and deleted, and their slots are reused.
 
 #[path = "../../../txn/tests/kept/mod.rs"]
 mod kept;
@@ -16,15 +16,15 @@ use kept::{Back, Mixed, Shelf, insert, page_of_records};
 
 const RECORDS_OF_PAGE: u16 = 4;
 
-/// How a shop works.
+/// Parameters of the workload.
 #[derive(Clone, Debug)]
 pub(crate) struct Shop {
-    /// Pages. The last belongs to transactions that stay open for a while.
+    /// Number of pages. The last one belongs to transactions that stay open for a while.
     pub(crate) pages: u16,
     pub(crate) steps: u64,
-    /// The shelf flushes what checkpoints ask for once in so many times.
+    /// One in so many flush requests of checkpoints is executed.
     pub(crate) flushes_one_in: u64,
-    /// The store under it. It does without locks: one thread works, and open transactions keep to their page.
+    /// Options of the store. It has no locks: one thread works, and open transactions keep to their page.
     pub(crate) options: fn() -> Options,
 }
 
@@ -38,10 +38,10 @@ pub(crate) fn unlocked() -> Options {
     Options { locks: Arc::new(NoLocks), ..Options::simulated() }
 }
 
-/// Page by its place among the shop's, and slot.
+/// Content by page (its index in the shop) and slot.
 type State = BTreeMap<(usize, u16), Mixed>;
 
-/// What a transaction did to the model.
+/// A change of a transaction, as the model applies it.
 #[derive(Clone, Copy, Debug)]
 enum Did {
     Mix(RecordId, u64),
@@ -49,7 +49,7 @@ enum Did {
     Remove(RecordId),
 }
 
-/// One at work.
+/// State of the workload.
 struct Clerk<'a> {
     run: &'a Run<Shop>,
     pages: &'a [PageId],
@@ -58,10 +58,10 @@ struct Clerk<'a> {
     chance: Rng,
 }
 
-/// A transaction, and what it has done so far.
+/// A transaction, and its changes so far.
 struct Work {
     back: Back,
-    /// The pages that it keeps to.
+    /// Pages that it keeps to.
     pages: Vec<PageId>,
     did: Vec<Did>,
     /// Records that it has changed in their pages.
@@ -95,7 +95,7 @@ impl Clerk<'_> {
         Work { back, pages: pages.to_vec(), did: Vec::new(), direct: Vec::new() }
     }
 
-    /// A record of these pages.
+    /// Chooses a record of these pages.
     fn any(&mut self, pages: &[PageId]) -> Outcome<Option<RecordId>> {
         let page = *self.chance.pick(pages);
         let seen = self.store().read(page)?;
@@ -105,7 +105,7 @@ impl Clerk<'_> {
         Ok((!slots.is_empty()).then(|| RecordId::new(page, *self.chance.pick(&slots))))
     }
 
-    /// Some changes. `how_many` is at least one.
+    /// Makes some changes. `how_many` is at least one.
     fn change(&mut self, txn: &mut Txn, work: &mut Work, how_many: u64) -> Outcome {
         for _ in 0..how_many {
             let Some(at) = self.any(&work.pages)? else { continue };
@@ -126,7 +126,7 @@ impl Clerk<'_> {
         Ok(())
     }
 
-    /// Its page has all of it, and the shelf nothing; false if that cannot be now.
+    /// Makes the page contain all of a record, and the shelf nothing; returns `false` if that is not possible now.
     fn is_in_page(&self, at: RecordId) -> Outcome<bool> {
         if self.shelf.is_pending(at) {
             return Ok(false);
@@ -169,7 +169,7 @@ impl Clerk<'_> {
         Ok(())
     }
 
-    /// Half of it taken back, or none.
+    /// Makes changes, and undoes half of them, or none.
     fn change_with_second_thoughts(&mut self, txn: &mut Txn, work: &mut Work) -> Outcome {
         let changes = 1 + self.chance.below(3);
         self.change(txn, work, changes)?;
@@ -182,7 +182,7 @@ impl Clerk<'_> {
             }
             txn.rollback_to(savepoint)?;
             work.did.truncate(did);
-            // What was taken back in its page is there as nobody keeps it.
+            // The undo has happened in the page, and the shelf keeps nothing.
             work.direct.drain(direct..).for_each(|at| self.shelf.forget(at));
             if self.chance.one_in(2) {
                 self.change(txn, work, 1)?;
@@ -206,7 +206,7 @@ impl Clerk<'_> {
         Ok(())
     }
 
-    /// A transaction that stays open while another one commits, and things go home.
+    /// Runs a transaction that stays open while another one commits, and pages are written.
     fn over_lunch(&mut self) -> Outcome {
         let (public, own) = self.pages.split_at(self.pages.len() - 1);
         let mut work = self.work(own);
@@ -245,7 +245,7 @@ impl Clerk<'_> {
         Ok(())
     }
 
-    /// Commits, and as often as not changes some records in the commit record itself (E19.15).
+    /// Commits, and in half of the cases changes some records in the commit record itself (E19.15).
     fn commit(&mut self, mut txn: Txn, mut work: Work) -> Outcome<Ticket> {
         let mut last: BTreeMap<RecordId, u64> = BTreeMap::new();
         if work.back == Back::NotCounting && self.chance.one_in(2) {
@@ -286,6 +286,11 @@ impl Scenario for Shop {
 
     fn options(&self) -> Options {
         (self.options)()
+    }
+
+    /// Changes stay in the cache until it flushes them.
+    fn reads_while_running(&self) -> bool {
+        false
     }
 
     fn registry(&self) -> Registry {

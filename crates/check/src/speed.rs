@@ -1,0 +1,27 @@
+//! Advice to let the compiler optimise.
+
+/// Prints a warning on the standard error stream if a check runs without optimisation.
+pub(crate) fn advise(check: &str) {
+    if let Some(advice) = advice(env!("CEDRAT_CHECK_OPT_LEVEL")) {
+        eprintln!("{check}: {advice}");
+    }
+}
+
+/// Returns the advice for a build at this level of optimisation.
+fn advice(level: &str) -> Option<&'static str> {
+    (level == "0").then_some(
+        "this check runs without optimisation and takes about ten times as long; put into Cargo.toml: \
+         [profile.dev.package.\"*\"] opt-level = 2 (see docs/use/checking.md)",
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn unoptimised_build_is_advised() {
+        assert!(advice("0").is_some_and(|advice| advice.contains("opt-level = 2")));
+        assert_eq!(advice("2"), None);
+    }
+}

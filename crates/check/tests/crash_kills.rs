@@ -1,0 +1,100 @@
+//! Killed processes, failed syncs that forget, and power losses generations later (R6). Each row of the other suites has some
+//! such states too; this file has more of them, and planted faults in what an opening makes durable.
+#![forbid(unsafe_code)]
+#![cfg(not(cedrat_shuttle))]
+
+mod accounts;
+mod bank;
+mod purse;
+
+use bank::Bank;
+use cedrat_check as check;
+use cedrat_txn::Options;
+use purse::Purse;
+
+const KILLS: usize = 60;
+
+fn bank(options: fn() -> Options) -> Bank {
+    Bank { accounts: 160, transfers: 24, checkpoint_every: 5, memo_len: 600, options, ..Bank::default() }
+}
+
+fn purse(options: fn() -> Options) -> Purse {
+    Purse { transfers: 30, checkpoint_every: 4, options, ..Purse::default() }
+}
+
+fn small() -> Options {
+    Options { pool_bytes: 32 * 4096, partitions: 2, ..Options::simulated() }
+}
+
+#[track_caller]
+fn passes<S: check::Scenario>(name: &str, scenario: S) {
+    let check = check::crashes(name, scenario).at_most(1).kills(KILLS);
+    let report = check.run().unwrap_or_else(|failure| panic!("{failure}"));
+    assert!(report.after_kills >= KILLS * 8, "{report}");
+    report.print();
+}
+
+#[track_caller]
+fn caught<S: check::Scenario>(name: &str, scenario: S) {
+    let check = check::crashes(name, scenario).at_most(1).kills(10 * KILLS);
+    let failure = check.run().expect_err("the planted fault must be caught");
+    assert!(!failure.case.kills.is_empty() && failure.seen.contains("I/O calls"), "{failure}");
+    println!("{failure}");
+}
+
+#[test]
+fn killed_bank_survives_power_loss() {
+    passes("kills-bank", bank(small));
+}
+
+#[test]
+fn killed_heaps_survive_power_loss() {
+    passes("kills-heap", purse(small));
+}
+
+#[test]
+fn homes_that_are_not_synced_are_caught() {
+    caught(
+        "planted-homes-not-synced",
+        bank(|| {
+            let mut options = small();
+            options.pool.fault = Some(cedrat_pages::Fault::HomesNotSynced);
+            options
+        }),
+    );
+}
+
+#[test]
+fn homes_that_are_only_synced_are_caught() {
+    caught(
+        "planted-homes-only-synced",
+        bank(|| {
+            let mut options = small();
+            options.pool.fault = Some(cedrat_pages::Fault::HomesOnlySynced);
+            options
+        }),
+    );
+}
+
+#[test]
+fn log_tail_that_is_only_synced_is_caught() {
+    caught(
+        "planted-tail-only-synced",
+        bank(|| {
+            let mut options = small();
+            options.log.fault = Some(cedrat_wal::Fault::TailOnlySynced);
+            options
+        }),
+    );
+}
+
+/// A13: memos fill segments, so the workload makes new ones.
+#[test]
+fn names_that_are_not_settled_are_caught() {
+    let options = || {
+        let mut options = small();
+        options.log.fault = Some(cedrat_wal::Fault::NamesNotSettled);
+        options
+    };
+    caught("planted-names-not-settled", Bank { transfers: 60, memo_len: 3_000, ..bank(options) });
+}
