@@ -44,7 +44,7 @@ pub(crate) struct Tour {
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub(crate) kills: u64,
 
-    /// How many threads count [default: two for each processor, at most 8]
+    /// Number of threads that count [default: two for each processor, at most 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=256))]
     pub(crate) threads: Option<u64>,
 
@@ -75,11 +75,11 @@ pub(crate) struct BankRun {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// How many accounts there are, each opened with 1000; a bank that exists must have as many
+    /// Number of accounts, each opened with 1000; an existing bank must have the same number
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(2..=10_000_000))]
     pub(crate) accounts: u64,
 
-    /// How many threads move money
+    /// Number of threads that move money
     #[arg(long, value_name = "T", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(crate) threads: u64,
 
@@ -95,7 +95,7 @@ pub(crate) struct BankRun {
     #[arg(long, value_enum, value_name = "MODE", default_value_t = CommitMode::Sync)]
     pub(crate) commit: CommitMode,
 
-    /// How many partitions the log of a new store has
+    /// Number of partitions of a new store's log
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) partitions: u16,
 
@@ -125,7 +125,7 @@ pub(crate) struct BankVerify {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// What `cedrat bank run` printed, of all runs; a last line without its end is passed over
+    /// Output of all runs of `cedrat bank run`; an incomplete last line is ignored
     #[arg(long, value_name = "FILE")]
     pub(crate) acks: PathBuf,
 
@@ -185,7 +185,7 @@ pub(crate) struct HeapBench {
     #[arg(value_name = "DIR")]
     pub(crate) directory: Option<PathBuf>,
 
-    /// How many threads [default: one for each processor]
+    /// Number of threads [default: one for each processor]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
     pub(crate) threads: Option<u64>,
 
@@ -193,7 +193,7 @@ pub(crate) struct HeapBench {
     #[arg(long, value_name = "N", default_value_t = 64 << 20, value_parser = clap::value_parser!(u64).range(4096..=1 << 40))]
     pub(crate) bytes: u64,
 
-    /// How long
+    /// Duration of the measurement
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     pub(crate) seconds: f64,
 
@@ -201,7 +201,7 @@ pub(crate) struct HeapBench {
     #[arg(long, value_enum, value_name = "MODE", default_value_t = HeapCommitMode::Async)]
     pub(crate) commit: HeapCommitMode,
 
-    /// How many partitions the log has
+    /// Number of partitions of the log
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) partitions: u16,
 
@@ -278,11 +278,11 @@ pub(crate) struct Log {
     pub(crate) json: bool,
 }
 
-/// Tell a prepared transaction its outcome, where whoever should have told it never will.
+/// Commit or roll back a prepared transaction whose transaction manager is lost.
 ///
-/// A transaction that is prepared waits to be told whether it commits, by the transaction manager that has
-/// asked it to prepare. Only if that is gone for good, tell it here: the manager may have told the other
-/// stores something else, and then they do not agree with this one any more.
+/// A prepared transaction waits for its outcome from the transaction manager that has asked it to prepare.
+/// Use this command only if the manager is lost for good: it may have given the other stores another
+/// outcome, and then they do not agree with this one any more.
 #[derive(Debug, Args)]
 pub(crate) struct Resolve {
     /// The store's folder
@@ -295,15 +295,15 @@ pub(crate) struct Resolve {
 
     /// The outcome
     #[arg(value_enum)]
-    pub(crate) outcome: ToldOutcome,
+    pub(crate) outcome: ResolveOutcome,
 }
 
-/// What a prepared transaction may be told.
+/// Outcome of a prepared transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum ToldOutcome {
-    /// It happens.
+pub(crate) enum ResolveOutcome {
+    /// All of its changes stay.
     Commit,
-    /// Nothing of it remains.
+    /// None of its changes stays.
     Rollback,
 }
 
@@ -332,7 +332,7 @@ pub(crate) struct Objects {
     pub(crate) what: Option<ObjectsWhat>,
 }
 
-/// What of the objects is looked at.
+/// Part of the objects that is shown.
 #[derive(Debug, Subcommand)]
 pub(crate) enum ObjectsWhat {
     Show(ObjectsShow),
@@ -346,18 +346,18 @@ pub(crate) enum ObjectsWhat {
 
 /// Show an object, and what it leads to, as a tree.
 ///
-/// What was shown already, above or in another branch, is named by its identity, PAGE:SLOT.
+/// An object that was shown already, above or in another branch, is named by its identity, PAGE:SLOT.
 #[derive(Debug, Args)]
 pub(crate) struct ObjectsShow {
     /// The name of a root, or an object's identity, PAGE:SLOT
     #[arg(value_name = "ROOT|IDENTITY")]
     pub(crate) object: String,
 
-    /// How many references are followed, one after the other
+    /// Number of references to follow, one after the other
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(0..=100))]
     pub(crate) depth: u32,
 
-    /// How many elements or entries of an object are shown, and characters of a string in hundreds
+    /// Number of elements or entries of an object to show, and of characters of a string in hundreds
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub(crate) width: u32,
 }
@@ -378,7 +378,7 @@ pub(crate) struct TourWorker {
     /// The tour's folder
     pub(crate) directory: PathBuf,
 
-    /// How many threads count
+    /// Number of threads that count
     #[arg(long)]
     pub(crate) threads: usize,
 

@@ -10,7 +10,7 @@ use crate::arguments::Info;
 use crate::look::Looked;
 use crate::output::{self, Outcome, bytes, grouped};
 
-/// What is known of a store without recovering it.
+/// Information about a store, read without recovery.
 #[derive(Debug, Serialize)]
 struct About {
     /// The store's random name.
@@ -28,7 +28,7 @@ struct About {
     end_lsn: u64,
     /// Whether opening would find something to recover.
     needs_recovery: bool,
-    /// Transactions that are prepared and were not told their outcome.
+    /// In-doubt transactions.
     in_doubt: Vec<Branch>,
     /// The files, with the bytes that they take on the disk.
     files: Vec<File>,

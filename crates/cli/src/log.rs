@@ -3,7 +3,7 @@
 use std::io;
 
 use cedrat::heap::HEAP_PART;
-use cedrat::txn::{Explained, Explainer};
+use cedrat::txn::{CARRIED, Explained, Explainer};
 use cedrat::wal::{Found, Kind, Lsn, RecordRef, TxnId};
 use serde::Serialize;
 
@@ -31,15 +31,15 @@ struct Line {
     /// How it is undone.
     #[serde(skip_serializing_if = "Option::is_none")]
     undo: Option<String>,
-    /// What else there is to know.
+    /// Further information.
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
-    /// What a commit record itself changes.
+    /// Changes in the commit record itself.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     changes: Vec<Change>,
     partition: u16,
     file: String,
-    /// Where its frame begins in that file.
+    /// Offset of its frame in that file.
     file_offset: u64,
 }
 
@@ -78,7 +78,7 @@ impl Line {
         let explained = match explainer.explain(record) {
             Ok(explained) => explained,
             Err(why) => {
-                return fail(format!("{file}, byte {file_offset}: record {} makes no sense: {why}", record.lsn));
+                return fail(format!("{file}, byte {file_offset}: record {} is corrupt: {why}", record.lsn));
             }
         };
         let transaction = record.head.txn;
@@ -135,6 +135,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::PREPARE => "prepare",
         Kind::USER => "user",
         HEAP_PART => "heap-part",
+        CARRIED => "carried",
         _ => "unknown",
     }
 }

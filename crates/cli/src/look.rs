@@ -1,4 +1,4 @@
-//! What `info`, `verify` and `log` have in common: a store is looked at, and not changed.
+//! Common part of `info`, `verify` and `log`: a store is read, and not changed.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use cedrat::wal::{Found, Log};
 
 use crate::output::{Context, Failure, Outcome, fail};
 
-/// A store that nobody else has open while this lives.
+/// A store that no other process can open while this lives.
 pub(crate) struct Looked {
     pub(crate) found: Found,
     _alone: Option<LockGuard>,
@@ -48,7 +48,7 @@ impl Looked {
         Ok(Looked { found, _alone: alone })
     }
 
-    /// Transactions that are prepared and were not told their outcome, as the next opening will find them.
+    /// Returns the in-doubt transactions, as the next opening will find them.
     pub(crate) fn in_doubt(&self) -> Result<Vec<InDoubt>, Failure> {
         Ok(InDoubt::look(&self.found)?)
     }

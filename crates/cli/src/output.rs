@@ -1,4 +1,4 @@
-//! What people and programs read: results on stdout, everything else on stderr.
+//! Output: results on stdout, everything else on stderr.
 
 use std::fmt::Display;
 use std::io::{self, IsTerminal, Write};
@@ -77,7 +77,7 @@ pub(crate) fn ended(problems: &[String]) -> Outcome {
     }
 }
 
-/// Prints one line for people. Whoever has read enough may go away (`cedrat … | head`): the command goes on to its verdict.
+/// Prints one line for people. The reader may close the pipe (`cedrat … | head`): the command goes on to its verdict.
 pub(crate) fn show(text: impl Display) -> Outcome {
     while_read(line(plain(text)))
 }
@@ -126,7 +126,7 @@ pub(crate) fn rows(rows: &[(&str, String)]) -> Outcome {
     Ok(())
 }
 
-/// A progress bar on stderr over `total` steps; silent where nobody watches.
+/// A progress bar on stderr over `total` steps; silent without a terminal.
 pub(crate) fn progress(total: u64, what: &str) -> ProgressBar {
     if !io::stderr().is_terminal() {
         return ProgressBar::hidden();
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_a_store_does_not_reach_the_terminal() {
+    fn control_characters_do_not_reach_the_terminal() {
         assert_eq!(plain("Zoë → 3"), "Zoë → 3");
         assert_eq!(plain("a\x1b]0;title\x07\nroots 0\u{9b}m"), "a\\u{1b}]0;title\\u{7}\\nroots 0\\u{9b}m");
     }

@@ -199,7 +199,7 @@ impl Media for Overlay {
     }
 
     fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        // Holes will do: nobody is promised that this space is there.
+        // Holes suffice: this space need not be reserved.
         if self.scratch.len(file)? < offset + len {
             self.scratch.set_len(file, offset + len)?;
         }
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn an_overlay_reads_like_a_copy_and_changes_nothing() {
+    fn overlay_reads_like_copy_and_changes_nothing() {
         for seed in 0..200 {
             let below = below();
             let before = below.image().hash();

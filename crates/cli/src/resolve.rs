@@ -3,31 +3,31 @@
 use cedrat::Commit;
 use cedrat::txn::{Error, Options};
 
-use crate::arguments::{Resolve, ToldOutcome};
+use crate::arguments::{Resolve, ResolveOutcome};
 use crate::look::Looked;
 use crate::output::{self, Context, Failure, Outcome};
 
 /// Tells a prepared transaction its outcome.
 pub(crate) fn resolve(arguments: &Resolve) -> Outcome {
     let id = bytes_of(&arguments.id)?;
-    // What has no such transaction is told before the store is opened, which writes.
+    // A store without such a transaction is refused before it is opened, which writes.
     let in_doubt = Looked::at(&arguments.directory)?.in_doubt()?;
     if !in_doubt.iter().any(|branch| branch.id == id) {
         return Err(Error::NoBranch { id: arguments.id.clone() }.into());
     }
     eprintln!(
-        "warning: the transaction manager that has asked this transaction to prepare may have told other stores something \
-         else; this cannot be taken back"
+        "warning: the transaction manager that has asked this transaction to prepare may have given other stores another \
+        outcome; this cannot be taken back"
     );
     let options = Options { create: false, ..Options::default() };
     let store = cedrat::open_with(&arguments.directory, options, crate::registry()).while_doing("opening the store")?;
     let prepared = store.prepared(&id)?;
     let was = match arguments.outcome {
-        ToldOutcome::Commit => {
+        ResolveOutcome::Commit => {
             prepared.commit(Commit::Sync)?;
             "committed"
         }
-        ToldOutcome::Rollback => {
+        ResolveOutcome::Rollback => {
             prepared.rollback()?;
             "rolled back"
         }

@@ -18,10 +18,10 @@ use crate::look::Looked;
 use crate::output::{self, Context, Failure, Outcome, grouped, progress};
 use crate::overlay::Overlay;
 
-/// So many damaged pages are named one by one.
+/// Maximum number of damaged pages that are named one by one.
 const DAMAGES_MAX: u64 = 100;
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Debug, Default, Serialize)]
 struct Verdict {
     /// Whether everything is as it should be.
@@ -35,7 +35,7 @@ struct Verdict {
     redone: u64,
     /// Transactions that recovery would undo.
     undone_transactions: u64,
-    /// Transactions that are prepared and were not told their outcome. They are rolled back before the store is walked.
+    /// In-doubt transactions. They are rolled back before the store is walked.
     in_doubt: u64,
     /// Pages in use.
     pages: u64,
@@ -57,7 +57,7 @@ struct Structure {
 
 /// Verifies a store.
 pub(crate) fn verify(arguments: &Verify) -> Outcome {
-    // What is no store at all is told before anything is made ready for it.
+    // A directory without a store is refused before anything is prepared for it.
     drop(Looked::at(&arguments.directory)?);
     let mut verdict = Verdict::default();
     if let Err(Failure(problem)) = examine(arguments, &mut verdict) {
@@ -141,7 +141,7 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
     Ok(txn.rollback()?)
 }
 
-/// What a structure looks like from inside, if it can be walked here.
+/// Checks a structure from inside, if it can be walked here.
 fn walked(store: &Store, txn: &Txn, named: &Named) -> Result<Option<Checked>, Failure> {
     match named.kind {
         Kind::Objects => {
@@ -188,8 +188,10 @@ fn report(verdict: &Verdict, json: bool) -> Outcome {
     }
     rows.push(("pages", grouped(verdict.pages)));
     for structure in &verdict.structures {
-        let elements = structure.elements.map_or_else(|| "not walked".to_string(), grouped);
-        rows.push(("", format!("{}, {}: {elements} elements", structure.name, structure.kind)));
+        let elements = structure.elements.map(|elements| format!("{} elements", grouped(elements)));
+        let elements =
+            elements.unwrap_or_else(|| "checked page by page; only its own program can count its elements".to_string());
+        rows.push(("", format!("{}, {}: {elements}", structure.name, structure.kind)));
     }
     if !verdict.heaps.is_empty() {
         rows.push(("heaps", verdict.heaps.len().to_string()));

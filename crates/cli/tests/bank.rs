@@ -46,16 +46,16 @@ fn run_and_kill(store: &Path, acks: &Path, commit: &str, face: &[&str], lines: u
 }
 
 #[test]
-fn a_bank_that_is_killed_fifty_times_keeps_its_promises() {
-    is_killed_and_keeps_its_promises(&[]);
+fn killed_bank_in_pages_keeps_promises() {
+    kill_repeatedly_and_check(&[]);
 }
 
 #[test]
-fn a_bank_in_a_heap_that_is_killed_fifty_times_keeps_its_promises() {
-    is_killed_and_keeps_its_promises(&["--heap"]);
+fn killed_bank_in_heap_keeps_promises() {
+    kill_repeatedly_and_check(&["--heap"]);
 }
 
-fn is_killed_and_keeps_its_promises(face: &[&str]) {
+fn kill_repeatedly_and_check(face: &[&str]) {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, acks) = (folder.path().join("bank"), folder.path().join("acks"));
     for kill in 0..KILLS {
@@ -124,7 +124,7 @@ fn a_bank_keeps_its_number_of_accounts() {
 
 /// A second bank beside the first would be judged by promises that were not its own.
 #[test]
-fn a_store_has_one_bank_in_pages_or_in_heaps() {
+fn store_has_one_bank() {
     for (face, other, what) in [(FACES[0], FACES[1], "leave out --heap"), (FACES[1], FACES[0], "say --heap")] {
         let folder = tempfile::tempdir().expect("a folder");
         let (store, acks) = small_bank(folder.path(), face);
@@ -139,7 +139,7 @@ fn a_store_has_one_bank_in_pages_or_in_heaps() {
 }
 
 #[test]
-fn a_heap_of_transfers_grows_when_it_is_full() {
+fn full_heap_of_transfers_grows() {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, acks) = small_bank(folder.path(), &["--heap"]);
     let opened = cedrat::open(&store).expect("a store");
@@ -172,7 +172,7 @@ fn money_that_comes_from_nowhere_is_noticed() {
 }
 
 #[test]
-fn a_bank_that_never_was_has_promised_nothing() {
+fn missing_bank_verifies_no_promises() {
     let folder = tempfile::tempdir().expect("a folder");
     let (store, acks) = (folder.path().join("bank"), folder.path().join("acks"));
     for face in FACES {

@@ -1,4 +1,4 @@
-//! What every subcommand has in common: help, exit codes, errors on stderr, and that looking changes nothing.
+//! Common behaviour of all subcommands: help, exit codes, errors on stderr, and that reading changes nothing.
 #![forbid(unsafe_code)]
 
 mod common;
@@ -42,7 +42,7 @@ fn every_subcommand_explains_itself() {
 }
 
 #[test]
-fn what_is_no_store_is_named_on_stderr() {
+fn missing_store_is_named_on_stderr() {
     let folder = tempfile::tempdir().expect("a folder");
     for subcommand in THAT_LOOK {
         let output = cedrat(&[subcommand, &[text(folder.path())]].concat());
@@ -58,7 +58,7 @@ const THAT_LOOK: [&[&str]; 6] =
     [&["info"], &["verify"], &["log"], &["heap", "info"], &["heap", "verify"], &["objects"]];
 
 #[test]
-fn a_wrong_path_is_told_apart_from_an_empty_directory() {
+fn wrong_path_differs_from_empty_directory() {
     let folder = tempfile::tempdir().expect("a folder");
     let (absent, file) = (folder.path().join("absent"), folder.path().join("file"));
     fs::write(&file, "no store").expect("room");
@@ -154,7 +154,7 @@ fn the_log_is_filtered() {
 }
 
 #[test]
-fn a_reader_of_the_log_may_go_away() {
+fn reader_of_log_may_stop_early() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = folder.path().join("bank");
     killed_bank(&store);
@@ -218,10 +218,10 @@ fn each_damaged_page_is_named() {
 
 /// As a copy of before is that was mounted for reading only.
 #[test]
-fn what_must_not_be_written_can_be_looked_at() {
+fn read_only_store_can_be_read() {
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
     use std::os::unix::process::CommandExt;
-    const NOBODY: u32 = 65534;
+    const UNPRIVILEGED: u32 = 65534;
     let folder = tempfile::tempdir().expect("a folder");
     let store = folder.path().join("store");
     cedrat::open(&store).expect("a store").close().expect("it is not in use");
@@ -229,7 +229,7 @@ fn what_must_not_be_written_can_be_looked_at() {
     files(&store).keys().for_each(|file| may_only(Path::new(file), 0o444));
     let folders = [folder.path(), &store, &store.join("log")];
     folders.into_iter().filter(|folder| folder.is_dir()).for_each(|folder| may_only(folder, 0o555));
-    // Who may do anything is somebody else meanwhile, and gets a copy of the command that he may run.
+    // The superuser changes to another user for this, and uses a copy of the command that this user may run.
     let own = folder.path().join("cedrat");
     let is_root = fs::metadata(folder.path()).expect("it is there").uid() == 0;
     if is_root {
@@ -239,7 +239,7 @@ fn what_must_not_be_written_can_be_looked_at() {
     for subcommand in ["info", "verify", "log"] {
         let mut looking = if is_root { std::process::Command::new(&own) } else { command() };
         if is_root {
-            looking.uid(NOBODY).gid(NOBODY);
+            looking.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
         }
         printed(&looking.args([subcommand, text(&store)]).output().expect("cedrat runs"));
     }
@@ -284,10 +284,26 @@ fn graphs_are_walked() {
 
     let store = cedrat::open(folder.path()).expect("the store");
     let graph = Graph::open(&store, "people", Options::default()).expect("the graph");
-    let nobody = Identity::new(ids[1].get() + 50).expect("it could be one");
-    graph.commit(Changes::new().patch_reference(ids[1], 16, nobody), Mode::Sync).expect("who knows who that is");
+    let unknown = Identity::new(ids[1].get() + 50).expect("it could be one");
+    graph.commit(Changes::new().patch_reference(ids[1], 16, unknown), Mode::Sync).expect("the commit");
     drop(graph);
     store.close().expect("it is not in use");
     let said = errors(&cedrat(&["verify", text(folder.path())]));
-    assert!(said.contains(&format!("the object at {}: it refers to {nobody}", ids[1])), "{said}");
+    assert!(said.contains(&format!("the object at {}: it refers to {unknown}", ids[1])), "{said}");
+}
+
+#[test]
+fn foreign_structure_is_checked_by_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = cedrat::open(folder.path()).expect("a store");
+    let add = |txn: &mut cedrat::Txn| {
+        let root = txn.allocate()?;
+        let catalogue = cedrat::structures::Catalogue::open(txn.store())?;
+        catalogue.add(txn, "ledger", cedrat::structures::Kind::User(1024), root)
+    };
+    store.transact(add).expect("a structure of the program's own");
+    store.close().expect("it is not in use");
+    let said = printed(&cedrat(&["verify", text(folder.path())]));
+    let line = "ledger, a structure of kind 1024: checked page by page; only its own program can count its elements";
+    assert!(said.contains(line), "{said}");
 }

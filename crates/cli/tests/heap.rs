@@ -1,4 +1,4 @@
-//! What the command tells of heaps.
+//! Output of the command about heaps.
 #![forbid(unsafe_code)]
 
 mod common;
@@ -57,7 +57,7 @@ fn a_store_without_heaps_has_none() {
 }
 
 #[test]
-fn verifying_heaps_changes_nothing_and_sees_what_only_the_log_has() {
+fn verification_of_heaps_includes_the_log() {
     let folder = tempfile::tempdir().expect("a folder");
     drop(two_heaps(folder.path()));
     let before = files(folder.path());
@@ -74,7 +74,7 @@ fn verifying_heaps_changes_nothing_and_sees_what_only_the_log_has() {
 }
 
 #[test]
-fn a_damaged_chunk_is_told_with_its_file_and_place() {
+fn damaged_chunk_is_reported_with_place() {
     let folder = tempfile::tempdir().expect("a folder");
     two_heaps(folder.path()).close().expect("a checkpoint");
     let about = json(&cedrat(&["heap", "info", text(folder.path()), "--json"]));
@@ -89,7 +89,7 @@ fn a_damaged_chunk_is_told_with_its_file_and_place() {
 }
 
 #[test]
-fn all_damaged_chunks_are_told_and_what_the_others_are_like() {
+fn all_damaged_chunks_are_reported() {
     let folder = tempfile::tempdir().expect("a folder");
     two_heaps(folder.path()).close().expect("a checkpoint");
     let verify = |more: &[&str]| cedrat(&[&["heap", "verify", text(folder.path())], more].concat());
@@ -139,7 +139,7 @@ fn a_measurement_leaves_nothing_behind() {
 }
 
 #[test]
-fn parts_of_a_large_commit_have_a_name_in_the_log() {
+fn parts_of_large_commit_have_names() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = cedrat::open(folder.path()).expect("a store");
     let heap = store.memory().create_heap("raw", &HeapOptions::raw(4 << 20)).expect("a heap");

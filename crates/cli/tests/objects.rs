@@ -50,7 +50,7 @@ struct Bank {
     ids: Vec<Identity>,
 }
 
-/// What stands in the identities.
+/// Places in the list of identities.
 const TREE: usize = 0;
 const ADA: usize = 2;
 const ACCOUNTS_OF_ADA: usize = 3;
@@ -196,9 +196,9 @@ fn an_object_is_a_tree() {
     );
     assert_eq!(show(&["map"]), expected);
     assert_eq!(show(&["seven"]), "Integer 7\n");
-    let nobody = cedrat(&["objects", text(folder.path()), "show", "nobody"]);
-    assert_eq!(nobody.status.code(), Some(1));
-    assert!(errors(&nobody).contains("roots are map, people, seven"), "{}", errors(&nobody));
+    let unknown = cedrat(&["objects", text(folder.path()), "show", "unknown"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    assert!(errors(&unknown).contains("roots are map, people, seven"), "{}", errors(&unknown));
 }
 
 #[test]
@@ -236,7 +236,7 @@ fn an_object_is_a_tree_in_json() {
 }
 
 #[test]
-fn why_an_object_is_there_is_the_shortest_way() {
+fn why_shows_the_shortest_path() {
     let folder = tempfile::tempdir().expect("a folder");
     let ids = bank(folder.path()).close();
     let why = |identity: &str, more: &[&str]| {
@@ -289,10 +289,10 @@ fn classes_are_listed_as_they_are_stored() {
 }
 
 #[test]
-fn what_makes_no_sense_is_named_and_the_rest_is_shown() {
+fn corrupt_objects_are_named_and_rest_shown() {
     let folder = tempfile::tempdir().expect("a folder");
     let bank = bank(folder.path());
-    bank.graph.define_class(b"no definition").expect("it may mean something to somebody");
+    bank.graph.define_class(b"no definition").expect("a definition of any bytes");
     let mut changes = Changes::new();
     let strange = [
         changes.add(13, &[], &[]),
@@ -321,7 +321,7 @@ fn what_makes_no_sense_is_named_and_the_rest_is_shown() {
     assert_eq!(output.status.code(), Some(1));
     assert!(lines.contains("[7] Integer 1\n") && lines.contains("balance: 0\n"), "{lines}");
     for said_of in [
-        format!("the object {}: the definition of class 13 makes no sense: it has format 110", new[0]),
+        format!("the object {}: the definition of class 13 is corrupt: it has format 110", new[0]),
         format!("the object {}: byte 8: 8 bytes should follow, and there are 0", new[1]),
         format!("the object {}: byte 16: 1 references should follow, and there are 0", new[2]),
         format!("the object {}: byte 16: 7 entries should follow, and there are 0", new[3]),
@@ -335,20 +335,20 @@ fn what_makes_no_sense_is_named_and_the_rest_is_shown() {
     let found: Value = serde_json::from_slice(&output.stdout).expect("the rest");
     let problems = found["problems"].as_array().expect("problems").iter().map(Value::to_string).collect::<String>();
     assert_eq!((output.status.code(), &found["ok"], &found["objects"]), (Some(1), &json!(false), &json!(17)));
-    assert!(problems.contains("class 13 makes no sense: it has format 110"), "{problems}");
+    assert!(problems.contains("class 13 is corrupt: it has format 110"), "{problems}");
     assert!(problems.contains(&format!("the object {} leads to it", new[6])), "{problems}");
     assert!(printed(&cedrat(&["objects", text(folder.path()), "show", &ids[PLAIN]])).contains("balance: 5"));
 }
 
 #[test]
-fn what_is_in_doubt_is_looked_at_as_if_rolled_back() {
+fn objects_in_doubt_are_shown_rolled_back() {
     let folder = tempfile::tempdir().expect("a folder");
     let bank = bank(folder.path());
     let mut changes = Changes::new();
     let maybe = changes.add(STRING, &string("maybe"), &[]);
     changes.set_root("maybe", maybe).set_root("map", Reference::NULL);
     drop(bank.graph.prepare(changes.as_bytes(), b"branch").expect("it is prepared"));
-    drop(bank); // it is not told what becomes of it
+    drop(bank); // its outcome is unknown
     let in_doubt = &json(&cedrat(&["info", text(folder.path()), "--json"]))["in_doubt"];
     assert_eq!(in_doubt.as_array().map(Vec::len), Some(1));
     let before = files(folder.path());
@@ -386,7 +386,7 @@ fn the_graph_is_found_or_chosen() {
 
 /// E21.7: a collection that ends may have taken pieces of an object, and not the object.
 #[test]
-fn what_a_collection_has_half_removed_is_no_problem() {
+fn half_removed_objects_are_no_problem() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = cedrat::open(folder.path()).expect("a store");
     let graph = Graph::create(&store, "objects", Options::default()).expect("a graph");
@@ -426,7 +426,7 @@ fn what_a_collection_has_half_removed_is_no_problem() {
     printed(&cedrat(&["verify", text(folder.path())]));
 }
 
-/// Names and texts come from whoever has written the store: a terminal is not to do what they say.
+/// Names and strings come from the writer of the store: a terminal must not execute them.
 #[test]
 fn control_characters_are_shown_and_not_obeyed() {
     let folder = tempfile::tempdir().expect("a folder");

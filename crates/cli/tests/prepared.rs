@@ -1,4 +1,4 @@
-//! Prepared transactions, as the command shows them and tells them their outcome.
+//! Prepared transactions, as the command shows them and resolves them.
 #![forbid(unsafe_code)]
 
 mod common;
@@ -17,14 +17,14 @@ fn with_two_in_doubt(folder: &Path) {
     let table = store.transact(|txn| HashTable::<u64, u64>::open_or_create(txn, "table")).expect("a table");
     for (id, key) in [(&b"first"[..], 1), (b"second", 2)] {
         let mut txn = store.begin();
-        table.insert(&mut txn, &key, &(10 * key)).expect("nobody else has it");
-        txn.heap(|tx| tx.write(&words, key * 4096, 10 * key)).expect("nobody else has it");
+        table.insert(&mut txn, &key, &(10 * key)).expect("it is not locked");
+        txn.heap(|tx| tx.write(&words, key * 4096, 10 * key)).expect("it is not locked");
         assert!(matches!(txn.prepare(id).expect("there is room"), Vote::Prepared(_)));
     }
 }
 
 #[test]
-fn who_is_in_doubt_is_shown_and_told_the_outcome() {
+fn transactions_in_doubt_are_shown_and_resolved() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = folder.path().join("store");
     with_two_in_doubt(&store);
@@ -59,6 +59,9 @@ fn who_is_in_doubt_is_shown_and_told_the_outcome() {
         let table = HashTable::<u64, u64>::open_or_create(txn, "table")?;
         Ok([table.get(txn, &1)?, table.get(txn, &2)?])
     });
-    assert_eq!(found.expect("nobody has a lock"), [Some(10), None]);
-    assert_eq!([1, 2].map(|key| words.atomically(|tx| tx.read(&words, key * 4096)).expect("nobody has it")), [10, 0]);
+    assert_eq!(found.expect("nothing is locked"), [Some(10), None]);
+    assert_eq!(
+        [1, 2].map(|key| words.atomically(|tx| tx.read(&words, key * 4096)).expect("it is not locked")),
+        [10, 0]
+    );
 }

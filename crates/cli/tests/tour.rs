@@ -39,7 +39,7 @@ fn no_text_at_all_is_counted_too() {
 }
 
 #[test]
-fn one_file_is_killed_as_often_as_asked() {
+fn tour_kills_as_often_as_requested() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("one");
     fs::write(&path, "to be or not to be").expect("room");
@@ -49,7 +49,7 @@ fn one_file_is_killed_as_often_as_asked() {
 }
 
 #[test]
-fn files_with_the_same_new_words_do_not_wait_in_a_circle() {
+fn files_with_same_new_words_avoid_deadlock() {
     let folder = tempfile::tempdir().expect("a folder");
     for file in 0..8 {
         // Each file meets the words in another order.

@@ -101,7 +101,7 @@ fn durable_from(calls: &[Call], path: &str, at: u64) -> Option<usize> {
 }
 
 #[test]
-fn a_trace_is_read_with_its_interrupted_calls() {
+fn trace_includes_interrupted_calls() {
     let trace = concat!(
         "7 pwritev2(5</s/log/0>, [{iov_base=\"a, b\"..., iov_len=4096}], 1, 8192, RWF_DSYNC <unfinished ...>\n",
         "8 write(1<pipe:[1]>, \"ack 3\\n\", 6) = 6\n",
@@ -128,7 +128,7 @@ fn a_trace_is_read_with_its_interrupted_calls() {
 struct Record {
     lsn: u64,
     file: String,
-    /// Where it begins in that file.
+    /// Its offset in that file.
     offset: u64,
 }
 
@@ -178,7 +178,7 @@ fn trace(store: &Path, trace: &Path, commit: &str, partitions: &str) -> String {
     std::fs::read_to_string(trace).expect("a trace")
 }
 
-/// How many acknowledgements are waited for.
+/// Number of acknowledgements that are waited for.
 const ACKNOWLEDGED: usize = 200;
 
 fn acknowledgements_follow_their_syncs(commit: &str, partitions: &str) {
@@ -206,11 +206,11 @@ fn acknowledgements_follow_their_syncs(commit: &str, partitions: &str) {
 }
 
 #[test]
-fn each_acknowledgement_follows_the_sync_of_its_record() {
+fn acknowledgement_follows_sync_of_its_record() {
     acknowledgements_follow_their_syncs("sync", "1");
 }
 
 #[test]
-fn each_acknowledgement_follows_the_sync_of_its_record_with_tokens_and_partitions() {
+fn acknowledgement_follows_sync_with_partitions() {
     acknowledgements_follow_their_syncs("async", "2");
 }

@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_lines_count_and_a_cut_one_does_not() {
+    fn incomplete_last_line_is_ignored() {
         assert_eq!(acks("").expect("no line"), [0; 0]);
         assert_eq!(acks("ack 7\nack 12\n").expect("two lines"), [7, 12]);
         assert_eq!(acks("ack 7\nack 1").expect("one line"), [7]);

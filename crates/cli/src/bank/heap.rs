@@ -64,7 +64,7 @@ impl HeapBank {
         Ok(HeapBank { accounts, transfers, count })
     }
 
-    /// How many accounts there are.
+    /// Returns the number of accounts.
     pub(super) fn accounts(&self) -> u64 {
         self.count
     }
@@ -108,13 +108,13 @@ pub(super) struct HeapDesk<'a> {
 }
 
 impl HeapDesk<'_> {
-    /// What an account holds.
+    /// Returns the balance of an account.
     pub(super) fn balance(&mut self, account: u64) -> Result<i64, Failure> {
         Ok(self.session.run(Commit::Async, |tx| self.bank.balance(tx, account))?.value)
     }
 
     /// Whether a transfer is recorded.
-    pub(super) fn has_recorded(&mut self, id: u64) -> Result<bool, Failure> {
+    pub(super) fn contains_transfer(&mut self, id: u64) -> Result<bool, Failure> {
         let (transfers, entry) = (&self.bank.transfers, id / TRANSFERS_IN_ENTRY * 8);
         if entry >= transfers.size() {
             return Ok(false);
@@ -134,7 +134,7 @@ impl Desk for HeapDesk<'_> {
         })?;
         let entry = taken.value;
         if entry * 8 >= transfers.size() {
-            // Whoever else is here at the same time asks for the same size.
+            // Other threads that are here at the same time ask for the same size.
             let size = (TRANSFERS_BYTES << 1).max((entry * 8 + 8).next_power_of_two());
             self.session.memory().grow_heap(TRANSFERS, size).while_doing("making room for more transfers")?;
         }

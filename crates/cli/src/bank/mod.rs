@@ -20,14 +20,14 @@ use cedrat::txn::{Options, Result, Store};
 
 use crate::output::{Outcome, fail};
 
-/// What each account holds when it is opened.
+/// Balance of each account when it is opened.
 const OPENING_BALANCE: i64 = 1000;
 
 /// The kind of the record that each transfer over pages leaves in the log, with its number in eight bytes, the highest
-/// first: for whoever wants to follow a transfer through the log.
+/// first: for readers who follow a transfer through the log.
 pub(crate) const TRANSFER: &str = "bank.transfer";
 
-/// How many transfers share an entry of the table of transfers.
+/// Number of transfers that share an entry of the table of transfers.
 const TRANSFERS_IN_ENTRY: u64 = u64::BITS as u64;
 
 /// Refuses a store that has its bank in the other place: there is one bank in a store, and its promises are about that one.

@@ -54,16 +54,16 @@ impl Bank {
         Ok(bank)
     }
 
-    /// How many accounts there are.
+    /// Returns the number of accounts.
     pub(super) fn accounts(&self, txn: &mut Txn) -> Result<u64> {
         Ok(self.terms.get(txn, ACCOUNTS)?.unwrap_or(0))
     }
 
     /// Takes an entry of the table of transfers for one thread alone: [`TRANSFERS_IN_ENTRY`] numbers that
-    /// nobody else was or will be given, also after a restart.
+    /// no other thread was or will be given, also after a restart.
     ///
-    /// The transaction need not be stable before the numbers are used: whoever makes one of them stable makes
-    /// this one stable with it, because it came before.
+    /// The transaction need not be durable before the numbers are used: a transfer that becomes durable makes
+    /// this one durable with it, because it came before.
     fn take_entry(&self, txn: &mut Txn) -> Result<u64> {
         let entry = self.terms.get(txn, ENTRIES_TAKEN)?.unwrap_or(0);
         self.terms.insert(txn, ENTRIES_TAKEN, &(entry + 1))?;
@@ -86,7 +86,7 @@ impl Bank {
     }
 
     /// Whether a transfer is recorded.
-    pub(super) fn has_recorded(&self, txn: &mut Txn, id: u64) -> Result<bool> {
+    pub(super) fn contains_transfer(&self, txn: &mut Txn, id: u64) -> Result<bool> {
         let (entry, bit) = (id / TRANSFERS_IN_ENTRY, id % TRANSFERS_IN_ENTRY);
         let recorded = self.transfers.get(txn, &entry)?.unwrap_or(0);
         Ok(recorded & 1 << bit != 0)

@@ -13,7 +13,7 @@ use super::{TRANSFERS_IN_ENTRY, check_place, open};
 use crate::arguments::{BankRun, CommitMode};
 use crate::output::{Context, Failure, Outcome, fail, line};
 
-/// How many tickets one thread may have outstanding.
+/// Maximum number of outstanding tickets of a thread.
 const OUTSTANDING_MAX: usize = 256;
 
 /// The most that one transfer moves.
@@ -54,11 +54,11 @@ pub(super) struct Transfer {
 
 /// One thread's way into a bank.
 pub(super) trait Desk {
-    /// Takes an entry of the transfers for this thread alone: [`TRANSFERS_IN_ENTRY`] numbers that nobody else was
-    /// or will be given, also after a restart.
+    /// Takes an entry of the transfers for this thread alone: [`TRANSFERS_IN_ENTRY`] numbers that no other thread
+    /// was or will be given, also after a restart.
     ///
-    /// The transaction need not be stable before the numbers are used: whoever makes one of them stable makes
-    /// this one stable with it, because it came before.
+    /// The transaction need not be durable before the numbers are used: a transfer that becomes durable makes
+    /// this one durable with it, because it came before.
     fn take_entry(&mut self) -> Result<u64, Failure>;
 
     /// Makes and records a transfer. The ticket tells when it is stable.

@@ -15,25 +15,25 @@ use super::{OPENING_BALANCE, acks, check_place, open};
 use crate::arguments::BankVerify;
 use crate::output::{self, Context, Failure, Outcome, fail, grouped};
 
-/// How many missing transfers are named.
+/// Maximum number of missing transfers that are named.
 const NAMED_MAX: usize = 10;
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Debug, Default, Serialize)]
 struct Verdict {
     /// Whether everything is as it should be.
     ok: bool,
-    /// How many accounts there are.
+    /// Number of accounts.
     accounts: u64,
     /// The sum of all balances.
     total: i64,
-    /// What it should be.
+    /// Expected total.
     expected_total: i64,
     /// Accounts that hold less than nothing.
     overdrawn: u64,
     /// Transfers that were acknowledged.
     acknowledged: u64,
-    /// How many of these are not recorded.
+    /// Number of these that are not recorded.
     missing: u64,
     /// The first of them.
     missing_ids: Vec<u64>,
@@ -73,7 +73,7 @@ fn examine(store: &Store, acks_file: impl BufRead) -> Result<Verdict, Failure> {
         verdict.total += balance;
         verdict.overdrawn += u64::from(balance < 0);
     }
-    let verdict = judge(verdict, acks_file, |id| Ok(bank.has_recorded(&mut txn, id)?))?;
+    let verdict = judge(verdict, acks_file, |id| Ok(bank.contains_transfer(&mut txn, id)?))?;
     txn.rollback()?;
     Ok(verdict)
 }
@@ -91,7 +91,7 @@ fn examine_heap(store: &Store, acks_file: impl BufRead) -> Result<Verdict, Failu
         verdict.total += balance;
         verdict.overdrawn += u64::from(balance < 0);
     }
-    judge(verdict, acks_file, |id| desk.has_recorded(id))
+    judge(verdict, acks_file, |id| desk.contains_transfer(id))
 }
 
 /// Completes a verdict with what was acknowledged.

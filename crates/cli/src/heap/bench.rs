@@ -22,7 +22,7 @@ const WORDS: usize = 6;
 /// Time between two looks at how far durability is behind.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// What was measured.
+/// Measured figures.
 #[derive(Debug, Serialize)]
 struct Measured {
     threads: u64,

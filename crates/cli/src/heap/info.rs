@@ -8,7 +8,7 @@ use crate::arguments;
 use crate::look::Looked;
 use crate::output::{self, Outcome, bytes, grouped};
 
-/// What is printed.
+/// Printed information.
 #[derive(Debug, Serialize)]
 struct About {
     heaps: Vec<Heap>,
@@ -32,7 +32,7 @@ struct Heap {
     /// The file that holds it.
     #[serde(skip_serializing_if = "Option::is_none")]
     checkpoint_file: Option<String>,
-    /// How many chunks it has.
+    /// Number of chunks.
     chunks: u32,
     /// Commits up to this LSN are in it.
     redo_from: u64,

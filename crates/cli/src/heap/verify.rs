@@ -12,7 +12,7 @@ use crate::look::Looked;
 use crate::output::{self, Failure, Outcome, bytes, grouped};
 use crate::verify::recovered;
 
-/// What a verification found.
+/// Result of a verification.
 #[derive(Debug, Default, Serialize)]
 struct Verdict {
     /// Whether everything is as it should be.

@@ -63,7 +63,7 @@ impl<'b> Bytes<'b> {
         self.utf8(len as usize)
     }
 
-    /// Where the next byte is.
+    /// Returns the position of the next byte.
     pub(super) fn place(&self) -> usize {
         self.base + self.at
     }

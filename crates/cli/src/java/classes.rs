@@ -9,7 +9,7 @@ use super::bytes::Bytes;
 /// The only format of definitions.
 const FORMAT: u8 = 1;
 
-/// What the objects of a definition are.
+/// Kind of the objects of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Kind {
@@ -37,7 +37,7 @@ pub(crate) struct Definition {
     pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) kind: Kind,
-    /// Of a form; of an object's class whether it is abstract, which nothing here depends on; else 0.
+    /// Version of a form; for an object's class whether it is abstract, which nothing here depends on; else 0.
     pub(crate) version: u16,
     /// The number of another definition, or 0.
     pub(crate) superclass: u32,
@@ -93,7 +93,7 @@ impl Field<'_> {
     }
 }
 
-/// How many bytes a value of a primitive type takes.
+/// Returns the number of bytes of a value of a primitive type.
 pub(super) fn primitive_len(descriptor: &str) -> Option<usize> {
     match descriptor {
         "J" | "D" => Some(8),
@@ -119,22 +119,22 @@ impl Classes {
     pub(crate) fn get(&self, number: u32) -> Result<&Definition, String> {
         match (number as usize).checked_sub(1).and_then(|at| self.0.get(at)) {
             Some(Ok(definition)) => Ok(definition),
-            Some(Err(why)) => Err(format!("the definition of class {number} makes no sense: {why}")),
+            Some(Err(why)) => Err(format!("the definition of class {number} is corrupt: {why}")),
             None => Err(format!("its class is {number}, but there are {}", self.0.len())),
         }
     }
 
-    /// Those that make sense.
+    /// Returns the valid definitions.
     pub(crate) fn known(&self) -> impl Iterator<Item = &Definition> {
         self.0.iter().flatten()
     }
 
-    /// What is wrong with the others.
+    /// Returns the problems of the other definitions.
     pub(crate) fn problems(&self) -> Vec<String> {
         (1..=self.0.len() as u32).filter_map(|number| self.get(number).err()).collect()
     }
 
-    /// What a class is called; by its number, where that is all that is known.
+    /// Returns the name of a class, or its number, where that is all that is known.
     pub(crate) fn name(&self, number: u32) -> String {
         self.get(number).map_or_else(|_| format!("class {number}"), |definition| readable(&definition.name))
     }
@@ -211,7 +211,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn fields_are_in_the_order_of_the_format() {
+    fn fields_follow_the_order_of_the_format() {
         let all = [
             definition(1, 0, "a.Base", &[("flag", "Z"), ("next", "La/Base;"), ("sum", "J")]),
             definition(1, 1, "a.Sub", &[("ratio", "D"), ("count", "I"), ("flag", "S"), ("names", "[La/Base;")]),
@@ -232,11 +232,11 @@ pub(super) mod tests {
         let bad = Classes::new(&bad.map(<[u8]>::to_vec));
         let said = bad.problems();
         let expected = [
-            "class 1 makes no sense: byte 22: 1 bytes should follow, and there are 0",
-            "class 2 makes no sense: it has format 2",
-            "class 3 makes no sense: byte 1: the kind 9",
-            "class 4 makes no sense: byte 23: it should end here",
-            "class 5 makes no sense: byte 0: 1 bytes should follow",
+            "class 1 is corrupt: byte 22: 1 bytes should follow, and there are 0",
+            "class 2 is corrupt: it has format 2",
+            "class 3 is corrupt: byte 1: the kind 9",
+            "class 4 is corrupt: byte 23: it should end here",
+            "class 5 is corrupt: byte 0: 1 bytes should follow",
         ];
         assert_eq!(said.len(), expected.len());
         for (said, expected) in said.iter().zip(expected) {
@@ -257,7 +257,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn later_definitions_replace_earlier_ones_of_their_name() {
+    fn later_definition_replaces_earlier_one() {
         let all = ["a.B", "a.C", "a.B"].map(|name| definition(1, 0, name, &[]));
         assert_eq!(Classes::new(&all).replaced().into_iter().collect::<Vec<_>>(), [1]);
     }

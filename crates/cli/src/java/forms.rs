@@ -2,7 +2,7 @@
 
 use super::bytes::Bytes;
 
-/// What the references of a form are.
+/// Meaning of the references of a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum References {
     /// Each by a name of its own.
@@ -41,15 +41,15 @@ impl Cells {
 pub(super) enum Order {
     /// All that are not free, as they lie there.
     InPlace,
-    /// The first so many.
+    /// The given number of first cells.
     First(u32),
-    /// So many from a place on, the first place behind the last.
+    /// Number of cells from a place on; the first place follows the last.
     Ring { from: u32, len: u32 },
     /// From this one on, each says which is next.
     Linked(u32),
 }
 
-/// What the data of a form say.
+/// Meaning of the data of a form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Data {
     Nothing,
@@ -72,7 +72,7 @@ enum Data {
     Int,
     BitSet,
     Random,
-    /// How many of the cells count.
+    /// Number of used cells.
     Size,
     Ring,
     First,
@@ -87,16 +87,16 @@ pub(super) struct Form {
     pub(super) references: References,
 }
 
-/// What the data of an object say.
+/// Meaning of the data of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Said {
     /// The object's value, if it has one that data can say.
     pub(super) value: Option<Meaning>,
-    /// Of a collection.
+    /// Order of a Java collection.
     pub(super) order: Order,
 }
 
-/// What an object says without its references.
+/// Value of an object without its references.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Meaning {
     /// Characters.
@@ -128,7 +128,7 @@ impl Form {
         Ok(Form { data, references })
     }
 
-    /// What these data say, which begin at byte 8 of their object.
+    /// Interprets these data, which begin at byte 8 of their object.
     pub(super) fn read(&self, data: &[u8]) -> Result<Said, String> {
         let mut bytes = Bytes::new(data, 8);
         let order = match self.data {

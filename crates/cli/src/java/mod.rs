@@ -1,5 +1,5 @@
-//! What Java keeps in a graph: definitions of classes, references that are values, and the bytes of objects
-//! (docs/formats/java-objects.md). Only reading, and only of single objects: no store, no people.
+//! Content of a graph of Java: definitions of classes, references that are values, and the bytes of objects
+//! (docs/formats/java-objects.md). Only reads, and only of single objects: no store, no output.
 
 mod bytes;
 mod classes;

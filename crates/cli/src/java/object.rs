@@ -1,4 +1,4 @@
-//! What an object is: fields, elements or entries, and what its data say.
+//! Content of an object: fields, elements or entries, and the meaning of its data.
 
 use cedrat::graph::{Object, Reference};
 
@@ -22,14 +22,14 @@ const INTEGER: u8 = 5;
 /// An object, decoded.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Content {
-    /// What it says without its references: the characters of a string, a date.
+    /// Its value without its references: the characters of a string, a date.
     pub(crate) meaning: Option<Meaning>,
-    /// What its elements are ordered by, if not by themselves.
+    /// Comparator of its elements, if they do not have a natural order.
     pub(crate) comparator: Option<Value>,
     pub(crate) members: Members,
 }
 
-/// What an object consists of.
+/// Members of an object.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Members {
     /// By name.
@@ -244,7 +244,7 @@ mod tests {
     use super::super::classes::tests::definition;
     use super::*;
 
-    /// What an object of a form has, as a text, with these data and references.
+    /// Returns the members of an object of a form, with these data and references, as a string.
     fn members(form: &str, data: [u32; 2], words: &[u64]) -> String {
         let classes = Classes::new(&[definition(5, 0, form, &[])]);
         let references = words.iter().map(|&word| Reference::from_word(word)).collect();
@@ -307,7 +307,7 @@ mod tests {
         );
     }
 
-    /// Whatever the bytes are.
+    /// Reads arbitrary bytes.
     #[test]
     fn random_objects_are_read_or_refused() {
         let forms =

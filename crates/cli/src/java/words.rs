@@ -28,7 +28,7 @@ const ONCE: [&str; 20] = [
     "Period.ZERO",
 ];
 
-/// What a field, an element, a key or a value is.
+/// Content of a field, an element, a key or a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
     Null,
@@ -47,11 +47,11 @@ pub(crate) enum Value {
     Object(Identity),
     /// Nothing at all: the cell of a collection is free.
     Free,
-    /// Why nobody can tell.
+    /// Reason for which it cannot be read.
     Unreadable(String),
 }
 
-/// What a reference says, which begins at byte `at` of its object.
+/// Returns the value of a reference, which begins at byte `at` of its object.
 pub(crate) fn value(classes: &Classes, reference: Reference, at: usize) -> Value {
     let word = reference.word();
     let unreadable = |why: String| Value::Unreadable(format!("byte {at}: the reference {word:#x} {why}"));

@@ -18,15 +18,15 @@ use crate::look::Looked;
 use crate::output::{Context, Failure, Outcome, fail};
 use crate::verify::{Recovered, recovered};
 
-/// What Java calls its graph.
+/// Name of Java's graph.
 const OF_JAVA: &str = "objects";
 
-/// Problems that are told one by one.
+/// Maximum number of problems that are listed one by one.
 const PROBLEMS_MAX: usize = 100;
 
 /// Looks at the objects of a store.
 pub(crate) fn objects(arguments: &Objects) -> Outcome {
-    // What is no store at all is told before anything is made ready for it.
+    // A directory without a store is refused before anything is prepared for it.
     drop(Looked::at(&arguments.directory)?);
     let seen = Seen::open(arguments)?;
     match &arguments.what {
@@ -76,7 +76,7 @@ impl Seen {
         self.graph.object(identity).while_doing(format_args!("the object {}", Place(identity)))
     }
 
-    /// What a reference is called in a line; of an object its class and identity, where it can be read.
+    /// Returns the short form of a reference in a line; for an object its class and identity, if it can be read.
     fn line(&self, value: &Value) -> String {
         match value {
             Value::Object(identity) => match self.object(*identity) {
@@ -111,7 +111,7 @@ impl fmt::Display for Place {
     }
 }
 
-/// An identity that somebody has typed.
+/// Parses an identity as typed by a user.
 fn parsed(text: &str) -> Option<Identity> {
     let (page, slot) = text.split_once(':')?;
     let (page, slot) = (page.parse::<u64>().ok()?, slot.parse::<u16>().ok()?);
@@ -185,17 +185,17 @@ fn quoted(text: &str, max: usize) -> String {
     line
 }
 
-/// What could not be read.
+/// Problems of reading.
 #[derive(Debug, Default)]
 struct Problems {
-    told: Vec<String>,
+    listed: Vec<String>,
     others: u64,
 }
 
 impl Problems {
     fn add(&mut self, problem: String) {
-        if self.told.len() < PROBLEMS_MAX {
-            self.told.push(problem);
+        if self.listed.len() < PROBLEMS_MAX {
+            self.listed.push(problem);
         } else {
             self.others += 1;
         }
@@ -203,9 +203,9 @@ impl Problems {
 
     fn all(mut self) -> Vec<String> {
         if self.others > 0 {
-            self.told.push(format!("and {} others", self.others));
+            self.listed.push(format!("and {} others", self.others));
         }
-        self.told
+        self.listed
     }
 }
 

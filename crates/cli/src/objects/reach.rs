@@ -1,7 +1,7 @@
-//! What roots reach, breadth first.
+//! Objects reachable from roots, breadth first.
 //!
 //! A bit in memory for each place says whether its object was met. The queue is a temporary file of all that were met, in the
-//! order of the search, each with who has led to it: so it is also the way back to a root.
+//! order of the search, each with its origin: so it is also the way back to a root.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -22,7 +22,7 @@ const MARK_WORDS: usize = 2;
 /// Objects whose identities, as numbers, differ by less than this are neighbours, if they are of one multiple of it.
 const NEIGHBOURS: u64 = 64 * MARK_WORDS as u64;
 
-/// Who has led to an object.
+/// Origin by which an object was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// The root of this number.
@@ -61,7 +61,7 @@ impl Reach {
         Ok(Reach { marks: HashMap::new(), file, in_file: 0, fresh: Vec::new() })
     }
 
-    /// How many objects were met.
+    /// Returns the number of reached objects.
     pub(super) fn len(&self) -> u64 {
         self.in_file + (self.fresh.len() / ENTRY_LEN) as u64
     }
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_met_is_there_in_its_order() {
+    fn reached_objects_are_listed_in_order() {
         let mut reach = Reach::new().unwrap();
         // On each page others of the numbers that slots can have.
         let identity = |number: u64| Identity::new((number / 300 + 1) << 16 | (number % 60_000 + 1)).unwrap();

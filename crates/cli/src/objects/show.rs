@@ -31,11 +31,11 @@ enum Is {
     Shown(Vec<Child>, Option<Meaning>, Shape),
 }
 
-/// What children are.
+/// Kind of the children.
 #[derive(Clone, Copy)]
 enum Shape {
     Fields,
-    /// So many in all.
+    /// Total number of elements.
     Elements(usize),
     Entries(usize),
 }
@@ -143,12 +143,12 @@ impl Tree<'_> {
     fn children(&mut self, content: Content, identity: Identity, depth: u32) -> Is {
         let below = depth.saturating_sub(1);
         let child = |tree: &mut Self, name, key: Option<Value>, value: Value| {
-            let told = |value: Value| match value {
+            let with_place = |value: Value| match value {
                 Value::Unreadable(why) => Value::Unreadable(format!("the object {}: {why}", Place(identity))),
                 other => other,
             };
-            let key = key.map(|key| tree.branch(told(key), below));
-            Child { name, key, value: tree.branch(told(value), below) }
+            let key = key.map(|key| tree.branch(with_place(key), below));
+            Child { name, key, value: tree.branch(with_place(value), below) }
         };
         let mut children = Vec::new();
         if let Some(comparator) = content.comparator {
@@ -249,7 +249,7 @@ fn put_children(found: &mut Json, children: &[Child], shape: Shape, width: usize
 
 // ---- text
 
-/// What a branch is, in a line.
+/// Returns the line of a branch.
 fn head(branch: &Branch, width: usize) -> String {
     let node = match branch {
         Branch::Leaf(value) => return text(value),

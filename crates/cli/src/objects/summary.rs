@@ -16,7 +16,7 @@ use crate::output::{self, Context, Failure, Outcome, bytes, grouped, progress};
 struct Count {
     objects: u64,
     bytes: u64,
-    /// Of these, those that no root reaches.
+    /// Number of these that no root reaches.
     unreached_objects: u64,
     unreached_bytes: u64,
 }
@@ -30,7 +30,7 @@ impl Count {
     }
 }
 
-/// What was counted.
+/// Counts of objects.
 struct Counted {
     by_class: BTreeMap<u32, Count>,
     problems: Problems,
@@ -93,7 +93,7 @@ fn count_reached(seen: &Seen, reach: &mut Reach, counted: &mut Counted, roots: &
     Ok(())
 }
 
-/// Counts what no root reaches, page by page. What is damaged is told, and the rest is counted.
+/// Counts what no root reaches, page by page. Damaged pages are reported, and the rest is counted.
 fn count_others(graph: &Graph, reach: &Reach, counted: &mut Counted) {
     let pages = match graph.object_pages().while_doing("listing pages with objects") {
         Ok(pages) => pages,

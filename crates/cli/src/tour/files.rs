@@ -14,13 +14,13 @@ use crate::output::{Context, Failure};
 /// its file. Short enough that a piece's log records fit the log many times over.
 const PIECE_LEN: u64 = 1 << 20;
 
-/// How many bytes at the beginning of a file tell whether it is text.
+/// Number of bytes at the beginning of a file that decide whether it is text.
 const PROBE_LEN: usize = 8 * 1024;
 
 /// How far behind a piece's nominal end a place between words is looked for.
 const CUT_LEN: usize = 4 * 1024;
 
-/// What one transaction counts: a whole file, or a piece of a long one.
+/// Piece that one transaction counts: a whole file, or a part of a long one.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Piece {
     pub(crate) file: PathBuf,
@@ -43,11 +43,11 @@ impl Piece {
 /// The text that a tour counts.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Text {
-    /// How many files it is.
+    /// Number of files.
     pub(crate) files: u64,
     /// Their bytes.
     pub(crate) bytes: u64,
-    /// What to count, in an order that does not depend on the file system.
+    /// Pieces to count, in an order that does not depend on the file system.
     pub(crate) pieces: Vec<Piece>,
     /// When each file was changed last, to notice if one changes under the tour.
     changed: Vec<(PathBuf, u64, SystemTime)>,
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn text_is_found_and_the_rest_passed_over() {
+    fn text_is_found_and_rest_ignored() {
         let folder = folder();
         let at = |name: &str| folder.path().join(name);
         for name in ["b", ".hidden", "built"] {
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_file_is_counted_in_pieces_that_keep_its_words() {
+    fn pieces_of_long_file_keep_words() {
         let folder = folder();
         let path = folder.path().join("long");
         let line = "the quick brown fox jumps over the lazy dog größer ";

@@ -1,4 +1,4 @@
-//! What the working process of a tour tells the one that watches it: one JSON object a line.
+//! Messages of the working process of a tour to the supervisor: one JSON object a line.
 
 use serde::{Deserialize, Serialize};
 
@@ -26,7 +26,7 @@ pub(crate) enum Event {
     Finished,
 }
 
-/// What a working process found when it opened the store.
+/// State of the store when a working process opened it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Opened {
     /// The pieces that are counted already.
@@ -35,7 +35,7 @@ pub(crate) struct Opened {
     pub(crate) redone: u64,
     /// Unfinished transactions that recovery undid.
     pub(crate) undone: u64,
-    /// How long opening took.
+    /// Duration of opening.
     pub(crate) micros: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What a tour says at its end.
+//! Report at the end of a tour.
 
 use serde::Serialize;
 
@@ -20,7 +20,7 @@ pub(crate) struct Report {
     transactions_redone: u64,
     /// Unfinished transactions that recovery undid, over all recoveries.
     transactions_undone: u64,
-    /// How long recoveries took, all together.
+    /// Total duration of the recoveries.
     recovery_ms: f64,
     /// Durable transactions for each second of work.
     commits_per_s: f64,

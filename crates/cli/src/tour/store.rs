@@ -43,7 +43,7 @@ impl Operation for Increment {
     }
 }
 
-/// How many counters lie on a page.
+/// Number of counters on a page.
 const COUNTERS_IN_PAGE: u16 = (BODY_LEN / size_of::<u64>()) as u16;
 
 /// Where in a page's body a counter lies.
@@ -58,7 +58,7 @@ fn record((page, slot): Place) -> RecordId {
     RecordId::new(PageId::new(page), Slot(slot))
 }
 
-/// How many new words get their counters in one transaction, so that others get in between.
+/// Number of new words that get their counters in one transaction, so that other threads get in between.
 const NAMED_AT_ONCE: usize = 1024;
 
 /// No word: the key under which the place of the counter given last is kept.
@@ -69,7 +69,7 @@ pub(crate) struct WordStore {
     store: Store,
     /// The place of each word's counter.
     words: HashTable<String, Place>,
-    /// How many words each counted piece has.
+    /// Number of words of each counted piece.
     done: HashTable<u64, u64>,
     /// Held while new words get their counters, so that no word gets two.
     naming: Mutex<()>,
@@ -131,7 +131,7 @@ impl WordStore {
 
     /// The counters of some words, in the order of their places, with what is to be added to each.
     ///
-    /// Nobody waits in a circle: a look at a word holds one lock, and only one thread at a time gives counters.
+    /// No deadlock occurs: a look at a word holds one lock, and only one thread at a time assigns counters.
     fn counters_of(&self, counts: &Counts) -> Result<Vec<(Place, u64)>> {
         let mut counters = Vec::with_capacity(counts.len());
         let mut new = Vec::new();
@@ -144,7 +144,7 @@ impl WordStore {
         }
         for some in new.chunks(NAMED_AT_ONCE) {
             let _alone = self.naming.lock().unwrap_or_else(PoisonError::into_inner);
-            // It need not be stable by itself: whoever counts with these counters comes later in the log.
+            // It need not be durable by itself: transactions that count with these counters come later in the log.
             let (places, _ticket) = commit(&self.store, Commit::Async, |txn| {
                 some.iter().map(|(word, _)| self.name(txn, word)).collect::<Result<Vec<_>>>()
             })?;
@@ -154,7 +154,7 @@ impl WordStore {
         Ok(counters)
     }
 
-    /// Gives a word the next counter, if nobody did meanwhile.
+    /// Gives a word the next counter, if no other thread did meanwhile.
     fn name(&self, txn: &mut Txn, word: &str) -> Result<Place> {
         if let Some(counter) = self.words.get(txn, word)? {
             return Ok(counter);
@@ -184,7 +184,7 @@ impl WordStore {
         }
     }
 
-    /// How many words were counted at least once.
+    /// Returns the number of words that were counted at least once.
     pub(crate) fn words_counted(&self, txn: &mut Txn) -> Result<u64> {
         let mut words = 0;
         for entry in self.words.iter(txn)? {

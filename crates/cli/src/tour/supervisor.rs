@@ -14,16 +14,16 @@ use crate::output::{Context, Failure, fail};
 
 const SIGKILL: i32 = 9;
 
-/// What the working processes did, all together.
+/// Total work of the working processes.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Course {
     /// How often a working process was killed.
     pub(crate) kills: u64,
-    /// What each opening after the first found.
+    /// State found by each opening after the first.
     pub(crate) recoveries: Vec<Opened>,
     /// Transactions acknowledged as stable.
     pub(crate) commits: u64,
-    /// How long processes worked, recovery and start left out.
+    /// Working time of the processes, without recovery and start.
     pub(crate) working: Duration,
 }
 
@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn there_is_always_a_piece_to_be_killed_in() {
+    fn each_kill_has_a_piece() {
         for pieces in 0..12 {
             for done in 0..=pieces {
                 for number in 0..6 {

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 /// Longer words are counted in parts of at most this many bytes, cut between characters.
 pub(crate) const WORD_LEN_MAX: usize = 128;
 
-/// How many bytes are read at once.
+/// Number of bytes that are read at once.
 const READ_LEN: usize = 64 * 1024;
 
 /// Calls `each` with every word of `text`, in lower case.
@@ -39,7 +39,7 @@ pub(crate) fn each_word(mut text: impl Read, mut each: impl FnMut(&str)) -> io::
     }
 }
 
-/// How many of `bytes` come before a character that is cut off at their end.
+/// Returns the number of `bytes` before a character that is cut off at their end.
 fn whole_characters(bytes: &[u8]) -> usize {
     for back in 1..=bytes.len().min(3) {
         let at = bytes.len() - back;
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_letters_and_digits_in_lower_case() {
+    fn words_are_lower_case_letters_and_digits() {
         assert_eq!(words(b"The cat, the 2 CATS!\n"), ["the", "cat", "the", "2", "cats"]);
         assert_eq!(words("Straße, ΩMEGA".as_bytes()), ["straße", "ωmega"]);
         assert_eq!(words(b""), Vec::<String>::new());
@@ -122,13 +122,13 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_not_text_lie_between_words() {
+    fn other_bytes_separate_words() {
         assert_eq!(words(b"caf\xe9s and \xff\xfe1"), ["caf", "s", "and", "1"]);
         assert_eq!(words(b"cut \xe2\x82"), ["cut"]);
     }
 
     #[test]
-    fn long_words_are_counted_in_parts_between_characters() {
+    fn long_words_are_split_between_characters() {
         let long = "ä".repeat(WORD_LEN_MAX);
         let parts = words(long.as_bytes());
         assert_eq!(parts.concat(), long);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn it_does_not_matter_how_the_bytes_arrive() {
+    fn words_do_not_depend_on_reads() {
         let text = format!("{} straße 日本語 \u{1F600}x \u{e9} ", "word ".repeat(30_000));
         let mut dropwise = Vec::new();
         each_word(Drop(text.as_bytes()), |word| dropwise.push(word.to_string())).expect("memory");
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cut_keeps_words_whole_where_it_can() {
+    fn cut_keeps_words_whole_if_possible() {
         assert_eq!(cut_after(b"ing and"), 4);
         assert_eq!(cut_after("größe und".as_bytes()), "größe ".len());
         assert_eq!(cut_after(b"endless"), 0);

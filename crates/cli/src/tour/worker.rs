@@ -14,13 +14,13 @@ use super::{STORE, read_text};
 use crate::arguments::TourWorker;
 use crate::output::{self, Context, Outcome};
 
-/// What the threads of a working process share.
+/// Shared state of the threads of a working process.
 struct Work<'a> {
     store: &'a WordStore,
     text: &'a Text,
     /// The pieces that this process has to count.
     to_do: Vec<u64>,
-    /// How many of them were taken up.
+    /// Number of them that were taken up.
     taken: AtomicU64,
     /// The number of the one in which to halt.
     halt_in: Option<u64>,

@@ -18,13 +18,13 @@ pub(crate) fn cedrat(arguments: &[&str]) -> Output {
     command().args(arguments).output().expect("cedrat runs")
 }
 
-/// What a run printed, if it ended with exit code 0.
+/// Returns the output of a run, if it ended with exit code 0.
 pub(crate) fn printed(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(0), "{}", errors(output));
     String::from_utf8(output.stdout.clone()).expect("UTF-8")
 }
 
-/// What a run said on stderr.
+/// Returns the output of a run on stderr.
 pub(crate) fn errors(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
