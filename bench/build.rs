@@ -1,5 +1,5 @@
-//! Compiles the thin C border to Berkeley DB (its calls are pointers inside structs, which only C
-//! can name portably) and links both peers from the system's libraries.
+//! Compiles the thin C wrapper of Berkeley DB (its calls are function pointers in structs, which only C can name portably)
+//! and links both peers from the system's libraries.
 
 fn main() {
     println!("cargo:rerun-if-changed=shims/berkeley.c");

@@ -16,12 +16,12 @@ struct berkeley {
 
 static const char TABLE[] = "table";
 
-/* Debian builds the library without direct I/O (DB_DIRECT_DB is refused), but lets a program bring its own system calls.
- * They are the process's, so in one process all environments are direct, or none, and one has its table open.
+/* Debian builds the library without direct I/O (DB_DIRECT_DB is refused), but lets a program replace its system calls.
+ * They apply to the whole process, so in one process all environments are direct, or none, and one has its table open.
  *
- * The table's file becomes direct when its first page is read or written: before that the library looks at its header by
- * calls that cannot be replaced well. The library's page buffers are not aligned: pages go through a buffer of ours, at the
- * cost of a copy, a part in a hundred of what the disk takes. */
+ * The table's file becomes direct when its first page is read or written: before that the library reads its header by
+ * calls that cannot be replaced well. The library's page buffers are not aligned: pages are copied through an aligned
+ * buffer, at one hundredth of the cost of the disk access. */
 static int table = -1;
 static int table_is_direct;
 static _Thread_local void *aligned;
@@ -108,7 +108,7 @@ static int bring_direct_calls(void)
     return error;
 }
 
-/* What Berkeley DB's manual asks for: how many pairs fill a page; half of it is free on average. */
+/* Number of pairs per page, which Berkeley DB's manual asks for; half of a page is free on average. */
 #define PAIR_LEN (8 + 8 + 8)
 
 static int open_environment(const struct berkeley_options *options, DB_ENV **out)
@@ -185,7 +185,7 @@ int berkeley_open(const struct berkeley_options *options, struct berkeley **out)
 
 int berkeley_close(struct berkeley *store)
 {
-    /* The figures end before this: the files are thrown away, so nothing is written home. */
+    /* The figures end before this: the files are deleted, so no page is written back. */
     int first = store->table->close(store->table, DB_NOSYNC);
     int second = store->environment->close(store->environment, 0);
     free(store);

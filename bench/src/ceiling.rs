@@ -1,10 +1,9 @@
-//! The bare group-commit loop: what any store on this machine could reach if it did nothing but
-//! make its committers' log records durable, in order. Depends on no part of Cedrat.
+//! The bare group-commit loop: the limit for any store on this machine that only makes its committers' log records durable,
+//! in order. Depends on no part of Cedrat.
 //!
-//! Several ways of doing it are measured and the best one is the ceiling, because a ceiling that a
-//! clumsy loop sets is no ceiling. A commit is acknowledged only when every commit before it is
-//! durable too, which is what a log has to promise; [`Strategy::Own`] does not keep to that, so it is
-//! shown beside the ceiling and is no part of it.
+//! Several strategies are measured and the best one is the ceiling, because a ceiling set by an inefficient loop is
+//! meaningless. A commit is acknowledged only when every commit before it is durable too, which is the guarantee of a log;
+//! [`Strategy::Own`] does not give it, so it is shown beside the ceiling and is not part of it.
 
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -16,37 +15,37 @@ use crate::disk::{BLOCK_LEN, Block, Ring, wait_on, wake};
 /// Bytes that one commit of the figure `commit` adds to the log: one insert into a hash table and its commit record.
 pub(crate) const RECORD_LEN: usize = 64;
 
-/// Blocks of the largest batch: more than 200 committers can fill.
+/// Maximum number of blocks of a batch: more than 200 committers can fill.
 const BATCH_BLOCKS: usize = 16;
 
-/// Batches whose waiters may be asleep at one time. More than writes in flight, by far.
+/// Number of batches whose waiters may be asleep at one time, far more than writes in flight.
 const EVENTS: usize = 64;
 
-/// The oldest batch that is not durable may be so many behind the open one: a write that the kernel
-/// forgot for a while must not make the events go round.
+/// Maximum distance of the oldest batch that is not durable from the open one: a write that the kernel delays must not make
+/// the event slots wrap around.
 const WINDOW: u64 = EVENTS as u64 / 2;
 
-/// How long a batch that is gathering may wait for committers that do not come.
+/// Maximum time that a gathering batch waits for committers that do not come.
 const GATHER_AT_MOST: Duration = Duration::from_micros(100);
 
-/// A way of making commits durable.
+/// A strategy that makes commits durable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strategy {
-    /// Each thread writes its own block and waits for nobody.
+    /// Each thread writes its own block and waits for no other.
     Own,
     /// Each thread writes its own block, then waits for all blocks before it.
     OwnInOrder,
-    /// Committers share a batch; one of them writes it. At most so many batches are in flight.
+    /// Committers share a batch; one of them writes it. At most `in_flight` batches are in flight.
     Leader { in_flight: u32 },
-    /// Committers share a batch, one batch is in flight, and the next is sealed when all who shared
-    /// the last are back: so each write carries everybody.
+    /// Committers share a batch, one batch is in flight, and the next is sealed when all committers of the last one are
+    /// back: so each write carries the records of all committers.
     Gather,
-    /// Committers share a batch; one of so many writer threads, which do nothing else, writes it.
+    /// Committers share a batch; one of the `writers` threads, which do nothing else, writes it.
     Writers { writers: u32 },
 }
 
 impl Strategy {
-    /// All that make sense with so many committers.
+    /// Returns the strategies that are useful for this many committers.
     pub(crate) fn for_threads(threads: u32) -> Vec<Strategy> {
         let mut all = Vec::new();
         if threads <= 8 {
@@ -66,7 +65,7 @@ impl Strategy {
         all
     }
 
-    /// What reports call it: ways of one system share its name.
+    /// Name in reports: variants of one system share their name.
     pub(crate) fn system(self) -> &'static str {
         match self {
             Strategy::Own => "unordered-writes",
@@ -99,7 +98,7 @@ impl Strategy {
     }
 }
 
-/// Makes commits durable in one of the ways. Shared by all committers.
+/// Makes commits durable by one of the strategies. Shared by all committers.
 pub(crate) enum Loop {
     Own(OwnWrites),
     Shared(Group),
@@ -116,7 +115,7 @@ impl Loop {
         }
     }
 
-    /// Writer threads to run beside the committers, each in [`Loop::write_until`].
+    /// Returns the number of writer threads to run beside the committers, each in [`Loop::write_until`].
     pub(crate) fn writers(&self) -> u32 {
         match self {
             Loop::Shared(group) if group.who == Who::Writers => group.in_flight_max,
@@ -132,7 +131,7 @@ impl Loop {
         }
     }
 
-    /// A writer thread's life; ends soon after `stop` and [`Loop::wake_writers`].
+    /// Main loop of a writer thread; returns soon after `stop` and [`Loop::wake_writers`].
     pub(crate) fn write_until(&self, stop: &AtomicBool) -> io::Result<()> {
         match self {
             Loop::Own(_) => Ok(()),
@@ -152,13 +151,13 @@ impl Loop {
 pub(crate) struct OwnWrites {
     ring: Ring,
     next: AtomicU64,
-    /// `Some` when a commit also waits for those before it.
+    /// `Some` if a commit also waits for those before it.
     order: Option<Order>,
 }
 
 struct Order {
     prefix: Mutex<Prefix>,
-    /// One word for each block that may be in flight: 1 when its writer sleeps.
+    /// One word for each block that may be in flight: 1 while its writer sleeps.
     asleep: Vec<AtomicU32>,
 }
 
@@ -190,7 +189,7 @@ impl OwnWrites {
 }
 
 impl Order {
-    /// Notes that block `mine` is written and returns when all up to it are.
+    /// Records that block `mine` is written and returns when all blocks up to it are.
     fn done(&self, mine: u64) {
         let word = |block: u64| &self.asleep[block as usize % EVENTS];
         let mut prefix = self.prefix.lock().expect("no committer panics");
@@ -217,12 +216,12 @@ impl Order {
     }
 }
 
-/// Who writes a batch.
+/// Thread that writes a batch.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Who {
     /// A committer, as soon as fewer batches than allowed are in flight.
     Committers,
-    /// The committer that makes it as full as it is expected to get.
+    /// The committer that fills it to the expected size.
     LastBack,
     Writers,
 }
@@ -233,14 +232,14 @@ pub(crate) struct Group {
     in_flight_max: u32,
     who: Who,
     state: Mutex<State>,
-    /// For writer threads that have nothing to do.
+    /// For idle writer threads.
     work: Condvar,
     events: Vec<Event>,
     /// Batches below are durable; follows the prefix, for the assertion that guards the events.
     durable: AtomicU64,
 }
 
-/// Where a batch's committers sleep, in a cache line of its own. Holds `batch * 4 + stage`.
+/// Word on which a batch's committers sleep, in a cache line of its own. Holds `batch * 4 + stage`.
 #[repr(align(64))]
 struct Event(AtomicU32);
 
@@ -253,18 +252,18 @@ fn event_word(batch: u64, stage: u32) -> u32 {
 }
 
 struct State {
-    /// The batch that takes records; earlier ones are sealed.
+    /// The batch that accepts records; earlier ones are sealed.
     open: u64,
     open_len: usize,
     buffer: Vec<Block>,
     spare: Vec<Vec<Block>>,
     in_flight: u32,
-    /// Gathering: as many bytes as all who committed lately will bring.
+    /// Gathering: expected bytes of all recent committers.
     expected_len: usize,
-    /// A sleeper of the open batch was asked to lead it.
+    /// Whether a sleeper of the open batch was asked to lead it.
     leader_called: bool,
     prefix: Prefix,
-    /// Block of the ring where the next batch goes.
+    /// Block of the ring for the next batch.
     place: u64,
 }
 
@@ -324,7 +323,7 @@ impl Group {
         Ok(())
     }
 
-    /// Whether the open batch may be written now by whoever asks.
+    /// Returns whether the calling thread may write the open batch now.
     fn may_seal(&self, state: &State) -> bool {
         let gathered = self.who != Who::LastBack || state.open_len >= state.expected_len;
         gathered && !state.leader_called && self.may_write(state)
@@ -334,7 +333,7 @@ impl Group {
         state.in_flight < self.in_flight_max && state.open - state.prefix.durable < WINDOW
     }
 
-    /// Returns when `batch` is durable; writes it when asked to, or when nobody did for too long.
+    /// Returns when `batch` is durable; writes it when asked to, or when no other thread did within `patience`.
     fn follow(&self, batch: u64, patience: Option<Duration>) -> io::Result<()> {
         let event = self.event(batch);
         loop {
@@ -362,7 +361,7 @@ impl Group {
         }
     }
 
-    /// Seals the open batch, writes it, and tells those who wait.
+    /// Seals the open batch, writes it, and wakes its waiters.
     fn lead(&self, mut state: MutexGuard<'_, State>) -> io::Result<()> {
         let blocks = state.open_len.div_ceil(BLOCK_LEN);
         let fresh = state.spare.pop().unwrap_or_else(|| vec![Block::ZERO; BATCH_BLOCKS]);
@@ -372,7 +371,7 @@ impl Group {
         state.open += 1;
         state.open_len = 0;
         state.in_flight += 1;
-        // A run never crosses the ring's end, so its place is where it truly lies.
+        // A run never crosses the ring's end, so its block number is its position in the ring.
         let left = self.ring.blocks() - place % self.ring.blocks();
         let place = if left < blocks as u64 { place + left } else { place };
         state.place = place + blocks as u64;

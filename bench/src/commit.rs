@@ -16,10 +16,10 @@ const THREADS: [u32; 5] = [1, 2, 8, 50, 200];
 /// Blocks of the ceiling's file: 64 MiB, as much as a few log segments.
 const RING_BLOCKS: u64 = (64 << 20) / 4096;
 
-/// Every system's buffer pool: the table never leaves it.
+/// Buffer pool of every system: the table always fits.
 const POOL_BYTES: u64 = 256 << 20;
 
-/// What the ceiling must reach, as multiples of the raw rate, for its run to be valid.
+/// Minimum rates of the ceiling for a valid run, as multiples of the raw rate.
 const VALID: [(u32, f64); 3] = [(1, 0.95), (2, 1.25), (8, 3.0)];
 
 const STORES: [Which; 7] = [
@@ -32,23 +32,23 @@ const STORES: [Which; 7] = [
     Which::Lmdb,
 ];
 
-/// How many commits one thread has outstanding where it waits for tokens.
+/// Number of outstanding commits of one thread that waits for tokens.
 const OUTSTANDING: u32 = 64;
 
-/// One thing to measure: a job that can be repeated, and what it gave so far.
+/// One measurement: a job that can be repeated, and its results so far.
 struct Row {
     system: &'static str,
-    /// The ceiling's strategy, or how a peer was set up.
+    /// Strategy of the ceiling, or configuration of a peer.
     way: String,
     threads: u32,
     outstanding: u32,
     job: Job,
     rates: Vec<f64>,
-    /// The ceiling's: raw 4 KiB direct writes per second, just before and after each of `rates`.
+    /// For the ceiling: raw 4 KiB direct writes per second, just before and after each of `rates`.
     raw: Vec<f64>,
 }
 
-/// Measures everything and says which ratios were reached.
+/// Measures everything and reports which ratios were reached.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     let (probe, seconds, repetitions) = if settings.quick { (0.2, 0.5, 1) } else { (0.4, 2.0, 3) };
 
@@ -80,7 +80,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     Ok(report(&rows))
 }
 
-/// The rows worth repeating: of each system the two ways that did best in a short trial.
+/// Returns the rows to repeat: of each system the two configurations that did best in a short trial.
 fn best_ways(yard: &mut Yard, threads: u32, probe: f64, seconds: f64) -> Result<Vec<Row>> {
     let mut ways: Vec<(&'static str, String, Job, Job)> = Vec::new();
     for strategy in Strategy::for_threads(threads) {
@@ -129,7 +129,7 @@ fn report(rows: &[Row]) -> Report {
         if let Some(best) = best {
             let point = Point::new("commit", system, params, "commits_per_s", rate(best), "1/s");
             report.points.push(point);
-            // Pair by pair: the disk is not equally fast at all times.
+            // In pairs: the speed of the disk varies over time.
             let multiples = best.rates.iter().zip(&best.raw).map(|(rate, raw)| rate / raw).collect();
             if let (Some(multiple), Some(raw)) = (median(multiples), median(best.raw.clone())) {
                 let params = params! {"threads": threads, "outstanding": outstanding};
@@ -189,7 +189,7 @@ fn goals(report: &mut Report) {
     report.goals = goals;
 }
 
-/// 4 KiB direct durable writes per second, one after the other.
+/// Returns 4 KiB direct durable writes per second, one after the other.
 fn raw_writes(ring: &Ring, seconds: f64) -> Result<f64> {
     let block = [Block::ZERO];
     rate(1, seconds, |_, go_on| {
@@ -204,7 +204,7 @@ fn raw_writes(ring: &Ring, seconds: f64) -> Result<f64> {
     })
 }
 
-/// The child's side of [`Job::Ceiling`].
+/// Runs [`Job::Ceiling`] in the child.
 pub(crate) fn ceiling(dir: &Path, strategy: &str, threads: u32, seconds: f64, record_len: usize) -> Result<Outcome> {
     let strategy = Strategy::named(strategy).ok_or_else(|| format!("no strategy is called {strategy}"))?;
     let raw_ring = Ring::create(&dir.join("raw"), RING_BLOCKS)?;
@@ -234,7 +234,7 @@ pub(crate) fn ceiling(dir: &Path, strategy: &str, threads: u32, seconds: f64, re
     Ok(Outcome::from([("commits_per_s".into(), reached), ("raw_writes_per_s".into(), raw)]))
 }
 
-/// The child's side of [`Job::Commit`].
+/// Runs [`Job::Commit`] in the child.
 pub(crate) fn commits(dir: &Path, which: Which, threads: u32, outstanding: u32, seconds: f64) -> Result<Outcome> {
     let sizing = Sizing { pool_bytes: POOL_BYTES, presize_records: 0 };
     let system = systems::create(which, dir, sizing)?;

@@ -1,10 +1,10 @@
-//! A preallocated file written with direct, durable writes, and the kernel's wait on a word:
-//! what the ceilings are made of. Depends on no part of Cedrat.
+//! A preallocated file written with direct, durable writes, and the kernel's wait on a word: the building blocks of the
+//! ceilings. Depends on no part of Cedrat.
 //!
 //! `unsafe` here is sound because
 //! 1. a `Block` is plain bytes without padding, so a slice of blocks is a slice of bytes;
-//! 2. a buffer given to the kernel is borrowed until the call returns;
-//! 3. a word given to the kernel's wait is borrowed until the call returns.
+//! 2. a buffer passed to the kernel is borrowed until the call returns;
+//! 3. a word passed to the kernel's wait is borrowed until the call returns.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU32;
 use std::time::Duration;
 
-/// Bytes of a block: the least that is written, and the alignment that direct I/O asks for.
+/// Bytes of a block: the smallest write, and the alignment that direct I/O requires.
 pub(crate) const BLOCK_LEN: usize = 4096;
 
 /// One block of bytes, aligned for direct I/O.
@@ -26,15 +26,15 @@ impl Block {
     pub(crate) const ZERO: Block = Block([0; BLOCK_LEN]);
 }
 
-/// A file of fixed length whose blocks exist and are zero, written round and round.
+/// A file of fixed length whose blocks are allocated and zero, written cyclically.
 pub(crate) struct Ring {
     file: File,
     blocks: u64,
 }
 
 impl Ring {
-    /// Makes the file at `path`, `blocks` long. Writing it in full once means that no later write
-    /// changes metadata.
+    /// Creates the file at `path`, with `blocks` blocks. Writing it completely once means that no later write changes
+    /// metadata.
     pub(crate) fn create(path: &Path, blocks: u64) -> io::Result<Ring> {
         let mut file = File::create(path)?;
         let zeros = vec![0; 1 << 20];
@@ -54,8 +54,8 @@ impl Ring {
         self.blocks
     }
 
-    /// Writes `bytes` at block `at`, counted without end: the file is a ring. Durable on return.
-    /// A run that would cross the ring's end is written at its start instead.
+    /// Writes `bytes` at block `at`, a number without upper bound: the file is a ring. Durable on return. A run that would
+    /// cross the ring's end is written at its start instead.
     pub(crate) fn write(&self, at: u64, bytes: &[Block]) -> io::Result<()> {
         let place = at % self.blocks;
         let place = if place + bytes.len() as u64 > self.blocks { 0 } else { place };
@@ -71,19 +71,18 @@ impl Ring {
     }
 }
 
-/// Waits until the system has written what it keeps back, also what was left by others: they share the disk.
+/// Waits until the system has written all its dirty pages, also those of other processes: they share the disk.
 pub(crate) fn settle() {
-    // SAFETY: it takes nothing and cannot fail.
+    // SAFETY: it takes no arguments and cannot fail.
     unsafe { libc::sync() }
 }
 
-/// Sleeps until `word` is woken or `at_most` is over, unless it no longer holds `expected`. May
-/// return for no reason.
+/// Sleeps until `word` is woken or `at_most` has passed, unless it no longer holds `expected`. May return spuriously.
 pub(crate) fn wait_on(word: &AtomicU32, expected: u32, at_most: Option<Duration>) {
     let time = at_most
         .map(|time| libc::timespec { tv_sec: time.as_secs() as libc::time_t, tv_nsec: time.subsec_nanos().into() });
     let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: 3; so is the time.
+    // SAFETY: 3; the same holds for the time.
     unsafe {
         let wait = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
         libc::syscall(libc::SYS_futex, word.as_ptr(), wait, expected, time);

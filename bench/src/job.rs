@@ -1,8 +1,7 @@
-//! One measurement in a process of its own: its peak memory is its own, and a peer that falls takes
-//! nothing with it.
+//! One measurement in a process of its own, which has its own peak memory; a peer that crashes takes nothing else with it.
 //!
-//! The parent starts this very program again as `bench child DIR JOB` and reads one JSON object,
-//! names and numbers, from its stdout.
+//! The parent starts this program again as `bench child DIR JOB` and reads one JSON object, of names and numbers, from its
+//! stdout.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, ErrorKind};
@@ -18,34 +17,34 @@ use serde::{Deserialize, Serialize};
 use crate::heap;
 use crate::systems::{Result, Sizing, Which};
 
-/// What a child is asked to measure.
+/// Measurement of a child.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) enum Job {
     /// The bare group-commit loop, with raw 4 KiB direct writes before and after it.
     Ceiling { strategy: String, threads: u32, seconds: f64, record_len: usize },
     /// One insert per durable transaction.
     Commit { which: Which, threads: u32, outstanding: u32, seconds: f64 },
-    /// Fills a store with room for all of it in memory, closes it, and says where its table begins.
+    /// Fills a store, with enough memory for all of it, closes it, and reports the root of its table.
     LargeFill { records: u64 },
     /// Opens that store with a pool that is a small part of it, inserts more at random places, then gets.
     LargeUse { root: u64, records: u64, inserts: u64, gets: u64, pool_bytes: u64, threads: u32 },
-    /// Fills a store, says where its table begins, and waits for its end by SIGKILL.
+    /// Fills a store, reports the root of its table, and waits for its SIGKILL.
     RecoveryFill { records: u64 },
-    /// Opens that store and looks; `started` is the time since 1970 when the parent began to wait.
+    /// Opens that store and reads; `started` is the time since 1970 when the parent began to wait.
     RecoveryOpen { root: u64, records: u64, started: Duration },
     /// One large transaction, then gets with each number of threads.
     Load { which: Which, sizing: Sizing, records: u64, gets: u64, threads: Vec<u32> },
-    /// Transactions of a hundred updates of objects, then one that has no end: waits for its own by SIGKILL.
+    /// Transactions of a hundred updates of objects, then one that does not end: waits for its SIGKILL.
     ObjectCache { place: crate::objects::Place, seconds: f64 },
-    /// Opens that store, and compares each object with what so many transactions have left.
+    /// Opens that store, and compares each object with the result of this many transactions.
     ObjectCacheVerify { place: crate::objects::Place, turns: u64 },
-    /// Transactions of six random words of a heap, in runs one after the other; by turns with the same over a heap without
-    /// a log, where this one has one, and with words of plain memory, if they are wanted.
+    /// Transactions of six random words of a heap, in runs one after the other; in turns with the same over a heap without
+    /// a log, if this one has one, and with words of plain memory, if requested.
     HeapWords { setting: heap::Setting, runs: Vec<heap::words::Run>, turns: heap::run::Turns, plain: bool },
-    /// Transactions of one word, committed in one of the ways.
+    /// Transactions of one word, in one commit mode.
     HeapSync { partitions: u16, threads: u32, mode: heap::Mode, shared: bool, seconds: f64 },
-    /// A travel agency's clients, in runs one after the other; by turns with the clients of a twin without a log, if it is
-    /// wanted.
+    /// Clients of a travel agency, in runs one after the other; in turns with the clients of a twin without a log, if
+    /// requested.
     HeapVacation {
         setting: heap::Setting,
         agency: heap::vacation::Agency,
@@ -55,17 +54,17 @@ pub(crate) enum Job {
     },
 }
 
-/// The numbers that a child gives back, by metric.
+/// Results of a child, by metric.
 pub(crate) type Outcome = BTreeMap<String, f64>;
 
-/// Where the data of a run lie; all is removed when this is dropped.
+/// Directory for the data of a run; removed when this is dropped.
 pub(crate) struct Yard {
     path: PathBuf,
     made: u32,
 }
 
 impl Yard {
-    /// `CEDRAT_BENCH_DIR`, or a directory beside this program, which is on a real disk.
+    /// Opens `CEDRAT_BENCH_DIR`, or a directory beside this program, which is on a real disk.
     pub(crate) fn open() -> Result<Yard> {
         let base = match std::env::var_os("CEDRAT_BENCH_DIR") {
             Some(dir) => PathBuf::from(dir),
@@ -83,7 +82,7 @@ impl Yard {
         Ok(Yard { path, made: 0 })
     }
 
-    /// A new, empty directory.
+    /// Creates a new, empty directory.
     pub(crate) fn fresh(&mut self) -> Result<PathBuf> {
         self.made += 1;
         let dir = self.path.join(self.made.to_string());
@@ -91,7 +90,7 @@ impl Yard {
         Ok(dir)
     }
 
-    /// Runs `job` in a child over a fresh directory, which is removed after.
+    /// Runs `job` in a child over a fresh directory, which is removed afterwards.
     pub(crate) fn run(&mut self, job: &Job) -> Result<Outcome> {
         let dir = self.fresh()?;
         let outcome = run_in(&dir, job);
@@ -108,7 +107,7 @@ impl Drop for Yard {
     }
 }
 
-/// The child that will perform `job` over `dir`.
+/// Returns the command of a child that performs `job` over `dir`.
 pub(crate) fn command(dir: &Path, job: &Job) -> Result<Command> {
     let mut command = Command::new(std::env::current_exe()?);
     command.arg("child").arg(dir).arg(serde_json::to_string(job)?);
@@ -125,7 +124,7 @@ pub(crate) fn run_in(dir: &Path, job: &Job) -> Result<Outcome> {
     Ok(serde_json::from_slice(&child.stdout)?)
 }
 
-/// Runs `job` in a child over `dir` that says one thing with [`say_and_wait`], and kills it then.
+/// Runs `job` in a child over `dir` until it reports a value with [`say_and_wait`], then kills it.
 pub(crate) fn run_and_kill<T: DeserializeOwned>(dir: &Path, job: &Job) -> Result<T> {
     let mut child = command(dir, job)?.spawn()?;
     let mut line = String::new();
@@ -137,7 +136,7 @@ pub(crate) fn run_and_kill<T: DeserializeOwned>(dir: &Path, job: &Job) -> Result
     serde_json::from_str(&line).map_err(|_| format!("{job:?} said {line:?} and ended with {status}").into())
 }
 
-/// Says something to the parent and waits for its SIGKILL: what is in memory is lost.
+/// Reports a value to the parent and waits for SIGKILL, which loses the state in memory.
 pub(crate) fn say_and_wait(what: &impl Serialize) -> ! {
     println!("{}", serde_json::to_string(what).expect("numbers and names"));
     loop {
@@ -145,7 +144,7 @@ pub(crate) fn say_and_wait(what: &impl Serialize) -> ! {
     }
 }
 
-/// The child's side.
+/// Performs the job in the child.
 pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
     match job {
         Job::Ceiling { strategy, threads, seconds, record_len } => {
@@ -176,13 +175,13 @@ pub(crate) fn perform(dir: &Path, job: Job) -> Result<Outcome> {
     }
 }
 
-/// How often a thread came round, in a cache line of its own.
+/// Number of rounds of a thread, in a cache line of its own.
 #[derive(Default)]
 #[repr(align(128))]
 struct Tally(AtomicU64);
 
-/// Rounds per second of `threads` threads. Each is given its number and a function that it calls
-/// after each so many rounds, and which says whether to go on. The first fifth is not counted.
+/// Measures rounds per second of `threads` threads. Each receives its number and a function that it calls after every few
+/// rounds, and which returns whether to continue. The first fifth is not counted.
 pub(crate) fn rate(
     threads: u32,
     seconds: f64,
@@ -202,11 +201,12 @@ pub(crate) fn rate(
                         tally.0.fetch_add(rounds, Ordering::Relaxed);
                         !stop.load(Ordering::Relaxed)
                     });
-                    stop.store(true, Ordering::Relaxed); // one that failed ends all
+                    stop.store(true, Ordering::Relaxed); // a failed thread ends all
                     done
                 })
             })
             .collect();
+        // A warm-up, then the measured interval: the workers run meanwhile.
         thread::sleep(Duration::from_secs_f64(seconds / 5.0));
         let (first, from) = (total(), Instant::now());
         thread::sleep(Duration::from_secs_f64(seconds));
@@ -220,7 +220,7 @@ pub(crate) fn rate(
     })
 }
 
-/// The most memory that this process ever held, in bytes.
+/// Returns the peak memory of this process, in bytes.
 pub(crate) fn peak_rss_bytes() -> Result<f64> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).ok_or("no VmHWM in /proc/self/status")?;

@@ -1,7 +1,7 @@
-//! The data of every figure: random 8-byte keys and values that can be computed from their number,
-//! so that no system's memory is charged with a list of them and every answer can be checked.
+//! Data of all figures: random 8-byte keys and values that are computed from their number, so that no system's memory is
+//! charged with a list of them and every answer can be checked.
 
-/// A bijection of 64-bit words that looks random (the finaliser of SplitMix64).
+/// A bijection of 64-bit words with random-looking results (the finaliser of SplitMix64).
 pub(crate) fn mix(number: u64) -> u64 {
     let mut word = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     word = (word ^ (word >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -9,12 +9,12 @@ pub(crate) fn mix(number: u64) -> u64 {
     word ^ (word >> 31)
 }
 
-/// The key of record `number`; no two are equal.
+/// Returns the key of record `number`; all keys are distinct.
 pub(crate) fn key(number: u64) -> u64 {
     mix(number)
 }
 
-/// The value that belongs to `key`.
+/// Returns the value of `key`.
 pub(crate) fn value(key: u64) -> u64 {
     mix(key ^ 0x5DEE_CE66)
 }

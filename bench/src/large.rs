@@ -1,4 +1,4 @@
-//! Part of figure `load`: a store many times larger than its pool works, and keeps to its memory.
+//! Part of figure `load`: a store many times larger than its pool works, and stays within its memory limit.
 
 use std::path::Path;
 use std::thread;
@@ -12,7 +12,7 @@ use crate::report::{Goal, Point, Report, params};
 use crate::systems::cedrat::{Cedrat, options};
 use crate::systems::{Result, Session};
 
-/// Of the store.
+/// Size of the store.
 #[derive(Clone, Copy)]
 pub(crate) struct Size {
     pub(crate) records: u64,
@@ -25,16 +25,16 @@ pub(crate) struct Size {
 const FULL: Size = Size { records: 20_000_000, inserts: 200_000, gets: 500_000, pool_bytes: 64 << 20 };
 const QUICK: Size = Size { records: 1_000_000, inserts: 20_000, gets: 50_000, pool_bytes: 8 << 20 };
 
-/// Enough to have many reads of pages under way.
+/// Enough to have many page reads in flight.
 const THREADS: u32 = 16;
 
-/// The pool while the store is filled: filling a hash table through a small one is a random read and write a record.
+/// Pool size for filling: filling a hash table through a small pool costs a random read and write per record.
 const FILLING_POOL_BYTES: u64 = 2 << 30;
 
 /// Inserts of one transaction.
 const BATCH: u64 = 1_000;
 
-/// Measures, and adds what was found to the report of `load`.
+/// Measures, and adds the results to the report of `load`.
 pub(crate) fn add(settings: &Settings, yard: &mut Yard, report: &mut Report) -> Result<()> {
     let size = if settings.quick { QUICK } else { FULL };
     let Size { records, inserts, gets, pool_bytes } = size;
@@ -54,7 +54,7 @@ pub(crate) fn add(settings: &Settings, yard: &mut Yard, report: &mut Report) -> 
     Ok(())
 }
 
-/// The child's side of [`Job::LargeFill`].
+/// Runs [`Job::LargeFill`] in the child.
 pub(crate) fn fill(dir: &Path, records: u64) -> Result<Outcome> {
     let cedrat = Cedrat::create_with(dir, options(FILLING_POOL_BYTES, true))?;
     load_in_batches(&cedrat, 0, records)?;
@@ -71,7 +71,7 @@ fn load_in_batches(cedrat: &Cedrat, first: u64, end: u64) -> Result<()> {
     Ok(())
 }
 
-/// The child's side of [`Job::LargeUse`].
+/// Runs [`Job::LargeUse`] in the child.
 pub(crate) fn measure(dir: &Path, root: u64, size: Size, threads: u32) -> Result<Outcome> {
     let cedrat = Cedrat::reopen(dir, options(size.pool_bytes, true), root)?;
     let threads = u64::from(threads);
@@ -92,7 +92,7 @@ pub(crate) fn measure(dir: &Path, root: u64, size: Size, threads: u32) -> Result
     ]))
 }
 
-/// How many seconds it takes until every thread, given its number, has done its work.
+/// Returns the seconds until every thread, given its number, has done its work.
 fn in_threads(threads: u64, work: &(dyn Fn(u64) -> Result<()> + Sync)) -> Result<f64> {
     let from = Instant::now();
     thread::scope(|scope| {

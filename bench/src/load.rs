@@ -14,7 +14,7 @@ use crate::systems::{self, Result, Sizing, Which};
 const POOL_BYTES: u64 = 256 << 20;
 const THREADS: [u32; 2] = [1, 2];
 
-/// System, the structure it uses, and whether it is presized.
+/// System, its structure, and whether it is presized.
 const ROWS: [(Which, &str, bool); 5] = [
     (Which::Cedrat, "hash", false),
     (Which::BdbHash, "hash", true),
@@ -23,10 +23,10 @@ const ROWS: [(Which, &str, bool); 5] = [
     (Which::Memory, "hash", false),
 ];
 
-/// What a store may take beyond its pool.
+/// Memory that a store may use beyond its pool.
 pub(crate) const MEMORY_BESIDE_POOL: u64 = 64 << 20;
 
-/// Measures everything and says which ratios were reached.
+/// Measures everything and reports which ratios were reached.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     let (records, repetitions) = if settings.quick { (200_000, 1) } else { (1_000_000, 5) };
     let mut outcomes: BTreeMap<usize, Vec<Outcome>> = BTreeMap::new();
@@ -78,7 +78,7 @@ fn goals(report: &mut Report) {
     ];
 }
 
-/// The child's side of [`Job::Load`].
+/// Runs [`Job::Load`] in the child.
 pub(crate) fn load(
     dir: &Path,
     which: Which,

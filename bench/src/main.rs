@@ -1,4 +1,4 @@
-//! One figure a module: Cedrat beside its peers and the bare ceilings, in one run.
+//! One figure per module: Cedrat beside its peers and the bare ceilings, in one run.
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -18,6 +18,7 @@ mod job;
 mod keys;
 mod large;
 mod load;
+mod locks;
 mod objects;
 mod plot;
 mod random;
@@ -26,14 +27,14 @@ mod recovery;
 mod report;
 mod systems;
 
-/// A figure: its name, a line about it, and what measures it.
+/// A figure: its name, a line about it, and the function that measures it.
 struct Figure {
     name: &'static str,
     about: &'static str,
     measure: fn(&Settings, &mut Yard) -> Result<Report>,
 }
 
-const FIGURES: [Figure; 9] = [
+const FIGURES: [Figure; 10] = [
     Figure {
         name: "commit",
         about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
@@ -53,6 +54,11 @@ const FIGURES: [Figure; 9] = [
         name: "object-cache",
         about: "updates of objects in a cache of twice the hot set, by what changes of one (Lemon, Figure 5)",
         measure: objects::figure,
+    },
+    Figure {
+        name: "locks",
+        about: "hand-over of a contended lock by threads, an unrelated lock meanwhile, a lock with many holders",
+        measure: locks::figure,
     },
     Figure {
         name: "heap-words",
@@ -112,7 +118,7 @@ enum Mode {
     Plot {
         /// A file of JSON lines, as `--json` prints them.
         lines: PathBuf,
-        /// Where the drawings go.
+        /// Directory of the drawings.
         #[arg(long, default_value = "docs/plots")]
         out: PathBuf,
     },
@@ -121,7 +127,7 @@ enum Mode {
     Child { dir: PathBuf, job: String },
 }
 
-/// How to measure.
+/// Settings of the measurements.
 struct Settings {
     quick: bool,
     seconds: Option<f64>,
@@ -139,12 +145,12 @@ impl Settings {
         Ok(Settings { quick: arguments.quick, seconds: arguments.seconds, only })
     }
 
-    /// How long a point takes.
+    /// Returns the duration of a point.
     fn seconds(&self, long: f64, quick: f64) -> f64 {
         self.seconds.unwrap_or(if self.quick { quick } else { long })
     }
 
-    /// How long the trials take that tell which way is worth measuring.
+    /// Returns the duration of the trials that select the configurations to measure.
     fn probe_seconds(&self) -> f64 {
         if self.quick { 0.2 } else { 0.4 }
     }
@@ -153,13 +159,13 @@ impl Settings {
         if self.quick { 1 } else { 3 }
     }
 
-    /// Whether a point with these parameters was asked for.
+    /// Returns whether a point with these parameters was requested.
     fn wants(&self, params: &Params) -> bool {
         let fits = |only: &(String, String)| params.get(&only.0).is_none_or(|value| report::plain(value) == only.1);
         self.only.iter().all(fits)
     }
 
-    /// Says on stderr what is going on.
+    /// Reports progress on stderr.
     fn tell(&self, what: &str) {
         eprintln!("{what}");
     }

@@ -1,10 +1,9 @@
 //! Figure `object-cache` (Lemon's Figure 5): updates of objects per second through a cache that holds twice the hot set; by
-//! how much of an object changes where the pool holds all, and, where it holds next to nothing, by how often the object
-//! is a hot one.
+//! the changed part of an object if the pool holds all, and, if it holds next to nothing, by the frequency of hot objects.
 //!
-//! All pages go past the system's cache. The application has the same room for objects over each system, and each system
-//! the same for pages. At its end a store is killed in the middle of a transaction; it is opened again, and every object
-//! compared with what was acknowledged.
+//! All pages bypass the system's cache. The application has the same memory for objects over each system, and each system
+//! the same for pages. At the end a store is killed in the middle of a transaction; it is opened again, and every object is
+//! compared with the acknowledged state.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -19,7 +18,7 @@ use crate::report::{Goal, Params, Point, Report, median, params};
 use crate::systems::Result;
 use crate::systems::objects::{self, System, Update};
 
-/// As in the paper: objects, how many of them are hot, how often one of those is picked, and updates of a transaction.
+/// As in the paper: number of objects, number of hot ones, how often a hot one is picked, and updates of a transaction.
 pub(crate) const OBJECTS: u32 = 5_000;
 const HOT: u32 = OBJECTS / 10;
 const HOT_PERCENT: u64 = 90;
@@ -37,41 +36,41 @@ const CHANGED_BYTES: [usize; 4] = [4, 102, 512, 1024];
 const LARGE_POOL: u64 = 32 << 20;
 const SMALL_POOL: u64 = 256 << 10;
 
-/// How often a hot object is picked, of a hundred times, over the small pool.
+/// Frequency of hot objects in percent, over the small pool.
 const HOT_PERCENTS: [u64; 5] = [0, 50, 70, 90, 100];
 
-/// How an update is written.
+/// Way of writing an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Variant {
     /// The whole object, to its page, with its undo.
     Plain,
-    /// The whole object is logged, its page is written when it leaves the cache.
+    /// The whole object is logged, its page is written when it is evicted from the cache.
     UpdateFlush,
-    /// What has changed is logged, its page is written when it leaves the cache.
+    /// The changed bytes are logged, the page is written when it is evicted from the cache.
     Delta,
     /// Berkeley DB: the whole object.
     Full,
-    /// Berkeley DB: what has changed (`DB_DBT_PARTIAL`).
+    /// Berkeley DB: the changed bytes (`DB_DBT_PARTIAL`).
     Partial,
-    /// As `Partial`, by an application that has no cache: its room is the store's too, whose pages are as long as suits one
-    /// object best.
+    /// As `Partial`, by an application without a cache: its memory is added to the store's, whose pages have the best
+    /// length for one object.
     Uncached,
 }
 
-/// What is left of a transaction that has not committed.
+/// Remains of a transaction that has not committed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Undo {
     /// A prefix of it (Lemon §7.1, the third way, that of its figures).
     Relaxed,
-    /// Nothing: what is not committed is in no page (the first way).
+    /// Nothing: uncommitted changes are in no page (the first way).
     CommittedOnly,
     /// Nothing: its inverses are logged (the second way).
     Inverses,
-    /// Nothing: before-images are logged, as by stores that know of no objects.
+    /// Nothing: before-images are logged, as by stores without objects.
     Logged,
 }
 
-/// A store, and how it is used.
+/// A store, and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Way {
     pub(crate) system: System,
@@ -87,7 +86,7 @@ const fn peer(system: System, variant: Variant) -> Way {
     Way { system, variant, undo: Undo::Logged }
 }
 
-/// The paper's, and Berkeley DB's.
+/// Configurations of the paper, and of Berkeley DB.
 const WAYS: [Way; 7] = [
     cedrat(Variant::Plain, Undo::Logged),
     cedrat(Variant::UpdateFlush, Undo::Relaxed),
@@ -101,7 +100,7 @@ const WAYS: [Way; 7] = [
 /// Transactions with atomicity.
 const ATOMIC: [Way; 2] = [cedrat(Variant::Delta, Undo::CommittedOnly), cedrat(Variant::Delta, Undo::Inverses)];
 
-/// Without a second copy of what is in the store's own cache.
+/// Configurations without a second copy of objects in the store's own cache.
 const UNCACHED: [Way; 2] = [peer(System::BdbBtree, Variant::Uncached), peer(System::BdbHash, Variant::Uncached)];
 
 impl Way {
@@ -162,7 +161,7 @@ impl Place {
     }
 }
 
-/// Measures each point, and verifies what each has left.
+/// Measures each point, and verifies the state that each leaves.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     let seconds = settings.seconds(4.0, 0.5);
     let places: Vec<Place> = Place::all().into_iter().filter(|place| settings.wants(&place.labels())).collect();
@@ -202,8 +201,8 @@ fn measure(yard: &mut Yard, place: Place, seconds: f64) -> Result<Outcome> {
     Ok(outcome)
 }
 
-/// What the paper says: one integer of a kilobyte is twice as fast by both optimisations as by neither; and what is asked for
-/// beside Berkeley DB.
+/// Goals of the paper: updates of one integer of a kilobyte are twice as fast with both optimisations as with neither; and
+/// the goals relative to Berkeley DB.
 fn goals(report: &mut Report) {
     const METRIC: &str = "updates_per_s";
     for (pool_bytes, wanted) in [(LARGE_POOL, 1.5), (SMALL_POOL, 3.0)] {
@@ -233,7 +232,7 @@ fn goals(report: &mut Report) {
     }
 }
 
-/// Which objects an application has in memory: a clock of as many as it has room for.
+/// Objects that an application has in memory: a clock of as many as fit.
 pub(crate) struct Resident {
     objects: Vec<Use>,
     clock: Vec<u32>,
@@ -252,7 +251,7 @@ impl Resident {
         Resident { objects: vec![Use::Absent; OBJECTS as usize], clock: Vec::new(), hand: 0 }
     }
 
-    /// Uses an object; says whether it was there.
+    /// Uses an object; returns whether it was present.
     pub(crate) fn touch(&mut self, number: u32) -> bool {
         if self.objects[number as usize] != Use::Absent {
             self.objects[number as usize] = Use::Used;
@@ -277,7 +276,7 @@ impl Resident {
     }
 }
 
-/// The transactions of a point, the same each time: the first number is 1.
+/// Transactions of a point, identical in each run: the first number is 1.
 struct Turns {
     random: Random,
     hot_percent: u64,
@@ -289,7 +288,7 @@ impl Turns {
         Turns { random: Random::new(1), hot_percent: place.hot_percent, changed_bytes: place.changed_bytes }
     }
 
-    /// The updates of the next one. Hot objects lie as far from each other as others.
+    /// Returns the updates of the next transaction. Hot objects are as scattered as others.
     fn next(&mut self) -> Vec<Update> {
         let update = |_| {
             let random = &mut self.random;
@@ -303,12 +302,12 @@ impl Turns {
     }
 }
 
-/// What a turn writes.
+/// Returns the byte that a turn writes.
 fn byte(turn: u64) -> u8 {
     turn as u8
 }
 
-/// The child's side of [`Job::ObjectCache`]: never returns, unless with an error.
+/// Runs [`Job::ObjectCache`] in the child: returns only with an error.
 pub(crate) fn run(dir: &Path, place: Place, seconds: f64) -> Result<Outcome> {
     let mut store = objects::create(dir, &place)?;
     store.load(&vec![0; OBJECT_LEN])?;
@@ -338,17 +337,17 @@ pub(crate) fn run(dir: &Path, place: Place, seconds: f64) -> Result<Outcome> {
     say_and_wait(&outcome)
 }
 
-/// The child's side of [`Job::ObjectCacheVerify`].
+/// Runs [`Job::ObjectCacheVerify`] in the child.
 pub(crate) fn verify(dir: &Path, place: Place, turns: u64) -> Result<Outcome> {
-    // Redo of a small pool would take as long as what was measured.
+    // Redo with a small pool would take as long as the measurement.
     let mut store = objects::reopen(dir, &Place { pool_bytes: LARGE_POOL, ..place })?;
     let found = (0..OBJECTS).map(|number| store.read(number)).collect::<Result<Vec<_>>>()?;
     let kept = kept_of_unfinished(&place, turns, &found)?;
     Ok(Outcome::from([("verified".into(), found.len() as f64), ("kept_of_unfinished".into(), kept as f64)]))
 }
 
-/// Complains unless the objects are what so many turns have left, or, where atomicity is relaxed, these and a prefix of
-/// the next: says of how many updates.
+/// Returns an error unless the objects have the state after this many turns, or, if atomicity is relaxed, that state with a
+/// prefix of the next turn: returns the number of its updates.
 fn kept_of_unfinished(place: &Place, turns: u64, found: &[Vec<u8>]) -> Result<usize> {
     let mut turns_of = Turns::of(place);
     let mut truth = vec![vec![0; OBJECT_LEN]; OBJECTS as usize];
@@ -393,7 +392,7 @@ mod tests {
         assert_eq!((resident.clock.len(), in_memory), (CACHED as usize, CACHED as usize));
     }
 
-    /// A lost update is seen, a kept one of an unfinished transaction only where it may be.
+    /// The check detects a lost update, and allows one of an unfinished transaction only with relaxed atomicity.
     #[test]
     fn what_was_lost_or_kept_is_seen() {
         let apply = |found: &mut Vec<Vec<u8>>, update: &Update, turn: u8| {

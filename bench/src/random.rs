@@ -1,11 +1,11 @@
-//! A random generator that costs next to nothing beside a cache miss. Depends on no part of Cedrat: the ceilings use
-//! the same one as what is measured beside them.
+//! A random generator that costs next to nothing compared with a cache miss. Depends on no part of Cedrat: the ceilings use
+//! the same one as the systems measured beside them.
 
-/// Marsaglia's xorshift: three shifts a number.
+/// Marsaglia's xorshift: three shifts per number.
 pub(crate) struct Random(u64);
 
 impl Random {
-    /// Numbers that differ by `seed`.
+    /// Returns a generator whose numbers depend on `seed`.
     pub(crate) fn new(seed: u64) -> Random {
         Random((seed + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -17,13 +17,13 @@ impl Random {
         self.0
     }
 
-    /// A number below `bound`: by multiplication, because a division would cost more than all the rest.
+    /// Returns a number below `bound`: by multiplication, because a division would cost more than all the rest.
     #[inline]
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Numbers below `bound`.
+    /// Returns numbers below `bound`.
     #[inline]
     pub(crate) fn several<const COUNT: usize>(&mut self, bound: u64) -> [u64; COUNT] {
         std::array::from_fn(|_| self.below(bound))

@@ -1,10 +1,10 @@
-//! The ceiling of `heap-words`: random words of memory read and written by threads that know of no transaction. Depends
-//! on no part of Cedrat.
+//! Ceiling of `heap-words`: random words of memory read and written by threads without transactions. Depends on no part of
+//! Cedrat.
 //!
 //! `unsafe` here is sound because
-//! 1. the memory is mapped once, private and anonymous, and given back when its owner is dropped; what is lent from it
+//! 1. the memory is mapped once, private and anonymous, and unmapped when its owner is dropped; every reference into it
 //!    borrows the owner;
-//! 2. it reads as zero until written, and words are only touched as aligned 64-bit atomics.
+//! 2. it reads as zero until written, and words are only accessed as aligned 64-bit atomics.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -13,13 +13,13 @@ use crate::job::rate;
 use crate::random::Random;
 use crate::systems::Result;
 
-/// How many words a transaction of `heap-words` reads and writes, and so a round here.
+/// Number of words that a transaction of `heap-words`, and so a round here, reads and writes.
 pub(crate) const WORDS_IN_ROUND: usize = 6;
 
-/// Rounds between two looks at whether to go on.
+/// Rounds between two checks of the stop flag.
 const ROUNDS: u64 = 64;
 
-/// Words of memory, each page of which is there.
+/// Words of memory, of which each page was touched.
 pub(crate) struct Words {
     base: *mut libc::c_void,
     bytes: usize,
@@ -29,23 +29,23 @@ pub(crate) struct Words {
 unsafe impl Sync for Words {}
 
 impl Words {
-    /// In huge pages, where the system has them.
+    /// Maps the words, in huge pages if the system has them.
     pub(crate) fn map(bytes: u64) -> Result<Words> {
         let bytes = usize::try_from(bytes)?;
         let (access, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
-        // SAFETY: 1; the kernel chooses a place where nothing else is.
+        // SAFETY: 1; the kernel chooses an unused address.
         let base = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, flags, -1, 0) };
         if base == libc::MAP_FAILED {
             return Err(io::Error::last_os_error().into());
         }
         let words = Words { base, bytes };
-        // SAFETY: 1; advice changes no content. A kernel without huge pages refuses, and has plain ones.
+        // SAFETY: 1; advice changes no content. A kernel without huge pages refuses, and uses small ones.
         unsafe { libc::madvise(words.base, bytes, libc::MADV_HUGEPAGE) };
         words.all().iter().step_by(512).for_each(|word| word.store(1, Ordering::Relaxed));
         Ok(words)
     }
 
-    /// Rounds per second.
+    /// Returns rounds per second.
     pub(crate) fn rounds_per_s(&self, threads: u32, seconds: f64) -> Result<f64> {
         let words = self.all();
         rate(threads, seconds, |number, go_on| {

@@ -1,7 +1,7 @@
-//! Figure `recovery`: the log of `load` is replayed over a page file that nothing was written home to.
+//! Figure `recovery`: the log of `load` is replayed over a page file to which no page was written back.
 //!
-//! A child fills a store and is killed with SIGKILL; another opens it. The clock runs from before that
-//! process is started to its first answered get, so that reading the log, redo and undo are all in it.
+//! A child fills a store and is killed with SIGKILL; another opens it. The time from before that process is started to its
+//! first answered get includes reading the log, redo and undo.
 
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -15,11 +15,11 @@ use crate::systems::{Error, Result, Session};
 
 const POOL_BYTES: u64 = 256 << 20;
 
-/// Transactions that are unfinished at the kill, and inserts of each.
+/// Number of unfinished transactions at the kill, and inserts of each.
 const LOSERS: u64 = 4;
 const LOSER_INSERTS: u64 = 1_000;
 
-/// Measures everything and says which ratios were reached.
+/// Measures everything and reports which ratios were reached.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     let (records, repetitions) = if settings.quick { (200_000, 1) } else { (1_000_000, 5) };
     let mut outcomes = Vec::new();
@@ -52,7 +52,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     Ok(report)
 }
 
-/// The child's side of [`Job::RecoveryFill`]: never returns, unless with an error.
+/// Runs [`Job::RecoveryFill`] in the child: returns only with an error.
 pub(crate) fn fill(dir: &Path, records: u64) -> Result<Outcome> {
     let cedrat = Cedrat::create_with(dir, options(POOL_BYTES, false))?;
     (&mut &cedrat).load(Keys::new(0, records))?;
@@ -69,7 +69,7 @@ pub(crate) fn fill(dir: &Path, records: u64) -> Result<Outcome> {
     say_and_wait(&cedrat.root())
 }
 
-/// The child's side of [`Job::RecoveryOpen`].
+/// Runs [`Job::RecoveryOpen`] in the child.
 pub(crate) fn open(dir: &Path, root: u64, records: u64, started: Duration) -> Result<Outcome> {
     let cedrat = Cedrat::reopen(dir, options(POOL_BYTES, false), root)?;
     let mut txn = cedrat.store().begin();

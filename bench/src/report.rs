@@ -1,4 +1,4 @@
-//! What a measurement is, how it is printed, and how a middle one is picked.
+//! Measurements: their types, their printing, and the median.
 
 use std::fmt::{self, Write as _};
 
@@ -18,7 +18,7 @@ macro_rules! params {
 }
 pub(crate) use params;
 
-/// One number, as others read it: a line of `--json`.
+/// One number, as a line of `--json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Point {
     pub(crate) bench: String,
@@ -35,7 +35,7 @@ impl Point {
     }
 }
 
-/// A ratio within one run that is to be reached.
+/// Required ratio within one run.
 pub(crate) struct Goal {
     pub(crate) what: String,
     pub(crate) reached: Option<f64>,
@@ -43,7 +43,7 @@ pub(crate) struct Goal {
     pub(crate) sense: Sense,
 }
 
-/// Which side of the wanted number is good.
+/// Side of the required number that is good.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sense {
     AtLeast,
@@ -80,17 +80,17 @@ impl Goal {
     }
 }
 
-/// What a figure gives back.
+/// Results of a figure.
 #[derive(Default)]
 pub(crate) struct Report {
     pub(crate) points: Vec<Point>,
     pub(crate) goals: Vec<Goal>,
-    /// Sentences a reader of the numbers must know.
+    /// Sentences that a reader of the numbers must know.
     pub(crate) notes: Vec<String>,
 }
 
 impl Report {
-    /// The value of the first point that `fits`.
+    /// Returns the value of the first point that `fits`.
     pub(crate) fn value(&self, system: &str, metric: &str, params: &Params) -> Option<f64> {
         let fits = |point: &&Point| {
             point.system == system
@@ -105,7 +105,7 @@ impl Report {
         Some(self.value(above.0, above.1, above.2)? / self.value(below.0, below.1, below.2)?)
     }
 
-    /// The table for people.
+    /// Returns the table in readable form.
     pub(crate) fn to_text(&self) -> String {
         let mut text = String::new();
         let rows: Vec<[String; 4]> = self
@@ -148,12 +148,12 @@ impl Report {
     }
 }
 
-/// A parameter's value without quotes.
+/// Returns a parameter's value without quotes.
 pub(crate) fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// A number as people like to read it: 12,345 or 0.97.
+/// Returns a number in readable form: 12,345 or 0.97.
 pub(crate) fn grouped(value: f64) -> String {
     if value.abs() < 100.0 {
         return format!("{value:.2}");
@@ -169,7 +169,7 @@ pub(crate) fn grouped(value: f64) -> String {
     if value < 0.0 { format!("-{text}") } else { text }
 }
 
-/// The middle one; the mean of the middle two of an even number. `None` of nothing.
+/// Returns the median; the mean of the middle two for an even number. `None` if there are none.
 pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

@@ -3,8 +3,8 @@
  *     ./bank DIRECTORY ROUNDS
  *
  * Each round runs in a process of its own: four threads move money, open accounts and close them, until the parent kills
- * the process. The next round opens the store again and audits it: the list is sorted, its pointers lead to where they
- * led before, and no money came or went.
+ * the process. The next round opens the store again and audits it: the list is sorted, its pointers are still valid, and
+ * the sum of money is unchanged.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -21,14 +21,14 @@
 
 enum { THREADS = 4, STEPS_REPORTED = 100, NUMBERS = 1000, FIRST_ACCOUNTS = 100, FIRST_BALANCE = 1000 };
 
-/* All members are words of 8 bytes: what transactions load and store. */
+/* All members are words of 8 bytes, the unit of transactional loads and stores. */
 struct account {
   uint64_t number;
   uint64_t balance;
   struct account *next;
 };
 
-/* Closed accounts leave their money in the till, and new ones take from it. */
+/* Closed accounts leave their money in the till, and new ones are funded from it. */
 struct bank {
   struct account *first;
   uint64_t till;
@@ -58,7 +58,7 @@ static void check(int holds, const char *what) {
 
 /* ---- inside of transactions: functions of their own, so that a restart finds no stale locals ----------------------- */
 
-/* The link that leads to the first account with this number or a larger one. */
+/* Returns the link to the first account with this number or a larger one. */
 static struct account **find(STM_THREAD *self, uint64_t number, struct account **found) {
   struct account **link = &bank->first;
   struct account *account = STM_LOAD_PTR(self, link);
@@ -100,7 +100,7 @@ static void open_or_close(STM_THREAD *self, uint64_t number) {
     STM_STORE_PTR(self, link, STM_LOAD_PTR(self, &account->next));
     STM_FREE(self, account);
   } else {
-    /* A new block is filled with plain stores: nobody else knows it, and it is logged whole. */
+    /* A new block is filled with plain stores: no other thread can reach it, and it is logged as a whole. */
     struct account *created = STM_MALLOC(self, heap, sizeof *created);
     created->number = number;
     created->balance = till / 10;
@@ -119,7 +119,7 @@ static uint64_t next_random(uint64_t *state) {
   return *state;
 }
 
-/* One transaction. The function where it begins changes nothing in between, so none of it needs to be volatile. */
+/* Runs one transaction. The function where it begins changes no local variable in between, so none needs to be volatile. */
 static void step(STM_THREAD *self, uint64_t one, uint64_t other, int moves_money) {
   STM_BEGIN(self);
   if (moves_money) {
@@ -139,7 +139,7 @@ static void *work(void *seed) {
     uint64_t one = next_random(&random) % NUMBERS, other = next_random(&random) % NUMBERS;
     step(&self, one, other, next_random(&random) % 4 != 0);
     if (steps % STEPS_REPORTED == 0 && write(reports, "", 1) != 1) {
-      break; /* the parent is gone */
+      break; /* the parent has ended */
     }
   }
   STM_THREAD_FREE(&self);
@@ -148,7 +148,7 @@ static void *work(void *seed) {
 
 /* ---- one round ---------------------------------------------------------------------------------------------------- */
 
-/* The first accounts: plain stores, as long as there is one thread, and a checkpoint. */
+/* Creates the first accounts: plain stores, as long as there is one thread, and a checkpoint. */
 static void found(void) {
   struct account **link;
   void *block;
@@ -169,7 +169,7 @@ static void found(void) {
   must(cedrat_checkpoint(store), "the checkpoint");
 }
 
-/* Plain loads will do: no other thread has started. */
+/* Plain loads suffice: no other thread has started. */
 static void audit(void) {
   const struct account *account;
   uint64_t total = bank->till, accounts = 0;
@@ -210,7 +210,7 @@ static void open_bank(const char *directory) {
   STM_THREAD_FREE(&self);
 }
 
-/* Opens, audits, and works until somebody kills the process; the last one closes. */
+/* Opens, audits, and works until the process is killed; the last round closes the store. */
 static void run_round(const char *directory, unsigned seed, int is_last) {
   pthread_t threads[THREADS];
   unsigned i;
@@ -233,7 +233,7 @@ static void run_round(const char *directory, unsigned seed, int is_last) {
   pthread_join(threads[0], NULL);
 }
 
-/* One round in a process of its own, killed after so many reports; without any, it is left to its end. */
+/* Runs one round in a process of its own, killed after a number of reports; with 0 reports it runs to its end. */
 static int kill_a_round(const char *directory, int round, int reports_wanted) {
   int ends[2], status, heard = 0;
   char byte;

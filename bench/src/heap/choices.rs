@@ -1,5 +1,5 @@
-//! Figure `heap-choices`: what the choices of transactional memory cost or gain, nothing logged. For the record of
-//! decisions rather than for comparing with others.
+//! Figure `heap-choices`: costs and gains of the options of transactional memory, without a log. Meant for the record of
+//! decisions rather than for comparisons.
 
 use super::run::Turns;
 use super::words::Run;
@@ -11,7 +11,7 @@ use crate::systems::Result;
 
 const THREADS: [u32; 2] = [1, 2];
 
-/// Measures each choice by itself, with everything else as it is by default.
+/// Measures each option separately, with the defaults for all others.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     let heaps: [u64; 2] = if settings.quick { [64 << 20, 1 << 30] } else { [64 << 20, 4 << 30] };
     let seconds = settings.seconds(5.0, 0.5);

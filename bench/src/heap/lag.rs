@@ -1,4 +1,4 @@
-//! How far durability is behind: for how long an LSN was drawn and not yet durable.
+//! Lag of durability: the time from the draw of an LSN until it is durable.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,27 +8,27 @@ use std::time::{Duration, Instant};
 use cedrat::heap::Memory;
 use cedrat::wal::{Log, Lsn};
 
-/// Time between two looks.
+/// Interval between two samples.
 const EVERY: Duration = Duration::from_millis(1);
 
-/// What the looks at a log have seen.
+/// Samples of a log.
 #[derive(Default)]
 pub(super) struct Lag {
-    /// When an LSN was the newest, of those that are not known to be durable.
+    /// LSNs that are not known to be durable, with the time when each was the newest.
     drawn: VecDeque<(Instant, Lsn)>,
-    /// The longest time between an LSN being the newest and a look that found it durable, or not yet.
+    /// Longest time from an LSN being the newest to the sample that found it durable, or not yet durable.
     pub(super) worst: Duration,
-    /// The sum of the times until LSNs were found to be durable, and of how many.
+    /// Sum of the times until LSNs were found to be durable, and their number.
     sum: Duration,
     found: u32,
-    /// The longest time between two looks: so much of `worst` may be the looking's own fault.
+    /// Longest time between two samples: up to this part of `worst` may be due to the sampling itself.
     pub(super) blind: Duration,
     before: Option<Instant>,
     redo_from: Option<Lsn>,
 }
 
 impl Lag {
-    /// Looks every millisecond until `stop`, and counts the checkpoints that are completed meanwhile.
+    /// Samples every millisecond until `stop`, and counts the checkpoints that complete meanwhile.
     pub(super) fn watch(memory: &Memory, stop: &AtomicBool, checkpoints: &AtomicU64) -> Lag {
         let mut lag = Lag::default();
         let Some(log) = memory.log() else { return lag };
@@ -36,18 +36,19 @@ impl Lag {
         while !stop.load(Ordering::Relaxed) {
             lag.look(log);
             lag.count_checkpoints(memory, checkpoints);
+            // The interval between two samples: a busy loop would take processor time from the threads that are measured.
             thread::sleep(EVERY);
         }
         lag
     }
 
-    /// How long an LSN that was drawn waited to be durable, on average.
+    /// Returns the mean time from the draw of an LSN until it was durable.
     pub(super) fn mean(&self) -> Option<Duration> {
         (self.found > 0).then(|| self.sum / self.found)
     }
 
     fn look(&mut self, log: &Log) {
-        // What is durable is asked first: the newest is not behind it.
+        // The durable LSN is read first, so that the newest is not behind it.
         let (now, durable) = (Instant::now(), log.durable_lsn());
         self.note(now, durable, log.current_lsn());
     }
@@ -78,10 +79,10 @@ impl Lag {
     }
 }
 
-/// Asks that this thread is not kept waiting for a processor: it needs next to nothing of it, and more threads than
-/// processors are measured. Refused, it looks less often, and says so.
+/// Requests a high priority for this thread: it needs hardly any processor time, and more threads than processors are
+/// measured. If the request is refused, it samples less often, and reports that.
 fn hurry() {
-    // SAFETY: a call that touches no memory; on Linux it is about the calling thread alone.
+    // SAFETY: a call that touches no memory; on Linux it applies to the calling thread alone.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
 }
 

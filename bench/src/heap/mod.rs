@@ -1,4 +1,4 @@
-//! The figures of durable transactional memory (Hathi, Figure 3): where their heaps lie, and how they are run.
+//! Figures of durable transactional memory (Hathi, Figure 3): setup of their heaps, and their runs.
 
 use std::path::Path;
 
@@ -21,29 +21,29 @@ pub(crate) mod vacation;
 pub(crate) mod words;
 mod writes;
 
-/// A heap, and the log beneath it.
+/// A heap, and its log.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Setting {
     heap_bytes: u64,
-    /// Whether the heap keeps account of blocks.
+    /// Whether the heap has an account of blocks.
     blocks: bool,
-    /// `None`: nothing is logged.
+    /// `None` if nothing is logged.
     log: Option<LogSetting>,
     choices: Choices,
 }
 
-/// A store's log, as far as figures differ in it.
+/// Log of a store, as far as figures differ in it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct LogSetting {
     partitions: u16,
     limit_bytes: u64,
-    /// `None`: none while the clock runs.
+    /// `None` if no checkpoint is taken during the measurement.
     checkpoint_every_bytes: Option<u64>,
-    /// Log made ready before the clock runs, as in a store that has been running for a while: it recycles its segments.
+    /// Log space prepared before the measurement, as in a store in steady state, which recycles its segments.
     ready_bytes: u64,
 }
 
-/// Choices of the memory's that differ from its defaults.
+/// Options of the memory that differ from the defaults.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Choices {
     encounter_time: bool,
@@ -54,7 +54,7 @@ pub(crate) struct Choices {
 }
 
 impl Setting {
-    /// The same heap with nothing logged.
+    /// Returns the same setting without a log.
     fn unlogged(&self) -> Setting {
         Setting { log: None, ..self.clone() }
     }
@@ -74,19 +74,19 @@ impl Choices {
     }
 }
 
-/// The log that a figure's transactions write.
+/// Log of a figure's transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Logging {
     /// A log of one partition.
     One,
-    /// A partition for each thread, as far as that makes sense.
+    /// One partition per thread, up to the useful maximum.
     Many,
 }
 
-/// More partitions than this make a commit wait for more writes, and no write larger.
+/// With more partitions a commit waits for more writes, and no write becomes larger.
 const PARTITIONS_MAX: u32 = 4;
 
-/// How points without a log are labelled, beside [`Logging::name`].
+/// Label of points without a log, beside [`Logging::name`].
 const UNLOGGED: &str = "none";
 
 impl Logging {
@@ -99,7 +99,7 @@ impl Logging {
         }
     }
 
-    /// How many partitions the log has; `None` where the same is measured under another name.
+    /// Returns the number of partitions of the log; `None` if the same is measured under another name.
     fn partitions(self, threads: u32) -> Option<u16> {
         match self {
             Logging::One => Some(1),
@@ -108,7 +108,7 @@ impl Logging {
         }
     }
 
-    /// The numbers of threads that share a store, with that store's partitions.
+    /// Returns the thread counts that share a store, with that store's partitions.
     fn groups(self, threads: &[u32]) -> Vec<(u16, Vec<u32>)> {
         let mut groups: Vec<(u16, Vec<u32>)> = Vec::new();
         for &threads in threads {
@@ -122,7 +122,7 @@ impl Logging {
     }
 }
 
-/// A heap that is ready.
+/// A prepared heap.
 struct Place {
     store: Option<Store>,
     memory: Memory,
@@ -130,7 +130,7 @@ struct Place {
 }
 
 impl Place {
-    /// Makes a heap with nothing of it in the log; all of it was touched, unless it keeps account of blocks.
+    /// Creates a heap without records in the log; all of it was touched, unless it has an account of blocks.
     fn make(dir: &Path, setting: &Setting) -> Result<Place> {
         let store = setting.log.as_ref().map(|log| make_store(dir, log, setting.choices.options())).transpose()?;
         let memory = match &store {
@@ -155,7 +155,7 @@ impl Place {
         Ok(())
     }
 
-    /// Takes a checkpoint, so that the log is empty when the clock begins to run.
+    /// Takes a checkpoint, so that the log is empty when the measurement begins.
     fn settle(&self) -> Result<()> {
         if let Some(store) = &self.store {
             store.checkpoint()?;

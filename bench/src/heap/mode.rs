@@ -1,4 +1,4 @@
-//! The ways to commit that the figures compare (Hathi §3, Figure 3(b)).
+//! Commit modes that the figures compare (Hathi §3, Figure 3(b)).
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -10,11 +10,12 @@ use serde::{Deserialize, Serialize};
 use super::run::Done;
 use crate::systems::Result;
 
-/// How many commits a thread has outstanding where it waits for tokens: what threads commit in the few milliseconds that a
-/// write and its turn at a processor may take. With fewer the disk's latency is the bound, so many in each of its writes.
+/// Number of outstanding commits of a thread that waits for tokens: as many as threads commit in the few milliseconds that
+/// a write and the scheduling of its thread may take. With fewer, the latency of the disk and the number of commits per
+/// write are the limit.
 const OUTSTANDING: usize = 64 << 10;
 
-/// A way to commit transaction after transaction.
+/// A mode of committing a sequence of transactions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Mode {
     /// Waiting for none of them.
@@ -25,9 +26,9 @@ pub(crate) enum Mode {
     Partition,
     /// Waiting for each, [`OUTSTANDING`] later (split-phase commit).
     Token,
-    /// Waiting for one in so many, and with it for all before.
+    /// Waiting for one in this many, and with it for all before.
     MixedSync(u64),
-    /// Waiting for the partition of one in so many.
+    /// Waiting for the partition of one in this many.
     MixedPartition(u64),
 }
 
@@ -43,7 +44,7 @@ impl Mode {
         }
     }
 
-    /// One in how many is waited for, where only some are.
+    /// Returns n if only one in n transactions is waited for.
     pub(super) fn one_in(self) -> Option<u64> {
         match self {
             Mode::MixedSync(one_in) | Mode::MixedPartition(one_in) => Some(one_in),
@@ -51,7 +52,7 @@ impl Mode {
         }
     }
 
-    /// How transaction `number` is committed.
+    /// Returns the commit option of transaction `number`.
     fn commit(self, number: u64) -> Commit {
         match self {
             Mode::Async | Mode::Token => Commit::Async,
@@ -63,7 +64,7 @@ impl Mode {
         }
     }
 
-    /// Runs transactions, each by a call of `each`, until told to stop.
+    /// Runs transactions, each by a call of `each`, until `stop` is set.
     pub(super) fn drive(
         self,
         session: &mut Session,
@@ -85,7 +86,7 @@ impl Mode {
     }
 }
 
-/// Where as many as allowed are outstanding, waits for the oldest; whatever became stable with it is let go too.
+/// Waits for the oldest commit if the maximum is outstanding, and removes all others that became stable with it.
 fn wait_for_oldest(session: &Session, outstanding: &mut VecDeque<Lsn>) -> Result<()> {
     let memory = session.memory();
     let (Some(log), Some(&oldest)) = (memory.log(), outstanding.front()) else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! A run by the clock: threads that commit without waiting, until all that they committed is durable.
+//! A timed run: threads that commit without waiting, measured until all of their commits are durable.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,16 +12,16 @@ use super::lag::Lag;
 use crate::job::Outcome;
 use crate::systems::Result;
 
-/// What a thread has done when it was asked to stop.
+/// Work of a thread until it was asked to stop.
 #[derive(Clone, Copy)]
 pub(super) struct Done {
     pub(super) transactions: u64,
-    /// When this is stable, all of them are.
+    /// Once this LSN is stable, so are all of its commits.
     pub(super) last: Lsn,
 }
 
-/// How a run is cut into turns: with a log, without one, again with a log. What the machine gives from one minute to the next
-/// differs by half, so that only what is measured by turns can be compared.
+/// Division of a run into turns: with a log, without one, again with a log. The speed of the machine varies by half from
+/// one minute to the next, so only measurements in alternating turns are comparable.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Turns {
     count: u32,
@@ -30,20 +30,20 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Turns of so many seconds in all.
+    /// Divides `seconds` into turns.
     pub(super) fn of(seconds: f64) -> Turns {
         const COUNT: u32 = 4;
         Turns { count: COUNT, seconds: seconds / f64::from(COUNT), with_checkpoint: false }
     }
 
-    /// One turn, which is longer if that is needed for a checkpoint to be completed in it. (What goes on beside would go on
+    /// Returns one turn, extended if necessary until a checkpoint completes in it. (A background checkpoint would continue
     /// in the turns of others too.)
     pub(super) fn with_checkpoint(seconds: f64) -> Turns {
         Turns { count: 1, seconds, with_checkpoint: true }
     }
 
-    /// As [`Turns::take`] of several runs without twins: in each turn they come one after the other. `run` is told which, and how
-    /// long.
+    /// Takes turns as [`Turns::take`] does, over several runs without twins: in each turn they run one after the other.
+    /// `run` receives the index and the duration.
     pub(super) fn of_each(
         self,
         runs: usize,
@@ -61,8 +61,8 @@ impl Turns {
         Ok(outcomes)
     }
 
-    /// Takes turns. `logged` and `unlogged` are told how long; what they say is put together, the latter's rate as
-    /// [`UNLOGGED_RATE`].
+    /// Takes turns. `logged` and `unlogged` receive the duration; their results are combined, with the rate of the latter
+    /// as [`UNLOGGED_RATE`].
     pub(super) fn take(
         self,
         mut logged: impl FnMut(Length) -> Result<Outcome>,
@@ -82,14 +82,14 @@ impl Turns {
     }
 }
 
-/// What a run says.
+/// A metric of a run.
 pub(super) struct Metric {
     pub(super) name: &'static str,
     pub(super) unit: &'static str,
     of_turns: OfTurns,
 }
 
-/// What several turns say together.
+/// Combination of the values of several turns.
 #[derive(Clone, Copy)]
 enum OfTurns {
     Mean,
@@ -103,7 +103,7 @@ impl Metric {
     }
 }
 
-/// All that a run says, or its turns together.
+/// All metrics of a run, or of its turns combined.
 pub(super) const METRICS: [Metric; 8] = [
     Metric::new("txn_per_s", "1/s", OfTurns::Mean),
     Metric::new(UNLOGGED_RATE, "1/s", OfTurns::Mean),
@@ -117,7 +117,7 @@ pub(super) const METRICS: [Metric; 8] = [
 
 const UNLOGGED_RATE: &str = "unlogged_txn_per_s";
 
-/// Adds a turn's value to those before it.
+/// Combines a turn's value with those before it.
 fn combine(outcome: &mut Outcome, turn: u32, metric: &str, value: f64) {
     let known = METRICS.iter().find(|known| known.name == metric).expect("every metric is in the list");
     let all = outcome.entry(metric.to_owned()).or_default();
@@ -128,19 +128,20 @@ fn combine(outcome: &mut Outcome, turn: u32, metric: &str, value: f64) {
     }
 }
 
-/// How long a run is.
+/// Duration of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Length {
     pub(super) seconds: f64,
-    /// Longer, until a checkpoint was completed; but not for more than [`PATIENCE`] times as long.
+    /// Whether to continue until a checkpoint has completed; but for at most [`PATIENCE`] times as long.
     pub(super) with_checkpoint: bool,
 }
 
 const PATIENCE: f64 = 6.0;
 
-/// Transactions per second of `threads` threads, and what goes with it. The clock stops when the last one is durable.
+/// Measures transactions per second of `threads` threads, with the related metrics. The measurement ends when the last one
+/// is durable.
 ///
-/// Each thread is given its number, a session, and what tells it to stop.
+/// Each thread receives its number, a session, and the flag that stops it.
 pub(super) fn timed(
     memory: &Memory,
     threads: u32,
@@ -178,7 +179,7 @@ pub(super) fn timed(
     Ok(outcome)
 }
 
-/// How many transactions there were, and the time until the last was durable.
+/// Returns the number of transactions, and the time until the last was durable.
 fn run(
     memory: &Memory,
     threads: u32,
@@ -197,13 +198,14 @@ fn run(
                 scope.spawn(move || {
                     let done = work(number, &mut session, stop);
                     if done.is_err() {
-                        stop.store(true, Ordering::Relaxed); // one that failed ends all
+                        stop.store(true, Ordering::Relaxed); // a failed thread ends all
                     }
                     done
                 })
             })
             .collect();
         while !stop.load(Ordering::Relaxed) && !is_over(from) {
+            // The interval at which the end of the measurement is checked: the workers run meanwhile.
             thread::sleep(Duration::from_millis(5));
         }
         stop.store(true, Ordering::Relaxed);

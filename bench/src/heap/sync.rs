@@ -1,5 +1,5 @@
-//! Figure `heap-sync`: small durable transactions by threads and by the way they commit, and ways mixed (Hathi,
-//! Figure 3(b)), beside the bare group-commit loop.
+//! Figure `heap-sync`: small durable transactions by threads and by commit mode, and mixed modes (Hathi, Figure 3(b)),
+//! beside the bare group-commit loop.
 
 use std::path::Path;
 
@@ -32,13 +32,13 @@ const AGENCY_THREADS: u32 = 2;
 
 const HEAP_BYTES: u64 = 64 << 20;
 
-/// Words that belong to a thread, where each has its own.
+/// Words that belong to a thread, if each has its own.
 const OWN_WORDS: u64 = 1024;
 
-/// Bytes of log that a transaction of one word takes, rounded up to what the ceiling can lay side by side in a block.
+/// Bytes of log that a transaction of one word takes, rounded up to a length that the ceiling can pack into a block.
 const RECORD_LEN: usize = 32;
 
-/// Measures everything and says which ratios were reached.
+/// Measures everything and reports which ratios were reached.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     let mut report = Report::default();
     for threads in THREADS {
@@ -51,7 +51,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     Ok(report)
 }
 
-/// Transactions of one word, and the ceiling, by so many threads. All ways take turns.
+/// Measures transactions of one word, and the ceiling, with this many threads. All modes take turns.
 fn small(settings: &Settings, yard: &mut Yard, threads: u32, report: &mut Report) -> Result<()> {
     settings.tell(&format!("heap-sync: {threads} threads"));
     let ceiling = params! {"threads": threads};
@@ -85,7 +85,7 @@ fn ceiling_job(strategy: &str, threads: u32, seconds: f64) -> Job {
     Job::Ceiling { strategy: strategy.into(), threads, seconds, record_len: RECORD_LEN }
 }
 
-/// The two ways of the bare loop that were the best when tried shortly.
+/// Returns the two strategies of the bare loop that did best in a short trial.
 fn best_strategies(settings: &Settings, yard: &mut Yard, threads: u32) -> Result<Vec<String>> {
     let mut trials = Vec::new();
     for strategy in Strategy::for_threads(threads).into_iter().filter(|strategy| strategy.system() == "ceiling") {
@@ -97,13 +97,13 @@ fn best_strategies(settings: &Settings, yard: &mut Yard, threads: u32) -> Result
     Ok(trials.into_iter().take(2).map(|(_, name)| name).collect())
 }
 
-/// One way to run transactions of one word.
+/// One configuration of transactions of one word.
 struct Way {
     labels: Params,
     job: Job,
 }
 
-/// All of them, with one partition and with several.
+/// Returns all of them, with one partition and with several.
 fn ways(settings: &Settings, threads: u32) -> Vec<Way> {
     let mut counts = vec![1, threads.min(PARTITIONS_MAX) as u16];
     counts.dedup();
@@ -131,7 +131,7 @@ fn add_mix(labels: &mut Params, mode: Mode) {
     labels.extend(mode.one_in().map(|one_in| ("sync_one_in".to_string(), one_in.into())));
 }
 
-/// The mixes over the travel agency, as Hathi has them.
+/// Measures the mixes over the travel agency, as in Hathi.
 fn agency(settings: &Settings, yard: &mut Yard, report: &mut Report) -> Result<()> {
     let agency = Agency::new(Contention::Low, settings);
     let labels = |mode: Mode| {
@@ -187,7 +187,7 @@ fn goals(report: &mut Report) {
     report.goals = goals;
 }
 
-/// The child's side of [`Job::HeapSync`].
+/// Runs [`Job::HeapSync`] in the child.
 pub(crate) fn run(
     dir: &Path,
     partitions: u16,

@@ -1,8 +1,8 @@
-//! A travel agency in a heap: what clients of STAMP's *vacation* do, after its published description (Minh, Chung,
-//! Kozyrakis, Olukotun: STAMP, IISWC 2008).
+//! A travel agency in a heap: the operations of the clients of STAMP's *vacation*, after its published description (Minh,
+//! Chung, Kozyrakis, Olukotun: STAMP, IISWC 2008).
 //!
-//! Four ordered maps lead from numbers to cars, flights, rooms and customers, each in a block of its own. A customer has a
-//! list of reservations.
+//! Four ordered maps map numbers to cars, flights, rooms and customers, each in a block of its own. A customer has a list
+//! of reservations.
 
 use cedrat::heap::{Commit, Handle, Heap, HeapOrderedMap, HeapTx, Interrupt, Memory, Plain};
 
@@ -14,27 +14,27 @@ type Step<T> = std::result::Result<T, Interrupt>;
 /// Cars, flights, rooms.
 const KINDS: usize = 3;
 
-/// Capacity comes and goes in such steps.
+/// Unit of capacity changes.
 const CAPACITY_STEP: u64 = 100;
 
-/// The most items that one transaction looks at.
+/// Maximum number of items that one transaction queries.
 const QUERIES_MAX: usize = 4;
 
-/// Records that one transaction makes or checks, where all of them are.
+/// Number of records that one transaction creates or checks, when all are processed.
 const AT_ONCE: u64 = 64;
 
-/// How clients behave.
+/// Behaviour of clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Behaviour {
-    /// A client looks at 1 to so many items (`-n`).
+    /// A client queries 1 to this many items (`-n`).
     pub(super) queries: u64,
-    /// Of a hundred items of a kind only so many are ever asked for (`-q`).
+    /// Percentage of the items of a kind that are ever queried (`-q`).
     pub(super) asked_for: u64,
-    /// Of a hundred clients so many reserve; the others remove customers and change the tables, half of each (`-u`).
+    /// Percentage of clients that reserve; the others remove customers or change the tables, half of them each (`-u`).
     pub(super) reserve: u64,
 }
 
-/// What can be reserved.
+/// An item that can be reserved.
 #[derive(Clone, Copy, Debug, Plain)]
 #[plain(crate = "cedrat::heap")]
 struct Item {
@@ -54,7 +54,7 @@ struct Customer {
 struct Reservation {
     kind: u64,
     number: u64,
-    /// What it cost when it was made.
+    /// Price at the time of the reservation.
     price: u64,
     next: Option<Handle<Reservation>>,
 }
@@ -66,7 +66,7 @@ pub(super) struct Wish {
     number: u64,
 }
 
-/// What a client is going to do; drawn before its transaction, which may run more than once.
+/// Operation of a client; drawn before its transaction, which may run more than once.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Action {
     Reserve {
@@ -77,7 +77,7 @@ pub(super) enum Action {
     RemoveCustomer {
         customer: u64,
     },
-    /// A price of 0 takes capacity away.
+    /// A price of 0 removes capacity.
     UpdateTables {
         items: [Wish; QUERIES_MAX],
         prices: [u64; QUERIES_MAX],
@@ -91,18 +91,18 @@ pub(super) struct Tables {
     heap: Heap,
     items: [HeapOrderedMap<u64, Handle<Item>>; KINDS],
     customers: HeapOrderedMap<u64, Handle<Customer>>,
-    /// Of each kind of items, and of customers.
+    /// Number of items of each kind, and of customers.
     relations: u64,
 }
 
 impl Tables {
-    /// How large a heap they need, with the reservations of some minutes.
+    /// Returns the size of a heap for them, with the reservations of some minutes.
     pub(super) fn bytes(relations: u64) -> u64 {
         const OF_EACH: u64 = 4 << 10;
         relations * OF_EACH
     }
 
-    /// Makes items, with some capacity each, and customers without reservations, in no order.
+    /// Creates items, with some capacity each, and customers without reservations, in random order.
     pub(super) fn fill(memory: &Memory, heap: &Heap, relations: u64) -> Result<Tables> {
         let items = ["cars", "flights", "rooms"].map(|name| HeapOrderedMap::open(heap, name));
         let [cars, flights, rooms] = items;
@@ -148,7 +148,7 @@ impl Tables {
         Ok(customer)
     }
 
-    /// Draws what the next client does.
+    /// Draws the operation of the next client.
     pub(super) fn draw(&self, random: &mut Random, behaviour: Behaviour) -> Action {
         let asked_for = (self.relations * behaviour.asked_for / 100).max(1);
         let roll = random.below(200);
@@ -167,7 +167,7 @@ impl Tables {
         }
     }
 
-    /// One client's transaction.
+    /// Runs one client's transaction.
     #[inline]
     pub(super) fn perform(&self, tx: &mut HeapTx<'_, '_>, action: &Action) -> Step<()> {
         match action {
@@ -179,7 +179,7 @@ impl Tables {
         }
     }
 
-    /// Reserves, of each kind that was asked for, the item with the highest price that is free.
+    /// Reserves, of each queried kind, the available item with the highest price.
     fn reserve(&self, tx: &mut HeapTx<'_, '_>, customer: u64, asked: &[Wish]) -> Step<()> {
         let mut best: [Option<(u64, u64, Handle<Item>)>; KINDS] = [None; KINDS];
         for &wish in asked {
@@ -207,7 +207,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Bills a customer, releases what was reserved, and forgets the customer. Returns the bill.
+    /// Bills a customer, releases the customer's reservations, and removes the customer. Returns the bill.
     fn remove_customer(&self, tx: &mut HeapTx<'_, '_>, number: u64) -> Step<u64> {
         let Some(customer) = self.customers.remove(tx, &number)? else { return Ok(0) };
         let mut bill = 0;
@@ -217,7 +217,7 @@ impl Tables {
             bill += reservation.price;
             let wish = Wish { kind: reservation.kind as usize, number: reservation.number };
             if let Some(item) = self.item(tx, wish)? {
-                // What goes below nothing is found by the check.
+                // The check finds a count below zero.
                 tx.update(item.reserved(), |reserved| *reserved = reserved.wrapping_sub(1))?;
             }
             next = reservation.next;
@@ -227,7 +227,7 @@ impl Tables {
         Ok(bill)
     }
 
-    /// Adds capacity at a new price; or takes some away, as far as it is free. An item without capacity goes.
+    /// Adds capacity at a new price; or removes available capacity. An item without capacity is removed.
     fn update(&self, tx: &mut HeapTx<'_, '_>, wish: Wish, price: u64) -> Step<()> {
         let Some(handle) = self.item(tx, wish)? else {
             let item = Item { total: CAPACITY_STEP, reserved: 0, price };
@@ -247,7 +247,7 @@ impl Tables {
         }
     }
 
-    /// Complains unless what customers have reserved is what items say is reserved, and none has more than there is.
+    /// Returns an error unless the reservations of customers match those of the items, and no item is overbooked.
     pub(super) fn check(&self, memory: &Memory) -> Result<()> {
         let mut held = vec![0_u64; KINDS * self.relations as usize];
         let mut session = memory.session()?;
@@ -303,7 +303,7 @@ fn price(random: &mut Random) -> u64 {
     50 + 10 * random.below(5)
 }
 
-/// All numbers below `count`.
+/// Returns all numbers below `count`, shuffled.
 fn shuffled(count: u64, random: &mut Random) -> Vec<u64> {
     let mut numbers: Vec<u64> = (0..count).collect();
     for at in (1..numbers.len()).rev() {
@@ -397,7 +397,7 @@ mod tests {
         tables.check(&memory).unwrap();
     }
 
-    /// Capacity goes to nothing and comes again.
+    /// Capacity drops to zero and is added again.
     #[test]
     fn an_item_without_capacity_goes_and_comes_again() {
         let (memory, tables) = tables();

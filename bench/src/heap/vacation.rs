@@ -16,7 +16,7 @@ use crate::systems::Result;
 
 const THREADS: [u32; 4] = [1, 2, 4, 8];
 
-/// How clients get into each other's way.
+/// Contention between clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Contention {
     Low,
@@ -33,7 +33,7 @@ impl Contention {
         }
     }
 
-    /// The parameters that STAMP is published with.
+    /// Returns the published parameters of STAMP.
     fn behaviour(self) -> Behaviour {
         match self {
             Contention::Low => Behaviour { queries: 2, asked_for: 90, reserve: 98 },
@@ -42,11 +42,11 @@ impl Contention {
     }
 }
 
-/// The tables of a child, and their clients.
+/// Tables of a child, and their clients.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Agency {
     contention: Contention,
-    /// Items of each kind, and customers.
+    /// Number of items of each kind, and of customers.
     relations: u64,
 }
 
@@ -77,7 +77,7 @@ impl Run {
     }
 }
 
-/// Measures everything and says which ratios were reached.
+/// Measures everything and reports which ratios were reached.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     let mut report = Report::default();
     for contention in Contention::ALL {
@@ -121,7 +121,7 @@ fn labels(agency: Agency, log: &str, threads: u32) -> Params {
     params! {"contention": contention, "relations": relations, "log": log, "threads": threads}
 }
 
-/// A heap for the tables, and a log that holds a run.
+/// Returns the setting of a heap for the tables, with a log that holds a run.
 pub(super) fn setting(agency: Agency, partitions: u16, seconds: f64) -> Setting {
     let log = Some(LogSetting {
         partitions,
@@ -154,7 +154,7 @@ fn goals(report: &mut Report) {
     }
 }
 
-/// The child's side of [`Job::HeapVacation`].
+/// Runs [`Job::HeapVacation`] in the child.
 pub(crate) fn runs(
     dir: &Path,
     setting: &Setting,
@@ -180,7 +180,7 @@ pub(crate) fn runs(
         })
     };
     let outcomes = match &twin {
-        // Each with its twin, the numbers of threads one after the other.
+        // Each with its twin, for one thread count after the other.
         Some(twin) => runs
             .iter()
             .map(|&run| {

@@ -22,25 +22,25 @@ use crate::systems::Result;
 
 const THREADS: [u32; 4] = [1, 2, 4, 8];
 
-/// How many transactions a thread runs in one call: one, or as many as overlap their cache misses well.
+/// Numbers of transactions that a thread runs in one call: one, or enough to overlap their cache misses well.
 const BATCHES: [u64; 2] = [1, 64];
 
-/// Transactions between two looks at whether to go on.
+/// Transactions between two checks of the stop flag.
 const TRANSACTIONS: u64 = 64;
 
 /// Words of a large transaction: 512 bytes (Hathi §5).
 const LARGE: usize = 64;
 
-/// The numbers of threads by which large ones are measured.
+/// Thread counts for large transactions.
 const LARGE_THREADS: [u32; 2] = [4, 8];
 
-/// What a log may cost.
+/// Required rate with a log, relative to the rate without one.
 const OF_UNLOGGED: f64 = 0.9;
 
-/// The longest that durability may be behind.
+/// Maximum lag of durability.
 const LAG_MS_MAX: f64 = 20.0;
 
-/// What Hathi reached with 8 threads, and how much that was below its transactional memory alone.
+/// Rate of Hathi with 8 threads, and its ratio to that of its transactional memory alone.
 const HATHI_TXN_PER_S: f64 = 1.25e6;
 const HATHI_OF_VOLATILE: f64 = 0.62;
 
@@ -53,7 +53,7 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    /// Transactions one at a time.
+    /// Returns a run of transactions one at a time.
     pub(super) fn single(threads: u32) -> Run {
         Run { threads, batch: 1, words: WORDS_IN_ROUND }
     }
@@ -67,14 +67,14 @@ impl Run {
     }
 }
 
-/// A place, how its points are labelled, and the runs over it.
+/// A setting, the labels of its points, and the runs over it.
 struct Series {
     bench: &'static str,
     setting: Setting,
     params: Params,
     runs: Vec<Run>,
     turns: Turns,
-    /// Whether words of plain memory are measured beside: the ceiling.
+    /// Whether words of plain memory are measured as well: the ceiling.
     plain: bool,
 }
 
@@ -85,7 +85,7 @@ impl Series {
         params
     }
 
-    /// Without the runs that nobody asks for.
+    /// Removes the runs that were not requested.
     fn wanted(mut self, settings: &Settings) -> Series {
         let mut runs = std::mem::take(&mut self.runs);
         runs.retain(|&run| settings.wants(&self.params(run)));
@@ -93,7 +93,7 @@ impl Series {
     }
 }
 
-/// Measures everything and says which ratios were reached.
+/// Measures everything and reports which ratios were reached.
 pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     let heaps: [u64; 2] = if settings.quick { [64 << 20, 1 << 30] } else { [64 << 20, 4 << 30] };
     let mut report = Report::default();
@@ -107,7 +107,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     Ok(report)
 }
 
-/// Figure `heap-large`: larger transactions (Hathi §5), which hold more locks for longer, by four threads and by eight.
+/// Figure `heap-large`: larger transactions (Hathi §5), which hold more locks for longer, with four and eight threads.
 pub(crate) fn large(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     const HEAP_BYTES: u64 = 64 << 20;
     let mut report = Report::default();
@@ -147,7 +147,7 @@ fn all_series(settings: &Settings, heap_bytes: u64) -> Vec<Series> {
                     "checkpoints": if checkpoints { "on" } else { "off" },
                 };
                 let setting = Setting { heap_bytes, blocks: false, log: Some(log), choices: Choices::default() };
-                // Once is enough for what does not depend on the log.
+                // Measured once, because it does not depend on the log.
                 let plain = logging == Logging::One && !checkpoints;
                 all.push(Series { bench: "heap-words", setting, params, runs: runs.collect(), turns, plain });
             }
@@ -156,13 +156,13 @@ fn all_series(settings: &Settings, heap_bytes: u64) -> Vec<Series> {
     all
 }
 
-/// A bounded log, which checkpoints have to keep up with.
+/// Returns a bounded log, which requires checkpoints to keep up.
 fn bounded_log(partitions: u16, heap_bytes: u64) -> LogSetting {
     let bound = 2 * heap_bytes + (1 << 30);
     LogSetting { partitions, limit_bytes: bound, checkpoint_every_bytes: Some(bound / 3), ready_bytes: bound / 3 }
 }
 
-/// A log that holds a run.
+/// Returns a log that holds a run.
 fn whole_log(partitions: u16, seconds: f64) -> LogSetting {
     const BYTES_PER_S: f64 = 1.2e9;
     LogSetting {
@@ -243,7 +243,7 @@ fn goals(report: &mut Report, heap_bytes: u64) {
         ]);
     }
     for threads in &THREADS[1..] {
-        // Each as a part of what took turns with it: the two are minutes apart.
+        // Each relative to the run that took turns with it: the two are minutes apart.
         let (many, one) = (at("async-n", *threads, 1), at("async-1", *threads, 1));
         let reached = report.ratio(("cedrat", "of_unlogged", &many), ("cedrat", "of_unlogged", &one));
         report.goals.push(Goal::at_least(
@@ -262,7 +262,7 @@ fn goals(report: &mut Report, heap_bytes: u64) {
     report.goals.push(Goal::at_most("durability is never behind by more, ms", worst, LAG_MS_MAX));
 }
 
-/// The child's side of [`Job::HeapWords`].
+/// Runs [`Job::HeapWords`] in the child.
 pub(crate) fn runs(dir: &Path, setting: &Setting, runs: &[Run], turns: Turns, plain: bool) -> Result<Outcome> {
     let place = Place::make(dir, setting)?;
     let twin = setting.log.is_some().then(|| Place::make(dir, &setting.unlogged())).transpose()?;
@@ -291,22 +291,22 @@ pub(crate) fn runs(dir: &Path, setting: &Setting, runs: &[Run], turns: Turns, pl
     Ok(outcome)
 }
 
-/// Memory without transactions, and a file to write to beside.
+/// Memory without transactions, and a file for concurrent writes.
 struct Plain {
     words: Words,
     writes: Writes,
 }
 
-/// What a transaction would write that is nothing but its words and where they lie.
+/// Minimum log bytes of a transaction: its words and their addresses.
 const BARE_BYTES: f64 = (WORDS_IN_ROUND * 2 * size_of::<u64>()) as f64;
 
 /// Rounds per second of plain memory, turn by turn.
 #[derive(Default)]
 struct PlainRates {
     alone: Vec<f64>,
-    /// What was left beside writes, as a part of what was reached alone just before.
+    /// Rate during concurrent writes, relative to the rate without them just before.
     beside_writes: Vec<f64>,
-    /// For how long what was written beside waited to be durable, at most.
+    /// Longest time until a concurrent write was durable.
     longest: Option<Duration>,
 }
 
@@ -315,7 +315,7 @@ impl Plain {
         Ok(Plain { words: Words::map(bytes)?, writes: Writes::to_file_in(dir)? })
     }
 
-    /// A turn; so many transactions a second were durable in the turn before.
+    /// Runs a turn; in the turn before, `durable_per_s` transactions per second were durable.
     fn measure(&self, threads: u32, seconds: f64, durable_per_s: Option<f64>, rates: &mut PlainRates) -> Result<()> {
         let alone = self.words.rounds_per_s(threads, seconds)?;
         rates.alone.push(alone);
@@ -352,7 +352,7 @@ impl Run {
     }
 }
 
-/// Six words.
+/// Offsets of six words.
 type Places = [u64; WORDS_IN_ROUND];
 
 /// The work of one transaction.
@@ -403,7 +403,7 @@ mod tests {
     use super::*;
     use crate::job::Yard;
 
-    /// A heap, the same without a log, and plain memory take turns; each number is there and makes sense.
+    /// A heap, the same without a log, and plain memory take turns; each metric is present and plausible.
     #[test]
     fn a_short_run_says_all_that_figures_are_made_of() {
         let mut yard = Yard::open().unwrap();

@@ -1,5 +1,6 @@
-//! The bare cost of a log's writes: so many bytes a second, written every few milliseconds by a thread that does nothing else. What
-//! plain memory loses beside it tells how much of a log's cost is the machine's. No part of Cedrat runs here.
+//! Bare cost of a log's writes: a given number of bytes per second, written every few milliseconds by a thread that does
+//! nothing else. The slowdown of plain memory meanwhile shows which part of a log's cost is the machine's. No part of
+//! Cedrat runs here.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,13 +10,13 @@ use std::time::{Duration, Instant};
 use crate::disk::{BLOCK_LEN, Block, Ring};
 use crate::systems::Result;
 
-/// A log is written so often, though it is not full.
+/// Interval at which a log is written, although it is not full.
 const EVERY: Duration = Duration::from_millis(5);
 
-/// Blocks of the file that is written round and round.
+/// Blocks of the file that is written cyclically.
 const BLOCKS: u64 = (256 << 20) / BLOCK_LEN as u64;
 
-/// The longest write.
+/// Maximum length of a write.
 const WRITE_BLOCKS_MAX: usize = (1 << 20) / BLOCK_LEN;
 
 /// A file to write to.
@@ -30,7 +31,8 @@ impl Writes {
         Ok(Writes { ring, zeros: vec![Block::ZERO; WRITE_BLOCKS_MAX] })
     }
 
-    /// What `work` returns, while `bytes_per_s` are written beside it, and for how long a byte waited to be durable, at most.
+    /// Returns the result of `work`, which runs while `bytes_per_s` are written, and the longest time until a byte was
+    /// durable.
     pub(super) fn beside<T>(&self, bytes_per_s: f64, work: impl FnOnce() -> Result<T>) -> Result<(T, Duration)> {
         let over = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -42,12 +44,13 @@ impl Writes {
         })
     }
 
-    /// Every [`EVERY`] writes what has come together since. Returns the longest time from a look to the end of the writes that the
-    /// next one asked for.
+    /// Writes the accumulated bytes at intervals of [`EVERY`]. Returns the longest time from one wake-up to the end of the
+    /// writes that the next one caused.
     fn write(&self, bytes_per_s: f64, over: &AtomicBool) -> Result<Duration> {
         let began = Instant::now();
         let (mut written, mut looked, mut longest) = (0, began, Duration::ZERO);
         while !over.load(Ordering::Relaxed) {
+            // The interval between two writes, as of a log that gathers records; the work under measurement runs meanwhile.
             thread::sleep(EVERY);
             let now = Instant::now();
             let due = ((now - began).as_secs_f64() * bytes_per_s) as u64 / BLOCK_LEN as u64;

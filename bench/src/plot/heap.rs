@@ -1,4 +1,4 @@
-//! What the figures of heaps look like (Hathi, Figure 3).
+//! Drawings of the figures of heaps (Hathi, Figure 3).
 
 use plotters::style::RGBColor;
 use serde_json::Value;
@@ -11,8 +11,8 @@ const HATHI: (u64, f64, &str) = (8, 1.25e6, "Hathi, 2011");
 
 pub(super) const MIX_TITLE: &str = "Travel agency, two threads: throughput as a part of that of `async`";
 
-/// Figure 3(b), as its text states it. It gives 1 in 100 sync and 1 in 100 partition the other way round, and calls
-/// partition the faster by a quarter, so that must be what it means.
+/// Figure 3(b), as its text states it, except that the values of 1 in 100 sync and 1 in 100 partition are exchanged: the
+/// text gives them the other way round, but calls partition the faster by a quarter.
 const HATHI_MIX: [(&str, f64); 4] = [
     ("Hathi: sync", 0.13),
     ("Hathi: 1 in 100 sync", 0.4),
@@ -20,7 +20,7 @@ const HATHI_MIX: [(&str, f64); 4] = [
     ("Hathi: 1 in 1000 sync", 0.97),
 ];
 
-/// Colour of a way to run transactions.
+/// Returns the colour of a configuration.
 pub(super) fn colour(name: &str) -> RGBColor {
     match name {
         "async-n" | "sync" => RGBColor(0xC8, 0x1E, 0x3A),
@@ -36,7 +36,7 @@ pub(super) fn colour(name: &str) -> RGBColor {
     }
 }
 
-/// All drawings with lines.
+/// Returns all line drawings.
 pub(super) fn drawings(points: &[Point]) -> Vec<Drawing> {
     let title = |of: &str| format!("Transactions per second, {of}");
     let mut drawings = vec![
@@ -62,7 +62,7 @@ pub(super) fn drawings(points: &[Point]) -> Vec<Drawing> {
     drawings
 }
 
-/// The points of a figure that say how many transactions there were a second.
+/// Returns the points of a figure that contain transactions per second.
 fn rates<'a>(points: &'a [Point], bench: &'a str) -> impl Iterator<Item = &'a Point> {
     points.iter().filter(move |point| point.bench == bench && point.metric == "txn_per_s")
 }
@@ -75,7 +75,7 @@ fn number(point: &Point, name: &str) -> u64 {
     point.params.get(name).and_then(Value::as_u64).unwrap_or(0)
 }
 
-/// Adds a value to a line; of two with as many threads the better one stays.
+/// Adds a value to a line; of two with equal thread counts the better one stays.
 fn add(lines: &mut Lines, line: String, point: &Point) {
     let (line, threads) = (lines.entry(line).or_default(), number(point, "threads"));
     match line.iter_mut().find(|(known, _)| *known == threads) {
@@ -85,7 +85,7 @@ fn add(lines: &mut Lines, line: String, point: &Point) {
     line.sort_by_key(|&(threads, _)| threads);
 }
 
-/// Of the largest heap, without checkpoints.
+/// Returns the lines of the largest heap, without checkpoints.
 fn words(points: &[Point]) -> Lines {
     let largest = rates(points, "heap-words").map(|point| number(point, "heap_bytes")).max();
     let mut lines = Lines::new();
@@ -100,7 +100,7 @@ fn words(points: &[Point]) -> Lines {
     lines
 }
 
-/// Of words that belong to one thread each, with the number of partitions that is better.
+/// Returns the lines for words that belong to one thread each, with the better number of partitions.
 fn sync(points: &[Point]) -> Lines {
     let mut lines = Lines::new();
     for point in rates(points, "heap-sync") {
@@ -128,7 +128,7 @@ fn vacation(points: &[Point], contention: &str) -> Lines {
     lines
 }
 
-/// Bars of the mixed ways to commit, beside those of the paper.
+/// Returns the bars of the mixed commit modes, beside those of the paper.
 pub(super) fn mix(points: &[Point]) -> Vec<(String, f64)> {
     let of_agency = || rates(points, "heap-sync").filter(|point| text(point, "workload") == "vacation");
     let Some(all) = of_agency().find(|point| text(point, "mode") == "async").map(|point| point.value) else {

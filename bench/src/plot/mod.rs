@@ -15,7 +15,7 @@ mod oracle;
 
 const SIZE: (u32, u32) = (760, 460);
 
-/// Colour of a system, the same in every drawing.
+/// Returns the colour of a system, the same in every drawing.
 fn colour(system: &str) -> RGBColor {
     match system {
         "cedrat" => RGBColor(0xC8, 0x1E, 0x3A),
@@ -27,7 +27,7 @@ fn colour(system: &str) -> RGBColor {
     }
 }
 
-/// Draws what `lines` hold into `dir` and returns the files made.
+/// Draws the points of `lines` into `dir` and returns the files.
 pub(crate) fn draw(lines: &str, dir: &Path) -> Result<Vec<PathBuf>> {
     let points: Vec<Point> = lines.lines().map(serde_json::from_str).collect::<serde_json::Result<_>>()?;
     std::fs::create_dir_all(dir)?;
@@ -82,24 +82,24 @@ pub(crate) fn draw(lines: &str, dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// Values by threads, or by what else is varied, of each system or way.
+/// Values by threads, or by another parameter, for each system or configuration.
 type Lines = BTreeMap<String, Vec<(u64, f64)>>;
 
-/// What most figures vary.
+/// Parameter that most figures vary.
 const THREADS: &str = "threads";
 
-/// Lines by what is varied.
+/// Lines by the varied parameter.
 struct Drawing {
     name: &'static str,
     title: String,
     lines: Lines,
-    /// What is varied.
+    /// The varied parameter.
     x: &'static str,
-    /// Single values that others have published: where, value, whose.
+    /// Single published values: x, value, source.
     marks: Vec<(u64, f64, &'static str)>,
 }
 
-/// Commits per second by threads, of each system, one commit outstanding a thread.
+/// Returns commits per second by threads, for each system, with one outstanding commit per thread.
 fn commit_lines(points: &[Point]) -> Lines {
     let mut lines = Lines::new();
     for point in points.iter().filter(|point| point.bench == "commit" && point.metric == "commits_per_s") {
@@ -123,7 +123,7 @@ fn draw_lines<B: DrawingBackend>(area: &DrawingArea<B, Shift>, drawing: &Drawing
     places.dedup();
     let values = || lines.values().flatten().map(|&(_, value)| value).chain(marks.iter().map(|mark| mark.1));
     let (low, high) = (values().fold(f64::MAX, f64::min), values().fold(0.0, f64::max));
-    // They stand at equal distances: that is how they were chosen.
+    // Equidistant, as they were chosen.
     let place = |of: u64| places.iter().position(|&at| at == of).unwrap_or(0) as f64;
     let last = places.len() as f64 - 1.0;
     let mut chart = ChartBuilder::on(area)
@@ -160,7 +160,7 @@ fn draw_lines<B: DrawingBackend>(area: &DrawingArea<B, Shift>, drawing: &Drawing
         chart.draw_series([TriangleMarker::new(at, 6, colour(whose).filled())])?;
         labels.push((chart.backend_coord(&at), whose, colour(whose)));
     }
-    // From the top down, each far enough below the one before it to be read.
+    // From top to bottom, each far enough below the previous one to be readable.
     labels.sort_by_key(|&((_, y), ..)| y);
     let mut below = i32::MIN;
     for ((x, y), system, colour) in labels {

@@ -1,4 +1,4 @@
-//! What the figures of objects look like (Lemon, Figure 5).
+//! Drawings of the figures of objects (Lemon, Figure 5).
 
 use plotters::style::RGBColor;
 use serde_json::Value;
@@ -6,7 +6,7 @@ use serde_json::Value;
 use super::{Drawing, Lines};
 use crate::report::{Point, plain};
 
-/// Colour of a way to keep objects, if it is one.
+/// Returns the colour of an object store configuration, if the name is one.
 pub(super) fn colour(name: &str) -> Option<RGBColor> {
     Some(match name {
         "delta" => RGBColor(0xC8, 0x1E, 0x3A),
@@ -20,7 +20,7 @@ pub(super) fn colour(name: &str) -> Option<RGBColor> {
     })
 }
 
-/// Both graphs of the paper: where the pool holds all, and where it holds next to nothing.
+/// Returns both graphs of the paper: with a pool that holds all, and with one that holds next to nothing.
 pub(super) fn drawings(points: &[Point]) -> Vec<Drawing> {
     let pools = points.iter().filter(|point| point.bench == "object-cache").map(|point| number(point, "pool_bytes"));
     let (Some(large), Some(small)) = (pools.clone().max(), pools.min()) else { return Vec::new() };
@@ -42,7 +42,8 @@ pub(super) fn drawings(points: &[Point]) -> Vec<Drawing> {
     vec![by_change, by_hot]
 }
 
-/// Updates per second over pools of this size, by a parameter; of Cedrat's caches those with relaxed undo, as in the paper.
+/// Returns updates per second over pools of this size, by a parameter; of Cedrat's caches those with relaxed undo, as in
+/// the paper.
 fn lines(points: &[Point], pool_bytes: u64, by: &str) -> Lines {
     let mut lines = Lines::new();
     let updates = points.iter().filter(|point| point.bench == "object-cache" && point.metric == "updates_per_s");

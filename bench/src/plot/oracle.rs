@@ -1,4 +1,4 @@
-//! Latency by throughput of the status oracle and of what stands beside it (ReTSO, Figure 3).
+//! Latency by throughput of the status oracle and of the systems compared with it (ReTSO, Figure 3).
 
 use std::collections::BTreeMap;
 
@@ -8,13 +8,13 @@ use plotters::prelude::*;
 use super::Drawn;
 use crate::report::{Point, grouped, plain};
 
-/// Transactions of one client at a time, as in the paper.
+/// Concurrent transactions of one client, as in the paper.
 const OUTSTANDING: u64 = 100;
 
-/// Of each system and way: transactions a second and the mean microseconds of a commit, by clients.
+/// For each system and configuration: transactions per second and the mean microseconds of a commit, by clients.
 pub(super) type Curves = BTreeMap<String, Vec<(f64, f64)>>;
 
-/// What the paper says in words of its own Figure 3, with 16 clients: with its log, on ten machines.
+/// Values that the paper states for its own Figure 3, with 16 clients: with its log, on ten machines.
 const PAPER: (f64, f64) = (72_500.0, 14_400.0);
 
 fn colour(name: &str) -> RGBColor {
@@ -30,7 +30,7 @@ fn colour(name: &str) -> RGBColor {
     }
 }
 
-/// How a line is called; `None` of what is not drawn.
+/// Returns the name of a line; `None` for points that are not drawn.
 fn name(point: &Point) -> Option<String> {
     let param = |name: &str| point.params.get(name).map(plain).unwrap_or_default();
     Some(match (point.system.as_str(), param("log").as_str()) {
@@ -93,7 +93,7 @@ pub(super) fn draw<B: DrawingBackend>(area: &DrawingArea<B, Shift>, curves: &Cur
         chart.draw_series(line.iter().map(|&at| Circle::new(at, 3, colour.filled())))?;
         labels.extend(line.last().map(|end| (chart.backend_coord(end), name.as_str(), colour)));
     }
-    // From the top down, each far enough below the one before it to be read.
+    // From top to bottom, each far enough below the previous one to be readable.
     labels.sort_by_key(|&((_, y), ..)| y);
     let mut below = i32::MIN;
     for ((x, y), name, colour) in labels {

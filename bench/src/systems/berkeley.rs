@@ -4,7 +4,7 @@
 //! 1. the handle is opened once, closed once, in `drop`, and opened with `DB_THREAD`, so that any
 //!    thread may use it at any time;
 //! 2. a transaction is used by the one thread that began it and never after its end;
-//! 3. pointers given to the shim are borrowed until the call returns.
+//! 3. pointers passed to the shim are borrowed until the call returns.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ use std::sync::{Mutex, PoisonError};
 use super::{Result, Session, Sizing, System, wrong_answer};
 use crate::keys::{Keys, Picks, value};
 
-/// Log buffer and log files: large enough that neither is what is measured.
+/// Log buffer and log files: large enough not to affect the measurement.
 const LOG_BUFFER_LEN: u32 = 8 << 20;
 const LOG_FILE_LEN: u32 = 64 << 20;
 
@@ -82,14 +82,14 @@ unsafe extern "C" {
     fn berkeley_log_len(store: *mut Handle, len: *mut u64) -> c_int;
 }
 
-/// Which of its structures.
+/// Structure of the table.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Shape {
     Hash,
     Btree,
 }
 
-/// What keeps concurrent puts apart.
+/// Guard of concurrent puts.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Guard {
     Mutex,
@@ -98,7 +98,7 @@ pub(super) enum Guard {
 
 pub(super) struct Berkeley {
     handle: *mut Handle,
-    /// Held around a put when there is no lock manager.
+    /// Held during a put when there is no lock manager.
     turn: Option<Mutex<()>>,
 }
 
@@ -123,8 +123,8 @@ impl Berkeley {
         Berkeley::open(dir, Options { elements, locks, ..Options::of(sizing.pool_bytes, PAGE_LEN, shape) })
     }
 
-    /// A store whose pages go past the system's cache, without the lock manager, for one thread. One that is not `fresh` is
-    /// recovered.
+    /// Opens a store whose pages bypass the system's cache, without the lock manager, for one thread. One that is not
+    /// `fresh` is recovered.
     pub(super) fn direct(dir: &Path, pool_bytes: u64, page_len: u32, shape: Shape, fresh: bool) -> Result<Berkeley> {
         Berkeley::open(dir, Options { fresh: fresh.into(), direct: 1, ..Options::of(pool_bytes, page_len, shape) })
     }
@@ -145,15 +145,15 @@ impl Berkeley {
         check(unsafe { berkeley_put_bytes(self.handle, transaction.0, key, bytes.as_ptr(), len, at, partial) })
     }
 
-    /// The `len` bytes under a key.
+    /// Returns the `len` bytes under a key.
     pub(super) fn get_bytes(&self, transaction: &Transaction, key: u64, len: usize) -> Result<Vec<u8>> {
         let mut bytes = vec![0; len];
-        // SAFETY: 1, 2 and 3; the shim writes no more than it is told.
+        // SAFETY: 1, 2 and 3; the shim writes at most the given length.
         check(unsafe { berkeley_get_bytes(self.handle, transaction.0, key, bytes.as_mut_ptr(), len.try_into()?) })?;
         Ok(bytes)
     }
 
-    /// What was logged is durable on return, also of transactions that have not ended.
+    /// Makes all log records durable, also those of transactions that have not ended.
     pub(super) fn force_log(&self) -> Result<()> {
         // SAFETY: 1.
         check(unsafe { berkeley_force_log(self.handle) })
@@ -174,7 +174,7 @@ impl Berkeley {
 
 impl Drop for Berkeley {
     fn drop(&mut self) {
-        // SAFETY: 1. A failure to close loses nothing: the files are thrown away.
+        // SAFETY: 1. A failure to close loses nothing: the files are deleted.
         unsafe { berkeley_close(self.handle) };
     }
 }

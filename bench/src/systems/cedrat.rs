@@ -1,4 +1,4 @@
-//! Cedrat, through its front door.
+//! Cedrat, through its public interface.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -12,10 +12,10 @@ use cedrat::{Commit, Options, Store, Txn};
 use super::{Result, Session, Sizing, System, wrong_answer};
 use crate::keys::{Keys, Picks, value};
 
-/// Log that is made ready before commits are counted: as much as a point of a few seconds writes.
+/// Log space prepared before commits are counted: as much as a point of a few seconds writes.
 const SEGMENTS_READY_BYTES: u64 = 256 << 20;
 
-/// What keeps concurrent transactions apart.
+/// Guard of concurrent transactions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Guard {
     /// Latches alone, as the paper runs both systems.
@@ -30,11 +30,11 @@ pub(crate) struct Cedrat {
     table: RawHashTable,
 }
 
-/// A store of the figures. `background`: whether it may write pages home while it runs.
+/// Returns the options of the figures' stores. `background`: whether pages may be written back while the store runs.
 pub(crate) fn options(pool_bytes: u64, background: bool) -> Options {
     let mut options = Options { pool_bytes, background, locks: Arc::new(NoLocks), ..Options::default() };
     if !background {
-        // Nothing goes home, so the log keeps all.
+        // No page is written back, so the log keeps all records.
         options.checkpoint_every_bytes = u64::MAX;
         options.log_limit_bytes = 16 << 30;
     }
@@ -56,14 +56,14 @@ impl Cedrat {
         Ok(Cedrat { store, table })
     }
 
-    /// Opens a store that was made before, which is recovering it.
+    /// Opens an existing store, with recovery.
     pub(crate) fn reopen(dir: &Path, options: Options, root: u64) -> Result<Cedrat> {
         let store = cedrat::open_with(dir, options, cedrat::registry())?;
         let table = RawHashTable::open(&store, cedrat::pages::PageId::new(root))?;
         Ok(Cedrat { store, table })
     }
 
-    /// Closes it: everything is written home.
+    /// Closes the store: all pages are written back.
     pub(crate) fn close(self) -> Result<()> {
         drop(self.table);
         Ok(self.store.close()?)
@@ -73,7 +73,7 @@ impl Cedrat {
         &self.store
     }
 
-    /// What [`Cedrat::reopen`] asks for.
+    /// Returns the root for [`Cedrat::reopen`].
     pub(crate) fn root(&self) -> u64 {
         self.table.root().get()
     }
@@ -94,8 +94,8 @@ impl System for Cedrat {
         Ok(Box::new(self))
     }
 
-    /// A store that runs recycles its log segments; a fresh one would be making them, which takes as many writes again,
-    /// while it is measured.
+    /// Prepares log segments: a store in steady state recycles them; a fresh one would create them during the measurement,
+    /// which takes as many writes again.
     fn settle(&self) -> Result<()> {
         drop(self.store.log().reserve(ByteLen(SEGMENTS_READY_BYTES), ByteLen(0))?);
         Ok(())
@@ -130,7 +130,7 @@ impl Session for &Cedrat {
                 self.insert(&mut txn, next())?;
                 tickets.push_back(txn.commit(Commit::Async)?);
             }
-            // The oldest is waited for; whatever became stable with it is counted too.
+            // The oldest commit is waited for; all others that became stable with it are counted too.
             let mut done = 0;
             while let Some(ticket) = tickets.pop_front_if(|ticket| done == 0 || ticket.is_stable()) {
                 ticket.wait()?;

@@ -4,8 +4,8 @@
 //! 1. the environment is opened once and closed once, in `drop`, after all transactions, because
 //!    sessions borrow it;
 //! 2. a transaction is used by the one thread that began it and never after its end;
-//! 3. pointers given to the library are borrowed until the call returns; a value that it gives back
-//!    is copied before its transaction ends.
+//! 3. pointers passed to the library are borrowed until the call returns; a value that it returns is copied before its
+//!    transaction ends.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
 use std::os::unix::ffi::OsStrExt;
@@ -15,7 +15,7 @@ use std::ptr;
 use super::{Result, Session, System, wrong_answer};
 use crate::keys::{Keys, Picks, value};
 
-/// More than any figure needs; only address space.
+/// More than any figure needs; it only takes address space.
 const MAP_LEN: usize = 16 << 30;
 
 const MDB_RDONLY: c_uint = 0x2_0000;
@@ -66,7 +66,7 @@ pub(super) struct Lmdb {
     table: c_uint,
 }
 
-// SAFETY: LMDB says that an environment may be used by any thread at any time.
+// SAFETY: LMDB documents that an environment may be used by any thread at any time.
 unsafe impl Sync for Lmdb {}
 
 impl Lmdb {
@@ -75,7 +75,7 @@ impl Lmdb {
         let mut env = ptr::null_mut();
         // SAFETY: 3.
         check(unsafe { mdb_env_create(&mut env) })?;
-        let mut lmdb = Lmdb { env, table: 0 }; // closes the environment on the way out of a failure
+        let mut lmdb = Lmdb { env, table: 0 }; // closes the environment after a failure
         // SAFETY: 1 and 3.
         unsafe {
             check(mdb_env_set_mapsize(env, MAP_LEN))?;
@@ -83,7 +83,7 @@ impl Lmdb {
         }
         let txn = Transaction::begin(&lmdb, 0)?;
         let mut table = 0;
-        // SAFETY: 2 and 3; no name means the one table that every environment has.
+        // SAFETY: 2 and 3; no name means the unnamed table that every environment has.
         check(unsafe { mdb_dbi_open(txn.txn, ptr::null(), 0, &mut table) })?;
         txn.commit()?;
         lmdb.table = table;

@@ -1,4 +1,4 @@
-//! A plain hash map in memory, which promises nothing: the ceiling of `load`.
+//! A plain hash map in memory, without guarantees: the ceiling of `load`.
 
 use std::sync::{PoisonError, RwLock};
 

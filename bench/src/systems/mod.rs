@@ -1,4 +1,4 @@
-//! What is measured, behind one face: a table of 8-byte keys and values that survives.
+//! The measured systems behind one interface: a durable table of 8-byte keys and values.
 
 use std::path::Path;
 
@@ -13,19 +13,19 @@ mod lmdb;
 mod memory;
 pub(crate) mod objects;
 
-/// What went wrong in a measured system, for a person to read.
+/// Error of a measured system, in readable form.
 pub(crate) type Error = Box<dyn std::error::Error + Send + Sync>;
 pub(crate) type Result<T> = std::result::Result<T, Error>;
 
-/// A system, and how it is set up.
+/// A system, and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ValueEnum)]
 pub(crate) enum Which {
     /// Cedrat with latches alone, as the paper runs both systems.
     Cedrat,
     /// Cedrat with its default lock manager.
     CedratLocked,
-    /// Berkeley DB's hash, without the lock manager; concurrent puts take turns at a mutex, because
-    /// without the lock manager its pages have no other guard.
+    /// Berkeley DB's hash, without the lock manager; a mutex serialises concurrent puts, because without the lock manager
+    /// its pages have no other guard.
     BdbHash,
     /// Berkeley DB's btree, likewise.
     BdbBtree,
@@ -39,7 +39,7 @@ pub(crate) enum Which {
 }
 
 impl Which {
-    /// The name that reports use. Ways of setting up one system share it.
+    /// Name in reports. Configurations of one system share it.
     pub(crate) fn system(self) -> &'static str {
         match self {
             Which::Cedrat | Which::CedratLocked => "cedrat",
@@ -52,7 +52,7 @@ impl Which {
 }
 
 impl Which {
-    /// How it is set up, where there is a choice.
+    /// Name of its configuration, if there is a choice.
     pub(crate) fn way(self) -> &'static str {
         match self {
             Which::Cedrat => "no lock manager, latches alone",
@@ -64,16 +64,16 @@ impl Which {
     }
 }
 
-/// How large a store will become.
+/// Expected size of a store.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Sizing {
-    /// Bytes of the buffer pool, for those that have one.
+    /// Bytes of the buffer pool, for systems that have one.
     pub(crate) pool_bytes: u64,
     /// Records to presize for; 0 = start small. Cedrat never uses it.
     pub(crate) presize_records: u64,
 }
 
-/// Makes an empty store of `which` in the existing, empty directory `dir`.
+/// Creates an empty store of `which` in the existing, empty directory `dir`.
 pub(crate) fn create(which: Which, dir: &Path, sizing: Sizing) -> Result<Box<dyn System>> {
     use berkeley::{Berkeley, Guard, Shape};
     Ok(match which {
@@ -92,22 +92,22 @@ pub(crate) fn create(which: Which, dir: &Path, sizing: Sizing) -> Result<Box<dyn
 pub(crate) trait System: Sync {
     fn session(&self) -> Result<Box<dyn Session + '_>>;
 
-    /// Puts the store where it is after running for a while, if a fresh one differs.
+    /// Brings the store into its steady state, if a fresh one differs.
     fn settle(&self) -> Result<()> {
         Ok(())
     }
 
-    /// Bytes of log written since the store was made, if it has a log.
+    /// Returns the bytes of log written since the store was created, if it has a log.
     fn log_bytes(&self) -> Result<Option<u64>>;
 }
 
 /// One thread's use of a store.
 pub(crate) trait Session {
-    /// One transaction: inserts the key with the value that belongs to it; durable on return.
+    /// Runs one transaction that inserts the key with its value; durable on return.
     fn insert_durably(&mut self, key: u64) -> Result<()>;
 
-    /// As [`Session::insert_durably`], again and again, without waiting for one before beginning the next: so
-    /// many are outstanding. Tells `go_on` how many more are durable and ends when it says no.
+    /// Repeats [`Session::insert_durably`] with `outstanding` transactions in flight. Passes the number of further durable
+    /// ones to `go_on` and ends when it returns `false`.
     fn insert_outstanding(
         &mut self,
         _outstanding: u32,
@@ -117,14 +117,14 @@ pub(crate) trait Session {
         Err("this system cannot have commits outstanding".into())
     }
 
-    /// One transaction: inserts all keys with the value that belongs to each; durable on return.
+    /// Runs one transaction that inserts all keys with their values; durable on return.
     fn load(&mut self, keys: Keys) -> Result<()>;
 
-    /// Looks all keys up and complains when one is missing or has a value that is not its own.
+    /// Looks all keys up; returns an error if one is missing or has a wrong value.
     fn get_all(&mut self, keys: Picks) -> Result<()>;
 }
 
-/// The complaint of [`Session::get_all`].
+/// Returns the error of [`Session::get_all`].
 fn wrong_answer(key: u64, found: Option<u64>) -> Error {
     format!("key {key:#x} should have the value {:#x}, found {found:x?}", crate::keys::value(key)).into()
 }

@@ -16,7 +16,7 @@ use super::berkeley::{Berkeley, Shape};
 use super::cedrat::options;
 use crate::objects::{CACHED, OBJECT_LEN, OBJECTS, Place, Resident, Undo, Variant};
 
-/// Who keeps them.
+/// System that stores the objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum System {
     Cedrat,
@@ -41,15 +41,15 @@ pub(crate) struct Update {
     pub(crate) at: u16,
 }
 
-/// A store of [`OBJECTS`] objects, and the application's cache before it.
+/// A store of [`OBJECTS`] objects, and the application's cache in front of it.
 pub(crate) trait ObjectStore {
-    /// Fills an empty store: all objects are these bytes.
+    /// Fills an empty store: all objects have these bytes.
     fn load(&mut self, object: &[u8]) -> Result<()>;
 
-    /// One durable transaction: `len` bytes of each of these objects become `byte`.
+    /// Runs one durable transaction: `len` bytes of each of these objects become `byte`.
     fn transaction(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<()>;
 
-    /// The same, but for its commit. What was logged of it is durable on return; nothing may be asked of the store then.
+    /// Runs the same without its commit. Its log records are durable on return; the store may not be used afterwards.
     fn leave_unfinished(&mut self, updates: &[Update], len: usize, byte: u8) -> Result<()>;
 
     fn log_bytes(&mut self) -> Result<u64>;
@@ -57,12 +57,12 @@ pub(crate) trait ObjectStore {
     fn read(&mut self, number: u32) -> Result<Vec<u8>>;
 }
 
-/// Makes an empty store in the existing, empty directory `dir`.
+/// Creates an empty store in the existing, empty directory `dir`.
 pub(crate) fn create(dir: &Path, place: &Place) -> Result<Box<dyn ObjectStore + Send>> {
     open(dir, place, true)
 }
 
-/// Opens the store that is there, which is recovering it.
+/// Opens the existing store, with recovery.
 pub(crate) fn reopen(dir: &Path, place: &Place) -> Result<Box<dyn ObjectStore + Send>> {
     open(dir, place, false)
 }
@@ -90,14 +90,14 @@ fn open(dir: &Path, place: &Place, fresh: bool) -> Result<Box<dyn ObjectStore + 
     Ok(Box::new(Peer { berkeley, partial: place.way.variant != Variant::Full, app }))
 }
 
-/// Memory of the application's cache, in bytes: its objects, and what a record of Cedrat's cache takes beside its object, what
-/// it says of itself and its header.
+/// Memory of the application's cache, in bytes: its objects, and the memory of a record in Cedrat's cache beside its
+/// object, with its metadata and its header.
 const CACHE_BYTES: u64 = CACHED as u64 * (OBJECT_LEN as u64 + 192 + 4);
 
 /// Pages of seven objects and their keys.
 const PEER_PAGE_LEN: u32 = 8192;
 
-/// Pages of one object, so that no room is wasted on neighbours of hot ones.
+/// Pages of one object, so that no space is wasted on neighbours of hot ones.
 const PEER_PAGE_OF_ONE_LEN: u32 = 2048;
 
 /// Sets bytes of an object.
@@ -122,7 +122,7 @@ impl ObjectDelta for Fill {
     }
 }
 
-/// Sets all of it.
+/// Sets all bytes of an object.
 #[derive(Debug, Serialize, Deserialize)]
 struct Whole {
     bytes: SmallBytes,
@@ -146,7 +146,7 @@ fn log_bytes(store: &Store) -> Result<u64> {
     Ok((0..log.partitions()).map(|partition| log.flushed(PartitionId(partition)).get()).sum())
 }
 
-/// Leaves a transaction as a crash would.
+/// Leaves a transaction unfinished, as a crash would.
 fn leave(store: &Store, txn: Txn) -> Result<()> {
     std::mem::forget(txn);
     let log = store.log();
@@ -223,7 +223,7 @@ impl ObjectStore for Cached {
     }
 }
 
-/// An application that has some of its objects in memory, and writes what it has changed.
+/// An application that has some of its objects in memory, and writes the changed bytes.
 struct App {
     resident: Resident,
     objects: Vec<Vec<u8>>,
@@ -234,7 +234,7 @@ impl App {
         App { resident: Resident::new(), objects: vec![Vec::new(); OBJECTS as usize] }
     }
 
-    /// An object to change; one that is not there is read by `read`.
+    /// Returns an object to change; `read` reads one that is not present.
     fn object(&mut self, number: u32, read: impl FnOnce() -> Result<Vec<u8>>) -> Result<&mut Vec<u8>> {
         if !self.resident.touch(number) {
             self.objects[number as usize] = read()?;
