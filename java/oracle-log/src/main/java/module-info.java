@@ -1,4 +1,4 @@
-/// What the status oracle's log keeps: decisions in entries, byte by byte; and where it keeps them.
+/// Log of the status oracle: the format of its entries, which hold decisions, and the interface of its store.
 module cedrat.oracle.log {
     requires transitive cedrat.oracle.state;
 

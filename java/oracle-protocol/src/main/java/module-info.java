@@ -1,4 +1,4 @@
-/// What clients and the status oracle say to each other, byte by byte (docs/formats/oracle-protocol.md).
+/// Protocol between clients and the status oracle, byte by byte (docs/formats/oracle-protocol.md).
 module cedrat.oracle.protocol {
     exports cedrat.oracle.protocol;
 }

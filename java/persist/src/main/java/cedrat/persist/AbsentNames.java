@@ -1,11 +1,11 @@
 package cedrat.persist;
 
-/// What is locked in place of names that are not there: whoever looks one up reads it, whoever makes one changes it
-/// (J3.2). There is no limit to such names, so several share what is locked.
+/// Lock objects in place of names that do not exist: a look-up locks for reading, a new name for writing (J3.2).
+/// There is no limit to such names, so several share a lock object.
 ///
 /// **Threads:** any.
 final class AbsentNames {
-    /// So that two who look for some and make others seldom wait for each other. A power of two.
+    /// Number of lock objects, so that transactions with different names seldom wait for each other. A power of two.
     private static final int COUNT = 256;
 
     private final Object[] locked = new Object[COUNT];

@@ -27,7 +27,7 @@ import java.util.Map;
 /// }
 /// ```
 ///
-/// - J1  A reference field of a persistent object that is not loaded yet is null. So only who reads a null has
+/// - J1  A reference field of a persistent object that is not loaded yet is null. So only a read of null has
 ///       to look further, at a value that is in a register already.
 ///
 /// - J3.2  Where reads are locked, `Barrier.lockToRead(base)` comes first: what is read is nothing that its writer may
@@ -116,8 +116,8 @@ final class Accessors {
     }
 
     /// A cast would have to name the type. So the field is read again once it is loaded, until it is not null any
-    /// more: who lets go of objects may be faster. (No record is read so, of which a field that was null may be
-    /// constant to the compiler: its fields are private.)
+    /// more: a thread that unloads objects may be faster. (No record is read so, of which a field that was null may
+    /// be constant to the compiler: its fields are private.)
     private static void readHidden(CodeBuilder code, Field field, int number) {
         Label again = code.newBoundLabel();
         Label found = code.newLabel();

@@ -81,7 +81,7 @@ public final class Agent {
         }
     }
 
-    /// What may be loaded only when the boot class path is complete.
+    /// Classes that may be loaded only when the boot class path is complete.
     private static final class Started implements ClassFileTransformer {
         private final Instrumentation instrumentation;
         private final Classes classes;
@@ -117,7 +117,7 @@ public final class Agent {
             boolean canRetransform = instrumentation.isRetransformClassesSupported();
             instrumentation.addTransformer(started, canRetransform);
             if (!canRetransform) {
-                // Classes that come are woven, so that who begins a transaction is told this and nothing else.
+                // Later classes are woven, so that beginning a transaction fails with this message and no other.
                 recorder.unwoven.fail("those of java.util cannot be woven, because the manifest of the jar that starts "
                         + "the agent lacks a line: add Can-Retransform-Classes: true");
                 return;
@@ -161,7 +161,7 @@ public final class Agent {
                 try {
                     Class.forName(name.replace('/', '.'), false, null);
                 } catch (ClassNotFoundException e) {
-                    // The module of sun.misc.Unsafe may be left out, and then nobody has it.
+                    // The module of sun.misc.Unsafe may be left out; then no class uses it.
                     if (!name.startsWith("sun/misc/")) {
                         recorder.unwoven.leaveUnguarded(name.replace('/', '.') + ", which this JDK does not have");
                     }
@@ -283,7 +283,7 @@ public final class Agent {
             }
         }
 
-        /// What is woven before reads are has been loaded before the agent, or with it.
+        /// Weaves a class that was loaded before the agent, or with it.
         private void prepare(Weaver.Kind kind, String name, byte[] original) {
             if (kind == Weaver.Kind.APPLICATION && !weaver.weavesReads()) {
                 recorder.unwoven.leaveUnguarded(name.replace('/', '.'));

@@ -7,7 +7,7 @@ import java.util.List;
 ///
 /// **Threads:** any.
 final class ArrayShape extends Shape {
-    /// Where the elements of an array of a primitive type begin, counted from the object's first byte.
+    /// Offset of the first element of an array of a primitive type, from the object's first byte.
     static final int FIRST_ELEMENT = CommitBuffer.OBJECT_HEADER + 8;
 
     private final Class<?> component;
@@ -36,7 +36,7 @@ final class ArrayShape extends Shape {
         return new StoredClass(StoredClass.Kind.ARRAY, 0, 0, name, List.of());
     }
 
-    /// How many bytes an element takes.
+    /// Returns the number of bytes of an element.
     int elementLength() {
         return length(kind);
     }

@@ -16,8 +16,8 @@ import javax.transaction.xa.XAException;
 ///             │ └────join────┘ └──rollback──────────────────────────────────────┤
 ///             ├──end: too late, failed, a deadlock's victim──▶ Failed ─rollback─┤
 ///             │                                                  ▲              │
-///             │                                 was told to fail │              │
-///             └──rollback, or told to fail, while its thread     │              │
+///             │                                 marked as failed │              │
+///             └──rollback, or marked failed, while its thread    │              │
 ///                is in a nested transaction──▶ Given up ──its thread leaves─────┤
 ///                                                      InDoubt ─commit, rollback┘
 /// ```
@@ -29,22 +29,22 @@ import javax.transaction.xa.XAException;
 ///             is not held meanwhile
 /// - Prepared  that is on the disk as well, and stays locked in memory
 /// - InDoubt   prepared in an earlier opening; what it has changed is not in memory
-/// - Failed    it was rolled back, or will be, and the transaction manager is told so
+/// - Failed    it was rolled back, or will be, and the transaction manager gets that answer
 /// - Given up  nothing of it will be stored; the thread that has it rolls it back when it leaves the outermost
 ///             transaction that is nested in it
 ///
-/// What holds:
+/// Invariants:
 ///
-/// - J11.1 Who votes that it commits has a prepare record on the disk, and all that it has read of this
-///         store; so has who votes that it has only read.
+/// - J11.1 A branch that votes to commit has a prepare record on the disk, and all that it has read of this
+///         store; so has a branch that votes that it has only read.
 /// - J11.2 From the vote to the outcome no other transaction changes what the branch has changed: in memory
 ///         by its locks, in the store by those of the branch, in later openings by these alone.
 /// - J11.3 Memory follows the store: an outcome is on the disk before memory shows it, and locks go after
 ///         that. If the store cannot say what has become of it, it has stopped, and both wait for the next
 ///         opening.
-/// - J11.7 A transaction manager ends a branch on any thread, and nobody need tell the thread that has it. No
-///         transaction of that is nested in a branch that has ended; of one that was rolled back behind its
-///         back it is told once, because what it does next may be meant to be part of it.
+/// - J11.7 A transaction manager ends a branch on any thread, and need not notify the thread that has it. No
+///         transaction of that thread is nested in a branch that has ended. If another thread rolled the branch
+///         back, its own thread gets one exception, because its next changes may be meant to be part of it.
 /// - J11.8 Whatever is thrown while a branch prepares or commits in one phase, it has ended once, and the answer
 ///         says which way.
 /// - J11.9 A branch is not there only where that is known, and the word of an outcome that is refused may be
@@ -83,12 +83,12 @@ final class Branch {
     private Transaction transaction;
     /// The thread that has it.
     private Thread thread;
-    /// How many resources of the store have it on that thread, and how many have it suspended: a transaction
-    /// manager says `start` and `end` for each.
+    /// Number of resources of the store that have it on that thread, and number that have it suspended: a
+    /// transaction manager calls `start` and `end` for each.
     private int joined;
 
     private int suspended;
-    /// What was prepared.
+    /// The prepared commit.
     private Commit prepared;
     /// Why it has failed.
     private XAException failure;
@@ -301,7 +301,7 @@ final class Branch {
 
     // ---- the outcome
 
-    /// @return whether it is to be told its outcome; otherwise it has only read
+    /// @return whether it waits for its outcome; otherwise it has only read
     boolean prepare() throws XAException {
         beginEnding(false);
         Commit changes;
@@ -357,7 +357,7 @@ final class Branch {
         }
     }
 
-    /// Lets who prepares it or commits it in one phase come to an end, without waiting for locks.
+    /// Lets the thread that prepares it or commits it in one phase finish, without waiting for locks.
     private void awaitEnding() {
         isUnwanted = true;
         transactions.endWait(transaction);
@@ -366,7 +366,7 @@ final class Branch {
             try {
                 wait();
             } catch (InterruptedException e) {
-                // What becomes of the branch has to be known; the interrupt is for whoever asks next.
+                // The branch's outcome has to be known; the interrupt is kept for the next blocking call.
                 wasInterrupted = true;
             }
         }
@@ -495,13 +495,13 @@ final class Branch {
         return branches.unknown(id);
     }
 
-    /// Of a call that may be made again: by XAER_RMERR a transaction manager takes the branch for rolled back.
+    /// Error of a call that may be repeated: by XAER_RMERR a transaction manager takes the branch for rolled back.
     private XAException refused(Throwable why) {
         return BranchResource.failure(XAException.XAER_RMFAIL, why.getMessage(), why);
     }
 
-    /// The transaction has ended: it was rolled back, unless the store has stopped, or nobody has waited until what
-    /// it has committed is on the disk.
+    /// The transaction has ended: it was rolled back, unless the store has stopped, or no caller has waited until its
+    /// commit is on the disk.
     private synchronized XAException rolledBack(Throwable why) {
         isRolledBackAtEnd = !engine.hasStopped() && transaction.isRolledBack();
         ended();
@@ -520,7 +520,7 @@ final class Branch {
         try {
             transactions.rollback(transaction);
         } catch (RuntimeException | Error e) {
-            // It has ended all the same; who hears why hears of this.
+            // It has ended all the same; the cause carries this failure.
             why.addSuppressed(e);
         }
         state = State.FAILED;

@@ -36,7 +36,7 @@ final class BranchId implements Xid {
                 && global.length <= MAXGTRIDSIZE
                 && branch.length <= MAXBQUALSIZE;
         if (!isOne) {
-            throw BranchResource.failure(XAException.XAER_INVAL, "the identifier of a branch makes no sense", null);
+            throw BranchResource.failure(XAException.XAER_INVAL, "invalid branch identifier", null);
         }
         ByteBuffer buffer = ByteBuffer.allocate(HEAD_BYTES + global.length + branch.length);
         buffer.putInt(xid.getFormatId());
@@ -44,7 +44,7 @@ final class BranchId implements Xid {
         return new BranchId(buffer.array());
     }
 
-    /// The one whose name in the store this is, or null: what nobody has prepared by XA.
+    /// Returns the identifier with this name in the store, or null: the transaction was not prepared by XA.
     static BranchId stored(byte[] bytes) {
         if (bytes.length <= HEAD_BYTES) {
             return null;

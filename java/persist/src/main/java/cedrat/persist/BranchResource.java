@@ -27,7 +27,7 @@ final class BranchResource implements XAResource {
         return failure;
     }
 
-    /// What is stored here belongs to no transaction.
+    /// Runs a call whose stores belong to no transaction.
     private <T> T unrecorded(Call<T> call) throws XAException {
         return branches.engine.recorder.<T, XAException>unrecordedCall(call::call);
     }
@@ -120,7 +120,7 @@ final class BranchResource implements XAResource {
     }
 
     /// A branch that has taken longer when it ends on its thread, or is to prepare or to commit in one
-    /// phase, or has waited for a lock until then to do so, is rolled back. Nobody is interrupted.
+    /// phase, or has waited for a lock until then to do so, is rolled back. No thread is interrupted.
     @Override
     public boolean setTransactionTimeout(int seconds) throws XAException {
         if (seconds < 0) {

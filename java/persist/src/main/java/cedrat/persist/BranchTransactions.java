@@ -38,7 +38,7 @@ final class BranchTransactions {
         context.branch = branch;
     }
 
-    /// Those of the thread that has it are not any more. On any thread.
+    /// Detaches the branch from the transactions of the thread that has it. On any thread.
     ///
     /// @return false if that is in one, and so keeps the branch
     boolean leave(Transaction branch) {
@@ -103,8 +103,8 @@ final class BranchTransactions {
         });
     }
 
-    /// Rolls back a branch that is on no thread, whether or not it has prepared. Threads that had it are told, but for
-    /// those that know of its end.
+    /// Rolls back a branch that is on no thread, whether or not it has prepared. Threads that had it are notified,
+    /// except those that know of its end.
     void rollback(Transaction branch) {
         branch.top.rollsBack();
         transactions.rollBackUnrecorded(branch);

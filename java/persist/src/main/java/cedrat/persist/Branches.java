@@ -53,7 +53,7 @@ final class Branches {
         return branch;
     }
 
-    /// There is no such branch; but of a store that is closed or has stopped nobody knows (J11.9).
+    /// The error for a branch that does not exist; of a store that is closed or has stopped this is unknown (J11.9).
     XAException unknown(BranchId id) {
         return isOver() ? over() : BranchResource.failure(XAException.XAER_NOTA, "there is no branch " + id, null);
     }

@@ -12,11 +12,11 @@ import java.util.Spliterator;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinTask;
 
-/// Who has called a collection of the JDK: its stores are the same, whether the collection is the program's or
-/// one that the JDK keeps for itself.
+/// The caller of a collection of the JDK: the collection's stores are the same, whether it is the program's or one
+/// that the JDK keeps for itself.
 ///
-/// The first frame of the stack that is not *transparent* decides. Transparent is what carries out a call for
-/// somebody else: collections, iterators and streams, whoever's they are, and what calls by reflection and by
+/// The first frame of the stack that is not *transparent* decides. Transparent is code that carries out a call for
+/// another caller: any collection, iterator or stream, and calls by reflection and by
 /// handles. Lambdas and references to methods are hidden classes of the package that has written them.
 ///
 /// **Threads:** any.
@@ -35,7 +35,7 @@ final class Callers {
             "java.lang.reflect",
             "jdk.internal.reflect");
 
-    /// What woven code calls, down to this class.
+    /// Classes that woven code calls, down to this class.
     private static final Set<Class<?>> BARRIERS =
             Set.of(Barrier.class, Recorder.class, UnseenStores.class, Callers.class);
 

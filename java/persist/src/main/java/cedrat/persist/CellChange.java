@@ -5,9 +5,9 @@ import java.util.Comparator;
 import java.util.IdentityHashMap;
 import java.util.Map;
 
-/// What a transaction has changed of a collection that is made of nodes.
+/// Changes of a transaction to a collection that is made of nodes.
 ///
-/// The log of old values has what was stored to older nodes, to the array by which they are found, and to the
+/// The undo log has the assignments to older nodes, to the array by which they are found, and to the
 /// collection. Nodes that have come or gone are found from there: whatever led to one that has gone was stored
 /// to, or has gone itself; whatever leads to one that has come was stored to, or has come itself. That holds of an
 /// array that is known as the collection's, of which the log has what was stored to it: after each commit it is
@@ -17,7 +17,7 @@ import java.util.Map;
 ///
 /// **Threads:** that of the commit.
 final class CellChange implements Runnable {
-    /// What one more patch costs beside its references, in bytes.
+    /// Cost of one more patch beside its references, in bytes.
     private static final int PATCH = 24;
     /// So few cells may be free whatever the collection has.
     private static final int FREE_MIN = 16;
@@ -29,9 +29,9 @@ final class CellChange implements Runnable {
         int before = -1;
         /// Its cell by this one, or -1.
         int cell = -1;
-        /// What its fields had when the transaction began, or null: they are as they were.
+        /// Values of its fields when the transaction began, or null: they are unchanged.
         Object[] old;
-        /// What knows it as a part, or null.
+        /// Its identity as a part, or null.
         PartIdentity part;
 
         Candidate(Object node) {
@@ -78,7 +78,7 @@ final class CellChange implements Runnable {
         count = cells.count();
     }
 
-    /// What knows a node or the table as a part of the collection as it is stored, or null.
+    /// Returns the identity of a node or the table as a part of the stored collection, or null.
     private PartIdentity part(Object object) {
         return out.partOf(object) instanceof PartIdentity part && part.cells == cells ? part : null;
     }
@@ -288,7 +288,7 @@ final class CellChange implements Runnable {
         }
     }
 
-    /// Of what is written here the commit has the locks: what has come is not known as a part yet.
+    /// Locks the new parts: the commit has the locks of all that it writes, and new nodes have no identity yet.
     private void lockParts() {
         for (int i = 0; i < listCount; i++) {
             if (list[i].cell >= 0 && list[i].before < 0) {

@@ -8,12 +8,12 @@ import java.util.Arrays;
 ///
 /// **Threads:** as the collection, whose write lock the commit has.
 final class Cells {
-    /// How many there are, with those that are free.
+    /// Number of cells, free ones included.
     private int count;
 
     private int[] free = {};
     private int freeCount;
-    /// Of a form that has an order of its own: the cell of the first entry, or -1.
+    /// Cell of the first entry, for a form that has an order of its own; otherwise -1.
     int first;
 
     /// As many as there are entries, one after the other.

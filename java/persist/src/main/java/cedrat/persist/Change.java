@@ -3,10 +3,10 @@ package cedrat.persist;
 import java.util.Arrays;
 import java.util.function.IntFunction;
 
-/// What a transaction has changed of a persistent object: some of its places, or the whole of it.
+/// Changes of a transaction to a persistent object: some of its places, or the whole of it.
 ///
 /// Places are ranges; of an object of a woven class those of its bytes, of an array those of its elements, and
-/// of a list too. What was stored to the parts of a collection is in the log of old values.
+/// of a list too. Assignments to the parts of a collection are in the undo log.
 ///
 /// **Threads:** one at a time.
 final class Change {
@@ -15,7 +15,7 @@ final class Change {
 
     final ObjectIdentity identity;
     final Object object;
-    /// What is left to do when a change of few entries was stored, or null: the whole was.
+    /// The action after a change of few entries was stored, or null: the whole object was.
     Runnable written;
     /// How one gets to what it leads to, by the number of a reference, or null: as its shape says.
     IntFunction<String> steps;
@@ -54,7 +54,7 @@ final class Change {
         ranges[count++] = (long) from << RANGE_BITS | to;
     }
 
-    /// An entry of the log of old values belongs to a collection.
+    /// Adds an entry of the undo log that belongs to a Java collection.
     void addEntry(int entry) {
         if (entryCount == entries.length) {
             entries = Arrays.copyOf(entries, Math.max(4, 2 * entryCount));
@@ -62,12 +62,12 @@ final class Change {
         entries[entryCount++] = entry;
     }
 
-    /// Those entries, oldest first.
+    /// Returns the changed entries, oldest first.
     int[] entries() {
         return Arrays.copyOf(entries, entryCount);
     }
 
-    /// How many places the ranges have, those that they share counted twice.
+    /// Returns the number of places of the ranges; shared places count twice.
     long size() {
         long size = 0;
         for (int i = 0; i < count; i++) {

@@ -96,7 +96,7 @@ final class Code {
         return instructions.get(at);
     }
 
-    /// Where it is, for people.
+    /// Returns a readable position of an instruction.
     String place(int at) {
         int line = lines.get(at);
         return line == 0 ? "instruction " + at : "line " + line;

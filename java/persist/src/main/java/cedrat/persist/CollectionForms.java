@@ -18,7 +18,7 @@ import java.util.function.Supplier;
 /// Forms of the collections of `java.util` that change and are not made of nodes ([NodeForms]): as references their
 /// elements, or keys and values.
 final class CollectionForms {
-    /// So much of a key is shown.
+    /// Maximum length of a key in a message.
     private static final int SHOWN_MAX = 60;
 
     private final Forms forms;
@@ -193,7 +193,7 @@ final class CollectionForms {
 
         private final long array;
         private final long comparator;
-        /// How many references stand before the elements.
+        /// Number of references before the elements.
         private final int head;
 
         /// @param comparator the offset of the comparator in the collection, or -1: the class has none
@@ -288,7 +288,7 @@ final class CollectionForms {
             return reference < head ? "comparator()" : "[" + (reference - head) + "]";
         }
 
-        /// What was stored to an array that was made in the transaction, when the list outgrew its own, stands in
+        /// Adds assignments to an array that was made in the transaction, when the list outgrew its own: they are in
         /// no log.
         private void addOlder(Change change, UndoLog log, Object[] now, int count) {
             for (int entry : change.entries()) {
@@ -455,7 +455,7 @@ final class CollectionForms {
     // ---- maps
 
     /// A map makes its views when they are asked for first, and keeps them: that would be a store to a
-    /// persistent object by who only reads it.
+    /// persistent object by a transaction that only reads it.
     static void makeViews(Map<?, ?> map) {
         Objects.requireNonNull(map.entrySet());
         Objects.requireNonNull(map.keySet());

@@ -13,15 +13,15 @@ import java.util.List;
 /// It looks at what the transaction has stored to, and at what is reachable from there and was not persistent
 /// before: found by a list, not by recursion, so that there may be any number of it.
 ///
-/// - J3   What becomes persistent is locked first, as by a store, so that nobody's uncommitted values are taken.
-///        Texts and numbers, which do not change, are not.
+/// - J3   Objects that become persistent are locked first, as by an assignment, so that no uncommitted values of
+///        another transaction are stored. Strings and boxed values, which do not change, are not locked.
 /// - J9   Of a changed object what has changed is stored, with its neighbours; nothing is compared or copied. What
 ///        collections have become made of is known as theirs afterwards, also if there was nothing to store.
 ///
 /// **Threads:** that of the transaction. Others see what it makes persistent as persistent from when it is
 /// locked on.
 final class Commit extends ObjectWriter {
-    /// What one more entry costs, so that a smaller gap is better written than left out.
+    /// Cost of one more entry: a smaller gap is better written than left out.
     private static final int GAP = 24;
 
     private static final String OF_ANOTHER =
@@ -39,14 +39,14 @@ final class Commit extends ObjectWriter {
     private int changeCount;
     private Root[] roots = NO_ROOTS;
 
-    /// What becomes persistent, and whose reference to it was seen first: a new object, `~` a change, or
-    /// `ROOTS +` a root.
+    /// Objects that become persistent, and the origin of the first reference seen to each: a new object, `~` a
+    /// change, or `ROOTS +` a root.
     private Object[] fresh = NOTHING;
     private ObjectIdentity[] identities;
     private int[] parents;
     private int[] steps;
     private int count;
-    /// Of those without a field for their identity, by their hash: the number and one.
+    /// Numbers, plus one, of the objects without a field for their identity, by their hash.
     private int[] attached = NO_NUMBERS;
 
     private int attachedCount;
@@ -56,7 +56,7 @@ final class Commit extends ObjectWriter {
 
     /// The first of the roots, as a parent.
     private static final int ROOTS = Integer.MIN_VALUE;
-    /// Whose references are written.
+    /// The object whose references are written.
     private int parent;
 
     /// Finds what was changed.
@@ -313,7 +313,7 @@ final class Commit extends ObjectWriter {
         shape.write(object, this);
     }
 
-    /// J3: who has stored to what a collection has become made of did not know whose it was.
+    /// J3: a transaction that has assigned to a new part of a Java collection did not know its owner.
     private void lockParts(Shape shape, Object object) {
         if (!(shape instanceof FormShape collection)) {
             return;
@@ -403,7 +403,7 @@ final class Commit extends ObjectWriter {
         }
     }
 
-    /// What knows an object without a field for its identity, or null.
+    /// Returns the identity of an object without a field for it, or null.
     IdentityEntry partOf(Object object) {
         return engine.table.find(object);
     }
@@ -510,7 +510,7 @@ final class Commit extends ObjectWriter {
             throw new RefusedException("it belongs to another store");
         }
         if (identity.engine != engine) {
-            // What another commit is about to make persistent belongs to nobody yet.
+            // An object that another commit is about to make persistent has no owner yet.
             if (identity.id == 0 && !engine.recorder.transactions.isWriter(transaction, object)) {
                 return 0;
             }
@@ -704,7 +704,7 @@ final class Commit extends ObjectWriter {
         }
     }
 
-    /// What was to become persistent is not.
+    /// Discards the identities of the objects that were to become persistent.
     private void forget() {
         for (int i = 0; i < count; i++) {
             if (fresh[i] instanceof Persistable object && object.cedrat$identity() == identities[i]) {

@@ -21,14 +21,14 @@ final class CommitBuffer {
     private static final VarHandle INT = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
     private static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
-    /// What is longer is not kept for the next commit.
+    /// Maximum length of a buffer that is kept for the next commit.
     private static final int KEPT_MAX = 1 << 12;
 
     private byte[] bytes = new byte[1 << 8];
     private int size;
     private int entry;
     private int body;
-    /// Where the object begins that is being written.
+    /// Offset of the object that is being written.
     private int object;
 
     int size() {
@@ -125,7 +125,7 @@ final class CommitBuffer {
         INT.set(bytes, object + 4, size - object - OBJECT_HEADER);
     }
 
-    /// How many bytes of data the object has up to here.
+    /// Returns the number of data bytes that the object has so far.
     int dataSize() {
         return size - object - OBJECT_HEADER;
     }

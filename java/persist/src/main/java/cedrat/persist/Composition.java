@@ -8,7 +8,7 @@ import java.util.Iterator;
 import java.util.TimeZone;
 import java.util.concurrent.atomic.AtomicLong;
 
-/// What an object of the JDK that is kept before calls is made of.
+/// The parts of an object of the JDK that is saved before calls.
 final class Composition {
     private Composition() {}
 

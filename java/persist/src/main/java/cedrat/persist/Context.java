@@ -2,7 +2,7 @@ package cedrat.persist;
 
 import java.util.function.Supplier;
 
-/// What a thread does.
+/// Transaction state of a thread.
 ///
 /// **Threads:** its own.
 final class Context {
@@ -12,9 +12,9 @@ final class Context {
     /// thread is in it only while it is in one of these: what it does otherwise, in a transaction manager and other
     /// stores, is none of its business.
     Transaction branch;
-    /// How many classes it initialises, loads or links just now, one within the other.
+    /// Number of classes that it initialises, loads or links just now, one within the other.
     int suspended;
-    /// How many of these it loads or links, or initialises of the JDK.
+    /// Number of these that it loads or links, or that are the JDK's.
     int loading;
     /// It is in the library's own code, which uses classes that are woven: barriers let its reads and stores pass.
     boolean isUnrecorded;
@@ -23,7 +23,7 @@ final class Context {
     /// The buffer of its last commit, or null.
     CommitBuffer spare;
 
-    /// What a store does of its own accord: barriers let this thread's reads and stores pass as they are.
+    /// Runs work of the store itself: barriers let this thread's reads and assignments pass.
     <T> T unrecorded(Supplier<T> work) {
         return this.<T, RuntimeException>unrecordedCall(work::get);
     }

@@ -5,11 +5,11 @@ import java.lang.reflect.Modifier;
 import java.util.ArrayList;
 import java.util.List;
 
-/// What runs over a collection of the JDK, or shows a part of it, and compares how often that was changed with what
-/// it has seen: iterators, spliterators, and some views.
+/// Objects that run over a collection of the JDK, or show a part of it, and compare its modification count with the
+/// one that they have seen: iterators, spliterators, and some views.
 ///
 /// - J5.2 A rollback puts back how often a collection was changed, and later changes bring it to what it was in
-///        between. Who was made then would take the collection for the one that it has seen, and unlink a node of a
+///        between. An iterator made then would take the collection for the one that it has seen, and unlink a node of a
 ///        list, say, that is not in the list any more. So what was made within what is rolled back, and has seen
 ///        what is not there any more, gets a count that no collection has. So does an iterator of a list that made a
 ///        step when it was out of date already, `forEachRemaining` does, and so is between nodes that are no
@@ -41,11 +41,11 @@ final class Cursors {
         }
     };
 
-    /// Where what it has seen is, or null: objects of the class are no such thing.
+    /// Field of the modification count that it has seen, or null: the class has none.
     private final Field seen;
     /// The fields that lead to the collection.
     private final List<Field> way;
-    /// Where the collection's own is.
+    /// Field of the collection's own count.
     private final Field count;
 
     private Cursors(Field seen, List<Field> way, Field count) {
@@ -54,7 +54,7 @@ final class Cursors {
         this.count = count;
     }
 
-    /// What led to an object is rolled back, and what it may run over restored.
+    /// Invalidates an object: its creation is rolled back, and the collection that it may run over restored.
     static void outdate(Object made) {
         Class<?> type = made.getClass();
         if (type.getClassLoader() == null && !type.isArray()) {

@@ -1,8 +1,8 @@
 package cedrat.persist;
 
-/// Transactions waited for each other in a circle, by locks or also by monitors, and this one was chosen to give
-/// way; or this one was about to change what a persistent collection is not made of any more since another one has
-/// ended, an entry that was added and taken back for example. It
+/// A deadlock: this transaction is the victim of a waits-for cycle, through locks or also monitors. Or it was about
+/// to change a former part of a persistent Java collection, an entry that another transaction has added and taken
+/// back for example. The transaction
 /// is rolled back with all those around it, and its locks are free. Leave its scope, and run it again;
 /// [Transaction#run(Transaction.Work)] does so by itself, also where its work throws another exception whose cause
 /// this is.
@@ -20,7 +20,7 @@ public final class DeadlockException extends RuntimeException {
 
     /// Whether this is one, or was thrown because of one.
     static boolean isBehind(Throwable thrown) {
-        // Causes may lead in a circle: whoever wraps more than that is not followed.
+        // Causes may form a cycle: deeper wrapping is not followed.
         Throwable cause = thrown;
         for (int depth = 0; cause != null && depth < CAUSES_MAX; depth++) {
             if (cause instanceof DeadlockException) {

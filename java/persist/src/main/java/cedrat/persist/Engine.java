@@ -40,7 +40,7 @@ final class Engine implements Persistent {
 
     final Loaded loaded;
 
-    /// So many objects are looked at, or removed, before others get their turn.
+    /// Number of objects that are looked at, or removed, before other work gets its turn.
     private static final int COLLECTION_STEP = 1024;
 
     private final Loader loader = new Loader(this);
@@ -51,7 +51,7 @@ final class Engine implements Persistent {
     private volatile Throwable cause;
     /// The store below is closed. Under the lock of collections.
     private boolean isClosed;
-    /// Up to here commits have their place in the log, and up to there they are durable.
+    /// The appended LSN and the durable LSN.
     private final AtomicLong appended = new AtomicLong();
 
     private volatile long durable;
@@ -120,7 +120,7 @@ final class Engine implements Persistent {
         }
     }
 
-    /// What a refusal of the store is to the program.
+    /// Returns the program's exception for a refusal of the store.
     PersistenceException refused(GraphStoreException failure) {
         if (failure.isStopped()) {
             return stop(failure);
@@ -189,7 +189,7 @@ final class Engine implements Persistent {
 
     // ---- collection
 
-    /// Removes from the store what nobody reaches.
+    /// Removes unreachable objects from the store.
     ///
     /// - J8   What the program has in its hands stays, reached by a name or not: the table names it at the
     ///        beginning, and again before anything is removed, each time at a moment at which no load is under
@@ -218,7 +218,7 @@ final class Engine implements Persistent {
 
     // ---- loading
 
-    /// What a reference leads to.
+    /// Returns the object of a reference.
     Object resolve(long word) {
         check();
         try {
@@ -228,7 +228,7 @@ final class Engine implements Persistent {
         }
     }
 
-    /// What a reference means that leads to no object of the store.
+    /// Returns the value of a reference that leads to no object of the store.
     Object value(long word) {
         return switch (Words.tag(word)) {
             case Words.CONSTANT -> schema.constant(word);
@@ -377,7 +377,7 @@ final class Engine implements Persistent {
         return added != null && added.add(by) ? added : null;
     }
 
-    /// What knows an object as a part of another one from here on; null if it is an object of its own.
+    /// Makes an object a part of another one and returns its identity; null if it is an object of its own.
     private PartIdentity part(ObjectIdentity owner, Object object) {
         IdentityEntry known = table.find(object);
         if (known instanceof PartIdentity same && same.owner() == owner) {
@@ -394,7 +394,7 @@ final class Engine implements Persistent {
         return added;
     }
 
-    /// What knows an array or an object of the JDK that is persistent, or a part of what is; otherwise null.
+    /// Returns the identity of an array or an object of the JDK that is persistent, or a part of one; otherwise null.
     IdentityEntry entry(Object object) {
         IdentityEntry known = table.find(object);
         return known instanceof PartIdentity part && part.isTakenBack() ? null : known;
@@ -442,9 +442,9 @@ final class Engine implements Persistent {
         return table.find(base) instanceof PartIdentity part && part.isTakenBack(reader.owner, reader.began);
     }
 
-    /// What is locked for a part of it, and stored if that has changed; it may be itself.
+    /// Returns the object that is locked for a part, and stored if the part has changed; it may be the part itself.
     ///
-    /// @throws IllegalStateException if nobody has it any more (J7)
+    /// @throws IllegalStateException if it is not in memory any more (J7)
     static Object whole(IdentityEntry known, Object part) {
         if (known instanceof ObjectIdentity) {
             return part;

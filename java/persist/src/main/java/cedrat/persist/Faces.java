@@ -1,14 +1,14 @@
 package cedrat.persist;
 
-/// What a top-level transaction has changed beside objects, in pages and heaps of one store: taken back with its
-/// objects, and committed with them by one record.
+/// Changes of a top-level transaction beside objects, in pages and heaps of one store: rolled back with its objects,
+/// and committed with them by one record.
 ///
 /// - J16  A nested transaction has a place to come back to from its first use of pages and heaps on; those around
 ///        it have theirs by then, too.
 ///
 /// **Threads:** that of the transaction.
 final class Faces {
-    /// What is done with them.
+    /// An operation on them.
     @FunctionalInterface
     interface Work<T> {
         /// Does it.
@@ -27,7 +27,7 @@ final class Faces {
         this.faces = faces;
     }
 
-    /// Those of a transaction, begun if there are none.
+    /// Returns the faces of a transaction, begun if there are none.
     ///
     /// @throws PersistenceException if it has changed pages or heaps of another store
     static Faces of(Transaction transaction, Engine engine) throws GraphStoreException {
@@ -49,7 +49,7 @@ final class Faces {
         return work.in(faces);
     }
 
-    /// Those of a transaction, if they are to be committed in a store; otherwise null.
+    /// Returns the faces of a transaction, if they are to be committed in a store; otherwise null.
     static Faces changed(TopLevel top, Engine engine) {
         return top.faces != null && top.faces.engine == engine && top.faces.hasChanged ? top.faces : null;
     }

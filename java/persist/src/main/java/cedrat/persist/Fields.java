@@ -26,7 +26,7 @@ final class Fields {
 
     private final Opener opener;
     private volatile Symbol[] symbols = new Symbol[256];
-    /// What the numbers mean, as long as their classes are there, which have the slots too.
+    /// Slots by their numbers, as long as their classes are loaded, which have the slots too.
     private volatile WeakReference<Slot.Field>[] slots = newSlots(256);
     private int count;
 

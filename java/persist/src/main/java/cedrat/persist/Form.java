@@ -6,11 +6,11 @@ package cedrat.persist;
 ///
 /// **Threads:** any.
 abstract class Form {
-    /// What the store calls it; with [#version], never used for anything else.
+    /// Its name in the store; with [#version], never used for anything else.
     final String name;
 
     final int version = 1;
-    /// Whether its objects do not change, and lead to no others. As [Forms] was told.
+    /// Whether its objects do not change, and lead to no others. Set by [Forms].
     boolean isConstant;
 
     Form(String name) {
@@ -33,7 +33,7 @@ abstract class Form {
         return false;
     }
 
-    /// What is to be remembered of an object that was stored as a whole just now, or null.
+    /// Returns the state to keep of an object that was stored as a whole just now, or null.
     Object stored(Object object) {
         return null;
     }

@@ -40,7 +40,7 @@ final class Forms {
         new Reason(
                 java.util.concurrent.Executor.class,
                 "its threads end with their program: make it when the program starts"),
-        new Reason(java.util.concurrent.Future.class, "whoever computes it ends with the program: keep its result"),
+        new Reason(java.util.concurrent.Future.class, "its computation ends with the program: keep its result"),
         new Reason(
                 java.util.concurrent.locks.Lock.class,
                 "who holds it ends with the program: use RwLock, or make it " + "a transient field"),

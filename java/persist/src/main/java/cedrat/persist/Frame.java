@@ -2,15 +2,15 @@ package cedrat.persist;
 
 import java.util.Arrays;
 
-/// What is known of a method's locals and stack before one of its instructions.
+/// Known state of a method's locals and stack before one of its instructions.
 ///
 /// Values of 64 bits take two words of the stack, as the instructions that shuffle it see them. Of a word it
 /// is known which call of [Transaction#begin()] has returned it: its number from 1 on, or 0 for anything
 /// else.
 final class Frame {
-    /// What kind of value a local has, or 0: none for certain.
+    /// Kind of value of each local, or 0: unknown.
     final char[] kinds;
-    /// Where the values of locals come from.
+    /// Origins of the values of locals.
     final int[] locals;
 
     private int[] stack = new int[8];
@@ -91,7 +91,7 @@ final class Frame {
         }
     }
 
-    /// What holds here if one comes from here or from `other`.
+    /// Merges the state of `other` into this one, for an instruction that both lead to.
     ///
     /// @return whether less is known than before
     boolean meet(Frame other) {

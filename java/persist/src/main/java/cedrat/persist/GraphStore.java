@@ -67,22 +67,22 @@ public interface GraphStore extends AutoCloseable {
     /// Commits what a buffer says: all of it, or, when this throws, nothing. It returns when the commit has its
     /// place in the log, and will be durable soon.
     ///
-    /// What is thrown otherwise, an [Error] for example, says nothing about that: the store is to be closed, and
+    /// Any other exception, an [Error] for example, says nothing about that: the store is to be closed, and
     /// opened anew.
     ///
-    /// @param buffer kept by nobody
+    /// @param buffer not kept after the call
     /// @param length how many of its bytes count
     Committed commit(byte[] buffer, int length) throws GraphStoreException;
 
-    /// What a branch in doubt changes of what was there before: it may become other than it was.
+    /// Existing objects and names that a branch in doubt changes.
     ///
     /// @param identities of objects
     /// @param roots      names, also of those that led to nothing
     record Changed(long[] identities, List<String> roots) {}
 
     /// Prepares what a buffer says as a branch of a transaction that spans several stores. When this
-    /// returns, all of it can be committed and rolled back, whatever happens; until then everybody reads
-    /// what was there before, and commits that change the same are refused. When it throws, nothing has
+    /// returns, all of it can be committed and rolled back, whatever happens; until then all transactions read
+    /// the old values, and commits that change the same objects are refused. When it throws, nothing has
     /// happened, unless the store has stopped. A store that takes no part in such transactions refuses, here and
     /// below.
     ///
@@ -107,7 +107,7 @@ public interface GraphStore extends AutoCloseable {
         return List.of();
     }
 
-    /// What a branch in doubt changes.
+    /// Returns the objects and names that a branch in doubt changes.
     default Changed changedBy(byte[] branch) throws GraphStoreException {
         throw withoutBranches();
     }
@@ -135,7 +135,7 @@ public interface GraphStore extends AutoCloseable {
         MARKING,
         /// All of it was looked at: [Collection#seal] is next.
         MARKED,
-        /// What is not reached is being removed.
+        /// Unreachable objects are being removed.
         SWEEPING,
         /// All of it was removed.
         DONE
@@ -154,7 +154,7 @@ public interface GraphStore extends AutoCloseable {
         /// @param alive as of now, what was found in between among it
         Stage seal(long[] alive) throws GraphStoreException;
 
-        /// How many objects it has removed.
+        /// Returns the number of objects that it has removed.
         long removed() throws GraphStoreException;
 
         /// Gives it up, if it is not done; what it has removed stays so.
@@ -164,8 +164,8 @@ public interface GraphStore extends AutoCloseable {
 
     /// A transaction over records in pages and words of heaps, to which a commit of objects may belong.
     ///
-    /// Who conflicts with another one is told so by an exception that [GraphStoreException#isConflict], and is to
-    /// close.
+    /// A write conflict throws an exception that [GraphStoreException#isConflict]; the transaction is then to be
+    /// closed.
     ///
     /// **Threads:** one at a time.
     interface Faces extends AutoCloseable {

@@ -21,7 +21,7 @@ public final class GraphStoreException extends Exception {
         this.isInDoubt = isInDoubt;
     }
 
-    /// Another transaction was quicker: this one is to be rolled back, and may be run again.
+    /// Returns the exception for a write conflict: the transaction is to be rolled back, and may be run again.
     public static GraphStoreException conflict(String message) {
         return new GraphStoreException(message, null, false, true, false);
     }

@@ -56,7 +56,7 @@ final class Identities implements ClassTransform {
             addIdentity(builder);
         }
         if (SerialVersion.isMissing(original)) {
-            // Of a class that turns out not to be serialisable it is a constant that nobody reads.
+            // If the class turns out not to be serialisable, it is an unused constant.
             int flags = ClassFile.ACC_PRIVATE | ClassFile.ACC_STATIC | ClassFile.ACC_FINAL | ClassFile.ACC_SYNTHETIC;
             long version = SerialVersion.of(original);
             builder.withField(SERIAL_VERSION, ConstantDescs.CD_long, field -> field.withFlags(flags)

@@ -15,15 +15,15 @@ import java.util.Arrays;
 /// is to write to each, also to those that the virtual machine's collector has long put aside, and that it would
 /// look at again for it, weak references as they are.
 ///
-/// What the virtual machine has collected is taken out when a stripe is added to for the first time after a
-/// collection: it is told of no single object, because a queue of references would cost two locks for each.
+/// Entries of collected objects are removed when a stripe is added to for the first time after a garbage collection.
+/// The table is not notified of single objects, because a queue of references would cost two locks for each.
 ///
 /// **Threads:** any.
 final class IdentityTable {
     private static final int STRIPE_BITS = 6;
     private static final int STRIPES = 1 << STRIPE_BITS;
     private static final int CAPACITY = 64;
-    /// So many bits at the end of an identity tell neighbours apart: a line of the processor's cache has their
+    /// Number of low bits of an identity that distinguish neighbours: a line of the processor's cache has their
     /// entries.
     private static final int NEIGHBOURS_BITS = 4;
 
@@ -34,15 +34,15 @@ final class IdentityTable {
     private final ByObject[] byObject = new ByObject[STRIPES];
     /// Leads to nothing after a collection of the virtual machine.
     private volatile WeakReference<Object> canary = new WeakReference<>(new Object());
-    /// How many collections have been noticed.
+    /// Number of garbage collections that have been noticed.
     private volatile int collections;
-    /// Where what may change is told of when the store is closed, or null: it is open.
+    /// Receives the mutable objects when the store is closed; null while it is open.
     private volatile LeftObjects left;
 
     /// A part of a table. Under its monitor.
     private abstract static class Stripe {
         int size;
-        /// How many entries were left when it was looked through, and after which collection that was.
+        /// Number of entries left by the last clean-up, and the garbage collection after which that was.
         private int left = CAPACITY;
 
         private int collection;
@@ -153,7 +153,7 @@ final class IdentityTable {
         }
     }
 
-    /// The identities of all objects that somebody may still have.
+    /// Returns the identities of all objects that may still be in memory.
     long[] identities() {
         long[] all = new long[CAPACITY];
         int count = 0;
@@ -177,7 +177,7 @@ final class IdentityTable {
         return stripe(id).version();
     }
 
-    /// An object was changed in the store; whoever has changed it has it still.
+    /// Notes that an object was changed in the store; the changing thread still refers to it.
     ///
     /// Without the stripe's lock: [#add] looks at the number after it has found no object of that identity. If
     /// that was changed, its object was there then, and is collected since, so that the number is seen.
@@ -261,7 +261,7 @@ final class IdentityTable {
         return byObject[spread(hash) & STRIPES - 1];
     }
 
-    /// What is known of an object that has no field for its identity, or null: it is not persistent.
+    /// Returns the entry of an object that has no field for its identity, or null: it is not persistent.
     IdentityEntry find(Object object) {
         int hash = System.identityHashCode(object);
         ByObject stripe = stripeOf(hash);
@@ -298,7 +298,7 @@ final class IdentityTable {
         }
     }
 
-    /// The store is about to be closed: what may change, and is found by itself, is told of.
+    /// Passes on the mutable objects without an identity field, before the store is closed.
     void leave(LeftObjects others) {
         synchronized (this) {
             if (left != null) {

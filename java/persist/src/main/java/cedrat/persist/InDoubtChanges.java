@@ -6,16 +6,16 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
-/// What branches have changed that are in doubt since an earlier opening.
+/// Changes of branches that are in doubt since an earlier opening.
 ///
 /// - J11.4 An object that such a branch has changed is not in memory before the branch has ended, and
-///         neither is what a name leads to that it has changed: nobody reads what may not hold any more,
+///         neither is the object of a name that it has changed: no outdated value is read,
 ///         and there is nothing to bring up to date. This is known before anything is loaded.
 ///
 /// **Threads:** any.
 final class InDoubtChanges {
     private final Map<BranchId, GraphStore.Changed> branches = new ConcurrentHashMap<>();
-    /// The names in the store of those who have changed an object, or a name.
+    /// Names in the store of the branches that have changed an object, or a name.
     private final Map<Long, byte[]> objects = new ConcurrentHashMap<>();
     private final Map<String, byte[]> roots = new ConcurrentHashMap<>();
 
@@ -47,12 +47,12 @@ final class InDoubtChanges {
         }
     }
 
-    /// Those that a transaction manager may know.
+    /// Returns the branches that a transaction manager may know.
     Map<BranchId, GraphStore.Changed> branches() {
         return new HashMap<>(branches);
     }
 
-    /// What it has changed may be loaded.
+    /// Allows loading of the objects that the branch has changed.
     void end(BranchId branch) {
         GraphStore.Changed changed = branches.remove(branch);
         Arrays.stream(changed.identities()).forEach(objects::remove);

@@ -1,11 +1,12 @@
 package cedrat.persist;
 
-/// An object, a name, a record or a word is not to be had: a branch of a transaction over several stores has changed
-/// it and has not been told whether it commits, in an earlier opening of this store, or by another program's means
-/// in this one. The message names the branch. Out of a commit it means that the transaction was rolled back.
+/// An object, a name, a record or a word cannot be read: an in-doubt branch has changed it, in an earlier opening of
+/// this store, or by another program in this one. Such a branch of a transaction over several stores has prepared and
+/// waits for its outcome. The message names the branch. Thrown by a commit, it means that the transaction was rolled
+/// back.
 ///
 /// Nothing is lost. Let the transaction manager recover, with [Persistence#xaResource] as one of its
-/// resources; then try again. Where it is gone for good, `cedrat resolve` ends the branch while the store
+/// resources; then try again. If it is lost for good, `cedrat resolve` ends the branch while the store
 /// is closed.
 public final class InDoubtException extends PersistenceException {
     private static final long serialVersionUID = 1;

@@ -14,7 +14,7 @@ import java.util.Set;
 /// The public types of `java.base` that change, and what becomes of that in a transaction.
 ///
 /// - J5  Each of them stands in exactly one of four lists. Otherwise some class would be restored by half,
-///       and nobody would say so.
+///       without an error.
 ///
 /// The lists are one resource, `java.base.types`, a line each: a class, its treatment, and the names of the
 /// methods before whose calls a barrier is put; of harmless ones, the reason. What such classes extend or
@@ -23,7 +23,7 @@ import java.util.Set;
 ///
 /// **Threads:** any.
 final class JavaBase {
-    /// What becomes of a class's changes.
+    /// Treatment of a class's changes.
     enum Treatment {
         /// Its stores have barriers.
         WOVEN,
@@ -31,9 +31,9 @@ final class JavaBase {
         SAVED,
         /// Calls that change its objects throw, unless the transaction has made the object.
         REFUSED,
-        /// What changes is nothing that a program would want back.
+        /// Its changes need not be rolled back.
         HARMLESS,
-        /// What extends or implements it decides.
+        /// Its subtypes decide.
         SUPERTYPE
     }
 
@@ -47,7 +47,7 @@ final class JavaBase {
     }
 
     private static final Map<String, Type> TYPES = new HashMap<>();
-    /// Of all classes that are kept or refused, but buffers, which no application extends.
+    /// Methods of all classes that are kept or refused, except buffers, which no application extends.
     private static final Set<String> METHODS = new HashSet<>();
     private static final Set<String> PACKAGES = Object.class.getModule().getPackages();
 
@@ -87,7 +87,7 @@ final class JavaBase {
         return name.substring(0, Math.max(0, name.lastIndexOf('.')));
     }
 
-    /// What is listed of a class, or null.
+    /// Returns the entry of a class in the lists, or null.
     static Type find(String internalName) {
         return TYPES.get(internalName);
     }

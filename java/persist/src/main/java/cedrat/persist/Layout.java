@@ -6,7 +6,7 @@ import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 
-/// Where the fields of a woven class's objects lie in their bytes: primitive ones in the data, the longest
+/// Positions of the fields of a woven class's objects in their bytes: primitive ones in the data, the longest
 /// first, otherwise those of a superclass first, in the order of the definitions; references behind them in
 /// that order.
 ///
@@ -196,7 +196,7 @@ final class Layout extends Shape {
         out.step = reference;
         Object value = get(object, reference);
         if (value != null) {
-            // It is locked, so that nobody lets go of it.
+            // It is locked, so that it is not unloaded.
             out.reference(value);
             return;
         }

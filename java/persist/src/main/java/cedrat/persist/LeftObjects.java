@@ -7,12 +7,12 @@ import java.lang.ref.WeakReference;
 /// The arrays and objects of the JDK that were persistent in stores which are closed by now, or parts of what was, as
 /// far as they may change: they have no field that says so, as objects of woven classes have.
 ///
-/// - J7.2  Nobody would store what a transaction changes of them, so it is told.
+/// - J7.2  Changes of a transaction to them would not be stored, so it gets an exception.
 ///
-/// They are held weakly, and without the store that had them: what nobody else has is collected. Entries of what is
-/// gone are taken out when the array is full, and whenever a store is closed.
+/// They are held weakly, and without the store that had them, so that the virtual machine can collect them. Entries
+/// of collected objects are removed when the array is full, and whenever a store is closed.
 ///
-/// **Threads:** any. Who asks takes no lock: barriers do, of whatever a transaction changes.
+/// **Threads:** any. A query takes no lock: barriers ask about each object that a transaction changes.
 final class LeftObjects {
     private static final int CAPACITY = 64;
     private static final Entry[] NONE = {};
@@ -29,7 +29,7 @@ final class LeftObjects {
 
     /// Each at the first free place from that on which [#place] says. Half of them at most have one.
     private volatile Entry[] entries = NONE;
-    /// How many have one. Under the monitor.
+    /// Number of used places. Under the monitor.
     private int size;
 
     private static int place(int hash, Entry[] entries) {
@@ -96,7 +96,7 @@ final class LeftObjects {
         ENTRY.setRelease(entries, at, entry);
     }
 
-    /// So many places are taken.
+    /// Returns the number of used places.
     synchronized int size() {
         return size;
     }

@@ -3,20 +3,20 @@ package cedrat.persist;
 import cedrat.persist.boot.Persistable;
 import java.util.Arrays;
 
-/// What is loaded of a store, oldest first, and how it becomes less (J7).
+/// The loaded objects of a store, oldest first, and their unloading (J7).
 ///
-/// When there is more than it may be, the oldest objects are let go of: their reference fields become pending
-/// again, so that what only they led to is collected by the virtual machine. An object itself goes when nobody
-/// has it any more; as long as somebody has, its identity leads to it, and `==` holds.
+/// Above the limit, the oldest objects are unloaded: their reference fields become pending again, so that the
+/// virtual machine collects objects that only they referred to. An object itself is collected when it is
+/// unreachable; until then its identity leads to it, and `==` holds.
 ///
 /// An object that a transaction has locked stays as it is, and so does one whose fields were ever read where no
 /// barrier sees it: by reflection, or by the `hashCode` of a record. That one does not count any more.
 ///
 /// **Threads:** any.
 final class Loaded {
-    /// What an object costs beside its bytes, about.
+    /// Approximate cost of an object beside its bytes.
     private static final int OVERHEAD = 96;
-    /// So many of the oldest are looked at for each that is added, at most: they may all be locked.
+    /// Maximum number of the oldest objects that are looked at for each added one: they may all be locked.
     private static final int LOOKS_MAX = 16;
 
     private final Engine engine;
@@ -106,7 +106,7 @@ final class Loaded {
                     if (identity.pending == null) {
                         identity.pending = new long[layout.referenceCount()];
                     }
-                    // Who reads the field sees its value, or null and, under the monitor, the word.
+                    // A reader of the field sees its value, or null and, under the monitor, the word.
                     identity.pending[i] = word;
                     layout.put(object, i, null);
                 }

@@ -18,18 +18,18 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 ///       to the next objects of woven classes: by a list of what is to be done, not by recursion.
 ///
 /// Objects of woven classes are loaded without a lock; if two threads load the same one, the object of the
-/// faster one counts. What is loaded with all that it leads to is loaded under a lock, and others see it when
-/// it is whole: a hash table would miss keys otherwise. Nobody can change in the store what is not in memory,
-/// and while the lock is held nobody else loads anything that is not an object of a woven class, so what was
-/// read under it is not old. Filling a hash table or a sorted map calls methods of
+/// faster one counts. Other objects are loaded under a lock with all that they lead to, and other threads see them
+/// when they are complete: a hash table would miss keys otherwise. An object that is not in memory does not change in
+/// the store, and while the lock is held no other thread loads anything but objects of woven classes, so values
+/// read under it are not old. Filling a hash table or a sorted map calls methods of
 /// the program, which may read fields that are pending: that load is one of its own, within the first.
 ///
 /// - J1.1  The class of an object is initialised under none of the locks: its initialiser may load something, or
-///         wait for who does. The load that has come upon it is begun anew.
+///         wait for a thread that does. The load that has met the class is begun anew.
 ///
 /// **Threads:** any.
 final class Loader {
-    /// How many objects are read by one call of the store.
+    /// Number of objects that one call of the store reads.
     private static final int BATCH = 4096;
 
     private static final Object[] NOTHING = {};
@@ -40,14 +40,14 @@ final class Loader {
     private final ReentrantReadWriteLock loading = new ReentrantReadWriteLock();
     /// The innermost load that is going on, under the lock.
     private Load innermost;
-    /// How many collections are being filled, one within the other, under the lock.
+    /// Number of Java collections that are being filled, one within the other, under the lock.
     private int fillings;
 
     Loader(Engine engine) {
         this.engine = engine;
     }
 
-    /// What a reference leads to.
+    /// Returns the object of a reference.
     Object resolve(long word) throws GraphStoreException {
         if (word == 0) {
             return null;
@@ -70,8 +70,8 @@ final class Loader {
         return known;
     }
 
-    /// A class initialiser may wait for whoever waits for a load, so it is run under none of the locks; then all is
-    /// read again.
+    /// Initialises a class under none of the locks, because its initialiser may wait for a thread that waits for a
+    /// load; then all is read again.
     private void initialize(Layout layout) {
         boolean wasFilling = engine.recorder.filling(true);
         try {
@@ -104,8 +104,8 @@ final class Loader {
         }
     }
 
-    /// The identities of all objects that somebody may still have, at a moment at which nobody has read one that
-    /// is not in the table yet.
+    /// Returns the identities of all objects that may still be in memory, at a moment at which no thread has read one
+    /// that is not in the table yet.
     long[] alive() {
         loading.writeLock().lock();
         try {
@@ -143,7 +143,7 @@ final class Loader {
         Object object = shape.fill(shape.create(bytes), bytes, NOTHING);
         ObjectIdentity identity = new ObjectIdentity(engine, object, id, shape);
         identity.bytes = bytes.length();
-        // Nobody else has it yet. Whoever finds it by its identity finds its identity by it.
+        // No other thread has it yet. A thread that finds it by its identity also finds its identity by it.
         engine.table.attach(identity, object);
         Object winner = engine.table.add(identity, object, version);
         if (winner == object) {
@@ -165,7 +165,7 @@ final class Loader {
             Load outer = innermost;
             Node node = outer == null ? null : outer.find(id);
             if (node != null && node.isBegun) {
-                // It is being filled by who asks for it: it is what it is.
+                // It is being filled by this thread: it is returned as it is.
                 if (node.object == null) {
                     throw new PersistenceException("the object " + Engine.show(id) + " is needed to make what it "
                             + "consists of: a `hashCode`, `equals` or `compareTo` of an element leads to a wrapper or "
@@ -190,7 +190,7 @@ final class Loader {
         private static final long serialVersionUID = 1;
         private static final long LOOK_MILLIS = 100;
 
-        /// @throws PersistenceException if who has the lock waits for a monitor that this thread has entered
+        /// @throws PersistenceException if the lock's owner waits for a monitor that this thread has entered
         void enter() {
             boolean wasInterrupted = false;
             boolean isEntered = tryLock();
@@ -198,7 +198,7 @@ final class Loader {
                 try {
                     isEntered = tryLock(LOOK_MILLIS, TimeUnit.MILLISECONDS);
                 } catch (InterruptedException e) {
-                    // A read cannot be broken off; the interrupt is for whoever asks next.
+                    // A read cannot be broken off; the interrupt is kept for the next blocking call.
                     wasInterrupted = true;
                 }
                 Thread owner = isEntered ? null : getOwner();
@@ -235,7 +235,7 @@ final class Loader {
         Object object;
 
         Object[] references;
-        /// What its form remembers of it.
+        /// State that its form keeps of it.
         Object stored;
         /// The references up to here are there.
         int next;
@@ -312,7 +312,7 @@ final class Loader {
             begun.addLast(node);
         }
 
-        /// Reads what an object refers to and nobody has yet, all at once.
+        /// Reads all referenced objects that are not in memory yet, at once.
         private void readReferences(Node node) throws GraphStoreException {
             long[] unknown = new long[16];
             int[] places = new int[16];
@@ -384,8 +384,8 @@ final class Loader {
             return null;
         }
 
-        /// Lets others see what was loaded. Whoever finds one of them by its identity finds the identities of all,
-        /// and of their parts, by themselves: otherwise a store to an array that another thread has just loaded
+        /// Publishes the loaded objects. A thread that finds one of them by its identity also finds the identities of
+        /// all, and of their parts: otherwise an assignment to an array that another thread has just loaded
         /// would be taken for one to an array that is not persistent.
         private void publish() {
             List<ObjectIdentity> identities = new ArrayList<>(nodes.size());

@@ -13,20 +13,19 @@ import java.util.concurrent.locks.ReentrantLock;
 /// Reader/writer locks on any object, by identity, held to the end of a top-level transaction (Transactions
 /// for Java, §2.1).
 ///
-/// A lock is in the table while somebody holds it or waits for it; then its owner keeps the object alive, so
+/// A lock is in the table while an owner holds it or waits for it; then its owner keeps the object alive, so
 /// that the table needs no weak references and the objects no field.
 ///
-/// - Who cannot be granted a lock joins its queue, and is granted it in turn; a reader that wants to write
-///   goes to the front, because nobody else can get past it.
-/// - Before waiting, the graph of who waits for whom is searched for a circle. Everybody in a circle waits,
-///   so any may be told to give up: it is the youngest. Who runs again keeps its age, and is not the youngest
-///   for ever.
+/// - An owner that cannot be granted a lock joins its queue, and is granted it in turn; a reader that wants to
+///   write goes to the front, because no other owner can get past it.
+/// - Before waiting, the waits-for graph is searched for a cycle. All owners of a cycle wait, so any may be the
+///   victim: it is the youngest. A transaction that runs again keeps its age, so it does not stay the youngest.
 ///
 /// **Threads:** any. One mutex guards all; it is not held while waiting.
 final class Locks {
     private static final int BUCKETS = 1 << 12;
-    private static final Owner[] NOBODY = {};
-    /// So many of its newest locks an owner looks through before it asks the table.
+    private static final Owner[] NONE = {};
+    /// Number of its newest locks that an owner looks through before it asks the table.
     private static final int NEWEST = 8;
 
     private static final VarHandle COUNT;
@@ -39,10 +38,10 @@ final class Locks {
         }
     }
 
-    /// After how long a wait is looked at for circles that lead through monitors: each time twice as long.
+    /// Time after which a wait is searched for cycles through monitors: each time twice as long.
     private static final long FIRST_LOOK_NANOS = TimeUnit.MILLISECONDS.toNanos(20);
 
-    /// So many looks in a row may find a circle that cannot be told for certain.
+    /// Number of looks in a row that find a suspected cycle before an owner becomes its victim.
     private static final int SUSPICIONS_MAX = 3;
 
     private static final long LAST_LOOK_NANOS = TimeUnit.SECONDS.toNanos(1);
@@ -52,12 +51,12 @@ final class Locks {
     private final ReentrantLock mutex = new ReentrantLock();
     private final MonitorCircles monitors = new MonitorCircles(this);
     private ObjectLock[] buckets = new ObjectLock[BUCKETS];
-    /// How many searches for circles there were.
+    /// Number of searches for cycles.
     private long searches;
-    /// How many locks there are: where none is, no object has to be given a hash. This and the next one are changed
-    /// under the mutex alone, and read without: who needs to see a change has been told of it otherwise.
+    /// Number of locks: while it is 0, no object needs a hash. This and the next field are changed under the mutex
+    /// alone, and read without it: a thread that needs to see a change is synchronised with it by other means.
     private volatile int count;
-    /// How many locks there are by the end of their hash, for those who only ask whether there is any.
+    /// Numbers of locks by the low bits of their hash, for callers that only ask whether there is any.
     private final AtomicIntegerArray present = new AtomicIntegerArray(BUCKETS);
 
     /// A transaction, as far as locks are concerned.
@@ -68,19 +67,19 @@ final class Locks {
         private ObjectLock[] held = new ObjectLock[NEWEST];
 
         private int heldCount;
-        /// What it waits for.
+        /// Its place in a wait queue, or null.
         private Waiter waiting;
-        /// It gives way instead of waiting.
+        /// Whether it becomes a victim instead of waiting.
         private boolean isWaitless;
         /// The last search that has come by.
         private long search;
-        /// How many of those that it waits for that search has seen, and through whom it has come here.
+        /// Number of the owners it waits for that this search has seen, and the owner by which it came here.
         private int edge;
 
         private Owner cameFrom;
         /// The thread that its transaction is on, or null: on none.
         volatile Thread thread;
-        /// Who waits for a monitor that it was in when it gave way, or null. On its own thread.
+        /// The thread that waits for a monitor that it was in when it became a victim, or null. On its own thread.
         MonitorCircles.Blocked inTheWayOf;
         /// As that, where a virtual thread is one of the two.
         MonitorCircles.Suspect suspect;
@@ -94,8 +93,8 @@ final class Locks {
             return heldCount != 0;
         }
 
-        /// Whether it may write the object for certain, as its newest locks say: most who ask have written before.
-        /// On its own thread: nobody takes a lock from its writer.
+        /// Whether it may write the object for certain, as its newest locks say: most callers have written before.
+        /// On its own thread: a lock is not taken from its writer.
         private boolean isSurelyWriter(Object object) {
             for (int i = heldCount - 1; i >= Math.max(0, heldCount - NEWEST); i--) {
                 if (held[i].object == object) {
@@ -118,13 +117,13 @@ final class Locks {
         final int hash;
         /// The next lock of the bucket.
         ObjectLock next;
-        /// Who may write, or null.
+        /// The owner that may write, or null.
         Owner writer;
-        /// Who may read; a writer is not among them unless it was before.
-        Owner[] readers = NOBODY;
+        /// The owners that may read; a writer is not among them unless it was before.
+        Owner[] readers = NONE;
 
         int readerCount;
-        /// Who is granted it next, and who last.
+        /// First and last waiter of the queue.
         Waiter first;
 
         Waiter last;
@@ -151,7 +150,7 @@ final class Locks {
             return writer == null && readerCount == 0;
         }
 
-        /// Whether nobody who holds the lock is in the way.
+        /// Whether no holder of the lock is in the way.
         boolean isOpenTo(Owner owner, boolean toWrite) {
             if (writer != null && writer != owner) {
                 return false;
@@ -191,7 +190,7 @@ final class Locks {
 
     /// ```text
     /// Queued ──the lock is free──▶ Granted
-    ///    └─────in a circle───────▶ Victim
+    ///    └─────in a cycle────────▶ Victim
     /// ```
     private enum Turn {
         QUEUED,
@@ -236,7 +235,7 @@ final class Locks {
             if (isHeld && !toWrite) {
                 return true;
             }
-            // Readers that come later do not overtake a writer that waits; who holds the lock already may.
+            // Readers that come later do not overtake a writer that waits; present holders may.
             if ((isHeld || lock.first == null) && lock.isOpenTo(owner, toWrite)) {
                 grantOrRemove(lock, owner, toWrite);
                 return true;
@@ -253,7 +252,7 @@ final class Locks {
         return await(waiter);
     }
 
-    /// Memory may run out, and nobody else would take the lock out of the table.
+    /// Grants a lock, or removes it from the table if memory runs out: no other thread would remove it.
     private void grantOrRemove(ObjectLock lock, Owner owner, boolean toWrite) {
         try {
             lock.grant(owner, toWrite);
@@ -271,12 +270,12 @@ final class Locks {
         try {
             // It neither enters nor leaves any while it waits.
             Object monitor = ownMonitor(waiter);
-            // Seldom is a virtual thread in such a circle, and there may be very many that wait.
+            // A virtual thread is seldom in such a cycle, and very many may wait.
             boolean isOneOfMany = monitor == null && waiter.thread.isVirtual();
             while (waiter.turn == Turn.QUEUED) {
                 LockSupport.parkNanos(waiter.lock, pause);
                 pause = isOneOfMany ? 2 * pause : Math.min(2 * pause, LAST_LOOK_NANOS);
-                // A store cannot be broken off; the interrupt is for whoever asks next.
+                // A commit cannot be broken off; the interrupt is kept for the next blocking call.
                 wasInterrupted |= Thread.interrupted();
                 if (waiter.turn != Turn.QUEUED) {
                     continue;
@@ -288,7 +287,7 @@ final class Locks {
                 }
             }
         } finally {
-            // Should the look fail, nobody waits here any more.
+            // If the look fails, the waiter leaves the queue.
             giveUp(waiter);
             monitors.end();
         }
@@ -329,8 +328,8 @@ final class Locks {
         }
     }
 
-    /// An owner waits for no lock from now on, and not any longer for the one that it waits for: it gives way, as the
-    /// victim of a deadlock does. On any thread.
+    /// Ends an owner's wait for a lock, and makes it refuse later waits, as for the victim of a deadlock. On any
+    /// thread.
     void endWait(Owner owner) {
         mutex.lock();
         try {
@@ -346,8 +345,8 @@ final class Locks {
         }
     }
 
-    /// Whom an owner waits for just now: who has the lock. Who is before it in the queue waits for those too, and for
-    /// nothing else. Empty if it waits for none.
+    /// Returns the owners that an owner waits for just now: the holders of the lock. The owners before it in the queue
+    /// wait for these too, and for nothing else. Empty if it does not wait.
     List<Owner> awaited(Owner owner) {
         mutex.lock();
         try {
@@ -458,7 +457,7 @@ final class Locks {
 
     private void breakCircles(Owner newest) {
         Owner victim;
-        while (newest.waiting != null && (victim = youngestInCircle(newest)) != null) {
+        while (newest.waiting != null && (victim = youngestInCycle(newest)) != null) {
             Waiter waiter = victim.waiting;
             dequeue(waiter);
             waiter.tell(Turn.VICTIM);
@@ -466,12 +465,12 @@ final class Locks {
         }
     }
 
-    /// The youngest owner of a circle through `start`, or null if there is none.
+    /// Returns the youngest owner of a cycle through `start`, or null if there is none.
     ///
     /// Each owner is looked at once, and each that it waits for: so a search takes as many steps as there are
-    /// owners who wait, and holders of what those at the front of a queue wait for. It is a walk, not a
-    /// recursion: circles may be as long as there are threads.
-    private Owner youngestInCircle(Owner start) {
+    /// owners that wait, and holders of what those at the front of a queue wait for. It is a walk, not a
+    /// recursion: cycles may be as long as there are threads.
+    private Owner youngestInCycle(Owner start) {
         searches++;
         visit(start, null);
         Owner at = start;
@@ -498,10 +497,10 @@ final class Locks {
         owner.cameFrom = from;
     }
 
-    /// The next one that an owner waits for and that the search has not seen from there, or null.
+    /// Returns the next owner that an owner waits for and that the search has not seen from there, or null.
     ///
-    /// Whoever is not at the front of a queue waits for the one before; that one waits for the holders, or for whom
-    /// is before it, so that nobody is missed.
+    /// An owner that is not at the front of a queue waits for the one before; that one waits for the holders, or
+    /// for the one before it, so that none is missed.
     private static Owner nextWaitedFor(Owner owner) {
         Waiter waiter = owner.waiting;
         if (waiter == null) {

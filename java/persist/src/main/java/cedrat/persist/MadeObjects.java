@@ -33,7 +33,7 @@ final class MadeObjects {
     private int[] newest;
 
     private int size;
-    /// Those before are held weakly.
+    /// Number of the first object that is held strongly; those before are held weakly.
     private int strong;
 
     private static final class Weak extends WeakReference<Object> {
@@ -42,7 +42,7 @@ final class MadeObjects {
         }
     }
 
-    /// How many there are.
+    /// Returns the number of objects.
     int size() {
         return size;
     }
@@ -105,8 +105,8 @@ final class MadeObjects {
         }
     }
 
-    /// Those that were made since there were `mark` and run over a collection that counts no changes, and that the
-    /// log is about to restore, go no further.
+    /// Invalidates the objects made since there were `mark` that run over a Java collection without a modification
+    /// count that the log is about to restore.
     void outdateUncounted(int mark, UndoLog log, int logMark) {
         Set<Object> restored = null;
         for (int entry = mark; entry < size; entry++) {

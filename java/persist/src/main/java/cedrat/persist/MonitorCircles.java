@@ -14,25 +14,25 @@ import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 
-/// Finds circles of threads that wait for each other's locks and monitors.
+/// Finds waits-for cycles of threads through locks and monitors.
 ///
-/// - J3.1  Who waits for the lock of an object within a monitor, as in `Vector.add`, for one whose thread waits for
-///         that monitor, would wait for ever: [Locks] knows nothing of monitors. So a wait that lasts looks at
-///         what the threads of those whom it waits for are blocked on, as the virtual machine tells it.
+/// - J3.1  A thread that waits for an object's lock within a monitor, as in `Vector.add`, would never wake if the
+///         lock's owner waits for that monitor: [Locks] knows nothing of monitors. So a wait that lasts asks the
+///         virtual machine what the threads of the owners that it waits for are blocked on.
 ///
-/// To give way at once, where a monitor of the object is held, would refuse most waits that end by themselves: who
-/// has the lock has often left the monitor, and will only commit.
+/// Refusing at once, where a monitor of the object is held, would refuse most waits that end by themselves: the
+/// lock's owner has often left the monitor, and will only commit.
 ///
-/// The virtual machine does not tell what virtual threads are blocked on, and which monitors they own; of a lock of
-/// `java.util.concurrent` it tells the owner. Where one takes part, a circle is suspected: who waits has entered the
-/// monitor of what it locks or has locked, and who has the lock is blocked on some monitor, at several looks in a row.
-/// Circles through other monitors of virtual threads are not found; nor do virtual threads look for one among more
-/// than 64 owners, as where so many have read what is to be written. Where the module `java.management` was left
-/// out, only suspected circles are found.
+/// The virtual machine does not report what virtual threads are blocked on, and which monitors they own; of a lock of
+/// `java.util.concurrent` it reports the owner. Where a virtual thread takes part, a cycle is suspected if, at several
+/// looks in a row, the waiting thread has entered the monitor of an object that it locks or has locked, and the
+/// lock's owner is blocked on some monitor. Cycles through other monitors of virtual threads are not found; nor do
+/// virtual threads look for one among more than 64 owners, as when so many have read an object that is to be
+/// written. Where the module `java.management` was left out, only suspected cycles are found.
 ///
 /// **Threads:** any.
 final class MonitorCircles {
-    /// Who has given way lets others enter the monitor before it runs again, for as long at most.
+    /// Maximum time for which a victim lets others enter the monitor before it runs again.
     private static final long LET_PASS_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     /// As the virtual machine says that a thread waits for none.
@@ -55,14 +55,14 @@ final class MonitorCircles {
 
         private Threads() {}
 
-        /// What a thread waits for, or null: it is not known.
+        /// Returns what a thread waits for, or null: it is not known.
         static ThreadInfo info(long thread) {
             return BEAN == null ? null : BEAN.getThreadInfo(thread);
         }
 
-        /// Who has what a thread waits for, or NONE: it is not known, or there is none. Of a virtual thread
-        /// that has entered a monitor the virtual machine names the carrier, and of that, that it waits for
-        /// the virtual thread.
+        /// Returns the owner of what a thread waits for, or NONE: it is not known, or there is none. For a virtual
+        /// thread that has entered a monitor the virtual machine names the carrier, and for the carrier, that
+        /// it waits for the virtual thread.
         static long holder(ThreadInfo info) {
             long holder = info == null ? NONE : info.getLockOwnerId();
             ThreadInfo carrier = holder == NONE ? null : info(holder);
@@ -74,7 +74,7 @@ final class MonitorCircles {
     }
 
     private final Locks locks;
-    /// Who has been waiting for a lock for a while, by their threads.
+    /// Owners that have been waiting for a lock for a while, by their threads.
     private final Map<Long, Locks.Owner> waiting = new ConcurrentHashMap<>();
 
     MonitorCircles(Locks locks) {
@@ -84,7 +84,7 @@ final class MonitorCircles {
     /// Whether an owner, whose thread this is, waits for itself. If so, who is blocked on its monitor is
     /// remembered for [#letPass]. To be called from time to time while it waits.
     ///
-    /// @param ownersMax of how many owners it is asked whom they wait for: larger circles are not found
+    /// @param ownersMax the number of owners whose waits are followed: larger cycles are not found
     boolean isInCircle(Locks.Owner owner, int ownersMax) {
         long self = Thread.currentThread().threadId();
         waiting.put(self, owner);
@@ -101,7 +101,8 @@ final class MonitorCircles {
         return blocked != null;
     }
 
-    /// The thread of one whom an owner waits for, directly or through others, that is blocked on a monitor, or null.
+    /// Returns the thread of an owner that an owner waits for, directly or through others, that is blocked on a
+    /// monitor, or null.
     private Thread blocked(Locks.Owner start) {
         Set<Locks.Owner> seen = new HashSet<>();
         Deque<Locks.Owner> next = new ArrayDeque<>();
@@ -129,7 +130,8 @@ final class MonitorCircles {
         waiting.remove(Thread.currentThread().threadId());
     }
 
-    /// After an owner has given way, and before it runs again: lets who was blocked on its monitor enter that.
+    /// After an owner was the victim, and before it runs again: lets the thread that was blocked on its monitor enter
+    /// it.
     ///
     /// @return false if this thread has not left the monitor, so that running again would be in vain
     static boolean letPass(Locks.Owner owner) {

@@ -2,8 +2,8 @@ package cedrat.persist;
 
 import java.util.Arrays;
 
-/// What a transaction makes persistent collections of, from when they lead to it: others know by that whose it is,
-/// and wait for the collection's lock.
+/// Objects that a transaction makes parts of persistent collections, from when these lead to them: other transactions
+/// learn from it which collection a part belongs to, and wait for the collection's lock.
 ///
 /// - J3   All that is new behind a part is a part as well: nodes are linked with each other before the collection
 ///        leads to the first of them.
@@ -14,7 +14,8 @@ final class NewParts {
 
     private PartIdentity[] parts = NONE;
     private int count;
-    /// What has gone if the transaction commits: entries, and arrays that were outgrown, with what led to these.
+    /// Parts that are removed if the transaction commits: entries, and arrays that were outgrown, with what led to
+    /// these.
     private PartIdentity[] gone = NONE;
 
     private Object[] ledTo = NONE;
@@ -148,7 +149,7 @@ final class NewParts {
         return false;
     }
 
-    /// Of those that were added since there were `mark`, all are taken back that nothing was stored of.
+    /// Takes back the parts added since there were `mark` of which nothing was stored.
     ///
     /// @param when in the order of what transactions take back
     void takeBack(int mark, Locks.Owner by, long when) {

@@ -13,9 +13,9 @@ import java.util.function.Function;
 abstract class NodeForm extends Form {
     final Nodes nodes;
     final Fields slots;
-    /// How many references a cell has.
+    /// Number of references of a cell.
     final int width;
-    /// How many references stand before the cells.
+    /// Number of references before the cells.
     final int head;
 
     NodeForm(String name, Nodes nodes, Fields slots, boolean hasComparator) {
@@ -35,10 +35,10 @@ abstract class NodeForm extends Form {
         return collection;
     }
 
-    /// How many entries there are.
+    /// Returns the number of entries.
     abstract int size(Object collection);
 
-    /// What else is in the data, of a collection with an order of its own.
+    /// Returns further data, for a Java collection with an order of its own.
     int flags(Object collection) {
         return 0;
     }
@@ -278,6 +278,6 @@ abstract class NodeForm extends Form {
         return isKnown[0];
     }
 
-    /// What was loaded, and the cells of its entries, in the collection's order.
+    /// The loaded cells, and the places of their entries in the Java collection's order.
     record Placed(Cells cells, int[] places) {}
 }

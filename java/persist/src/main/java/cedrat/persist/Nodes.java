@@ -13,7 +13,7 @@ import java.util.function.Consumer;
 /// **Threads:** any; what it looks at is locked by the caller.
 abstract class Nodes {
     private final Class<?> type;
-    /// What a node calls its key or element, its value, and the node behind it in the collection's order.
+    /// Field names of a node for its key or element, its value, and the next node in the Java collection's order.
     final String keyName;
 
     final String valueName;

@@ -41,7 +41,7 @@ final class ObjectBytes {
         return (int) INT.get(bytes, 0);
     }
 
-    /// How many bytes the object has.
+    /// Returns the number of bytes of the object.
     int length() {
         return bytes.length;
     }

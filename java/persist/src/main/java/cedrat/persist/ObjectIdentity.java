@@ -1,6 +1,6 @@
 package cedrat.persist;
 
-/// What an [Engine] knows of an object that is persistent, or that a commit is making so.
+/// State that an [Engine] keeps of an object that is persistent, or that a commit is making so.
 ///
 /// ```text
 /// Fresh ──the commit is appended──▶ Persistent
@@ -22,9 +22,9 @@ final class ObjectIdentity extends IdentityEntry {
     Commit commit;
 
     int mark;
-    /// What its form remembers of what was stored: of a list how many elements, of others their [Cells].
+    /// State that its form keeps of the stored object: for a list the number of elements, otherwise its [Cells].
     Object stored;
-    /// How many bytes the object has in the store.
+    /// Number of bytes of the object in the store.
     int bytes;
     /// Its bytes are counted among those that are loaded. Guarded by [Loaded].
     boolean isCounted;

@@ -28,7 +28,7 @@ abstract class ObjectWriter {
         step++;
     }
 
-    /// What is thrown because the object that is written cannot be persistent.
+    /// Returns the exception for an object that cannot be persistent.
     abstract RuntimeException refuse(String why);
 
     /// A text as data: its length in bytes, and its bytes in UTF-8.

@@ -1,6 +1,6 @@
 package cedrat.persist;
 
-/// The identity of an array or an object that a collection of the JDK is made of: whose that is.
+/// The identity of an array or an object that a collection of the JDK is made of: its owner.
 ///
 /// ```text
 /// Added ──the commit is appended──▶ Stored
@@ -14,17 +14,18 @@ package cedrat.persist;
 /// - Taken back  nothing leads to it but who has read what was not committed, or what the collection was before: what
 ///               is stored leaves it by a commit
 ///
-/// **Threads:** any. The state is changed by who has locked the collection; who has not may see an older one.
+/// **Threads:** any. The state is changed by the transaction that has locked the Java collection; others may see an
+/// older one.
 final class PartIdentity extends IdentityEntry {
     private final ObjectIdentity owner;
-    /// Who has added it, or [TakenBack], or null: it is stored.
+    /// The transaction that has added it, or [TakenBack], or null: it is stored.
     private Object state;
-    /// Of an entry, the cells that hold it in the store, if it is still in the collection; and which of them.
+    /// For an entry, the cells that hold it in the store, if it is still in the Java collection; and its place there.
     Cells cells;
 
     int cell = -1;
 
-    /// @param by   who has added it
+    /// @param by   the transaction that has added it
     /// @param when in the order of what transactions take back
     private record TakenBack(Locks.Owner by, long when) {}
 
@@ -62,7 +63,8 @@ final class PartIdentity extends IdentityEntry {
         return state instanceof TakenBack;
     }
 
-    /// Whether others than who has taken it back may have found it in the collection since a moment.
+    /// Whether transactions other than the one that has taken it back may have found it in the Java collection since a
+    /// moment.
     boolean isTakenBack(Locks.Owner reader, long since) {
         return state instanceof TakenBack back && back.by != reader && back.when > since;
     }
@@ -72,7 +74,7 @@ final class PartIdentity extends IdentityEntry {
         return owner;
     }
 
-    /// What was taken back belongs to nobody.
+    /// Returns the owner; a part that was taken back has none.
     @Override
     boolean mayChange(Object object) {
         return !isTakenBack();

@@ -151,8 +151,8 @@ public final class Persistence implements AutoCloseable {
         return !wasMarked;
     }
 
-    /// What a name leads to, null if that is nothing: what was committed last, or what this or another
-    /// transaction that is going on has marked.
+    /// Returns the object of a name, or null if there is none: the object that was committed last, or that this or
+    /// another running transaction has marked.
     @SuppressWarnings("unchecked")
     public <T> T lookup(String name) {
         Objects.requireNonNull(name);
@@ -181,7 +181,7 @@ public final class Persistence implements AutoCloseable {
         });
     }
 
-    /// Of a name that leads nowhere too: it may lead somewhere when another transaction has ended.
+    /// Locks a name, also one without an object: it may have one when another transaction has ended.
     private Root lockedRoot(String name) {
         Root root = engine.roots.get(name);
         if (root == null) {
@@ -258,17 +258,17 @@ public final class Persistence implements AutoCloseable {
         return recorder.<Long>unrecorded(engine::collect);
     }
 
-    /// What a transaction manager needs (XA, by `javax.transaction.xa`), so that a transaction changes
-    /// objects of this store and what other stores have, all or nothing. Each call returns another one, and
-    /// all are of one store.
+    /// Returns a resource for a transaction manager (XA, by `javax.transaction.xa`), so that a transaction changes
+    /// objects of this store and data of other stores, all or nothing. Each call returns another resource of
+    /// the same store.
     ///
     /// From `start` to `end` the transactions of the thread, by [Transaction#begin], are nested in the branch:
     /// what they commit is stored when that commits, and taken back when it rolls back, but for locals. A thread
     /// has one branch at a time. From `prepare` on, what the branch has changed is on the disk, and stays locked,
     /// until the transaction manager commits it or rolls it back.
     ///
-    /// What a branch has changed that is in doubt since an earlier opening is not loaded before the branch
-    /// has ended: [InDoubtException].
+    /// Objects that were changed by a branch that is in doubt since an earlier opening are not loaded before the
+    /// branch has ended: [InDoubtException].
     ///
     /// **Threads:** any; a branch is on one at a time.
     public XAResource xaResource() {

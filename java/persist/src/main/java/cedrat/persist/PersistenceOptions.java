@@ -51,8 +51,9 @@ public final class PersistenceOptions {
         nanos = other.nanos;
     }
 
-    /// What is loaded gets old before it is let go of, so that the virtual machine collects all of the heap, and not
-    /// only what is young, whenever so much was loaded as is free: more would cost more than it saves.
+    /// Returns the default limit of loaded bytes. Loaded objects get old before they are unloaded. So the virtual
+    /// machine runs a full garbage collection whenever as much was loaded as is free: a higher limit would cost
+    /// more than it saves.
     private static long defaultLoadedBytesMax() {
         return Runtime.getRuntime().maxMemory() / 8;
     }
@@ -65,7 +66,8 @@ public final class PersistenceOptions {
 
     /// Whether a transaction takes the read lock of each persistent object that it reads, before it reads it, and
     /// holds it to its end, so that transactions are as if they had run one after the other (Transactions for Java,
-    /// §2.1, of [RwLock]). Otherwise who wants that asks for locks. The agent has to be started with `reads=lock`.
+    /// §2.1, of [RwLock]). Otherwise a program that needs this asks for locks. The agent has to be started with
+    /// `reads=lock`.
     ///
     /// A read may wait then, and throw [DeadlockException]. Outside of transactions nothing is locked.
     public PersistenceOptions readLocks(boolean readLocks) {
@@ -73,8 +75,8 @@ public final class PersistenceOptions {
         return this;
     }
 
-    /// What finds the classes of the objects in the store. Without it, the context class loader of the thread
-    /// that opens.
+    /// Sets the class loader for the classes of the objects in the store. The default is the context class loader of
+    /// the thread that opens.
     public PersistenceOptions classLoader(ClassLoader classLoader) {
         this.classLoader = Objects.requireNonNull(classLoader);
         return this;
@@ -91,8 +93,8 @@ public final class PersistenceOptions {
         return this;
     }
 
-    /// How many bytes of the store's pages stay in memory, outside of the Java heap; 256 MiB. What is not there is
-    /// read from the disk, a page at a time. Only of a store that is opened by its folder.
+    /// Sets the number of bytes of the store's pages that stay in memory, outside of the Java heap; 256 MiB by default.
+    /// Other pages are read from the disk, one at a time. Only for a store that is opened by its folder.
     ///
     /// @throws IllegalArgumentException if it is less than 1 MiB
     public PersistenceOptions pageBytesMax(long bytes) {

@@ -23,7 +23,7 @@ interface Persistent {
 
     /// A transaction is about to store to one of its objects.
     ///
-    /// @throws IllegalStateException if it is closed: nobody would store what the transaction commits
+    /// @throws IllegalStateException if it is closed: the transaction's commit would not be stored
     /// @throws PersistenceException  if it has stopped
     void check();
 
@@ -38,14 +38,14 @@ interface Persistent {
     /// @throws IllegalStateException if it is persistent in this store: the program is to begin a transaction
     void refuseStore(Object base);
 
-    /// Whose lock protects an array or an object of the JDK that is persistent in this store: the collection that
-    /// it is a part of, or itself. Null if it is not.
+    /// Returns the object whose lock protects an array or an object of the JDK that is persistent in this store: the
+    /// Java collection that it is a part of, or itself. Null if it is not persistent.
     Object owner(Object base);
 
-    /// As that, of what is about to be changed, or read under a lock.
+    /// As that, for an object that is about to be changed, or read under a lock.
     ///
-    /// @throws IllegalStateException if it is a part of a collection that is not in memory any more, so that nobody
-    ///     would store the change, and others may have changed what was read
+    /// @throws IllegalStateException if it is a part of a Java collection that is not in memory any more, so that
+    ///     the change would not be stored, and others may have changed what was read
     Object livingOwner(Object base);
 
     /// A transaction is about to let an object of the JDK lead to one that it has made. If the first is a persistent
@@ -57,7 +57,7 @@ interface Persistent {
     /// belongs to.
     boolean isTakenBack(Object base, TopLevel reader);
 
-    /// What a top-level transaction has changed in this store, or null: nothing.
+    /// Returns the changes of a top-level transaction in this store, or null: there are none.
     Commit changes(Transaction transaction);
 
     /// Stores it. When this returns, the changes have their place in the log.

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/// Methods of the JDK that read fields or elements of any object for somebody else: reflection, method handles,
+/// Methods of the JDK that read fields or elements of any object for their callers: reflection, method handles,
 /// handles of variables, `sun.misc.Unsafe` and serialisation. Where each begins the object is loaded (J1), and
 /// locked (J3.2). So are [java.util.Properties], which have their content in a map without barriers, whatever they
 /// are called as.
@@ -83,7 +83,7 @@ final class Readings {
         return readsPrimitives ? 1 : local(internalName, method);
     }
 
-    /// Whether who has an object may call the method.
+    /// Whether code that has an object may call the method.
     private static boolean isOpen(MethodModel method) {
         return method.flags().has(AccessFlag.PUBLIC)
                 && !method.flags().has(AccessFlag.STATIC)
@@ -95,7 +95,7 @@ final class Readings {
                 method.methodName().stringValue() + method.methodType().stringValue());
     }
 
-    /// What a class does not have.
+    /// Returns the listed methods that a class does not have.
     static List<String> missing(ClassModel type) {
         String name = type.thisClass().asInternalName();
         return METHODS.get(name).stream()

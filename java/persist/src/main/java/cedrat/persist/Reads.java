@@ -108,7 +108,8 @@ final class Reads {
         };
     }
 
-    /// Those of primitive fields too: a handle, of whatever field, has the whole object loaded.
+    /// Whether a handle is guarded, also one of a primitive field: a handle, of whatever field, has the whole object
+    /// loaded.
     private boolean isGuarded(DirectMethodHandleDesc handle) {
         return handle.kind() == Kind.GETTER && isPersistable(handle.owner());
     }

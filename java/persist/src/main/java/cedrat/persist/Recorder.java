@@ -10,13 +10,14 @@ import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Supplier;
 
-/// What woven code asks before it stores, and where it reads, while a transaction lives or a store is open.
+/// Handler of the barriers of woven code, before assignments and at reads, while a transaction lives or a store is
+/// open.
 ///
 /// - J3  The first store of a transaction to an object takes its write lock, and holds it to the end of the
 ///       top-level transaction. Otherwise a rollback would restore over what another transaction has written.
 ///
-/// A thread that is in no transaction may not store to what is locked: there is nobody to wait for who would
-/// let it in between. It is told so by an exception.
+/// A thread that is in no transaction may not assign to a locked object: it has no place in a wait queue. It gets an
+/// exception.
 ///
 /// **Threads:** any.
 final class Recorder implements Handler {
@@ -27,7 +28,7 @@ final class Recorder implements Handler {
     private final Callers callers = new Callers();
     private final Fields fields;
     private final List<Persistent> stores = new CopyOnWriteArrayList<>();
-    /// Those whose objects are locked by who reads them.
+    /// Stores whose objects are locked by reads.
     private final List<Persistent> locking = new CopyOnWriteArrayList<>();
 
     private final LeftObjects left = new LeftObjects();
@@ -113,7 +114,7 @@ final class Recorder implements Handler {
         }
     }
 
-    /// What a store does of its own accord: barriers let this thread's reads and stores pass as they are.
+    /// Runs work of the store itself: barriers let this thread's reads and assignments pass.
     <T> T unrecorded(Supplier<T> work) {
         return contexts.get().unrecorded(work);
     }
@@ -229,7 +230,7 @@ final class Recorder implements Handler {
         }
     }
 
-    /// What a root leads to is about to be changed by the transaction of this thread.
+    /// Prepares for a change of a root by the transaction of this thread.
     void beforeRoot(Root root) {
         Transaction transaction = contexts.get().innermost;
         transactions.check(transaction);
@@ -243,8 +244,8 @@ final class Recorder implements Handler {
 
     // ---- reads that lock
 
-    /// - J3.2  The lock comes before the look: nobody reads what its writer may still take back, and what a transaction
-    ///         has read stays so to its end.
+    /// - J3.2  The lock comes before the read: no transaction reads a value that its writer may still roll back, and
+    ///         values that a transaction has read stay the same to its end.
     @Override
     public void lockToRead(Object base) {
         // Records do not change.
@@ -281,9 +282,9 @@ final class Recorder implements Handler {
         return store != null && store.locksReads() && locking.contains(store);
     }
 
-    /// Whose lock protects an array or an object of the JDK, or null: nobody's.
+    /// Returns the object whose lock protects an array or an object of the JDK, or null: there is none.
     ///
-    /// @throws IllegalStateException if nobody has that any more (J7)
+    /// @throws IllegalStateException if that is not in memory any more (J7)
     private Object lockedToRead(TopLevel top, Object base) {
         // What a transaction has made is persistent when it has committed. Most arrays are of that kind.
         if (top.made.has(0, base)) {
@@ -313,8 +314,8 @@ final class Recorder implements Handler {
 
     // ---- stores
 
-    /// Whether a thread that is in no transaction is about to store to a persistent object of the program that
-    /// nobody has locked. It may, to what is not stored with the object: a transient field, where the program
+    /// Whether a thread that is in no transaction is about to assign to a persistent object of the program that
+    /// is not locked. It may, to what is not stored with the object: a transient field, where the program
     /// keeps what it can compute again.
     private boolean isPersistentOutside(Context context, Object base) {
         return context.innermost == null
@@ -342,7 +343,7 @@ final class Recorder implements Handler {
         }
         if (context.suspended != 0) {
             // What class loaders store to arrays and collections is no store's business: a store that is asked
-            // whether these are persistent may wait for who waits for the class.
+            // whether these are persistent may wait for a thread that waits for the class.
             if (base instanceof Persistable || context.loading == 0) {
                 refuseIfPersistent(context, base);
             }
@@ -369,7 +370,7 @@ final class Recorder implements Handler {
         lockToChange(transaction, base);
         if (slot.isReference()) {
             Object value = slot.readReference(base);
-            // What a rollback puts back is loaded, so that nobody has to remember that it was pending.
+            // A value that a rollback restores is loaded, so that the log need not record that it was pending.
             top.log.add(base, slot, 0, 0, value != null ? value : readNull(base, slot));
         } else {
             top.log.add(base, slot, 0, slot.readBits(base), null);
@@ -377,7 +378,7 @@ final class Recorder implements Handler {
     }
 
     /// Whether the JDK changes what it keeps for itself, which belongs to no transaction (J5.1). To be asked in
-    /// classes of the JDK only, and before a lock is taken: who has called them is not cheap to find out.
+    /// classes of the JDK only, and before a lock is taken: finding out their caller is not cheap.
     private boolean isOfTheJdk(Object base) {
         if (base instanceof Persistable || locks.isLocked(base)) {
             return false;
@@ -423,7 +424,7 @@ final class Recorder implements Handler {
             return;
         }
         transactions.lock(transaction, base, true);
-        // Who had the lock may have made it a part of something that is persistent (J3), whose store may be closed.
+        // The lock's last owner may have made it a part of a persistent object (J3), whose store may be closed.
         if (!lockOwner(transaction, base)) {
             refuseIfLeft(base);
         }
@@ -445,7 +446,7 @@ final class Recorder implements Handler {
                 transaction.top.changes(open);
                 transactions.lock(transaction, owner, true);
             }
-            // Who had the lock may have taken it back: a change of it would be lost (J3).
+            // The lock's last owner may have taken it back: a change of it would be lost (J3).
             if (transactions.takenBack() != transaction.top.began && open.isTakenBack(base, transaction.top)) {
                 transactions.doom(transaction);
                 throw DeadlockException.ofWhatWasTakenBack(base);
@@ -457,8 +458,8 @@ final class Recorder implements Handler {
         return false;
     }
 
-    /// Who lets go of an object looks under its identity's monitor whether it is locked. When this returns, none who
-    /// has found it unlocked makes its fields pending any more (J7.1).
+    /// Waits for threads that are unloading an object. These check under its identity's monitor whether it is locked.
+    /// When this returns, no thread that has found it unlocked makes its fields pending any more (J7.1).
     private static void awaitLettingGo(Identity identity) {
         synchronized (identity) {
             return;
@@ -483,7 +484,7 @@ final class Recorder implements Handler {
         }
         context.isUnrecorded = true;
         try {
-            // Of the JDK nobody else stores to a static field here.
+            // No other code of the JDK assigns to a static field here.
             if (home instanceof Class<?> type && type.getClassLoader() == null && isOfTheJdk(home)) {
                 return;
             }
@@ -544,7 +545,7 @@ final class Recorder implements Handler {
             return;
         }
         TopLevel top = transaction.top;
-        // Who has changed nothing persistent has changed no persistent collection.
+        // A transaction without persistent changes has changed no persistent Java collection.
         if (top.changed().length == 0 || top.isDoomed || !top.made.has(0, part)) {
             return;
         }

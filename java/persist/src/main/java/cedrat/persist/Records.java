@@ -5,7 +5,7 @@ package cedrat.persist;
 /// They are read and changed in transactions, together with objects and [Heap]s of the same store: one record of
 /// the log decides all of it, a rollback takes all of it back, and so does that of a nested transaction.
 ///
-/// A collection is locked as an object is: shared by those who read it, and by one who changes it.
+/// A collection is locked as an object is: shared by readers, or exclusively by one writer.
 ///
 /// **Threads:** any that is in a transaction. **Failure:** [IllegalStateException] outside of one, and once the
 /// store is closed; [PersistenceException] if the store refuses, because there is no such record for example:

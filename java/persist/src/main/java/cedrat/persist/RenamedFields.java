@@ -28,9 +28,9 @@ final class RenamedFields {
     private record Dropped(Class<?> type, Name name) {}
 
     private final PersistenceOptions options;
-    /// What the store has, with the classes as they are called now.
+    /// Fields of the store, with the present names of their classes.
     private final Set<Name> stored = new HashSet<>();
-    /// What the program has, and something of the store leads to.
+    /// Fields of the program that a field of the store leads to.
     private final Set<Name> found = new HashSet<>();
 
     private final Set<Dropped> dropped = new LinkedHashSet<>();
@@ -76,8 +76,8 @@ final class RenamedFields {
         });
     }
 
-    /// What a declaration that does nothing may have been meant for: any field of its class, and one of its name whose
-    /// class may have been mistaken for another.
+    /// Returns the fields that a declaration without effect may have been meant for: any field of its class, and one of
+    /// its name whose class may have been mistaken for another.
     ///
     /// @param type the class of the declaration, or null if the program has none of that name
     private Set<String> lost(Name old, Class<?> type) {

@@ -8,9 +8,9 @@ package cedrat.persist;
 ///    └──────────────────────────────────────┘
 /// ```
 ///
-/// **Threads:** any. Who changes it has its write lock.
+/// **Threads:** any. Its writer has its write lock.
 final class Root {
-    /// What marking a name overwrites: the word, as bits, and the object.
+    /// The slot that marking a name overwrites: the word, as bits, and the object.
     static final Slot SLOT = new Slot() {
         @Override
         void restore(Object base, int index, long bits, Object value) {
@@ -20,9 +20,9 @@ final class Root {
 
     final Engine engine;
     final String name;
-    /// What it leads to in the store; 0 if it leads to nothing, or to what is not stored yet.
+    /// Its reference in the store; 0 if it leads to nothing, or to an object that is not stored yet.
     private long word;
-    /// What it leads to, if that is not stored yet; otherwise null.
+    /// Its object, if that is not stored yet; otherwise null.
     private Object object;
 
     Root(Engine engine, String name, long word) {

@@ -14,18 +14,18 @@ public final class RwLock {
 
     /// Waits until no other transaction may write the object.
     ///
-    /// @throws DeadlockException     if this transaction was chosen to give way; it is rolled back
+    /// @throws DeadlockException     if this transaction is the victim of a deadlock; it is rolled back
     /// @throws IllegalStateException if this thread is in no transaction, or the object is a part of a persistent
-    ///     collection that was let go of
+    ///     collection that was unloaded
     public static void acquireRead(Object object) {
         Recorder.get().transactions.acquire(object, false);
     }
 
     /// Waits until no other transaction may read or write the object.
     ///
-    /// @throws DeadlockException     if this transaction was chosen to give way; it is rolled back
+    /// @throws DeadlockException     if this transaction is the victim of a deadlock; it is rolled back
     /// @throws IllegalStateException if this thread is in no transaction, or the object is a part of a persistent
-    ///     collection that was let go of
+    ///     collection that was unloaded
     public static void acquireWrite(Object object) {
         Recorder.get().transactions.acquire(object, true);
     }

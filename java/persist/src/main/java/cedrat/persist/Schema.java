@@ -33,7 +33,7 @@ import java.util.concurrent.ConcurrentHashMap;
 /// **Threads:** any.
 final class Schema {
     private static final String SEPARATOR = "\n  - ";
-    /// Of the JDK, without anything to store.
+    /// Classes of the JDK without anything to store.
     private static final Set<Class<?>> STATELESS = Set.of(
             Object.class,
             Record.class,
@@ -51,10 +51,10 @@ final class Schema {
     private final ClassLoader loader;
     private final Forms forms;
     private final RenamedFields renamed;
-    /// What objects are stored by.
+    /// Shapes by which objects are stored.
     private final ConcurrentHashMap<Class<?>, Shape> current = new ConcurrentHashMap<>();
     private final ConcurrentHashMap<Form, Shape> formShapes = new ConcurrentHashMap<>();
-    /// What stored objects are read by, and their definitions; the first has number 1.
+    /// Shapes by which stored objects are read, and their definitions; the first has number 1.
     private volatile Shape[] shapes;
 
     private StoredClass[] definitions;
@@ -92,7 +92,7 @@ final class Schema {
         return definitions.length == 0;
     }
 
-    /// What the objects of a class of the store are read by.
+    /// Returns the shape by which the objects of a class of the store are read.
     Shape shape(ObjectBytes in) {
         Shape[] known = shapes;
         int number = in.classNumber();
@@ -128,7 +128,7 @@ final class Schema {
 
     // ---- classes of the program
 
-    /// What an object is stored by.
+    /// Returns the shape by which an object is stored.
     ///
     /// @throws RefusedException if it cannot be stored
     Shape of(Object object) throws RefusedException {
@@ -185,7 +185,7 @@ final class Schema {
         }
         if (!STATELESS.contains(ancestor)) {
             throw new RefusedException(type.getName() + " extends " + ancestor.getName()
-                    + ", whose fields nobody sees: let it have a field of that type");
+                    + ", whose fields are not accessible: let it have a field of that type");
         }
         if (find(type.getName()) != type) {
             throw new RefusedException("the store does not find " + type.getName()
@@ -535,7 +535,7 @@ final class Schema {
         return fits ? fields : null;
     }
 
-    /// A name that was told and that no field has is a mistake, and no removal.
+    /// Checks that a declared name is that of a field: otherwise it is a mistake, and no removal.
     private void checkName(Member member, Class<?> declaring, Set<String> problems) {
         String name = options.fieldName(declaring.getName(), member.name());
         if (!name.equals(member.name())) {

@@ -17,7 +17,7 @@ import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
 
-/// Where the transactions of a method begin and close, and which locals they change: found by following the
+/// Begin and close of a method's transactions, and the locals that they change: found by following the
 /// flow of control and of values through its instructions. Tables for debuggers, which compilers leave out,
 /// are not read.
 ///

@@ -64,7 +64,7 @@ final class SerialVersion {
         return type.superclass().map(name -> name.asInternalName()).orElse("");
     }
 
-    /// What `ObjectStreamClass` computes of a class that is serialisable.
+    /// Returns the version that `ObjectStreamClass` computes for a serialisable class.
     static long of(ClassModel type) {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         try (DataOutputStream out = new DataOutputStream(bytes)) {

@@ -15,7 +15,7 @@ abstract class Shape {
         this.number = number;
     }
 
-    /// What the store is to know of the class.
+    /// Returns the definition of the class in the store.
     abstract StoredClass definition();
 
     /// Whether its objects do not change, and lead to no others.

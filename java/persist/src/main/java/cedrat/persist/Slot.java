@@ -56,7 +56,7 @@ abstract class Slot {
         }
     };
 
-    /// What a builder of strings has in it.
+    /// Content of a string builder.
     static final Slot TEXT = new Slot() {
         @Override
         void restore(Object base, int index, long bits, Object value) {
@@ -71,7 +71,7 @@ abstract class Slot {
         }
     };
 
-    /// What [Properties] have, but for their defaults.
+    /// Content of [Properties], without their defaults.
     static final Slot PROPERTIES = new Slot() {
         @Override
         void restore(Object base, int index, long bits, Object value) {
@@ -139,7 +139,7 @@ abstract class Slot {
             offset = owner == null && Modifier.isFinal(reflected.getModifiers()) ? Memory.offset(reflected) : -1;
         }
 
-        /// Where the field lies: stores to static fields may come by way of a subclass.
+        /// Returns the class of the field: assignments to static fields may name a subclass.
         Object home(Object base) {
             return owner == null ? base : owner;
         }
@@ -192,7 +192,7 @@ abstract class Slot {
             }
         }
 
-        /// What reflection has stored to a final field.
+        /// Restores a final field that was assigned by reflection.
         private void restoreFinal(Object base, long bits, Object value) {
             if (kind == 'L') {
                 Memory.putReference(base, offset, value);

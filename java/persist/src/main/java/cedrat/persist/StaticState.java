@@ -7,8 +7,8 @@ import java.util.stream.Stream;
 
 /// The static methods of `java.base` that change static state: properties, defaults, factories, providers.
 ///
-/// - J5  None is missing, and classes that inherit one stand here too. What it changes would be restored by
-///       no rollback, and nobody would say so.
+/// - J5  None is missing, and classes that inherit one stand here too. Otherwise its changes would not be
+///       rolled back, without an error.
 final class StaticState {
     private static final Set<String> OF_CONNECTIONS = Set.of(
             "setContentHandlerFactory",

@@ -30,7 +30,7 @@ import java.lang.classfile.instruction.TypeCheckInstruction;
 import java.lang.constant.ClassDesc;
 import java.lang.constant.MethodTypeDesc;
 
-/// What each instruction does to a [Frame].
+/// Effects of instructions on a [Frame].
 final class Steps {
     private Steps() {}
 
@@ -199,7 +199,7 @@ final class Steps {
         }
     }
 
-    /// How many words a branch takes off the stack.
+    /// Returns the number of words that a branch takes off the stack.
     private static int popped(Opcode opcode) {
         return switch (opcode) {
             case GOTO, GOTO_W -> 0;

@@ -44,20 +44,20 @@ import java.util.stream.IntStream;
 ///
 /// - J3   A collection of the JDK is held until a method of it that others call returns. The just-in-time compiler
 ///        holds it no longer than its last use, and the virtual machine may collect it while the method stores to its
-///        array, or to the map that a set is made of: nobody would know whose they are, and the store would be lost.
+///        array, or to the map that a set is made of: their owner would be unknown, and the assignment would be lost.
 ///        The methods that such a method calls are held by it, and stay as long as they are.
 ///
 /// Barriers are calls without branches, see [Weaver].
 final class StoreWeaver implements CodeTransform {
     private static final int ENDED = -1;
-    /// What texts in code are put together by.
+    /// Class of the bootstrap methods of string concatenation.
     private static final ClassDesc CONCATENATION = ClassDesc.of("java.lang.invoke", "StringConcatFactory");
 
     private final Fields fields;
     private final ClassModel type;
     private final MethodModel method;
     private final CodeModel code;
-    /// What becomes of reads, or null: nothing.
+    /// Weaver of reads, or null: they are not woven.
     private final Reads reads;
     /// Whether what is read is locked.
     private final boolean locksReads;
@@ -72,7 +72,7 @@ final class StoreWeaver implements CodeTransform {
     private final boolean isHeld;
     private final Spill spill = new Spill();
 
-    /// How many objects are made in a constructor's prologue and not initialised yet, or ENDED behind it.
+    /// Number of objects that are made in a constructor's prologue and not initialised yet, or ENDED behind it.
     private int prologueDepth;
 
     private Selves prologue;
@@ -103,7 +103,7 @@ final class StoreWeaver implements CodeTransform {
         isHeld = kind == Weaver.Kind.COLLECTION && !isConstructor && isOpen(method) && changes(code);
     }
 
-    /// Whether who has an object may call the method. Others are called by such methods of the same collection.
+    /// Whether code that has an object may call the method. Others are called by such methods of the same collection.
     private static boolean isOpen(MethodModel method) {
         return !method.flags().has(AccessFlag.STATIC)
                 && (method.flags().has(AccessFlag.PUBLIC) || method.flags().has(AccessFlag.PROTECTED));
@@ -242,8 +242,8 @@ final class StoreWeaver implements CodeTransform {
                 && method.methodName().equalsString("hashCode");
     }
 
-    /// Final fields are written once. In its constructor's prologue an object is not one yet, and nobody else
-    /// has it.
+    /// Whether an assignment needs no barrier: final fields are written once, and in its constructor's prologue an
+    /// object is not visible to other code yet.
     private boolean isExempt(FieldInstruction field) {
         return isFinal(field) || prologueDepth != ENDED && isOwn(field) && isSelf(field);
     }
@@ -473,7 +473,7 @@ final class StoreWeaver implements CodeTransform {
         if (changesReceiver) {
             builder.dup();
             if (WovenMethods.isText(owner)) {
-                // Nobody extends them, so nobody has to look up what the method does.
+                // They have no subclasses, so the method's behaviour need not be looked up.
                 Calls.beforeArgument(builder, isApplication);
             } else {
                 Calls.beforeCall(builder, called);

@@ -22,7 +22,7 @@ record StoredClass(Kind kind, int version, int superclass, String name, List<Mem
     /// That of one that has none: it is defined for its subclasses.
     static final int ABSTRACT = 2;
 
-    /// What a class's objects look like.
+    /// Structure of a class's objects.
     enum Kind {
         /// Fields.
         OBJECT(1),
@@ -41,7 +41,7 @@ record StoredClass(Kind kind, int version, int superclass, String name, List<Mem
             this.number = number;
         }
 
-        /// What objects of a class of the program would be; null: it is an interface.
+        /// Returns the kind of the objects of a class of the program; null: it is an interface.
         static Kind of(Class<?> type) {
             if (type.isInterface()) {
                 return null;

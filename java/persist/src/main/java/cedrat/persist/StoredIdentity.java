@@ -8,6 +8,6 @@ abstract class StoredIdentity extends Identity {
         super(object);
     }
 
-    /// The store. The same one for ever.
+    /// Returns the store, which never changes.
     abstract Persistent store();
 }

@@ -2,7 +2,7 @@ package cedrat.persist;
 
 import java.util.Arrays;
 
-/// What a top-level transaction and those nested in it have in common.
+/// Common state of a top-level transaction and those nested in it.
 ///
 /// **Threads:** that of the transaction; handing it over orders what both threads do. Which thread a branch is on
 /// is said by the transaction manager, on any thread, and so under the monitor.
@@ -12,7 +12,7 @@ final class TopLevel {
 
     final UndoLog log = new UndoLog();
     final MadeObjects made = new MadeObjects();
-    /// What it has made persistent collections of.
+    /// Objects that it has made parts of persistent Java collections.
     final NewParts parts = new NewParts();
     final Locks.Owner owner;
     /// How often transactions had taken parts back when it began.
@@ -21,25 +21,25 @@ final class TopLevel {
 
     /// The stores whose objects it was about to change, one at most unless its commit is going to be refused.
     private Persistent[] changed = NONE;
-    /// What it has changed beside objects, or null.
+    /// Its changes beside objects, or null.
     Faces faces;
-    /// Some of the objects whose read lock it has, by their hashes, or null: nobody has to ask for these again.
+    /// Some of the objects whose read lock it has, by their hashes, or null. These need no further look-up.
     private Object[] lockedToRead;
     /// The thread's state that it is attached to, or null.
     volatile Context context;
     /// It was rolled back to end a deadlock, and its scope is not left yet.
     volatile boolean isDoomed;
 
-    /// How many classes its thread was initialising, loading or linking when it began or was attached: a
+    /// Number of classes that its thread was initialising, loading or linking when it began or was attached: a
     /// transaction that begins in a class initialiser is one as any other.
     private int suspendedBefore;
 
     private int loadingBefore;
-    /// Of a branch: the state of the thread that has it, or null.
+    /// For a branch: the state of the thread that has it, or null.
     private Context home;
-    /// Of a branch: what may refuse that it is stored. Otherwise null.
+    /// For a branch: a check that may refuse the commit. Otherwise null.
     private Runnable beforeStored;
-    /// Of a branch that is given up: whom to tell that it was rolled back.
+    /// For a branch that is given up: the action when it was rolled back.
     private Runnable atRollback;
     /// Nothing of it will be stored, and the threads that had it may not know.
     private volatile boolean isGivenUp;
@@ -78,7 +78,7 @@ final class TopLevel {
         changed[changed.length - 1] = store;
     }
 
-    /// Those stores. Not to be changed.
+    /// Returns the changed stores. The array is not to be modified.
     Persistent[] changed() {
         return changed;
     }
@@ -193,7 +193,7 @@ final class TopLevel {
 
     /// That has ended.
     ///
-    /// @return whom to tell that it was rolled back, if it is to be; otherwise null
+    /// @return the action when it was rolled back, if it is to be; otherwise null
     synchronized Runnable leaveNested() {
         leave();
         if (isGivenUp) {
@@ -202,8 +202,9 @@ final class TopLevel {
         return atRollback;
     }
 
-    /// A branch, which is on no thread, is ended on this one, or is no more. That may have to enter monitors, of a
-    /// `Vector` for example: who waits for the branch within one of them gives way (J3.1).
+    /// Notes that a branch, which is on no thread, is being ended on this one, or has been. That may have to enter
+    /// monitors, of a `Vector` for example: a thread that waits for the branch within one of them becomes a victim
+    /// (J3.1).
     void endsHere(boolean isEnding) {
         owner.thread = isEnding ? Thread.currentThread() : null;
     }

@@ -39,7 +39,7 @@ import java.util.Objects;
 /// **Failure:** methods throw [IllegalStateException] on another thread, after the end, and while a nested
 /// transaction is open.
 public final class Transaction implements AutoCloseable {
-    /// What happens to a transaction that is still open at its end.
+    /// Action for a transaction that is still open at its end.
     public enum Action {
         /// Its changes stay.
         COMMIT,
@@ -47,28 +47,28 @@ public final class Transaction implements AutoCloseable {
         ROLLBACK
     }
 
-    /// What runs in a transaction.
+    /// Work in a transaction.
     @FunctionalInterface
     public interface Work<E extends Exception> {
         /// Runs.
         void run(Transaction transaction) throws E;
     }
 
-    /// What runs in a transaction, without asking for it.
+    /// Work in a transaction that does not use the transaction object.
     @FunctionalInterface
     public interface PlainWork<E extends Exception> {
         /// Runs.
         void run() throws E;
     }
 
-    /// What runs in a transaction and returns something.
+    /// Work in a transaction that returns a value.
     @FunctionalInterface
     public interface Call<T, E extends Exception> {
         /// Runs.
         T call(Transaction transaction) throws E;
     }
 
-    /// What runs in a transaction and returns something, without asking for it.
+    /// Work in a transaction that returns a value and does not use the transaction object.
     @FunctionalInterface
     public interface PlainCall<T, E extends Exception> {
         /// Runs.
@@ -81,15 +81,15 @@ public final class Transaction implements AutoCloseable {
         ROLLED_BACK
     }
 
-    /// What the levels of a transaction have in common.
+    /// Common state of the levels of a transaction.
     final TopLevel top;
     /// The one around it, or null.
     final Transaction outer;
-    /// How long the log of old values was when it began.
+    /// Length of the undo log when it began.
     final int logMark;
-    /// How long the list of objects made was when it began, without those that are gone.
+    /// Length of the list of made objects when it began, without collected ones.
     int madeMark;
-    /// How many parts of collections were new when it began.
+    /// Number of new parts of Java collections when it began.
     final int partMark;
     /// The place in pages and heaps to come back to, or less than 0: nothing was done there.
     long savepoint = -1;
@@ -177,7 +177,7 @@ public final class Transaction implements AutoCloseable {
         Recorder.get().transactions.close(this);
     }
 
-    /// What [#close] does to a transaction that is still open.
+    /// Returns the action of [#close] for a transaction that is still open.
     public Action defaultAction() {
         return defaultAction;
     }
@@ -195,7 +195,7 @@ public final class Transaction implements AutoCloseable {
         return state == State.OPEN && !top.isDoomed;
     }
 
-    /// How many places' old values are kept, those of the transactions around it included: each place once
+    /// Returns the number of old values that are kept, those of the enclosing transactions included: each place once
     /// for each level at most.
     public int undoSize() {
         return top.log.size();
@@ -227,7 +227,7 @@ public final class Transaction implements AutoCloseable {
         leavesLocals = action == Action.ROLLBACK;
     }
 
-    /// Whether it was rolled back, and the locals of its scope are not restored yet; who asks restores them.
+    /// Whether it was rolled back, and the locals of its scope are not restored yet; the caller restores them.
     boolean takeLocals() {
         boolean leaves = leavesLocals;
         leavesLocals = false;

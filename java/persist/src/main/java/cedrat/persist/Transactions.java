@@ -16,7 +16,7 @@ final class Transactions {
     private final Unwoven unwoven;
     private final ThreadLocal<Context> contexts;
     private final Locks locks;
-    /// Those that are open.
+    /// The open stores.
     private final List<Persistent> stores;
     private final AtomicLong births = new AtomicLong();
     /// How often transactions have taken back what they had made persistent collections of.
@@ -65,9 +65,9 @@ final class Transactions {
         return context.innermost;
     }
 
-    /// A transaction begins on a thread that has a branch, or had one that was ended on another thread. Who was
-    /// not told that it was rolled back is told once: what would begin now may be meant to be part of it (J11.7).
-    /// As long as nobody knows how it ends, the thread is not done with it.
+    /// Begins a transaction on a thread that has a branch, or had one that was ended on another thread. If the branch
+    /// was rolled back and the thread does not know it, the thread gets an exception once: the new transaction may
+    /// be meant to be part of it (J11.7). As long as the outcome is unknown, the thread keeps the branch.
     private static void enterNested(Context context, Transaction branch) {
         if (branch.top.enterNested(context)) {
             context.innermost = branch;
@@ -185,7 +185,7 @@ final class Transactions {
         }
     }
 
-    /// As that, of a transaction that is nested in a branch, or of a detached one, of which nobody is told.
+    /// As that, for a transaction that is nested in a branch, or for a detached one, without a notification.
     void rollBackUnrecorded(Transaction transaction) {
         contexts.get().unrecorded(() -> {
             rollBack(transaction);
@@ -205,8 +205,8 @@ final class Transactions {
         }
     }
 
-    /// What a transaction has made collections of since there were `mark` of it, and nothing is stored of, is none of
-    /// theirs any more. Others learn it when they get the collection's lock.
+    /// Takes back the parts of Java collections made since there were `mark` of which nothing is stored. Other
+    /// transactions learn it when they get the Java collection's lock.
     private void takeBack(TopLevel top, int mark) {
         if (top.parts.size() > mark) {
             top.parts.takeBack(mark, top.owner, takenBack.incrementAndGet());
@@ -333,7 +333,7 @@ final class Transactions {
         try {
             Object locked = whole(object);
             lock(transaction, locked, toWrite);
-            // Who had the lock may have made it a part of a collection (J3).
+            // The lock's last owner may have made it a part of a Java collection (J3).
             Object whole = whole(object);
             if (whole != locked) {
                 lock(transaction, whole, toWrite);
@@ -343,7 +343,8 @@ final class Transactions {
         }
     }
 
-    /// What is locked for an object: the persistent collection that it is a part of, or shows an entry of, or itself.
+    /// Returns the object that is locked for an object: the persistent Java collection that it is a part of, or shows
+    /// an entry of, or itself.
     private Object whole(Object object) {
         if (!(object instanceof Persistable || object instanceof Class)) {
             Object part = EntryViews.mapOrSelf(object);

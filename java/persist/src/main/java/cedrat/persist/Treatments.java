@@ -15,8 +15,8 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/// What becomes of an object when a method of it is called that may change it: its class decides, or the
-/// nearest ancestor of it that [JavaBase] lists. What a class of the application overrides is code with
+/// Treatment of an object before a call of a method that may change it: its class decides, or the
+/// nearest ancestor of it that [JavaBase] lists. Methods that a class of the application overrides are code with
 /// barriers of its own.
 ///
 /// **Threads:** any.
@@ -93,9 +93,9 @@ final class Treatments {
 
     // ---- classes
 
-    /// What decides about the objects of a class: its nearest ancestor in the JDK that is listed or woven. A
-    /// class of the JDK that extends one with barriers need not have any itself, so an interface by which it
-    /// is listed goes before that. Null if nothing decides.
+    /// Returns the class that decides about the objects of a class: its nearest ancestor in the JDK that is listed or
+    /// woven. A class of the JDK that extends one with barriers need not have any itself, so an interface by which
+    /// it is listed goes before that. Null if nothing decides.
     static Class<?> deciding(Class<?> type) {
         Class<?> ofJdk = nearestOfJdk(type);
         Class<?> found = ofJdk;

@@ -5,7 +5,7 @@ import java.util.Collections;
 import java.util.IdentityHashMap;
 import java.util.Set;
 
-/// What a transaction has overwritten, oldest first: places and their old values (Transactions for Java,
+/// Before-images of a transaction, oldest first: places and their old values (Transactions for Java,
 /// §3.3).
 ///
 /// A place is kept once for each level of nesting, however often it is stored to (J027): what was there when
@@ -31,12 +31,12 @@ final class UndoLog {
 
     private int size;
 
-    /// How many old values are kept.
+    /// Returns the number of old values.
     int size() {
         return size;
     }
 
-    /// What an entry's place belongs to: an object, an array or a class.
+    /// Returns the owner of an entry's place: an object, an array or a class.
     Object base(int entry) {
         return bases[entry];
     }

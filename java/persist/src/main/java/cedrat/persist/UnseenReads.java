@@ -5,7 +5,7 @@ import java.lang.constant.MethodTypeDesc;
 /// Methods of the JDK whose calls are woven where reads are locked, because they read what has no barrier: the
 /// receiver, if its class is kept or refused by [JavaBase], and arguments that are arrays or of such a class.
 ///
-/// What the type at the call does not tell is not found: `Object.toString` of a date, for one.
+/// Reads that the static type of the call hides are not found: `Object.toString` of a date, for one.
 final class UnseenReads {
     private UnseenReads() {}
 

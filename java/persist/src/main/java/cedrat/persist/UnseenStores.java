@@ -13,9 +13,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 
-/// What happens before code runs that has no barriers, and may change an object: native methods, most of the JDK,
-/// handles and reflection. The object is kept as a whole, with its parts, or the call is refused, as [JavaBase]
-/// says. What is called `before…` is that of [cedrat.persist.boot.Handler].
+/// Preparation of calls of code without barriers that may change an object: native methods, most of the JDK,
+/// handles and reflection. The object is saved as a whole, with its parts, or the call is refused, as [JavaBase]
+/// says. The methods `before…` are those of [cedrat.persist.boot.Handler].
 ///
 /// **Threads:** any.
 final class UnseenStores {
@@ -23,7 +23,7 @@ final class UnseenStores {
     private final ThreadLocal<Context> contexts;
     private final Fields fields;
     private final Callers callers;
-    /// Those that are open.
+    /// The open stores.
     private final List<Persistent> stores;
     private final Treatments treatments = new Treatments();
 

@@ -3,16 +3,16 @@ package cedrat.persist;
 import java.util.Set;
 import java.util.concurrent.ConcurrentSkipListSet;
 
-/// What has no barriers that should have some, and what is refused because of that.
+/// Code that should have barriers and has none, and what is refused because of that.
 ///
 /// **Threads:** any.
 final class Unwoven {
     private static final int SHOWN_MAX = 5;
 
     private final boolean locksReads;
-    /// What could not be woven, or null.
+    /// Description of classes that could not be woven, or null.
     private volatile String failure;
-    /// What reads fields without barriers.
+    /// Code that reads fields without barriers.
     private final Set<String> unguarded = new ConcurrentSkipListSet<>();
 
     /// @param locksReads whether reads are woven so that they can lock

@@ -101,7 +101,7 @@ final class ValueForms {
         values.addWhatChanges();
     }
 
-    /// Of a class whose objects do not change.
+    /// Adds the form of a class whose objects do not change.
     private <T> void constant(Class<T> type, BiConsumer<T, ObjectWriter> writer, Function<ObjectBytes, T> reader) {
         forms.addConstant(type, new Value<>(type.getName(), writer, reader, (object, parts) -> {}));
     }

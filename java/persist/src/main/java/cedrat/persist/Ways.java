@@ -13,7 +13,7 @@ import java.util.Set;
 ///
 /// **Threads:** one.
 final class Ways {
-    /// So many objects are read, at most: what is further away is told without its way.
+    /// Maximum number of objects that are read: an object further away is reported without its way.
     private static final int READS_MAX = 20_000;
 
     private static final Object[] NOTHING = {};

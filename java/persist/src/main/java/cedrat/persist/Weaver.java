@@ -45,15 +45,15 @@ import java.util.function.Predicate;
 ///
 /// **Threads:** any.
 final class Weaver {
-    /// What a class is woven for.
+    /// Purpose for which a class is woven.
     enum Kind {
         /// A class of the application: stores, and calls of the JDK that store.
         APPLICATION,
         /// A collection of the JDK's: stores.
         COLLECTION,
-        /// Of the JDK, and no transaction's business: some of its methods are suspensions.
+        /// A class of the JDK outside of transactions: some of its methods are suspensions.
         SUSPENDING,
-        /// Of the JDK: some of its methods read fields of any object.
+        /// A class of the JDK: some of its methods read fields of any object.
         READING
     }
 

@@ -24,7 +24,7 @@ final class Words {
     /// A new object of the commit.
     static final int NEW = 0xff;
 
-    /// What a place is read as where nothing is.
+    /// Value of an empty place.
     static final Object NOTHING = new Object();
 
     private static final int TAG_SHIFT = 56;

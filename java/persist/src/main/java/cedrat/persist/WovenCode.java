@@ -1,6 +1,6 @@
 package cedrat.persist;
 
-/// What woven code calls in place of the methods of [Transaction]. Only the weaver writes calls of these: a
+/// Replacements in woven code for the methods of [Transaction]. Only the weaver writes calls of these: a
 /// class that calls them itself has no write barriers.
 ///
 /// **Threads:** as [Transaction].

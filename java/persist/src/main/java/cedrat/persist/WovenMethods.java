@@ -141,7 +141,7 @@ final class WovenMethods {
     /// Whether a parameter's type may be that of an object that code without barriers changes.
     private static boolean isChangedUnseen(String descriptor) {
         return switch (descriptor) {
-            // Whoever gets one of these reads it.
+            // Code that gets one of these reads it.
             case "Ljava/util/Date;", "Ljava/util/TimeZone;", "Ljava/lang/Thread;" -> false;
             default ->
                 descriptor.startsWith("L")

@@ -58,7 +58,7 @@ final class WrapperForms {
             this.maker = maker;
         }
 
-        /// What a wrapper shows may.
+        /// Whether the wrapped object may.
         @Override
         boolean mayChange() {
             return false;
@@ -119,7 +119,7 @@ final class WrapperForms {
         return pairs;
     }
 
-    /// What shows another object as it is.
+    /// A wrapper that shows another object unchanged.
     private static class Wrapper extends Made {
         Wrapper(String name, long inner, Function<Object, Object> maker) {
             super(
@@ -139,7 +139,7 @@ final class WrapperForms {
         }
     }
 
-    /// An array that nobody else has.
+    /// An array that no other code has.
     private static final class AtomicArray extends Wrapper {
         AtomicArray(String name, long inner, Function<Object, Object> maker) {
             super(name, inner, maker);

@@ -20,7 +20,7 @@ class CallersTest {
     /// J5.1: the barriers are asked by the JDK, which runs a handle of theirs, and by this program. What stands between
     /// them and their caller decides nothing.
     @Test
-    void whatTheJdkChangesForItselfIsNotRefused() throws Exception {
+    void changesOfJdkForItselfAreAllowed() throws Exception {
         Map<String, String> map = new ConcurrentHashMap<>();
         String method = "clear()V";
         MethodHandle barrier = MethodHandles.lookup()

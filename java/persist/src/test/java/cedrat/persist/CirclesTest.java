@@ -14,7 +14,7 @@ import java.util.concurrent.locks.ReentrantLock;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/// Who waits for whom, among more threads than a stack has room for.
+/// Waits-for cycles among more threads than fit on a stack by recursion.
 @Timeout(300)
 class CirclesTest {
     private static final int THREADS = 20_000;
@@ -29,10 +29,10 @@ class CirclesTest {
         }
     }
 
-    /// Each has an object and waits for that of the next; the last one, the oldest, closes the circle. Then the
-    /// youngest gives way, and one after the other gets what it waits for.
+    /// Each has an object and waits for that of the next; the last one, the oldest, closes the cycle. Then the
+    /// youngest is the victim, and one after the other gets the lock that it waits for.
     @Test
-    void aCircleOfVeryManyIsBrokenAtItsYoungest() throws InterruptedException {
+    void cycleIsBrokenAtItsYoungest() throws InterruptedException {
         Object[] objects = new Object[THREADS];
         Locks.Owner[] owners = new Locks.Owner[THREADS];
         for (int i = 0; i < THREADS; i++) {
@@ -65,10 +65,10 @@ class CirclesTest {
         }
     }
 
-    /// J3.1: only the last of many in a queue can give way, which has a lock of the JDK that the first, who has the
-    /// object, waits for.
+    /// J3.1: only the last of many in a queue can be the victim: it has a lock of the JDK that the owner of the object
+    /// waits for.
     @Test
-    void whoWaitsBehindManyGivesWayInACircleThroughALockOfTheJdk() throws InterruptedException {
+    void jdkLockMakesLastInQueueVictim() throws InterruptedException {
         Object object = new Object();
         ReentrantLock ofJdk = new ReentrantLock();
         Locks.Owner first = new Locks.Owner(0);
@@ -108,10 +108,10 @@ class CirclesTest {
         assertEquals(List.of(WAITERS), victims);
     }
 
-    /// Readers and writers of a few objects in random order: each gets through or gives way, and nothing stays
+    /// Readers and writers of a few objects in random order: each finishes or is a victim, and nothing stays
     /// locked.
     @Test
-    void nobodyWaitsForEverAndNothingStaysLocked() throws InterruptedException {
+    void allWaitsEndAndNothingStaysLocked() throws InterruptedException {
         Object[] objects = new Object[6];
         for (int i = 0; i < objects.length; i++) {
             objects[i] = new Object();

@@ -1,6 +1,6 @@
 package cedrat.persist;
 
-/// A clock that goes when it is told to.
+/// A clock that advances on request.
 ///
 /// **Threads:** any.
 public final class Clock {
@@ -13,7 +13,7 @@ public final class Clock {
         return options;
     }
 
-    /// So much time goes by.
+    /// Advances the clock.
     public void goOn(long nanos) {
         this.nanos += nanos;
     }

@@ -11,7 +11,7 @@ import java.util.Map;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.function.Executable;
 
-/// What a store has that does no more than it must.
+/// Defaults of a store that implements only the required methods.
 class GraphStoreTest {
     /// The bytes of an object are its identity.
     private static final class Least implements GraphStore {

@@ -84,8 +84,8 @@ class IteratorsTest {
                 Collections.synchronizedMap(filled(new TreeMap<>())));
     }
 
-    /// Those that a store can have, but for what `Collections` makes, which is woven with it. The changes of
-    /// `Properties` are refused, and its collections are those of `java.util.concurrent`.
+    /// The Java collections that a store can have, except those of `Collections`, which are woven with it. The changes
+    /// of `Properties` are refused, and its collections are those of `java.util.concurrent`.
     @Test
     void theListHasAllThatAreStored() throws ReflectiveOperationException {
         Forms forms = new Forms(Recorder.get().fields(), new PersistenceOptions());
@@ -140,7 +140,7 @@ class IteratorsTest {
         }
     }
 
-    /// Methods that show or run over what an object has, whoever may call them.
+    /// Methods that show or run over the content of an object, of any visibility.
     private static List<Method> shown(Object object) {
         List<Method> found = new ArrayList<>();
         for (Method method : object.getClass().getMethods()) {

@@ -22,7 +22,7 @@ class JavaBaseTest {
     }
 
     @Test
-    void eachTypeThatChangesStandsInTheListOnce() throws IOException {
+    void eachMutableTypeIsListedOnce() throws IOException {
         List<String> names = new ArrayList<>();
         Set<String> decided = new TreeSet<>();
         for (String line : lines()) {
@@ -41,7 +41,7 @@ class JavaBaseTest {
     }
 
     @Test
-    void typesAreWovenThatTheListSaysAre() throws IOException {
+    void typesListedAsWovenAreWoven() throws IOException {
         Classes classes = new Classes(null);
         for (String line : lines()) {
             String name = line.split(" ")[0].replace('.', '/');

@@ -33,9 +33,9 @@ import java.util.stream.Stream;
 ///     > java/persist/src/main/resources/cedrat/persist/java.base.types
 /// ```
 ///
-/// What nobody has decided on is refused, so a type that a later JDK adds is never half restored.
+/// A type without a decision is refused, so a type that a later JDK adds is never half restored.
 final class JavaBaseTypes {
-    /// What a class file says.
+    /// Structure of a class file.
     private record Shape(
             String name,
             String superclass,
@@ -61,7 +61,7 @@ final class JavaBaseTypes {
             "java/lang/Double",
             "java/lang/Class");
 
-    /// What they change is in no field of theirs.
+    /// Types that change state outside of their fields.
     private static final Set<String> STATE_ELSEWHERE = Set.of(
             "java/lang/InheritableThreadLocal",
             "java/lang/Runtime",
@@ -78,7 +78,7 @@ final class JavaBaseTypes {
     private final Set<String> exported = new HashSet<>();
     /// Classes whose objects change, or are made of what changes; interfaces may have such.
     private final Set<String> changing = new HashSet<>();
-    /// Their superclasses: who has one of these may have one of those.
+    /// Their superclasses: a variable of such a type may hold one of them.
     private final Set<String> above = new HashSet<>();
 
     JavaBaseTypes() {
@@ -321,7 +321,7 @@ final class JavaBaseTypes {
         };
     }
 
-    /// What the classes behind an interface are, or null if its package says it.
+    /// Returns the decision about the classes behind an interface, or null if its package decides.
     private static Decision ofInterface(Class<?> type) {
         return switch (type.getPackageName()) {
             case "java.util.function" -> harmless(CALLED);

@@ -16,7 +16,7 @@ class LeftObjectsTest {
     private final LeftObjects left = new LeftObjects();
 
     @Test
-    void whatIsAddedIsFoundAndNothingElse() {
+    void onlyAddedObjectsAreFound() {
         assertFalse(left.has(new Object()));
         List<Object> added = new ArrayList<>();
         for (int i = 0; i < COUNT; i++) {

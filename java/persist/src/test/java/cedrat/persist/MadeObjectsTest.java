@@ -19,7 +19,7 @@ class MadeObjectsTest {
 
     /// In all twice as much as there is memory.
     @Test
-    void whatIsDroppedIsCollectedBeforeTheEnd() {
+    void droppedObjectIsCollectedBeforeEnd() {
         TopLevel top = new TopLevel(new Locks.Owner(1), new Context(), 0);
         Transaction transaction = begin(top, null);
         long pieces = 2 * Runtime.getRuntime().maxMemory() / PIECE + 4096;

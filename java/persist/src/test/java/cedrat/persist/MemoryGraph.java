@@ -56,7 +56,7 @@ public final class MemoryGraph {
         refusesCommits = refuses;
     }
 
-    /// From here on each commit is done, and its caller is not told so.
+    /// Makes each later commit succeed and throw this error at its caller.
     public synchronized void throwBehindCommits(Error error) {
         thrownBehindCommits = error;
     }
@@ -66,27 +66,27 @@ public final class MemoryGraph {
         refusesSyncs = true;
     }
 
-    /// How many bytes commits had by now.
+    /// Returns the number of bytes of all commits so far.
     public synchronized long written() {
         return written;
     }
 
-    /// How many objects were read by now.
+    /// Returns the number of objects read so far.
     public synchronized long reads() {
         return reads;
     }
 
-    /// How many objects there are.
+    /// Returns the number of objects.
     public synchronized int size() {
         return objects.size();
     }
 
-    /// Up to which commit a wait was asked for.
+    /// Returns the newest commit that a caller has waited for.
     public synchronized long durable() {
         return durable;
     }
 
-    /// How often somebody has waited.
+    /// Returns the number of waits.
     public synchronized int waits() {
         return waits.size();
     }
@@ -96,7 +96,7 @@ public final class MemoryGraph {
         return lsn;
     }
 
-    /// How many definitions of classes there are.
+    /// Returns the number of definitions of classes.
     public synchronized int classes() {
         return classes.size();
     }
@@ -128,7 +128,7 @@ public final class MemoryGraph {
 
     /// A commit that is being decoded.
     private final class Decoded {
-        /// What becomes of the objects that the commit writes.
+        /// New bytes of the objects that the commit writes.
         private final Map<Long, byte[]> objects = new HashMap<>();
         /// The names that the commit gives, and takes away by 0.
         private final Map<String, Long> roots = new TreeMap<>();
@@ -262,7 +262,7 @@ public final class MemoryGraph {
         }
     }
 
-    /// What one opening returns.
+    /// The store that one opening returns.
     private final class Opened implements GraphStore {
         private boolean isClosed;
 

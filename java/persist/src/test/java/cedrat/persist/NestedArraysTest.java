@@ -34,7 +34,7 @@ class NestedArraysTest {
 
     /// Else there would be 2^40 ways.
     @Test
-    void oneToWhichManyWaysLeadIsFoundOnce() {
+    void sharedArrayIsFoundOnce() {
         Object[] array = {};
         for (int depth = 0; depth < 40; depth++) {
             array = new Object[] {array, array};

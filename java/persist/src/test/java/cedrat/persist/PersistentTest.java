@@ -11,7 +11,7 @@ import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
-/// What barriers do while a store is open, without a weaver.
+/// Barriers while a store is open, without a weaver.
 class PersistentTest {
     private static final class Person implements Persistable {
         private Identity identity;
@@ -31,7 +31,7 @@ class PersistentTest {
 
     /// J2
     @Test
-    void aPersistentObjectIsNotStoredToOutsideOfTransactions() {
+    void assignmentOutsideOfTransactionIsRefused() {
         Person person = new Person();
         int[] array = new int[1];
         List<String> list = new ArrayList<>();

@@ -21,8 +21,8 @@ import java.util.List;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
-/// What a class is for serialisation does not change by weaving. This package is not woven, so its classes are
-/// what others were.
+/// Weaving does not change the serial version of a class. This package is not woven, so its classes are as others
+/// were before weaving.
 @SuppressWarnings("serial")
 class SerialVersionTest {
     private interface Marker {}
@@ -109,7 +109,7 @@ class SerialVersionTest {
 
     /// Hundreds of classes of the JDK declare none.
     @Test
-    void itIsThatOfEachClassOfTheJdk() throws IOException, ClassNotFoundException {
+    void versionEqualsThatOfEachJdkClass() throws IOException, ClassNotFoundException {
         int compared = 0;
         Path root = FileSystems.getFileSystem(URI.create("jrt:/")).getPath("modules", "java.base");
         List<Path> files;

@@ -50,7 +50,7 @@ class StaticStateTest {
             Map.entry("java/util/concurrent/locks/LockSupport", Set.of("setCurrentBlocker")));
 
     @Test
-    void eachMethodThatChangesStaticStateIsKnown() {
+    void eachMethodChangingStaticStateIsKnown() {
         Map<String, Set<String>> known = new TreeMap<>();
         StaticState.methods().forEach((type, names) -> known.put(type, new TreeSet<>(names)));
         OTHERS.forEach((type, names) ->

@@ -17,7 +17,7 @@ class UndoLogTest {
     };
 
     @Test
-    void whatCanBeRestoredIsRestoredWhateverElseCannot() {
+    void failedEntryDoesNotStopRollback() {
         UndoLog log = new UndoLog();
         int[] array = {10, 20, 30};
         RuntimeException first = new IllegalStateException();

@@ -20,7 +20,7 @@ class UnwovenTest {
     }
 
     @Test
-    void noTransactionBeginsWhenAClassCouldNotBeWoven() {
+    void noTransactionBeginsWithAnUnwovenClass() {
         Recorder recorder = new Recorder(new Fields(declaring -> {}), false);
         recorder.unwoven.fail("the class Strange cannot be woven");
         var thrown = assertThrows(
@@ -50,7 +50,7 @@ class UnwovenTest {
     }
 
     @Test
-    void toolsOfTheJdkAreWovenIfTheAgentIsAskedTo() {
+    void jdkToolsAreWovenOnRequest() {
         Classes classes = new Classes("exclude=com.example,include=com.sun.tools.javac");
         ClassLoader loader = UnwovenTest.class.getClassLoader();
         assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "com/sun/tools/javac/code/Type"));

@@ -31,13 +31,13 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.CsvSource;
 
-/// What weaving makes of code.
+/// Code before and after weaving.
 class WeaverTest {
     /// The HotSpot compiler inlines no hot method that is longer (`FreqInlineSize`).
     private static final int INLINED_BYTES_MAX = 325;
 
     @Test
-    void puttingIntoAHashMapStaysShortEnoughToBeInlined() throws IOException, UnstructuredException {
+    void hashMapPutCanBeInlined() throws IOException, UnstructuredException {
         byte[] original = collection("HashMap");
         byte[] woven = woven(original);
         assertTrue(putLength(woven) > putLength(original));
@@ -105,7 +105,7 @@ class WeaverTest {
 
     /// J1
     @Test
-    void whatCannotBeReadWithBarriersIsRefused() throws UnstructuredException {
+    void readWithoutPossibleBarrierIsRefused() throws UnstructuredException {
         int ofInterface = ClassFile.ACC_INTERFACE | ClassFile.ACC_ABSTRACT;
         Consumer<CodeBuilder> read =
                 code -> code.aconst_null().checkcast(OTHER).getfield(OTHER, "field", ConstantDescs.CD_Object);
@@ -144,7 +144,7 @@ class WeaverTest {
 
     /// J3.2
     @Test
-    void readsLockNothingUnlessTheAgentIsToldSo() throws IOException, UnstructuredException {
+    void readsLockNothingWithoutTheAgentOption() throws IOException, UnstructuredException {
         for (Class<?> type : List.of(HashMap.class, ArrayDeque.class, MemoryGraph.class)) {
             byte[] original;
             try (InputStream in = type.getResourceAsStream("/" + type.getName().replace('.', '/') + ".class")) {

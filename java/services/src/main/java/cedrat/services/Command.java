@@ -39,7 +39,7 @@ public record Command(
         return new Command(name, folder, javaHome, jvm, classPath, main, others);
     }
 
-    /// What the services of this name run with.
+    /// Returns the class path of the services of this name.
     ///
     /// @throws IOException if the build has not written it
     public static String classPath(String name) throws IOException {

@@ -5,22 +5,22 @@ import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
 
-/// Ports of the loopback that nobody listens on.
+/// Ports of the loopback without a listener.
 public final class FreePorts {
     private FreePorts() {}
 
-    /// Another one. Somebody may take it before its service does: that one then ends, and says so.
+    /// Returns another free port. If another process takes it before the service does, the service ends with an error.
     public static int next() throws IOException {
         try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
             return socket.getLocalPort();
         }
     }
 
-    /// Whether somebody listens there.
+    /// Whether a process listens there.
     static boolean isTaken(int port) {
         try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
             return socket.isConnected();
-        } catch (IOException nobody) {
+        } catch (IOException closed) {
             return false;
         }
     }

@@ -15,13 +15,13 @@ import java.util.List;
 public final class HBase implements AutoCloseable {
     private static final String PACKAGE = "org.apache.hadoop.hbase.";
 
-    /// Where it listens.
+    /// Ports that it listens on.
     ///
     /// @param master the master's
     /// @param masterHttp the same, for people
     /// @param regionServers one for each region server
     public record Ports(int master, int masterHttp, List<Integer> regionServers) {
-        /// Any that nobody has, for so many region servers.
+        /// Returns free ports, for this number of region servers.
         public static Ports free(int regionServers) throws IOException {
             List<Integer> ports = new ArrayList<>();
             for (int number = 0; number < regionServers; number++) {

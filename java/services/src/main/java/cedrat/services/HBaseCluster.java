@@ -43,7 +43,7 @@ public final class HBaseCluster implements AutoCloseable {
         }
     }
 
-    /// The ZooKeeper: whoever knows it finds HBase.
+    /// The ZooKeeper, through which clients find HBase.
     public ZooKeeper zooKeeper() {
         return zooKeeper;
     }

@@ -7,7 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Stream;
 
-/// What processes of HDFS and of HBase have in common. They run with a JDK 17: they were not made for later ones.
+/// Common part of HDFS and HBase processes. They run with a JDK 17: they do not support later ones.
 final class HadoopProcess {
     /// The system property that names the folder of a JDK 17.
     static final String JDK_PROPERTY = "cedrat.jdk17";

@@ -14,7 +14,7 @@ public final class Hdfs implements AutoCloseable {
 
     private static final String PACKAGE = "org.apache.hadoop.hdfs.server.";
 
-    /// Where it listens.
+    /// Ports that it listens on.
     ///
     /// @param nameNode the NameNode's, for its clients
     /// @param nameNodeHttp the same, for people
@@ -22,7 +22,7 @@ public final class Hdfs implements AutoCloseable {
     /// @param dataNodeHttp the same, for people
     /// @param dataNodeIpc the same, for commands
     public record Ports(int nameNode, int nameNodeHttp, int dataNode, int dataNodeHttp, int dataNodeIpc) {
-        /// Any that nobody has.
+        /// Returns free ports.
         public static Ports free() throws IOException {
             return new Ports(FreePorts.next(), FreePorts.next(), FreePorts.next(), FreePorts.next(), FreePorts.next());
         }

@@ -8,13 +8,13 @@ import java.nio.charset.StandardCharsets;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/// What servers of Hadoop's kin say of themselves, over HTTP.
+/// Reads the metrics of Hadoop-like servers, over HTTP.
 final class Jmx {
     private static final int ANSWER_MS = 5000;
 
     private Jmx() {}
 
-    /// What the bean of this name says, as JSON.
+    /// Returns the bean of this name, as JSON.
     static String ask(int port, String bean) throws IOException {
         try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
             socket.setSoTimeout(ANSWER_MS);

@@ -85,7 +85,7 @@ public final class Main {
         }
     }
 
-    /// What was started, and runs, in the order in which it was started.
+    /// Returns the running services, in the order of their start.
     private List<ProcessHandle> running() throws IOException {
         List<ProcessHandle> running = new ArrayList<>();
         Path file = folder.resolve("processes");

@@ -17,7 +17,7 @@ import java.util.concurrent.TimeUnit;
 ///    └──stop, kill─────┴──▶ Ended
 /// ```
 ///
-/// It ends with this program at the latest, unless it was told to [outlive][#outlive] it.
+/// It ends with this program at the latest, unless it was started to [outlive][#outlive] it.
 ///
 /// **Threads:** any may call.
 public final class Service implements AutoCloseable {
@@ -34,7 +34,7 @@ public final class Service implements AutoCloseable {
                         () -> WITH_US.forEach(service -> service.process.destroyForcibly()), "end services"));
     }
 
-    /// What says whether a service is ready.
+    /// Decides whether a service is ready.
     @FunctionalInterface
     public interface Question {
         /// Whether it is; may as well throw that it is not.
@@ -106,7 +106,7 @@ public final class Service implements AutoCloseable {
         }
     }
 
-    /// SIGSTOP: it does nothing any more, and nobody is told.
+    /// SIGSTOP: stops the process without notice to its peers.
     public void pause() throws IOException {
         signal("STOP");
     }
@@ -128,7 +128,7 @@ public final class Service implements AutoCloseable {
         }
     }
 
-    /// SIGKILL: it ends at once, and tells nobody.
+    /// SIGKILL: ends the process at once, without notice to its peers.
     public void kill() {
         process.destroyForcibly();
         try {

@@ -72,7 +72,7 @@ public final class ZooKeeper implements AutoCloseable {
         return service;
     }
 
-    /// What it answers to one of its commands of four letters.
+    /// Returns the answer to one of its commands of four letters.
     String ask(String command) throws IOException {
         try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
             socket.setSoTimeout(ANSWER_MS);
@@ -82,12 +82,12 @@ public final class ZooKeeper implements AutoCloseable {
         }
     }
 
-    /// Whether somebody's session holds a node that ends so.
+    /// Whether a session holds a node whose path ends so.
     public boolean hasEphemeral(String end) throws IOException {
         return ask("dump").lines().anyMatch(line -> line.strip().endsWith(end));
     }
 
-    /// How many nodes below this one are held by somebody's session.
+    /// Returns the number of nodes below this one that a session holds.
     public long ephemeralsBelow(String path) throws IOException {
         return ask("dump")
                 .lines()

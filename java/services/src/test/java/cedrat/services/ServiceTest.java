@@ -21,7 +21,7 @@ class ServiceTest {
     @TempDir
     private Path folder;
 
-    /// Says that it is there, and what it was told.
+    /// Prints that it is there, and its arguments.
     public static void main(String[] arguments) throws InterruptedException {
         System.out.println("here " + String.join(" ", arguments));
         if (arguments[0].equals("stay")) {
@@ -78,7 +78,7 @@ class ServiceTest {
         }
     }
 
-    /// Whoever waits for a service that has failed hears why.
+    /// A wait for a service that has failed ends with the cause.
     @Test
     void whatAFailedServiceHasSaidIsTold() throws Exception {
         try (Service service = command("" + FAILED).start()) {

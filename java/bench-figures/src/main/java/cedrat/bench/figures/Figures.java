@@ -7,7 +7,7 @@ import java.util.Map;
 import java.util.OptionalDouble;
 import java.util.stream.Collectors;
 
-/// What was measured, and what was to be reached.
+/// Measured figures, and their targets.
 ///
 /// **Threads:** one at a time.
 public final class Figures {
@@ -53,7 +53,7 @@ public final class Figures {
     private final List<Figure> all = new ArrayList<>();
     private final List<String> goals = new ArrayList<>();
 
-    /// Those of `./x bench` with this name. They are printed as they come: as JSON, or for people.
+    /// Figures of the `./x bench` with this name. They are printed when they are added: as JSON, or as text.
     public Figures(String bench, boolean json) {
         this.bench = bench;
         this.json = json;
@@ -93,7 +93,7 @@ public final class Figures {
                 String.format(Locale.ROOT, "%-12s  %12s  (wanted %s %,.2f)  %s", verdict, value, sense, wanted, what));
     }
 
-    /// What was reached of all goals: with the figures, or, if those are for other programs, beside them.
+    /// Prints the results against all goals: with the figures, or, if those are printed as JSON, beside them.
     public void printGoals() {
         goals.forEach(json ? System.err::println : System.out::println);
     }

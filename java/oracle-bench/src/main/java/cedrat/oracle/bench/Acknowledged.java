@@ -53,7 +53,7 @@ final class Acknowledged {
         return stretch < stretches ? sums[stretch] : 0;
     }
 
-    /// Where the two differ among commits later than `after`, in words; `null` if nowhere. The stretch that
+    /// Describes the difference of the two among commits later than `after`; `null` if there is none. The stretch that
     /// `after` lies in is left out.
     String difference(Acknowledged other, long after) {
         int first = after == 0 ? 0 : Math.toIntExact(after >>> STRETCH_SHIFT) + 1;

@@ -6,9 +6,9 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 
-/// What the machine does, while a system is measured, to two threads that want next to nothing of it: one
-/// writes a synced block of 4 KiB now and then, the other only sleeps. That they were held up does not say by
-/// whom: it may be the disk or the host, or the system itself, which shares both with them.
+/// Measures, while a system runs, the delays of two nearly idle threads: one writes a synced block of 4 KiB now
+/// and then, the other only sleeps. A delay does not show its cause: the disk, the host, or the system itself,
+/// which shares both with them.
 ///
 /// **Threads:** two of its own; what they have seen is asked for when they have ended.
 final class Beside implements AutoCloseable {
@@ -25,7 +25,7 @@ final class Beside implements AutoCloseable {
         }
     }
 
-    /// How long things took, by one thread.
+    /// Durations that one thread has measured.
     static final class Course {
         final Histogram times = new Histogram();
         final List<Delay> delays = new ArrayList<>();
@@ -72,6 +72,7 @@ final class Beside implements AutoCloseable {
                 long before = System.nanoTime();
                 blocks.write();
                 writes.add(before, System.nanoTime());
+                // A pause, so that these writes hardly load the disk that they share with the measured system.
                 Thread.sleep(BETWEEN_WRITES);
             }
         } catch (IOException full) {
@@ -85,6 +86,7 @@ final class Beside implements AutoCloseable {
         try {
             while (!ending) {
                 long before = System.nanoTime();
+                // The sleep itself is measured: the time beyond SLEEP is a delay of the scheduler or of the JVM.
                 Thread.sleep(SLEEP);
                 sleeps.add(before, System.nanoTime());
             }

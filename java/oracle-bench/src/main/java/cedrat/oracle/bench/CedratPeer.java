@@ -28,7 +28,7 @@ final class CedratPeer implements Peer {
 
             @Override
             public void outcomes(Integer worker, long[] outcomes) {
-                load.wrong("an answer that nobody has asked for");
+                load.wrong("an answer without a request");
             }
 
             @Override

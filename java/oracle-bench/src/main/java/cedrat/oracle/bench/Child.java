@@ -11,12 +11,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 
-/// A process of its own for a server or for clients, so that the time of each is told from the others'.
+/// A process of its own for a server or for clients, so that the time of each is measured separately.
 final class Child implements AutoCloseable {
     private static final int END_S = 30;
     private static final String LISTENING = "listening on ";
 
-    /// What a child runs.
+    /// Program of a child.
     ///
     /// @param classPath the class path
     /// @param jvm arguments of the virtual machine
@@ -55,7 +55,7 @@ final class Child implements AutoCloseable {
                 line.substring(LISTENING.length(), colon), Integer.parseInt(line.substring(colon + 1)));
     }
 
-    /// Tells the child, clients, what comes next.
+    /// Sends the next phase to a child that runs clients.
     void tell(Phase phase) throws IOException {
         Writer in = process.outputWriter(StandardCharsets.US_ASCII);
         in.write(phase + "\n");
@@ -69,7 +69,7 @@ final class Child implements AutoCloseable {
         }
     }
 
-    /// What the child writes to its standard output.
+    /// Returns the child's standard output.
     DataInputStream output() {
         return new DataInputStream(process.getInputStream());
     }

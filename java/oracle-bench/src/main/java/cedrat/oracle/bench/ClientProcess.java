@@ -20,8 +20,8 @@ import picocli.CommandLine.Option;
 
 /// A process of clients, some connections with a [Load] each.
 ///
-/// It is told on its standard input, a word a line, which [Phase] comes next, and writes what it has seen
-/// ([Results]) to its standard output when the last transaction has ended.
+/// It reads the next [Phase] from its standard input, a word a line, and writes its results ([Results]) to its
+/// standard output when the last transaction has ended.
 @Command(name = "clients")
 public final class ClientProcess implements Callable<Integer> {
     /// Turns that come by the clock are looked for so often.

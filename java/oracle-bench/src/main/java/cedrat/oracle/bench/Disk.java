@@ -7,7 +7,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardOpenOption;
 
-/// What the disk below a log takes at least: one synced write of 4 KiB after the other, into a file that has
+/// Measures the disk below a log: one synced write of 4 KiB after the other, into a file that has
 /// all its blocks.
 final class Disk {
     static final int BLOCK_BYTES = 4096;
@@ -26,7 +26,7 @@ final class Disk {
         /// A fresh file in this directory.
         Blocks(Path directory) throws IOException {
             file = Files.createTempFile(directory, "blocks-", "");
-            file.toFile().deleteOnExit(); // of a server that is told to end
+            file.toFile().deleteOnExit(); // of a server that is stopped
             try (FileChannel filling = FileChannel.open(file, StandardOpenOption.WRITE)) {
                 filling.write(ByteBuffer.allocate(BLOCKS * BLOCK_BYTES));
                 filling.force(true);
@@ -47,7 +47,7 @@ final class Disk {
         }
     }
 
-    /// How long writes took.
+    /// Returns the durations of the writes.
     static Histogram write(Path directory) throws IOException {
         Histogram writes = new Histogram();
         try (Blocks blocks = new Blocks(directory)) {

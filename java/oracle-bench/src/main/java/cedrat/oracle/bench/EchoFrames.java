@@ -4,7 +4,7 @@ import io.netty.buffer.ByteBuf;
 import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInboundHandlerAdapter;
 
-/// Whole frames of the oracle's protocol, out of pieces; read by themselves, without a part of Cedrat.
+/// Assembles frames of the oracle's protocol from pieces, without a part of Cedrat.
 abstract class EchoFrames extends ChannelInboundHandlerAdapter {
     static final int HEADER_BYTES = 16;
     static final int REPLY_BYTES = HEADER_BYTES + 8;

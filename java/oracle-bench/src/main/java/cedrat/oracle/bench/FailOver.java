@@ -22,8 +22,8 @@ import java.util.SplittableRandom;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.atomic.AtomicLong;
 
-/// How long clients hear nothing when the server is killed and another one waits: from the loss of its
-/// session, which is when ZooKeeper tells the other, and from the kill.
+/// Measures the silence for clients when the server is killed and another one stands by: from the loss of its
+/// session, which ZooKeeper reports to the other, and from the kill.
 final class FailOver {
     private static final int ROWS_MAX = 20;
     private static final int KEY_SPACE = 20_000_000;
@@ -97,16 +97,19 @@ final class FailOver {
                 client.pipeline = threads.open(options, client);
                 client.pipeline.execute(client::begin);
             }
+            // The measured interval before the kill: the clients run meanwhile.
             Thread.sleep(Duration.ofSeconds(seconds));
             long before = answers.get();
             long killed = System.nanoTime();
             first.kill();
             while (bookies.zooKeeper().ephemeralsBelow(PATH + "/election") == 2) {
+                // An interval between two polls of ZooKeeper; short, because it adds to the measured time.
                 Thread.sleep(1);
             }
             long lost = System.nanoTime();
             long seen = answers.get();
             while (answers.get() == seen) {
+                // An interval between two polls; a busy loop would take processor time from server and client.
                 Thread.sleep(1);
             }
             long answered = System.nanoTime();

@@ -9,7 +9,7 @@ import java.util.function.Supplier;
 /// transaction.
 ///
 /// Every answer is checked: start timestamps ascend over a connection, an outcome is an abort or lies above
-/// its start, and nobody answers what was not asked. What was acknowledged is kept ([Acknowledged]), to be
+/// start, and each answer has a request. Acknowledged commits are kept ([Acknowledged]), to be
 /// compared with the log.
 ///
 /// For the thread of its connection alone.
@@ -22,7 +22,7 @@ public final class Load {
     /// Not yet, or no longer, in an open transaction.
     private static final long NO_START = 0;
 
-    /// What is wanted of a load.
+    /// Parameters of a load.
     ///
     /// @param outstanding transactions side by side
     /// @param outstandingWarm the same while the compiler is at work
@@ -60,8 +60,8 @@ public final class Load {
     private int idleCount;
     private long nextTurn;
 
-    /// One of a process's loads, which share `results` and a thread; `ended` is told when its last
-    /// transaction is.
+    /// One of a process's loads, which share `results` and a thread; `ended` is counted down when its last
+    /// transaction ends.
     Load(Wanted wanted, long seed, Supplier<Phase> phase, Results results, CountDownLatch ended) {
         this.wanted = wanted;
         this.phase = phase;
@@ -117,7 +117,7 @@ public final class Load {
         }
         long now = System.nanoTime();
         long interval = (long) (1e9 / wanted.perSecond());
-        // Turns that nobody could take are lost: a system that was late is not asked for more than the rate.
+        // Missed turns are lost: a system that was late is not asked for more than the rate.
         nextTurn = Math.max(nextTurn, now - 1_000_000_000);
         while (idleCount > 0 && nextTurn <= now) {
             nextTurn += interval;
@@ -184,7 +184,7 @@ public final class Load {
         begin(worker);
     }
 
-    /// So many of the transactions that were said to be cleaned up were known.
+    /// Receives the number of cleaned transactions that the server knew.
     public void cleaned(long count) {
         if (count != wanted.cleaned()) {
             wrong("of " + wanted.cleaned() + " transactions " + count + " were cleaned");

@@ -16,7 +16,7 @@ import java.util.stream.Stream;
 /// The logs that an oracle can have. Bookies are started for the first that needs them, and serve all others:
 /// those are measured warm. For one thread.
 final class Logs implements AutoCloseable {
-    /// What they are called.
+    /// Names of the kinds of logs.
     static final List<String> KINDS = List.of("none", "embedded", "bookkeeper");
 
     private static final int BOOKIES = 3;

@@ -50,7 +50,7 @@ public final class OracleBench implements Callable<Integer> {
     /// Its conflict map takes 1.6 GB, of which a collector that marks in the background would never let go.
     private static final List<String> OMID_JVM = List.of("-XX:+UseParallelGC", "-Xms4g", "-Xmx4g", UNSAFE);
 
-    /// How much is asked for at a time.
+    /// Number of clients, and of requests in flight of each.
     record Pressure(int clients, int outstanding) {}
 
     private static final Pressure ALONE = new Pressure(1, 1);
@@ -72,14 +72,14 @@ public final class OracleBench implements Callable<Integer> {
 
     private static final String SERVER = "server";
 
-    /// What `--steady` puts on a system, first as much as it can take.
+    /// Load of `--steady`, first at full rate.
     private static final Pressure STEADY = new Pressure(16, 100);
 
     private static final List<Pressure> QUICK = List.of(ALONE, new Pressure(4, 100));
 
     /// A system in a setting.
     ///
-    /// @param params what tells it from the same system in another setting
+    /// @param params parameters that distinguish it from the same system in another setting
     /// @param server what its server runs
     /// @param arguments the server's arguments
     /// @param peer its clients' class
@@ -266,7 +266,7 @@ public final class OracleBench implements Callable<Integer> {
 
     // ---- a point ----
 
-    /// What a point is made of, beside target and pressure.
+    /// Parameters of a point, beside target and pressure.
     ///
     /// @param perSecond transactions a second that are asked for; 0 for as many as there can be
     /// @param gcLogs where virtual machines are to say what their collectors do, the server's in `server.log`;
@@ -282,7 +282,7 @@ public final class OracleBench implements Callable<Integer> {
         }
     }
 
-    /// What came out of a point.
+    /// Results of a point.
     private record Measured(Results results, double seconds, Duration clientTime, Duration serverTime) {
         double committedPerSecond() {
             return (results.commits.total() - results.aborted) / seconds;
@@ -304,8 +304,8 @@ public final class OracleBench implements Callable<Integer> {
         return target.params().get("log").equals("bookkeeper");
     }
 
-    /// Bookies serve all points, and for a minute three times as much code as anybody else's is compiled on
-    /// the processors that all share: a load that nobody looks at comes first.
+    /// Bookies serve all points, and for the first minute their compiler uses the shared processors more than any
+    /// other process: a load without measurement comes first.
     private void warmBookies(Target target) throws IOException, InterruptedException {
         if (hasBookies(target) && !bookiesAreWarm && !quick) {
             System.err.println("the bookies are warmed up");
@@ -510,8 +510,8 @@ public final class OracleBench implements Callable<Integer> {
         return true;
     }
 
-    /// How many gaps were long, and what the machine did meanwhile to who wants next to nothing of it. Of the
-    /// system alone are those in which neither was held up for half as long.
+    /// Reports the number of long gaps, and the delays of nearly idle threads meanwhile. Gaps in which neither
+    /// thread was delayed for half as long are caused by the system alone.
     private void gaps(
             Target target,
             Map<String, Object> params,

@@ -4,7 +4,7 @@ import java.util.List;
 import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 
-/// What a virtual machine has said of its collector with [#option].
+/// Pauses of a virtual machine's collector, as logged with [#option].
 final class Pauses {
     /// `[5000000ns] Safepoint "…", …, Total: 123456 ns`: stopped for so long until then, by the clock of
     /// `System.nanoTime`.
@@ -13,7 +13,7 @@ final class Pauses {
     /// When the program was stopped.
     final Beside.Course stops = new Beside.Course();
 
-    /// What the virtual machine says of the longest stop, with its cause; empty when there was none.
+    /// Log line of the longest pause, with its cause; empty when there was none.
     private String longest = "";
 
     /// How often a thread had to wait for memory.
@@ -21,7 +21,7 @@ final class Pauses {
 
     private Pauses() {}
 
-    /// What lets a virtual machine say it in this file.
+    /// Returns the option that makes a virtual machine log its pauses to this file.
     static String option(String file) {
         return "-Xlog:gc,safepoint:file=" + file + ":timenanos";
     }

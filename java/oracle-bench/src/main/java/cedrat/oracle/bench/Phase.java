@@ -6,7 +6,7 @@ enum Phase {
     WARM_UP,
     /// As many as are wanted, and nothing counts yet.
     SETTLING,
-    /// What is answered counts.
+    /// Answers are counted.
     MEASURING,
     /// No transaction begins any more.
     ENDING

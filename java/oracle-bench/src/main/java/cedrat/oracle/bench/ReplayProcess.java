@@ -18,7 +18,7 @@ import java.io.IOException;
 public final class ReplayProcess {
     private ReplayProcess() {}
 
-    /// What a log holds.
+    /// Content of a log.
     ///
     /// @param nanos how long its replay took
     /// @param after the commits up to this timestamp are no longer in it

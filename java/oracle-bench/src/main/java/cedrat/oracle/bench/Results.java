@@ -6,9 +6,9 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 
-/// What a process of clients has seen. For one thread at a time, but for what is wrong.
+/// Results of a process of clients. For one thread at a time, except for errors.
 final class Results {
-    /// Longer ones are told one by one.
+    /// Longer gaps are listed one by one.
     static final long GAP_NS = 20_000_000;
 
     private static final int GAPS_MAX = 1000;
@@ -28,12 +28,12 @@ final class Results {
     /// The longest time between two answers, and when the newest came.
     long longestGap;
 
-    /// Those over 20 ms, the first thousand.
+    /// Gaps over 20 ms, the first thousand.
     final List<Gap> gaps = new ArrayList<>();
 
     private long newestAnswer;
 
-    /// What was wrong first; empty if nothing.
+    /// First error; empty if there was none.
     private String wrong = "";
 
     void answered(long now, boolean counts) {

@@ -43,7 +43,7 @@ public final class StateBench implements Callable<Integer> {
     @Option(names = "--seconds", defaultValue = "5", description = "Of each measurement (${DEFAULT-VALUE}).")
     private double seconds;
 
-    @Option(names = "--turns", defaultValue = "3", description = "The median of so many is told (${DEFAULT-VALUE}).")
+    @Option(names = "--turns", defaultValue = "3", description = "Runs; the median is printed (${DEFAULT-VALUE}).")
     private int turns;
 
     @Option(names = "--json", description = "One JSON object a line.")

@@ -20,7 +20,7 @@ class BesideTest {
         return course.longestIn(new Results.Gap(from * MS, to * MS));
     }
 
-    /// Of what overlaps it, the longest; what is short is counted, and explains nothing.
+    /// The longest delay that overlaps a gap explains it; a short delay is counted, and explains nothing.
     @Test
     void aGapIsToldWhatWasHeldUpMeanwhile() {
         Beside.Course course = new Beside.Course();

@@ -18,7 +18,7 @@ class LoadTest {
     private final CountDownLatch ended = new CountDownLatch(1);
     private Phase phase = Phase.WARM_UP;
 
-    /// Answers each request when it is told to.
+    /// Answers each request on demand.
     private final class System implements Connection {
         final ArrayDeque<Runnable> asked = new ArrayDeque<>();
         final LongUnaryOperator outcome;
@@ -125,7 +125,7 @@ class LoadTest {
         assertFalse(results.wrong().isEmpty());
     }
 
-    /// Whoever has waited for its turn when the end came has not begun.
+    /// A transaction that waits for its turn at the end has not begun.
     @Test
     void turnsThatNeverComeAreNotWaitedFor() {
         phase = Phase.MEASURING;

@@ -9,7 +9,7 @@ public final class ClientThreads implements AutoCloseable {
     private final Transport transport = Transport.best();
     private final EventLoopGroup loops;
 
-    /// So many threads; pipelines are spread over them in turn.
+    /// Starts this number of threads; pipelines are spread over them in turn.
     public ClientThreads(int threads) {
         loops = transport.loops(threads, "oracle-client");
     }

@@ -88,7 +88,7 @@ public final class OracleClient implements AutoCloseable {
         return await(resolveAsync(start));
     }
 
-    /// What became of transactions, in their order.
+    /// Returns the outcomes of transactions, in their order.
     public List<Outcome> status(StartTimestamp reader, List<StartTimestamp> writers) {
         return await(statusAsync(reader, writers));
     }
@@ -98,17 +98,17 @@ public final class OracleClient implements AutoCloseable {
         return status(reader, List.of(writer)).getFirst().visibleTo(reader);
     }
 
-    /// Says that nobody will meet rows of these transactions and ask what became of them: all their versions
-    /// have been stamped or removed, and no write of theirs is under way. Returns how many the oracle has
-    /// forgotten for it.
+    /// Reports that no reader will meet rows of these transactions and request their outcomes: all their versions
+    /// have been stamped or removed, and no write of theirs is in flight. Returns the number of transactions that
+    /// the oracle has forgotten.
     public long cleaned(List<StartTimestamp> starts) {
         return await(cleanedAsync(starts));
     }
 
-    /// Says that somebody has gone over all tables, and cleaned all rows of transactions that had ended. He
-    /// had begun after `mark` was given out (by a [#begin] of his own, say), and after no write of a client
-    /// whose session was over by then could arrive any more. Returns how many transactions of such sessions
-    /// the oracle has forgotten for it.
+    /// Reports that a sweep has visited all tables, and has cleaned all rows of transactions that had ended. The
+    /// sweep began after `mark` was given out (by a [#begin] of its own, for example), and after the last moment
+    /// at which a write of a client whose session had expired by then could arrive. Returns the number of
+    /// transactions of such sessions that the oracle has forgotten.
     public long swept(StartTimestamp mark) {
         return await(sweptAsync(mark));
     }
@@ -266,7 +266,7 @@ public final class OracleClient implements AutoCloseable {
         @Override
         public void begun(Call<?> call, long start) {
             if (!call.answer(new StartTimestamp(start))) {
-                endAsync(new StartTimestamp(start)); // nobody will
+                endAsync(new StartTimestamp(start)); // the caller has cancelled the call
             }
         }
 

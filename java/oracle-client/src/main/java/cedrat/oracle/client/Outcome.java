@@ -2,7 +2,7 @@ package cedrat.oracle.client;
 
 import cedrat.oracle.protocol.Protocol;
 
-/// What became of a transaction. All but [Open] stays so.
+/// Outcome of a transaction. All but [Open] are final.
 public sealed interface Outcome {
     /// It has committed.
     record Committed(CommitTimestamp at) implements Outcome {}
@@ -13,11 +13,10 @@ public sealed interface Outcome {
     /// It is open. Should it commit, then later than any transaction began that was there when this was said.
     record Open() implements Outcome {}
 
-    /// Nothing is known of it any more: it has ended, and was cleaned up. Its rows, read again, tell the
-    /// rest.
+    /// The oracle has forgotten it: it has ended, and was cleaned up. Its rows, read again, show its outcome.
     record Unknown() implements Outcome {}
 
-    /// What Algorithm 4 answers.
+    /// Answer of Algorithm 4.
     enum Visibility {
         /// It had committed when the reader began.
         TRUE,

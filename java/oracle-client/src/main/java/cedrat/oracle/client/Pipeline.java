@@ -24,7 +24,7 @@ import java.util.Arrays;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
-/// One session with an oracle, for many requests at a time, that makes no object for a request.
+/// One session with an oracle, for many concurrent requests, without allocation for a request.
 /// [OracleClient] is built on it, and easier to use.
 ///
 /// ```text
@@ -32,21 +32,21 @@ import java.util.concurrent.TimeUnit;
 ///     └───────────────┴─────close, or thrown out───────────┴──▶ Closed
 /// ```
 ///
-/// - C1  A request is sent again after each reconnection until it is answered. All mean the same the second
-///   time: a commit is known by its start timestamp (O3), and of a begin whose reply was lost nobody knows
-///   the transaction.
-/// - C2  After a reconnection, the first that is sent is which transactions this client knows to be open. The
-///   server aborts the others of the session: those that nobody knows would hold the low-water mark back for
-///   ever.
-/// - C3  Nothing is guessed: what was not answered when patience ended fails with [UnavailableException], and
-///   whose commit that was stays open for the session until it is resolved.
-/// - C4  Of several servers the one is asked that answers: who waits for his turn does not listen, and who is
-///   silent for too long is left for the next, in turn.
+/// - C1  A request is sent again after each reconnection until it is answered. A repeated request has the same
+///   effect: a commit is identified by its start timestamp (O3), and the transaction of a begin whose reply
+///   was lost is unknown to every client.
+/// - C2  After a reconnection, the client first sends the transactions that it knows to be open. The server
+///   aborts the others of the session: they would hold the low-water mark back permanently.
+/// - C3  No outcome is guessed: a request without an answer when patience ends fails with
+///   [UnavailableException]. If it was a commit, the transaction stays open for the session until it is
+///   resolved.
+/// - C4  Of several servers the client uses the one that answers: a standby server does not listen, and a
+///   server that is silent for too long is left for the next, in turn.
 ///
-/// **Threads:** it lives on one thread, which calls [Replies] too; all methods but [#execute] are to be
-/// called by that thread.
+/// **Threads:** it runs on one thread, which also calls [Replies]; all methods but [#execute] must be called by
+/// that thread.
 ///
-/// @param <T> what requests are tagged with
+/// @param <T> tag of a request
 public final class Pipeline<T> {
     private static final SecureRandom RANDOM = new SecureRandom();
 
@@ -60,7 +60,7 @@ public final class Pipeline<T> {
     private static final long ANNOUNCE_ID = -2;
     private static final long CLOSE_ID = -3;
 
-    /// So long does a close wait for the server to say that it has closed the session.
+    /// Time for which a close waits for the server to confirm that it has closed the session.
     private static final long CLOSE_MS = 1000;
 
     /// In each of these parts of the time-out the client makes itself heard.
@@ -197,8 +197,8 @@ public final class Pipeline<T> {
         send(slot);
     }
 
-    /// Says that nobody will meet rows of the transactions that began at the first `count` of `starts` and
-    /// ask for their outcome; [Replies#number] answers.
+    /// Reports that no reader will meet rows of the transactions that began at the first `count` of `starts` and
+    /// request their outcome; [Replies#number] answers.
     public void cleaned(T tag, long[] starts, int count) {
         checkStarts(count);
         Slot<T> slot = take(Protocol.CLEANED, tag, 0);
@@ -206,9 +206,9 @@ public final class Pipeline<T> {
         send(slot);
     }
 
-    /// Says that all tables were swept by somebody who has begun after `mark` was given out; [Replies#number]
-    /// answers how many transactions were forgotten for it. That takes as many requests as there are
-    /// thousands of them.
+    /// Reports that a sweep of all tables that began after `mark` was given out has ended; [Replies#number]
+    /// answers with the number of transactions that were forgotten. That takes one request for each thousand of
+    /// them.
     public void swept(T tag, long mark) {
         Slot<T> slot = take(Protocol.SWEPT, tag, mark);
         slot.forgotten = 0;
@@ -223,7 +223,7 @@ public final class Pipeline<T> {
         send(slot);
     }
 
-    /// How many requests were not answered.
+    /// Returns the number of requests that were not answered.
     public int outstanding() {
         return outstanding;
     }
@@ -295,7 +295,7 @@ public final class Pipeline<T> {
         }
     }
 
-    /// What is sent goes out with one write, behind the reads of the present round of the loop.
+    /// Sends pending frames with one write, after the reads of the present round of the event loop.
     private void scheduleFlush() {
         if (!flushIsScheduled) {
             flushIsScheduled = true;
@@ -427,7 +427,7 @@ public final class Pipeline<T> {
     }
 
     private void failAll(OracleException why) {
-        // Whoever is told may ask again; those slots are not failed.
+        // A listener may make new requests; their slots are not failed.
         int count = slotCount;
         int[] uses = new int[count];
         for (int index = 0; index < count; index++) {
@@ -527,8 +527,8 @@ public final class Pipeline<T> {
                     read();
                 }
             } catch (ProtocolException nonsense) {
-                // Perhaps the other end of a wire that was cut, perhaps no oracle at all: whoever is there
-                // next may know better.
+                // Perhaps this is the other end of a connection that was cut, perhaps no oracle at all: the
+                // next server in turn may answer correctly.
                 context.close();
             } finally {
                 bytes.release();
@@ -561,7 +561,7 @@ public final class Pipeline<T> {
         }
     }
 
-    /// `false` if the reply makes no sense.
+    /// Returns `false` if the reply is invalid.
     private boolean reply() {
         if (reader.kind() == Protocol.ERROR) {
             return error();
@@ -664,9 +664,9 @@ public final class Pipeline<T> {
         return code == ErrorCode.EXPIRED || code == ErrorCode.HELLO || code == ErrorCode.TAKEN_OVER;
     }
 
-    private void tell(Runnable told) {
+    private void tell(Runnable listener) {
         try {
-            told.run();
+            listener.run();
         } catch (RuntimeException theirs) {
             report(theirs);
         }

@@ -6,14 +6,14 @@ import cedrat.oracle.protocol.FrameWriter;
 final class Slot<T> {
     private static final int FRAME_BYTES = 256;
 
-    /// Where it is among the slots: the lower half of the request's number. The upper half counts its uses,
-    /// so that an answer that comes late is not taken for another's.
+    /// Index among the slots: the lower half of the request's number. The upper half counts its uses, so that a
+    /// late answer is not taken for the answer to another request.
     final int index;
     int uses;
     /// The kind of the request; 0 if there is none.
     byte kind;
     long start;
-    /// Of a sweep: what its parts have had forgotten so far.
+    /// Number of transactions that the parts of a sweep have forgotten so far.
     long forgotten;
     T tag;
     final FrameWriter frame = new FrameWriter(FRAME_BYTES);

@@ -10,8 +10,8 @@ import java.util.function.Function;
 final class Calls {
     private Calls() {}
 
-    /// Waits for the answer. Whoever is interrupted waits nevertheless: what was sent may still be done.
-    /// HBase's client gives up in the end (`hbase.client.operation.timeout`).
+    /// Waits for the answer, even when interrupted: the request may still be carried out. HBase's client gives up
+    /// in the end (`hbase.client.operation.timeout`).
     static <T> T await(CompletableFuture<T> answer, Function<Throwable, TableException> problem) {
         try {
             return answer.join();

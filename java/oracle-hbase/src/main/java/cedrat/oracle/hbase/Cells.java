@@ -36,7 +36,7 @@ final class Cells {
         return MARKER.clone();
     }
 
-    /// What changes, as one mutation of the row: HBase does it as a whole, in all families.
+    /// Returns the changes as one mutation of the row, which HBase applies atomically, in all families.
     static RowMutations changes(byte[] row, Mutation mutation) throws IOException {
         List<org.apache.hadoop.hbase.client.Mutation> changes = new ArrayList<>(2);
         if (!mutation.puts().isEmpty() || !mutation.marks().isEmpty()) {

@@ -27,11 +27,11 @@ import org.apache.hadoop.hbase.client.Scan;
 
 /// A table of HBase. See [HBaseTables] for what is where.
 final class HBaseTable implements Table {
-    /// So many rows does a scan fetch together at most; HBase's `hbase.client.scanner.max.result.size` bounds
+    /// Largest number of rows that a scan fetches together; HBase's `hbase.client.scanner.max.result.size` bounds
     /// their bytes.
     private static final int SCAN_ROWS = 256;
 
-    /// So long is a write offered again that was refused and may yet be taken: longer than a region needs to
+    /// Time for which a refused write is repeated while it may still be accepted: longer than a region needs to
     /// come back when its server dies.
     static final Duration REFUSED_PATIENCE = Duration.ofMinutes(3);
 
@@ -43,7 +43,7 @@ final class HBaseTable implements Table {
     private final boolean checksScans;
     /// Asks again by itself: for what changes nothing, or may be done twice.
     private final AsyncTable<AdvancedScanResultConsumer> again;
-    /// Sends what it is told to send once.
+    /// Sends each request only once.
     private final AsyncTable<AdvancedScanResultConsumer> once;
 
     HBaseTable(AsyncConnection connection, TableName name, Granularity granularity, boolean checksScans) {
@@ -72,7 +72,7 @@ final class HBaseTable implements Table {
     // ---- changes
     // ----------------------------------------------------------------------------------------------------
 
-    /// What only removes may be done twice: no timestamp is used again.
+    /// A mutation that only removes may be repeated: no timestamp is used again.
     @Override
     public void mutate(Bytes row, Mutation mutation) {
         RowMutations changes = changes(row, mutation);
@@ -128,7 +128,7 @@ final class HBaseTable implements Table {
         }
     }
 
-    /// Who serves the row: asked for beforehand, so that no failure of the question is taken for one of the
+    /// Locates the row's region server beforehand, so that a failed look-up is not taken for a failure of the
     /// write.
     private void locate(Bytes row) {
         Calls.await(

@@ -27,7 +27,7 @@ import org.apache.hadoop.hbase.client.AsyncConnection;
 import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.client.TableDescriptor;
 
-/// Tables of Apache HBase, through its public client interface; nothing of ours runs in its servers.
+/// Tables of Apache HBase, through its public client interface; no code of Cedrat runs in its servers.
 ///
 /// | of a transaction | in HBase |
 /// |---|---|
@@ -36,17 +36,17 @@ import org.apache.hadoop.hbase.client.TableDescriptor;
 /// | write of a row | one `Put`, marker and all |
 /// | clean-up of a row | one `CheckAndMutate` on the marker |
 /// | delete of a cell | a value like any other |
-/// | what conflicts | attribute `CEDRAT_CONFLICTS` of the table: `row` or `cell` |
+/// | unit of conflict | attribute `CEDRAT_CONFLICTS` of the table: `row` or `cell` |
 ///
-/// - H1  Only tables that keep their promises ([Table], B1–B6) are opened: all families keep all versions for
-///   ever, deletes end with the next major compaction, each change is in the log of the region server before
-///   it is acknowledged. Of others it is said which `alter` mends them.
-/// - H2  A table that holds timestamps which the oracle has not given yet is not opened: somebody writes to
-///   it without transactions. That can be told of the newest only; a clock's timestamps are far larger.
+/// - H1  Only tables that keep their promises ([Table], B1–B6) are opened: all families keep all versions
+///   without limit, deletes end with the next major compaction, and each change is in the log of the region
+///   server before it is acknowledged. The refusal of another table names the `alter` that corrects it.
+/// - H2  A table that holds timestamps which the oracle has not given yet is not opened: a program without
+///   transactions writes to it. Only the newest timestamp shows that; a clock's timestamps are far larger.
 /// - H3  A write is sent again only where a region server has certainly refused it (B5).
 ///
-/// Who writes without transactions to such a table, or deletes there, breaks it: HBase's own `delete` hides
-/// all versions up to the present time, and so all there are.
+/// A program that writes or deletes in such a table without transactions corrupts it: HBase's own `delete` hides
+/// all versions up to the present time, and so every version.
 ///
 /// **Threads:** any may call.
 public final class HBaseTables implements Tables, AutoCloseable {
@@ -131,7 +131,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
                     problem -> Refusals.exception(problem, "the tables of " + namespace + " cannot be listed"));
         } catch (TableException problem) {
             if (problem.getCause() instanceof NamespaceNotFoundException) {
-                return List.of(); // nobody has made a table there
+                return List.of(); // the namespace has no tables
             }
             throw problem;
         }
@@ -168,7 +168,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
                         TableException.Effect.NONE,
                         "table " + table.name() + " holds the timestamp " + found + ", and the oracle's newest is "
                                 + newest
-                                + ": somebody writes or deletes there without transactions, or it is the table "
+                                + ": a program writes or deletes there without transactions, or it is the table "
                                 + "of another oracle; copy its rows into a new table",
                         null);
             }
@@ -228,7 +228,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
         return create(name, granularity, false, families, List.of());
     }
 
-    /// Somebody else may make it at the same time.
+    /// Creates a table, which another client may create at the same time.
     private static void make(
             Class<? extends IOException> itIsThere, Supplier<CompletableFuture<Void>> made, String what) {
         try {

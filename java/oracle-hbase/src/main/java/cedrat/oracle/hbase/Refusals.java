@@ -17,10 +17,10 @@ import org.apache.hadoop.hbase.regionserver.NoSuchColumnFamilyException;
 import org.apache.hadoop.hbase.regionserver.WrongRegionException;
 import org.apache.hadoop.hbase.security.AccessDeniedException;
 
-/// What the failures of HBase's client mean for a write that was sent once.
+/// Meaning of HBase client failures for a write that was sent once.
 ///
-/// Whatever is not known here may have happened, or may still: a region server that does not answer may have
-/// the request in its queue.
+/// A write with any other failure may have happened, or may still happen: a region server that does not
+/// answer may have the request in its queue.
 final class Refusals {
     /// The server did not get it, or threw it away unread, or does not have the region: another may take it.
     private static final Set<Class<? extends Throwable>> FOR_NOW = Set.of(
@@ -50,7 +50,7 @@ final class Refusals {
         return isCausedBy(problem, FOR_NOW);
     }
 
-    /// Nothing was done, and sending it again helps nobody.
+    /// Whether the write had no effect, and repeating it cannot succeed.
     static boolean isForGood(Throwable problem) {
         return isCausedBy(problem, FOR_GOOD);
     }
@@ -71,7 +71,7 @@ final class Refusals {
         return new TableException(TableException.Effect.NONE, what + ": " + root(problem), problem);
     }
 
-    /// What is at the bottom of it, in one line.
+    /// Returns the root cause, in one line.
     static String root(Throwable problem) {
         Throwable cause = problem;
         while (cause.getCause() != null) {

@@ -15,7 +15,7 @@ import org.apache.hadoop.hbase.client.TableDescriptor;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 import org.apache.hadoop.hbase.util.Bytes;
 
-/// What a table of HBase has to be like to be one for transactions.
+/// Requirements on a table of HBase for transactions.
 final class Schema {
     /// The family of the markers ("pending write"). Short, for HBase repeats it in every cell.
     static final String PENDING = "pw";

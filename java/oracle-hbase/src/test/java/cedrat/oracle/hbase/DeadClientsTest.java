@@ -130,8 +130,8 @@ class DeadClientsTest {
         assertEquals(new Contents(1, 2, 0), Contents.of(store.tables()));
     }
 
-    /// O4: it hears that it has aborted, which nothing but the end of its session has done: nobody has written
-    /// its cell meanwhile.
+    /// O4: the client gets an abort, which only the expiry of its session can have caused: no other client has
+    /// written its cell meanwhile.
     @Test
     void oneIsStoppedBeforeItPutsAndGoesOnWhenAllIsCleaned() throws Exception {
         try (Service client = clientAt(HookedTables.Point.BEFORE_MUTATE)) {

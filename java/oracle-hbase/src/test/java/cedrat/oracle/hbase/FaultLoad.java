@@ -54,10 +54,10 @@ final class FaultLoad {
     private static final int PAYERS = 2;
     private static final long BALANCE = 1000;
 
-    /// So many accounts of each table take part in a transfer between many.
+    /// Number of accounts of each table in a transfer between many.
     private static final int MANY = 20;
 
-    /// So many of these commit while a slow transfer is open: they write more rows than the oracle remembers,
+    /// Number of these that commit while a slow transfer is open: they write more rows than the oracle remembers,
     /// each once.
     private static final int SLOWNESS = OF_MANY / MANY;
 
@@ -86,7 +86,7 @@ final class FaultLoad {
     private long committed;
     /// Guarded by this.
     private long committedByMany;
-    /// How often T_max has passed somebody who was overtaken. Guarded by this.
+    /// Number of transfers that aborted because of T_max. Guarded by this.
     private long overtaken;
 
     /// Opens all accounts.
@@ -162,7 +162,7 @@ final class FaultLoad {
         } catch (AbortedException aborted) {
             refused.add(transaction.start().value());
         } catch (TableException lost) {
-            reads.clear(); // whatever it has read, it was not told that this holds
+            reads.clear(); // its reads were never confirmed
         }
         history.add(new History.Transaction(
                 begunAt, history.now(), transaction.start().value(), commit, writes, reads));
@@ -185,8 +185,8 @@ final class FaultLoad {
         note(transfer(manager, both.get(turn % 2), accounts, accounts, () -> {}), true);
     }
 
-    /// Slowly, between accounts between which others move something meanwhile. When it is to commit the oracle
-    /// has forgotten their rows: T_max alone says that somebody has written what was read.
+    /// Transfers slowly, between accounts that other transfers change meanwhile. At its commit the oracle has
+    /// forgotten their rows: only T_max shows that a row it has read was written.
     private void transferOvertaken(TransactionManager manager, SplittableRandom random) {
         Table from = both.get(random.nextInt(2));
         List<Integer> account = List.of(random.nextInt(OF_THE_OVERTAKEN, ACCOUNTS));
@@ -298,7 +298,7 @@ final class FaultLoad {
         });
     }
 
-    /// What a process has said of lists.
+    /// Adds the list operations that a process has reported.
     void add(Isolation isolation, Path said) throws Exception {
         lists.get(isolation).addAll(said);
     }
@@ -344,6 +344,6 @@ final class FaultLoad {
         assertEquals(new Contents(2 * ACCOUNTS + listCount, 4 * ACCOUNTS + listCount, 0), Contents.of(tables));
         history.check();
         assertTrue(history.committed() > history.aborted(), history.committed() + " and " + history.aborted());
-        assertTrue(history.abortedAlone(refused) > 0, "T_max has passed nobody");
+        assertTrue(history.abortedAlone(refused) > 0, "T_max has aborted no transaction");
     }
 }

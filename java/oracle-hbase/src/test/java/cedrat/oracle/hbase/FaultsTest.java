@@ -27,12 +27,12 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/// What clients see while regions of HBase move, split, are compacted and lose their server, and while some
-/// of them are killed.
+/// Clients' view while regions of HBase move, split, are compacted and lose their server, and while some
+/// clients are killed.
 @Tag("services")
 @Timeout(300)
 class FaultsTest {
-    /// So many transactions of a client that is a process, before it is killed.
+    /// Number of transactions of a client process before it is killed.
     private static final int ENOUGH = 10;
 
     /// Of clients: so long is waited for those that were killed.
@@ -137,7 +137,7 @@ class FaultsTest {
                 .start();
     }
 
-    /// Whatever they were doing: nobody waits for them, and nobody sees a half of it.
+    /// Clients are killed at any point: no other client waits for them, and none sees a partial transaction.
     @Test
     void clientsAreKilled() throws Exception {
         load.start();

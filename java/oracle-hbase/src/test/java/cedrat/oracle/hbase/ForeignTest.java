@@ -35,7 +35,7 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/// What is no table for transactions, and what HBase refuses.
+/// Tables that transactions cannot use, and writes that HBase refuses.
 @Tag("services")
 @Timeout(300)
 class ForeignTest {
@@ -108,7 +108,7 @@ class ForeignTest {
         assertTrue(message.contains("serialisable transactions may not scan it"), message);
     }
 
-    /// What HBase refuses has had no effect: the transaction is forgotten at once.
+    /// A write that HBase refuses has had no effect: the transaction is forgotten at once.
     @Test
     void aWriteThatIsRefusedNamesTableAndRow() {
         TransactionManager manager = new TransactionManager(oracle, store.tables());

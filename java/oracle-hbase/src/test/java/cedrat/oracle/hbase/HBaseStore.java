@@ -38,7 +38,7 @@ final class HBaseStore implements TestStore {
     /// Tables with a timestamp above this are compacted when they are used again: then there is none.
     private static final long NEWEST_MAX = 20_000;
 
-    /// So many timestamps are asked for at a time.
+    /// Number of timestamps in one request.
     private static final int DRAWN_TOGETHER = 1000;
 
     private static final AtomicInteger NUMBER = new AtomicInteger();
@@ -74,7 +74,7 @@ final class HBaseStore implements TestStore {
         return new HBaseStore(used == null ? new Used("again" + NUMBER.incrementAndGet(), 0) : used, true);
     }
 
-    /// What tests do with HBase that transactions do not.
+    /// HBase operations that tests need and transactions do not.
     private static final class Holder {
         static final AsyncConnection CONNECTION = ConnectionFactory.createAsyncConnection(
                         Cluster.get().configuration())

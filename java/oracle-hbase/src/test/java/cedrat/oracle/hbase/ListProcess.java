@@ -40,8 +40,8 @@ final class ListProcess {
                         HBaseTables.open(Cluster.configuration(Integer.parseInt(arguments[1])), oracle, arguments[2])) {
             ListClient client = client(
                     System.out::println, Integer.parseInt(arguments[3]), Isolation.valueOf(arguments[4]), tables.all());
-            // Whoever is killed before it has said how a transaction has ended has not cleaned up after it,
-            // and so the oracle knows.
+            // A process that is killed before it has reported a transaction's outcome has not cleaned up after
+            // it, and so the oracle still knows the outcome.
             Queue<Runnable> cleanUps = new ArrayDeque<>();
             TransactionManager manager = new TransactionManager(
                     oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUps::add));

@@ -45,9 +45,9 @@ public final class EntryReader {
         return newest;
     }
 
-    /// Tells all decisions of the entry, in their order.
+    /// Reports all decisions of the entry, in their order.
     ///
-    /// @throws DamagedEntryException if they make no sense; those before the damage were told
+    /// @throws DamagedEntryException if they are invalid; the decisions before the damage were reported
     public void tell(Decisions to) throws DamagedEntryException {
         long base = before;
         byte last = 0;

@@ -31,9 +31,9 @@ import java.util.Arrays;
 ///
 /// An entry without decisions says how far timestamps were given out.
 ///
-/// What is decided on one request may be of any length: with a session a million transactions may abort. So
-/// that an entry is not ([#whenFull]), whoever closes entries is asked for another in between. For one thread
-/// at a time.
+/// The decisions on one request may be of any length: with a session a million transactions may abort. So
+/// that an entry does not become too long ([#whenFull]), the owner of the writer closes it in between and
+/// begins another. For one thread at a time.
 public final class EntryWriter implements Decisions {
     static final byte VERSION = 1;
     static final byte COMMITTED = 1;
@@ -84,7 +84,7 @@ public final class EntryWriter implements Decisions {
         return bytes;
     }
 
-    /// How many bytes the entry has.
+    /// Returns the length of the entry in bytes.
     public int length() {
         return length;
     }

@@ -2,7 +2,7 @@ package cedrat.oracle.log;
 
 import java.io.IOException;
 
-/// Where the status oracle keeps its decisions: entries in the order of their appends.
+/// Log of the status oracle's decisions: entries in the order of their appends.
 ///
 /// ```text
 /// Fresh ──open──▶ Open ──close──▶ Closed
@@ -10,32 +10,30 @@ import java.io.IOException;
 ///                  └─failure─▶ Failed ──close
 /// ```
 ///
-/// Fresh: nothing was read. Open: everything kept was replayed, and entries are taken. Failed: some append
-/// will never be acknowledged; whether its entry is kept, only the next opening tells. Closed: of no use any
-/// more.
+/// Fresh: nothing was read. Open: all kept entries were replayed, and new ones are accepted. Failed: some
+/// append will never be acknowledged; only the next opening shows whether its entry is kept. Closed: the log
+/// cannot be used any more.
 ///
-/// - L1  Entries are acknowledged in the order of their appends, each once it survives whatever this log is
-///   made to survive.
-/// - L2  What was acknowledged, or was replayed by an opening that has returned, is replayed by every later
-///   opening, in the same order. What was appended and not acknowledged may be replayed or not, but only
-///   behind all that was acknowledged, and never without what was appended before it.
+/// - L1  Entries are acknowledged in the order of their appends, each once it survives the failures that this
+///   kind of log is made to survive.
+/// - L2  An entry that was acknowledged, or was replayed by an opening that has returned, is replayed by every
+///   later opening, in the same order. An entry that was appended and not acknowledged may be replayed or
+///   not, but only after all acknowledged entries, and never without the entries appended before it.
 /// - L3  After a failure nothing is acknowledged any more: a disk or a quorum that failed once may have
 ///   forgotten what it took.
-/// - L4  Only one of all who have ever opened the log can have entries acknowledged that were appended after
-///   the newest opening.
-/// - L5  Of what lies before an entry that [#forgetBefore] has named, later openings replay all, or only an
-///   end, or nothing, but nothing with a gap in it. The named entry and what lies behind it are kept, as L2
-///   says.
+/// - L4  Of all servers that have ever opened the log, only one can have entries acknowledged that were
+///   appended after the newest opening.
+/// - L5  Of the entries before the one that [#forgetBefore] has named, later openings replay all, a suffix
+///   without gaps, or none. The named entry and all later ones are kept, as L2 says.
 ///
-/// Entries have numbers as long as the log is open: 1 is the first that its opening replays, each other one
-/// has one more than the one before, and those that are appended go on behind the last that was replayed.
-/// The next opening counts anew.
+/// Entries are numbered while the log is open: 1 is the first that its opening replays, and each following
+/// entry has one more, replayed or appended. The next opening numbers anew.
 public interface Log extends AutoCloseable {
     /// An entry has so many bytes at most. Every log takes those: BookKeeper, which takes the least, has a
     /// limit of 5 MiB for an entry with what belongs to it.
     int ENTRY_BYTES_MAX = 4 << 20;
 
-    /// Told what the log keeps, when it is opened.
+    /// Receives the kept entries when the log is opened.
     interface Replay {
         /// An entry: `length` bytes from `from` on, which are overwritten when this returns.
         ///
@@ -44,7 +42,7 @@ public interface Log extends AutoCloseable {
         void entry(byte[] bytes, int from, int length) throws DamagedEntryException;
     }
 
-    /// Told what becomes of appends. Called by a thread of the log, or from within [Log#append]; by one
+    /// Receives the outcomes of appends. Called by a thread of the log, or from within [Log#append]; by one
     /// thread at a time.
     interface Listener {
         /// All entries up to the one with this number are kept (L1).
@@ -56,7 +54,8 @@ public interface Log extends AutoCloseable {
 
     /// Reads all that is kept, then takes entries.
     ///
-    /// @throws IOException if it cannot be read, is damaged, or is somebody else's; the log is then of no use
+    /// @throws IOException if it cannot be read, is damaged, or belongs to another process; the log is then
+    ///     unusable
     /// @throws DamagedEntryException as `replay` does
     void open(Replay replay, Listener listener) throws IOException, DamagedEntryException;
 
@@ -68,7 +67,7 @@ public interface Log extends AutoCloseable {
         }
     }
 
-    /// How many appends may usefully be under way at a time. Who appends more waits no shorter.
+    /// Returns the number of appends that may usefully be in flight at a time. More of them do not wait less.
     int appendsMax();
 
     /// Appends an entry: `length` bytes from `from` on, which may be overwritten when this returns. Does not
@@ -90,8 +89,8 @@ public interface Log extends AutoCloseable {
     /// @throws IllegalStateException if the log is not open, nor failed
     void forgetBefore(long number);
 
-    /// Waits until appended entries are acknowledged, or the log has failed, and gives back what it holds.
-    /// Nobody is told anything after this. Not from within a [Listener].
+    /// Waits until appended entries are acknowledged, or the log has failed, and releases the log's resources.
+    /// The listener is not called afterwards. Must not be called from within a [Listener].
     @Override
     void close() throws IOException;
 }

@@ -53,8 +53,8 @@ public final class OracleReplay implements Log.Replay {
         this(oracle, new SnapshotRule(oracle.window(), Long.MAX_VALUE));
     }
 
-    /// For this oracle, of which nothing was asked yet. The rule, of which neither, is told of all entries
-    /// and of the snapshots among them.
+    /// Replays into this oracle, which has served no request yet. The rule, which is new too, receives all entries
+    /// and the snapshots among them.
     public OracleReplay(StatusOracle oracle, SnapshotRule rule) {
         this(oracle, rule, Fault.NONE);
     }
@@ -138,8 +138,8 @@ public final class OracleReplay implements Log.Replay {
 
     private void part() throws DamagedEntryException {
         if (part.isFirst() && state != State.WHOLE) {
-            Remembered told = oracle.restore(part.taken(), part.position(), part.committed());
-            restoring = fault == Fault.NONE ? told : faulty(told);
+            Remembered restored = oracle.restore(part.taken(), part.position(), part.committed());
+            restoring = fault == Fault.NONE ? restored : faulty(restored);
             state = State.RESTORING;
         }
         if (state == State.WAITING) {

@@ -10,14 +10,14 @@ import java.util.Objects;
 /// Found as a service (`java.util.ServiceLoader`), so that who does not use such a log need not have what it
 /// stands on.
 public interface SharedLogs {
-    /// Where such a log is, and what its user is called.
+    /// Place of such a log, and the name of its user.
     ///
     /// @param zooKeeper the servers of a ZooKeeper: HOST:PORT, with commas between them
     /// @param path the node of ZooKeeper below which all is that the servers of one oracle share
-    /// @param sessionTimeout a server that ZooKeeper has not heard for so long loses its turn
-    /// @param ledgerBytesMax a ledger that has grown to so many bytes is followed by another; room comes back
-    ///     by ledgers
-    /// @param server what the others are told of who has the turn
+    /// @param sessionTimeout a server that ZooKeeper has not heard for this long loses its turn
+    /// @param ledgerBytesMax a ledger that has grown to this length is followed by another; space is freed
+    ///     by whole ledgers
+    /// @param server description of this server that the others see while it has the turn
     record Place(String zooKeeper, String path, Duration sessionTimeout, long ledgerBytesMax, String server) {
         private static final Duration TIMEOUT_MIN = Duration.ofMillis(400);
         private static final Duration TIMEOUT_MAX = Duration.ofMinutes(1);
@@ -44,8 +44,8 @@ public interface SharedLogs {
     /// A fresh log.
     Log make(Place place);
 
-    /// Replays what is known to be kept of a log, which whoever has it goes on having: he does not notice.
-    /// What he appends meanwhile, and the last entries before, may be missing.
+    /// Replays the entries of a log that are known to be kept, without affecting the log's owner. Entries that
+    /// the owner appends meanwhile, and the last ones before, may be missing.
     ///
     /// @throws IOException if there is none, or it cannot be read
     /// @throws DamagedEntryException as `replay` does

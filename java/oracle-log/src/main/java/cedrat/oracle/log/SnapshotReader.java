@@ -91,9 +91,9 @@ public final class SnapshotReader {
         return end == taken + 1;
     }
 
-    /// Tells all transactions of the part, in their order.
+    /// Reports all transactions of the part, in their order.
     ///
-    /// @throws DamagedEntryException if they make no sense; those before the damage were told
+    /// @throws DamagedEntryException if they are invalid; the transactions before the damage were reported
     public void tell(Remembered to) throws DamagedEntryException {
         long start = from - 1;
         while (entry.hasMore()) {

@@ -2,28 +2,28 @@ package cedrat.oracle.log;
 
 import java.util.ArrayDeque;
 
-/// Says from which snapshot on a log must be kept, and when the next one is due (O5). It is told of each
-/// entry of the log, in their order, and which of them begin and end snapshots.
+/// Decides from which snapshot on a log must be kept, and when the next one is due (O5). It receives each
+/// entry of the log, in their order, and the beginnings and ends of snapshots among them.
 ///
-/// An oracle that is made from a snapshot and from what follows it in the log has the rows that were
-/// committed since the snapshot was begun, and calls all others forgotten. So the log should reach back to
-/// the newest snapshot since which as many rows were committed as the oracle keeps: the rows before it are
-/// then forgotten anyway, and T_max is not raised. A snapshot counts once all its parts are acknowledged, and
-/// so do rows: what is not may be gone at the next opening.
+/// An oracle that is restored from a snapshot and the entries after it has the rows that were committed since
+/// the snapshot was begun, and treats all others as forgotten. So the log should reach back to the newest
+/// snapshot since which as many rows were committed as the oracle keeps: the rows before it are forgotten in
+/// any case, and T_max is not raised. A snapshot counts once all its parts are acknowledged, and so do rows:
+/// an entry that is not acknowledged may be missing at the next opening.
 ///
-/// Where few rows are committed and much else is asked, such a log would grow for ever. So it reaches back no
-/// further than to the newest snapshot that has `bytesMax` behind it. An oracle that is made from that one
-/// misses no conflict, but T_max is raised to where the log begins: a transaction that began before, is still
-/// open and writes a row that was not written since, aborts for it.
+/// Where few rows are committed among many other decisions, such a log would grow without bound. So it
+/// reaches back no further than to the newest snapshot with `bytesMax` after it. An oracle that is restored
+/// from that one misses no conflict, but T_max is raised to the beginning of the log: an open transaction
+/// that began before, and writes a row that was not written since, aborts for it.
 ///
-/// Snapshots are taken each time an eighth of the rows that are kept, or of `bytesMax`, has come anew. A log
-/// then holds so much, and an eighth more at most, and two snapshots.
+/// A snapshot is taken each time an eighth of the rows that are kept, or of `bytesMax`, is new. So a log
+/// holds at most that amount, an eighth more, and two snapshots.
 ///
 /// For one thread at a time.
 public final class SnapshotRule {
     private static final int SNAPSHOTS_IN_WINDOW = 8;
 
-    /// What an entry may take beside its own bytes: a block, where each is written alone.
+    /// Largest overhead of an entry on disk: a block, if each entry is written alone.
     private static final long ENTRY_BYTES = 4096;
 
     /// Entries and bytes up to the first part, and the last part.
@@ -33,7 +33,7 @@ public final class SnapshotRule {
     private final long bytesMax;
     private long entries;
     private long bytes;
-    /// Whole ones, the oldest first: those that may still be needed.
+    /// Complete snapshots that may still be needed, the oldest first.
     private final ArrayDeque<Snapshot> snapshots = new ArrayDeque<>();
     private long kept;
 
@@ -73,13 +73,13 @@ public final class SnapshotRule {
         newestPosition = begunPosition;
     }
 
-    /// How many entries it was told of: the number of the newest one.
+    /// Returns the number of entries so far, which is the number of the newest one.
     public long entries() {
         return entries;
     }
 
-    /// How many rows were committed since the newest whole snapshot was begun, when the oracle is at this
-    /// position.
+    /// Returns the number of rows that were committed since the newest complete snapshot was begun, when the
+    /// oracle is at this position.
     public long age(long position) {
         return position - newestPosition;
     }

@@ -111,7 +111,7 @@ public final class SnapshotWriter {
         return bytes;
     }
 
-    /// How many bytes the part has.
+    /// Returns the length of the part in bytes.
     public int length() {
         return length;
     }

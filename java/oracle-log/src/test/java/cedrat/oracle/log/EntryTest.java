@@ -25,8 +25,8 @@ import net.jqwik.api.constraints.Size;
 import org.junit.jupiter.api.Test;
 
 class EntryTest {
-    /// Everything that was told, as text.
-    private static final class Told implements Decisions {
+    /// Received decisions, as strings.
+    private static final class RecordedDecisions implements Decisions {
         final List<String> all = new ArrayList<>();
 
         @Override
@@ -93,8 +93,8 @@ class EntryTest {
         assertEquals(expected, HexFormat.of().formatHex(writer.bytes(), 0, writer.length()));
         EntryReader reader = new EntryReader();
         reader.open(writer.bytes(), 0, writer.length());
-        Told told = new Told();
-        reader.tell(told);
+        RecordedDecisions decisions = new RecordedDecisions();
+        reader.tell(decisions);
         assertEquals(
                 List.of(
                         "committed 299 at 302: " + 0x1122334455667788L,
@@ -102,7 +102,7 @@ class EntryTest {
                         "aborted 10",
                         "ended 303",
                         "forgotten 300"),
-                told.all);
+                decisions.all);
         assertEquals(300, reader.before());
         assertEquals(305, reader.newest());
     }
@@ -114,7 +114,7 @@ class EntryTest {
         EntryReader reader = new EntryReader();
         long newest = random.nextLong(1L << random.nextInt(1, 60));
         for (int entry = 0; entry < 3; entry++) {
-            Told written = new Told();
+            RecordedDecisions written = new RecordedDecisions();
             long before = newest;
             writer.begin(before);
             for (int count = random.nextInt(200); count > 0; count--) {
@@ -146,7 +146,7 @@ class EntryTest {
             }
             writer.close(newest);
             reader.open(writer.bytes(), 0, writer.length());
-            Told read = new Told();
+            RecordedDecisions read = new RecordedDecisions();
             reader.tell(read);
             assertEquals(written.all, read.all);
             assertEquals(before, reader.before());
@@ -155,7 +155,7 @@ class EntryTest {
         }
     }
 
-    /// Whatever the bytes are: an entry, or an error that says where.
+    /// Any bytes are read as an entry, or refused with an error that names the offset.
     @Property(tries = 2_000)
     void bytesThatAreNoEntryAreRefused(@ForAll @Size(max = 200) byte[] bytes) {
         if (bytes.length > 0) {
@@ -167,7 +167,7 @@ class EntryTest {
         EntryReader reader = new EntryReader();
         try {
             reader.open(bytes, 0, bytes.length);
-            reader.tell(new Told());
+            reader.tell(new RecordedDecisions());
         } catch (DamagedEntryException damaged) {
             assertTrue(damaged.getMessage().contains("at byte "), damaged.getMessage());
         }
@@ -197,19 +197,19 @@ class EntryTest {
                     DamagedEntryException.class,
                     () -> {
                         reader.open(cut, 0, cut.length);
-                        reader.tell(new Told());
+                        reader.tell(new RecordedDecisions());
                     },
                     "cut to " + length);
         }
     }
 
-    /// Entries that follow each other where one would be too long tell the same as that one.
+    /// Several short entries report the same as one that would be too long.
     @Property(tries = 50)
     void entriesOfABoundedLengthTellTheSame(@ForAll @LongRange(min = 1) long seed) throws DamagedEntryException {
         SplittableRandom random = new SplittableRandom(seed);
         int bound = random.nextInt(EntryWriter.HEADER_BYTES + 1, 200);
-        Told written = new Told();
-        Told read = new Told();
+        RecordedDecisions written = new RecordedDecisions();
+        RecordedDecisions read = new RecordedDecisions();
         EntryReader reader = new EntryReader();
         EntryWriter writer = new EntryWriter();
         long[] newest = {1};
@@ -246,7 +246,7 @@ class EntryTest {
         }
         assertEquals(written.all, read.all);
         int commits = (int) written.all.stream()
-                .filter(told -> told.startsWith("committed"))
+                .filter(decision -> decision.startsWith("committed"))
                 .count();
         int longest = entries.stream().mapToInt(entry -> entry.length).max().orElseThrow();
         assertTrue(commits > 0 || longest < bound + 1 + EntryBytes.VARINT_BYTES_MAX, longest + " bytes");
@@ -261,7 +261,7 @@ class EntryTest {
         writer.close(7);
         EntryReader reader = new EntryReader();
         reader.open(writer.bytes(), 0, writer.length());
-        assertThrows(DamagedEntryException.class, () -> reader.tell(new Told()));
+        assertThrows(DamagedEntryException.class, () -> reader.tell(new RecordedDecisions()));
     }
 
     /// O5: what the entries keep is enough to come back.
@@ -270,7 +270,7 @@ class EntryTest {
         SplittableRandom random = new SplittableRandom(seed);
         EntryWriter writer = new EntryWriter();
         StatusOracle oracle = new StatusOracle(10, writer);
-        StatusOracle again = new StatusOracle(10, new Told());
+        StatusOracle again = new StatusOracle(10, new RecordedDecisions());
         Decisions replay = again.replay();
         EntryReader reader = new EntryReader();
         Rows rows = new Rows();

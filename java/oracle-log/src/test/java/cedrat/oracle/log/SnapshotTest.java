@@ -102,7 +102,7 @@ class SnapshotTest {
             return again;
         }
 
-        /// What the rule says of the log as it is.
+        /// Returns the first entry that the rule keeps of the log as it is.
         int keepFrom() {
             return (int) Math.max(1, rule.keepFrom(log.size(), oracle.position()));
         }
@@ -215,7 +215,7 @@ class SnapshotTest {
         }
     }
 
-    /// Who opens the log lets go of the same as who wrote it, whichever entry it begins with.
+    /// An opening of the log forgets the same entries as its writer, whichever entry it begins with.
     @Property(tries = 20)
     void theRuleIsToldOfTheSnapshotsThatWereReplayed(@ForAll @LongRange(min = 1) long seed)
             throws DamagedEntryException {
@@ -254,7 +254,7 @@ class SnapshotTest {
         return Math.max(1, running.log.size() - 12);
     }
 
-    /// What the rule is for: T_max := now, with an empty map, is no snapshot.
+    /// Purpose of the rule: T_max := now, with an empty map, is no snapshot.
     @Test
     void aYoungerSnapshotRaisesTMax() throws DamagedEntryException {
         int raised = 0;
@@ -298,9 +298,9 @@ class SnapshotTest {
         new OracleReplay(new StatusOracle(ROWS_LOG2, new NoDecisions())).end();
     }
 
-    /// Of what has changed, is missing or is twice there, some is noticed for what it says, and all else is
-    /// another snapshot: an entry that is whole is for the log to promise. But nothing else comes of it than
-    /// [DamagedEntryException], which says where.
+    /// Changed, missing and doubled bytes are either detected by their content, or read as another snapshot: the
+    /// log has to guarantee that an entry is complete. The only exception is [DamagedEntryException], which names
+    /// the offset.
     @Property(tries = 300)
     void damagedPartsAreRefusedOrRead(@ForAll @LongRange(min = 1) long seed) {
         Running running = new Running(seed);
@@ -404,34 +404,34 @@ class SnapshotTest {
         assertEquals(expected, HexFormat.of().formatHex(writer.bytes(), 0, writer.length()));
         assertTrue(writer.hasMore());
         SnapshotReader reader = new SnapshotReader();
-        List<String> told = new ArrayList<>();
+        List<String> reported = new ArrayList<>();
         reader.open(writer.bytes(), 0, writer.length());
         assertTrue(reader.isFirst() && !reader.isLast());
-        reader.tell(telling(told));
-        assertEquals(List.of("aborted 301", "open 302 at 0", "committed 303 at 304"), told);
+        reader.tell(telling(reported));
+        assertEquals(List.of("aborted 301", "open 302 at 0", "committed 303 at 304"), reported);
         writer.part();
         assertFalse(writer.hasMore());
         reader.open(writer.bytes(), 0, writer.length());
         assertTrue(!reader.isFirst() && reader.isLast());
-        reader.tell(telling(told));
-        assertEquals("open 305 at 1", told.getLast());
+        reader.tell(telling(reported));
+        assertEquals("open 305 at 1", reported.getLast());
     }
 
-    private static Remembered telling(List<String> told) {
+    private static Remembered telling(List<String> reported) {
         return new Remembered() {
             @Override
             public void open(long start, long position) {
-                told.add("open " + start + " at " + position);
+                reported.add("open " + start + " at " + position);
             }
 
             @Override
             public void committed(long start, long commit) {
-                told.add("committed " + start + " at " + commit);
+                reported.add("committed " + start + " at " + commit);
             }
 
             @Override
             public void aborted(long start) {
-                told.add("aborted " + start);
+                reported.add("aborted " + start);
             }
         };
     }

@@ -5,9 +5,9 @@ import static cedrat.oracle.protocol.Protocol.SHORT;
 
 import java.util.Arrays;
 
-/// What a commit carries of tables whose scans are checked (O9): the keys that the transaction has written
-/// there, and the ranges that it has scanned. As bytes of a frame, so that they need only be copied. For one
-/// thread at a time.
+/// Keys and ranges of a commit, of tables whose scans are checked (O9): the keys that the transaction has
+/// written there, and the ranges that it has scanned. Encoded as in a frame, so that they need only be copied.
+/// For one thread at a time.
 public final class CommitKeys {
     private byte[] keys = {};
     private int keysLength;
@@ -53,12 +53,12 @@ public final class CommitKeys {
         rangeCount++;
     }
 
-    /// How many keys.
+    /// Returns the number of keys.
     public int keys() {
         return keyCount;
     }
 
-    /// How many ranges.
+    /// Returns the number of ranges.
     public int ranges() {
         return rangeCount;
     }
@@ -68,7 +68,7 @@ public final class CommitKeys {
         return keyCount + rangeCount == 0;
     }
 
-    /// How many bytes a commit has more for it.
+    /// Returns the number of bytes that they add to a commit.
     public int length() {
         return isEmpty() ? 0 : 2 * Integer.BYTES + keysLength + rangesLength;
     }

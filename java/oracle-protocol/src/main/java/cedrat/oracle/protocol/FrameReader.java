@@ -57,7 +57,7 @@ abstract class FrameReader {
     /// Looks at what is behind the header.
     abstract void check() throws ProtocolException;
 
-    /// What kind of frame it is.
+    /// Returns the kind of the frame.
     public final byte kind() {
         return bytes[at + At.KIND];
     }

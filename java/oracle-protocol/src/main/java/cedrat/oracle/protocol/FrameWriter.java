@@ -8,8 +8,8 @@ import cedrat.oracle.protocol.Protocol.At;
 import java.nio.charset.StandardCharsets;
 import java.util.Arrays;
 
-/// Puts frames one behind the other into an array that is used again and again. It writes what it is told,
-/// sense or not; readers judge. For one thread at a time.
+/// Puts frames one behind the other into an array that is reused. It does not validate its arguments; readers
+/// do. For one thread at a time.
 public final class FrameWriter {
     /// Text of an error is cut here, in bytes.
     private static final int TEXT_BYTES_MAX = 1024;
@@ -34,7 +34,7 @@ public final class FrameWriter {
         return bytes;
     }
 
-    /// How many bytes the frames have.
+    /// Returns the length of the frames in bytes.
     public int length() {
         return length;
     }
@@ -146,7 +146,7 @@ public final class FrameWriter {
 
     /// A reply of so many numbers, which [#putValue] then puts.
     ///
-    /// @return what `putValue` wants to be told
+    /// @return the argument for `putValue`
     public int values(byte request, long id, int count) {
         return begin((byte) (request | Protocol.REPLY), 0, id, At.BODY + count * Long.BYTES) + At.BODY;
     }

@@ -8,11 +8,11 @@ public final class ProtocolException extends Exception {
 
     /// Why.
     private final ErrorCode code;
-    /// How long the frame is that is refused; 0 if nothing behind it can be read either.
+    /// Length of the refused frame; 0 if nothing behind it can be read either.
     private final int skip;
 
     ProtocolException(ErrorCode code, int skip, String message) {
-        // Whoever sends nonsense shall not make the server walk its stack for it.
+        // No stack trace: invalid frames must not cost the server a stack walk.
         super(message, null, false, false);
         this.code = Objects.requireNonNull(code);
         this.skip = skip;
@@ -23,7 +23,7 @@ public final class ProtocolException extends Exception {
         return code;
     }
 
-    /// How many bytes the refused frame has, behind which the next begins; 0 if none can be found any more.
+    /// Returns the length of the refused frame, behind which the next begins; 0 if no next frame can be found.
     public int skip() {
         return skip;
     }

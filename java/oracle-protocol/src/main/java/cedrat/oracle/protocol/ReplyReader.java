@@ -64,22 +64,22 @@ public final class ReplyReader extends FrameReader {
         return kind() == Protocol.ERROR || kind() >= 0 ? 0 : (byte) (kind() & ~Protocol.REPLY);
     }
 
-    /// Of a hello's reply: the version that is spoken from now on.
+    /// Returns, for a hello's reply, the version that is spoken from now on.
     public int version() {
         return Protocol.getShort(bytes, at + At.WELCOME_VERSION);
     }
 
-    /// Of a hello's reply: after so many milliseconds of silence the session expires.
+    /// Returns, for a hello's reply, the milliseconds of silence after which the session expires.
     public int sessionTimeoutMs() {
         return Protocol.getInt(bytes, at + At.WELCOME_TIMEOUT);
     }
 
-    /// Of a hello's reply: how many rows a commit may have.
+    /// Returns, for a hello's reply, the number of rows that a commit may have.
     public int rowsMax() {
         return Protocol.getInt(bytes, at + At.WELCOME_ROWS);
     }
 
-    /// Of a hello's reply: with so many requests unanswered the server stops reading from the connection.
+    /// Returns, for a hello's reply, the number of unanswered requests at which the server stops reading.
     public int outstandingMax() {
         return Protocol.getInt(bytes, at + At.WELCOME_OUTSTANDING);
     }
@@ -89,17 +89,17 @@ public final class ReplyReader extends FrameReader {
         return longAt(At.BODY);
     }
 
-    /// Of a sweep's reply: how many transactions were forgotten.
+    /// Returns, for a sweep's reply, the number of transactions that were forgotten.
     public long forgotten() {
         return longAt(At.SWEPT_FORGOTTEN);
     }
 
-    /// Of a sweep's reply: the start timestamp from which on there may be more to be forgotten, or 0.
+    /// Returns, for a sweep's reply, the start timestamp from which on there may be more to be forgotten, or 0.
     public long next() {
         return longAt(At.SWEPT_NEXT);
     }
 
-    /// How many numbers are the reply.
+    /// Returns the number of numbers in the reply.
     public int values() {
         return (length - At.BODY) / Long.BYTES;
     }
@@ -109,17 +109,17 @@ public final class ReplyReader extends FrameReader {
         return longAt(At.BODY + index * Long.BYTES);
     }
 
-    /// Of a refusal: why, or `null` if this program does not know the code [#errorNumber].
+    /// Returns, for a refusal, the code, or `null` if this program does not know the code [#errorNumber].
     public ErrorCode errorCode() {
         return ErrorCode.of(errorNumber());
     }
 
-    /// Of a refusal: the number of its code.
+    /// Returns, for a refusal, the number of its code.
     public int errorNumber() {
         return Protocol.getShort(bytes, at + At.ERROR_CODE);
     }
 
-    /// Of a refusal: its text. Makes a string.
+    /// Returns, for a refusal, its text. Makes a string.
     public String errorText() {
         return new String(
                 bytes, at + At.ERROR_TEXT, Protocol.getShort(bytes, at + At.ERROR_LENGTH), StandardCharsets.UTF_8);

@@ -51,7 +51,7 @@ public final class RequestReader extends FrameReader {
     }
 
     private void checkHello() throws ProtocolException {
-        // The shape of a hello is the same in every version: a later client must be told which version is
+        // The layout of a hello is the same in every version: a later client must learn which version is
         // spoken here.
         if (length < At.HELLO_END || longAt(At.HELLO_MAGIC) != Protocol.MAGIC) {
             throw malformed("a hello that does not begin as one of this protocol");
@@ -151,57 +151,57 @@ public final class RequestReader extends FrameReader {
         }
     }
 
-    /// Of a hello: the oldest version that the client speaks.
+    /// Returns, for a hello, the oldest version that the client speaks.
     public int versionLowest() {
         return Protocol.getShort(bytes, at + At.HELLO_LOWEST);
     }
 
-    /// Of a hello: the newest version that the client speaks.
+    /// Returns, for a hello, the newest version that the client speaks.
     public int versionHighest() {
         return Protocol.getShort(bytes, at + At.HELLO_HIGHEST);
     }
 
-    /// Of a hello: the number of the session, which the client has drawn at random.
+    /// Returns, for a hello, the number of the session, which the client has drawn at random.
     public long session() {
         return longAt(At.HELLO_SESSION);
     }
 
-    /// Of a request about one transaction: its start timestamp.
+    /// Returns, for a request about one transaction, its start timestamp.
     public long start() {
         return longAt(At.START);
     }
 
-    /// Of a sweep: a timestamp that was given out before it was begun.
+    /// Returns, for a sweep, a timestamp that was given out before it was begun.
     public long mark() {
         return longAt(At.SWEPT_MARK);
     }
 
-    /// Of a sweep: the start timestamp from which on transactions are to be forgotten.
+    /// Returns, for a sweep, the start timestamp from which on transactions are to be forgotten.
     public long from() {
         return longAt(At.SWEPT_FROM);
     }
 
-    /// Of a commit: how many rows were written.
+    /// Returns, for a commit, the number of written rows.
     public int writes() {
         return Protocol.getInt(bytes, at + At.COMMIT_WRITES);
     }
 
-    /// Of a commit: how many rows were read, if the transaction is to be serialisable.
+    /// Returns, for a commit, the number of read rows, if the transaction is to be serialisable.
     public int reads() {
         return Protocol.getInt(bytes, at + At.COMMIT_READS);
     }
 
-    /// Of a commit: the id of a row; those written come first, then those read.
+    /// Returns, for a commit, the id of a row; those written come first, then those read.
     public long row(int index) {
         return longAt(At.COMMIT_ROWS + index * Long.BYTES);
     }
 
-    /// Of a commit: whether it has keys or ranges of keys.
+    /// Whether a commit has keys or ranges of keys.
     public boolean hasKeys() {
         return (flags() & Protocol.FLAG_KEYS) != 0;
     }
 
-    /// Told the keys of a commit. They lie in `bytes`, which are the reader's.
+    /// Receives the keys of a commit. They lie in `bytes`, which belong to the reader.
     public interface KeyListener {
         /// A key was written.
         void wrote(long table, byte[] bytes, int from, int length);
@@ -210,7 +210,7 @@ public final class RequestReader extends FrameReader {
         void scanned(long table, byte[] bytes, int from, int fromLength, int to, int toLength);
     }
 
-    /// Of a commit with keys: tells them, in their order.
+    /// Reports the keys of a commit, in their order.
     public void tellKeys(KeyListener to) {
         int counts = at + At.COMMIT_ROWS + (writes() + reads()) * Long.BYTES;
         int next = counts + At.KEYS_END;
@@ -229,17 +229,17 @@ public final class RequestReader extends FrameReader {
         }
     }
 
-    /// Of a question: the start timestamp of who asks.
+    /// Returns, for a question, the start timestamp of the reader.
     public long reader() {
         return longAt(At.STATUS_READER);
     }
 
-    /// Of a request about several transactions: how many.
+    /// Returns, for a request about several transactions, their number.
     public int starts() {
         return starts;
     }
 
-    /// Of a request about several transactions: the start timestamp of one.
+    /// Returns, for a request about several transactions, the start timestamp of one.
     public long start(int index) {
         return longAt(startsAt + index * Long.BYTES);
     }

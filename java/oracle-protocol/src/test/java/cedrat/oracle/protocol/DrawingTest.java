@@ -15,7 +15,7 @@ import java.util.Map;
 import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 
-/// What docs/formats/oracle-protocol.md says is what the code does.
+/// The code agrees with docs/formats/oracle-protocol.md.
 class DrawingTest {
     private static final Path PAGE = Path.of("../../docs/formats/oracle-protocol.md");
 

@@ -15,9 +15,9 @@ final class Batch {
     /// `System.nanoTime`.
     long openedNanos;
     long appendedNanos;
-    /// How many requests were answered.
+    /// Number of requests that were answered.
     int requests;
-    /// How many connections have replies, and what each has.
+    /// Number of connections that have replies.
     int size;
     Connection[] connections = new Connection[16];
     ByteBuf[] replies = new ByteBuf[16];

@@ -5,7 +5,7 @@ import cedrat.oracle.transport.Input;
 import io.netty.channel.Channel;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/// What the decide thread knows of a connection. All but `channel` and `handedOver` is that thread's.
+/// State of a connection on the decide thread. All fields but `channel` and `handedOver` belong to that thread.
 final class Connection {
     private static final int REPLIES_BYTES = 1 << 10;
 

@@ -40,7 +40,7 @@ final class Decider {
     private final Fault fault;
 
     private final Requests requests;
-    /// That which is being decided.
+    /// Request that is being decided.
     private RequestReader request;
 
     private final Rows none = new Rows();
@@ -89,7 +89,7 @@ final class Decider {
 
     // ---- receive ----------------------------------------------------------------------------------------------------
 
-    /// Somebody has connected.
+    /// Registers a new connection.
     void opened(Connection connection) {
         if (!connection.finished) {
             sessions.opened(connection);
@@ -384,7 +384,7 @@ final class Decider {
 
     private void age() {
         if (isEnding() || persister.isFull()) {
-            return; // nobody could make itself heard
+            return; // no request can be taken, so silence means nothing
         }
         String time = options.sessionTimeout().toMillis() + " ms";
         sessions.age(

@@ -1,7 +1,7 @@
 package cedrat.oracle.server;
 
-/// How long things took, in a few numbers: how many took less than 1, 2, 4, … microseconds. Counted by one
-/// thread, without a lock and without an object; others get a copy.
+/// Histogram of durations: the numbers of those below 1, 2, 4, … microseconds. Written by one thread, without
+/// a lock and without allocation; other threads get a copy.
 final class Durations {
     /// The last bucket ends at eight seconds; what took longer is behind all.
     static final int BUCKETS = 24;
@@ -9,7 +9,7 @@ final class Durations {
     private final long[] counts = new long[BUCKETS + 1];
     private long nanos;
 
-    /// So many things took so long each.
+    /// Records this number of operations that took so long each.
     void record(long nanosEach, int count) {
         long micros = Math.max(0, nanosEach) / 1_000;
         int bucket = Math.min(Long.SIZE - Long.numberOfLeadingZeros(micros), BUCKETS);
@@ -22,10 +22,10 @@ final class Durations {
         return new Copy(counts.clone(), nanos);
     }
 
-    /// What was counted when it was made.
+    /// Copy of the counts at one moment.
     ///
-    /// @param counts for each bucket, how many took less than its end, and not less than the end of the one
-    ///     before
+    /// @param counts for each bucket, the number of durations below its end and not below the end of the
+    ///     bucket before
     /// @param nanos the sum of all
     record Copy(long[] counts, long nanos) {
         /// Where a bucket ends, in seconds.

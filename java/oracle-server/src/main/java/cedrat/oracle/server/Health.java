@@ -2,7 +2,7 @@ package cedrat.oracle.server;
 
 import java.util.Objects;
 
-/// What a server is doing, and why. **Threads:** any may ask and say.
+/// Current state of a server, and its cause. **Threads:** any may read and change it.
 ///
 /// ```text
 /// Starting ──▶ Standby ──▶ Serving ──▶ Ended
@@ -10,7 +10,7 @@ import java.util.Objects;
 ///     └───────────────────────┴──┴──▶ Failed
 /// ```
 public final class Health {
-    /// What it is doing.
+    /// State of a server.
     public enum State {
         /// It opens its log.
         STARTING,
@@ -18,7 +18,7 @@ public final class Health {
         STANDBY,
         /// It answers clients.
         SERVING,
-        /// It has been told to end.
+        /// It was stopped.
         ENDED,
         /// It has stopped by itself, and promises nothing any more.
         FAILED
@@ -29,10 +29,10 @@ public final class Health {
 
     private volatile Now now = new Now(State.STARTING, "the log is being opened");
 
-    /// Of a server that is being started.
+    /// Health of a server that is starting.
     public Health() {}
 
-    /// What it is doing now.
+    /// Returns the current state.
     public Now now() {
         return now;
     }

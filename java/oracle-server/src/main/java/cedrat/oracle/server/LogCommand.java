@@ -42,7 +42,7 @@ final class LogCommand implements Callable<Integer> {
             exitCodeList = {
                 "0:all of it was shown",
                 "1:it does not open, or is damaged; what was shown is what comes before",
-                "2:the command makes no sense"
+                "2:the command is invalid"
             })
     static final class Dump implements Callable<Integer> {
         @Mixin

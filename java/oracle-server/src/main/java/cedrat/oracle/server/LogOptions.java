@@ -17,7 +17,7 @@ import picocli.CommandLine.Spec;
 
 /// Options that say where decisions are kept, the same for all commands.
 final class LogOptions {
-    /// What logs there are.
+    /// Kinds of logs.
     enum Kind {
         /// Keeps nothing.
         NONE,
@@ -94,7 +94,7 @@ final class LogOptions {
         return kind == Kind.BOOKKEEPER;
     }
 
-    /// A log that is to be opened. Other servers that share it are told of this one by `server`.
+    /// Returns a log that is to be opened. Other servers that share it see this one as `server`.
     Log make(String server) {
         return switch (kind) {
             case NONE -> new VolatileLog();

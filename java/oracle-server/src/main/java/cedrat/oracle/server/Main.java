@@ -27,9 +27,9 @@ import picocli.CommandLine.Spec;
 public final class Main implements Callable<Integer> {
     /// It was closed.
     static final int EXIT_ENDED = 0;
-    /// It cannot begin: the log does not open, or the address is not to be had.
+    /// It cannot start: the log does not open, or the address is not available.
     static final int EXIT_CANNOT_START = 1;
-    /// The command makes no sense (picocli's own).
+    /// The command is invalid (picocli's own).
     static final int EXIT_USAGE = 2;
     /// The log has failed while it served, or another server has it now.
     static final int EXIT_LOG_FAILED = 3;
@@ -67,13 +67,13 @@ public final class Main implements Callable<Integer> {
     @Command(
             name = "serve",
             mixinStandardHelpOptions = true,
-            description = "Serves clients until it is told to end.",
+            description = "Serves clients until it is stopped.",
             exitCodeListHeading = "Exit codes:%n",
             exitCodeList = {
-                "1:it cannot begin: the log does not open, or the address is not to be had",
-                "2:the command makes no sense",
+                "1:it cannot start: the log does not open, or the address is not available",
+                "2:the command is invalid",
                 "3:the log has failed, or another server has it now; nothing was answered since",
-                "130, 143:a signal told it to end, and it has answered all that it had decided"
+                "130, 143:a signal stopped it, and it has answered all that it had decided"
             })
     static final class Serve implements Callable<Integer> {
         @Spec
@@ -187,7 +187,7 @@ public final class Main implements Callable<Integer> {
             if (operation != null) {
                 operation.serving(server);
             }
-            // One line on the standard output, for whoever has started it with port 0.
+            // One line on the standard output, for a parent process that passed port 0.
             System.out.println("listening on " + server.address().getHostString() + ":"
                     + server.address().getPort());
             System.out.flush();

@@ -19,14 +19,14 @@ final class Metrics {
 
     private Metrics() {}
 
-    /// Of a server that waits, or has stopped: only what it does.
+    /// Metrics of a server that waits, or has stopped: only its state.
     static MetricSnapshots of(Health.State state) {
         Metrics metrics = new Metrics();
         metrics.state(state);
         return metrics.all.build();
     }
 
-    /// Of a server that serves. `connections` are those that are open now.
+    /// Metrics of a server that serves. `connections` are those that are open now.
     static MetricSnapshots of(Health.State state, Reading reading, long connections) {
         Metrics metrics = new Metrics();
         metrics.state(state);
@@ -82,7 +82,7 @@ final class Metrics {
     private void memory(Reading reading) {
         bytes(
                 "outcome",
-                "Memory of what is remembered of transactions: up to its bound it grows while nobody cleans up.",
+                "Memory for outcomes of transactions: it grows up to its bound while clients do not clean up.",
                 reading.outcomeBytes());
         gauge("spilled", "Transactions whose outcome is not in memory, but in the scratch file.", reading.spilled());
         bytes("spilled", "What the scratch file has of them.", reading.spilledBytes());

@@ -13,15 +13,15 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeoutException;
 
-/// What operators ask, over HTTP on a port of its own.
+/// Serves requests of operators, over HTTP on a port of its own.
 ///
 /// | path | answer |
 /// |---|---|
 /// | `/metrics` | all numbers, for Prometheus |
-/// | `/health` | 200 while it starts, waits or serves, else 503; what it does and why, as JSON |
+/// | `/health` | 200 while it starts, waits or serves, else 503; its state and the cause, as JSON |
 /// | `/ready` | the same, but 200 only while it serves |
 ///
-/// A server whose decide thread does not answer for a second is not healthy, whatever it thinks of itself.
+/// A server whose decide thread does not answer for a second is not healthy, whatever its recorded state.
 public final class OperationServer implements AutoCloseable {
     private static final int BACKLOG = 16;
 
@@ -43,9 +43,9 @@ public final class OperationServer implements AutoCloseable {
             PrometheusTextFormatWriter.builder().build();
     private volatile OracleServer server;
 
-    /// Answers there; port 0 for any. There is no server of clients yet.
+    /// Listens on this address; port 0 for any free port. There is no server of clients yet.
     ///
-    /// @throws IOException if the address is not to be had
+    /// @throws IOException if the address is not available
     public OperationServer(InetSocketAddress listen, Health health) throws IOException {
         this.health = health;
         try {
@@ -61,7 +61,7 @@ public final class OperationServer implements AutoCloseable {
         http.start();
     }
 
-    /// Where it answers.
+    /// Returns the address that it listens on.
     public InetSocketAddress address() {
         return http.getAddress();
     }
@@ -72,7 +72,7 @@ public final class OperationServer implements AutoCloseable {
         health.become(Health.State.SERVING, "clients are answered at " + server.address());
         server.stopped().whenComplete((ended, failure) -> {
             if (failure == null) {
-                health.become(Health.State.ENDED, "it was told to end");
+                health.become(Health.State.ENDED, "it was stopped");
             } else {
                 health.become(Health.State.FAILED, "it has stopped by itself: " + failure);
             }

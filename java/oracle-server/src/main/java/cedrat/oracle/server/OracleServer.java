@@ -66,7 +66,7 @@ public final class OracleServer implements AutoCloseable {
 
     /// Opens the log, replays it, and listens.
     ///
-    /// @throws IOException if the log does not open, or the address is not to be had
+    /// @throws IOException if the log does not open, or the address is not available
     /// @throws DamagedEntryException if the log is damaged
     public static OracleServer start(ServerOptions options, Log log) throws IOException, DamagedEntryException {
         return start(options, log, Fault.NONE);
@@ -144,14 +144,14 @@ public final class OracleServer implements AutoCloseable {
         return bound.channel();
     }
 
-    /// Where it listens.
+    /// Returns the address that it listens on.
     public InetSocketAddress address() {
         return (InetSocketAddress) listening.localAddress();
     }
 
-    /// What the decide thread knows of itself.
+    /// Returns the figures of the decide thread.
     ///
-    /// @throws TimeoutException if it says nothing for a second
+    /// @throws TimeoutException if that thread does not answer for a second
     Reading reading() throws TimeoutException {
         try {
             return CompletableFuture.supplyAsync(decider::reading, decide).get(1, TimeUnit.SECONDS);
@@ -165,7 +165,7 @@ public final class OracleServer implements AutoCloseable {
         }
     }
 
-    /// How many connections are open.
+    /// Returns the number of open connections.
     int connections() {
         return connections.size();
     }
@@ -242,7 +242,7 @@ public final class OracleServer implements AutoCloseable {
         void close();
     }
 
-    /// How many requests were decided and not answered.
+    /// Returns the number of requests that were decided and not answered.
     int outstanding() {
         AtomicInteger count = new AtomicInteger();
         decider.run(() -> count.set(persister.outstanding())).join();

@@ -17,17 +17,17 @@ import java.util.function.Consumer;
 /// acknowledged.
 ///
 /// - D1  No byte of any reply, a refusal included, leaves before the acknowledgement of an append that was
-///   made after its request had arrived (O6). So a server that was replaced while it slept can answer
+///   made after its request had arrived (O6). So a server that was replaced while it was suspended can answer
 ///   nothing.
-/// - D2  The open batch is appended when it is full, or when all that has arrived was decided and the log has
-///   room for another append. No timer: a request that comes alone waits for nobody.
+/// - D2  The open batch is appended when it is full, or when all arrived requests were decided and the log has
+///   room for another append. There is no timer: a single request does not wait for others.
 /// - D4  After a failed append nothing is answered any more, and the server stops.
 /// - D5  While there is something to append, the log is bounded: each batch is followed by one part of the
-///   snapshot that is due, if one is, and what the acknowledged ones make needless is forgotten (O5).
-/// - D6  An entry is no longer than a log takes: what is decided on one request, or when a session expires,
+///   snapshot that is due, if one is, and entries that acknowledged snapshots replace are forgotten (O5).
+/// - D6  An entry is no longer than a log accepts: the decisions on one request, or on the expiry of a session,
 ///   may fill several. Replies are released by the last of them.
 ///
-/// Lives on the decide thread, but for what the log calls.
+/// Runs on the decide thread, except for the calls by the log.
 final class Persister implements Log.Listener {
     /// A batch with so many requests is full; so that the first of them does not wait for long.
     private static final int BATCH_REQUESTS_MAX = 1 << 12;
@@ -65,7 +65,7 @@ final class Persister implements Log.Listener {
     private long keptFrom;
     /// The oracle's position behind the newest batch that was released.
     private long position;
-    /// Told when batches were released, so that there may be room.
+    /// Called when batches were released, so that there may be room.
     private Runnable released = () -> {};
 
     /// Written by the log's thread.
@@ -74,7 +74,7 @@ final class Persister implements Log.Listener {
     private final Runnable closeBatch = () -> guard(this::closeBatch);
     private final Runnable release = () -> guard(this::release);
 
-    /// A persister of what an oracle decides and writes to `entry`. `stop` is told once, when the log or the
+    /// Persists the decisions of an oracle that writes them to `entry`. `stop` is called once, when the log or the
     /// server itself fails.
     Persister(
             EventLoop loop,
@@ -294,22 +294,22 @@ final class Persister implements Log.Listener {
         return refusals;
     }
 
-    /// How many entries the log was given.
+    /// Returns the number of entries that the log was given.
     long appended() {
         return rule.entries() - replayed;
     }
 
-    /// How many of them are kept.
+    /// Returns the number of entries that are acknowledged.
     long acknowledged() {
         return acknowledged - replayed;
     }
 
-    /// How many rows were committed since the newest whole snapshot was begun, each time counted again.
+    /// Returns the number of rows committed since the newest complete snapshot was begun, each time counted again.
     long snapshotAge() {
         return rule.age(oracle.position());
     }
 
-    /// How many bytes they have.
+    /// Returns the length of the log's entries in bytes.
     long logBytes() {
         return logBytes;
     }
@@ -365,12 +365,12 @@ final class Persister implements Log.Listener {
         inFlight.clear();
     }
 
-    /// How many requests are in the open batch.
+    /// Returns the number of requests in the open batch.
     int decided() {
         return open.requests;
     }
 
-    /// How many requests were decided and not answered.
+    /// Returns the number of requests that were decided and not answered.
     int outstanding() {
         return open.requests
                 + inFlight.stream().mapToInt(batch -> batch.requests).sum();

@@ -3,17 +3,17 @@ package cedrat.oracle.server;
 import cedrat.oracle.state.AbortReason;
 import cedrat.oracle.state.StatusOracle;
 
-/// What the decide thread knows of itself, read at one moment by that thread. Whoever shows it works on this
-/// copy, so that deciding costs a few additions to plain numbers, and nothing is shared.
+/// Figures of the decide thread, read by that thread at one moment. Their readers work on this copy, so that
+/// deciding costs a few additions to plain numbers, and nothing is shared.
 ///
 /// @param aborts by the ordinal of their reason
-/// @param tMax the newest timestamp of what the conflict map has forgotten
-/// @param outcomeBytes the memory of what is remembered of transactions
-/// @param spilled how many of these are not in memory, but in the scratch file
-/// @param spilledBytes what that has of them
-/// @param spilledReads how often something was read from there
+/// @param tMax the newest commit timestamp that the conflict map has forgotten
+/// @param outcomeBytes the memory for outcomes of transactions
+/// @param spilled the number of outcomes that are in the scratch file, not in memory
+/// @param spilledBytes the bytes of them in that file
+/// @param spilledReads the number of reads from that file
 /// @param appended entries that the log was given
-/// @param acknowledged entries of which the log has said that they are kept
+/// @param acknowledged entries that the log has acknowledged
 record Reading(
         long begun,
         long committed,

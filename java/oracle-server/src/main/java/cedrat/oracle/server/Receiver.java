@@ -8,7 +8,7 @@ import io.netty.channel.EventLoop;
 /// Carries what happens on a connection to the decide thread: by a call if that is the thread of the
 /// connection too.
 final class Receiver extends ChannelInboundHandlerAdapter {
-    /// So many bytes may be on their way to the decide thread before a network thread stops reading.
+    /// Bytes in flight to the decide thread above which a network thread stops reading.
     private static final int HANDED_OVER_MAX = 1 << 20;
 
     private final Decider decider;

@@ -7,12 +7,12 @@ import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Input;
 
-/// The requests that come next in the input of a connection, some at a time: the oracle is told what all of
-/// them look for before it decides the first, and then waits for memory once instead of once for each.
+/// The next requests in the input of a connection, in groups: the oracle gets the rows of the whole group
+/// before it decides the first request, and then waits for memory once instead of once for each.
 ///
-/// Used again and again, for one connection after the other.
+/// Reused for one connection after the other.
 final class Requests {
-    /// So many are opened at a time. More gain little, and their rows would not stay in the nearest cache.
+    /// Size of a group. More gain little, and their rows would not stay in the nearest cache.
     private static final int COUNT_MAX = 16;
 
     private final StatusOracle oracle;
@@ -22,7 +22,7 @@ final class Requests {
     private final int[] lengths = new int[COUNT_MAX];
     private int count;
     private int at = -1;
-    /// What is wrong with the last of them; `null` if nothing is.
+    /// Error in the last request; `null` if there is none.
     private ProtocolException refused;
 
     /// Requests of `rowsMax` rows at most, for this oracle.

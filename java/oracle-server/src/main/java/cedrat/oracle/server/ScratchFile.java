@@ -129,7 +129,7 @@ final class ScratchFile implements PageStore, AutoCloseable {
         return Math.max(BLOCK_LOG2_MIN, Integer.SIZE - Integer.numberOfLeadingZeros(HEADER_BYTES + length - 1));
     }
 
-    /// How long the file has become.
+    /// Returns the length of the file.
     long length() {
         return end;
     }

@@ -31,7 +31,7 @@ public record ServerOptions(
         long logBytesMax,
         long outcomeBytesMax,
         Path scratch) {
-    /// The port that servers listen on unless they are told another.
+    /// Default port of a server.
     public static final int PORT = 7270;
 
     private static final long LOG_BYTES_MIN = 1 << 20;

@@ -11,11 +11,11 @@ import java.util.List;
 ///     └────silent for too long─────┴──▶ expired: its open transactions have aborted
 /// ```
 final class Session {
-    /// What its client calls it.
+    /// Name of the session at its client.
     final long token;
-    /// What the oracle calls it since the last hello.
+    /// Number of the session at the oracle since the last hello.
     int number;
-    /// What the oracle called it before; transactions that are still open under these were not announced
+    /// Numbers that the session had at the oracle before; its open transactions under these were not announced
     /// since.
     final List<Integer> earlier = new ArrayList<>();
     /// `null` when it is alone.

@@ -11,14 +11,14 @@ import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/// Whose transactions are whose, and who was silent for too long. Lives on the decide thread.
+/// Sessions, their transactions, and their expiry after silence. Runs on the decide thread.
 ///
-/// - N1  A session has one connection at most. What it began over an earlier one is its own only once it is
-///   announced.
-/// - N2  Time is counted in ticks of a server that runs. Who is stopped for a minute and goes on has heard
-///   nothing of anybody, and must not blame them.
-/// - N3  Transactions that were there when the server was recovered wait for their clients as long as a
-///   silent session's would.
+/// - N1  A session has one connection at most. Transactions begun over an earlier connection belong to the
+///   session only once they are announced.
+/// - N2  Time is counted in ticks of a running server. A server that was suspended for a minute has received
+///   nothing from its clients, and must not expire them for it.
+/// - N3  Transactions that exist when the server is recovered wait for their clients as long as those of a
+///   silent session.
 final class Sessions {
     /// A session that was silent for so many ticks, and a part of one, expires.
     static final int TICKS = 8;
@@ -30,14 +30,14 @@ final class Sessions {
     /// Connections that have said no hello.
     private final Set<Connection> strangers = new HashSet<>();
     private int newest = StatusOracle.NO_SESSION;
-    /// Ticks until recovered transactions that nobody has announced abort; 0 if there are none.
+    /// Ticks until recovered transactions that no client has announced abort; 0 if there are none.
     private int recoveredTicks;
 
     Sessions(StatusOracle oracle) {
         this.oracle = oracle;
     }
 
-    /// How many there are.
+    /// Returns the number of sessions.
     int count() {
         return byToken.size();
     }
@@ -48,7 +48,7 @@ final class Sessions {
         recoveredTicks = isSome ? TICKS + 1 : 0;
     }
 
-    /// Somebody has connected, who has the time of a silent session to say who he is.
+    /// Registers a connection, whose client has the time of a silent session to send its hello.
     void opened(Connection connection) {
         strangers.add(connection);
     }
@@ -95,8 +95,8 @@ final class Sessions {
         return outcome;
     }
 
-    /// It knows of no others: their begins were answered into connections that were lost, nobody will ever
-    /// end them, so they abort.
+    /// Aborts the other transactions of the session: their begins were answered into connections that were
+    /// lost, so no client will ever end them.
     void announcedAll(Session session) {
         session.earlier.forEach(earlier -> oracle.replace(earlier, session.number));
         session.earlier.clear();
@@ -110,8 +110,8 @@ final class Sessions {
         session.earlier.forEach(oracle::expire);
     }
 
-    /// A tick has passed. `silent` is told the connections of sessions that expire now, `strange` those that
-    /// have never said whose they are.
+    /// Counts a tick. `silent` receives the connections of sessions that expire now, `strange` those that have
+    /// never sent a hello.
     void age(Consumer<Connection> silent, Consumer<Connection> strange) {
         strangers.removeIf(connection -> {
             boolean isTooLate = ++connection.strangeTicks > TICKS;

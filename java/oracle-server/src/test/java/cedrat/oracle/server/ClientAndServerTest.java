@@ -206,12 +206,12 @@ class ClientAndServerTest {
     void aClientFindsTheServerThatAnswers() throws Exception {
         try (OracleServer server = OracleServer.start(OPTIONS, new HeldLog());
                 ServerSocket silent = new ServerSocket(0, 100, InetAddress.getLoopbackAddress())) {
-            InetSocketAddress nobody;
+            InetSocketAddress unreachable;
             try (ServerSocket closed = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-                nobody = (InetSocketAddress) closed.getLocalSocketAddress();
+                unreachable = (InetSocketAddress) closed.getLocalSocketAddress();
             }
             InetSocketAddress sleeping = (InetSocketAddress) silent.getLocalSocketAddress();
-            try (OracleClient client = OracleClient.open(ClientOptions.of(nobody, sleeping, server.address())
+            try (OracleClient client = OracleClient.open(ClientOptions.of(unreachable, sleeping, server.address())
                     .withPatience(Duration.ofMinutes(2))
                     .withSilence(Duration.ofMillis(100)))) {
                 assertInstanceOf(Committed.class, client.commit(client.begin(), 5));
@@ -242,7 +242,7 @@ class ClientAndServerTest {
         }
     }
 
-    /// A server that refuses everybody for this reason, once for each that connects.
+    /// A server that refuses every connection for this reason.
     private static ServerSocket refusing(ErrorCode code) throws IOException {
         ServerSocket socket = new ServerSocket(0, 10, InetAddress.getLoopbackAddress());
         FrameWriter refusal = new FrameWriter(64);
@@ -285,7 +285,7 @@ class ClientAndServerTest {
         }
     }
 
-    /// C3: nobody guesses.
+    /// C3: the outcome stays unknown; it is never guessed.
     @Test
     void patienceEnds() throws Exception {
         HeldLog log = new HeldLog();
@@ -386,7 +386,7 @@ class ClientAndServerTest {
             return rows.computeIfAbsent(row, none -> new ConcurrentLinkedQueue<>());
         }
 
-        /// Whose version a transaction sees: that with the newest commit before it began.
+        /// Returns the writer of the version that a transaction sees: the newest commit before it began.
         long read(OracleClient oracle, StartTimestamp reader, long row) {
             while (true) {
                 List<StartTimestamp> writers =

@@ -32,7 +32,7 @@ class EntryLengthTest {
     private static final int MANY = 100_000;
     private static final int PART = 10_000;
 
-    /// Of a decision on one transaction.
+    /// Largest length of a decision on one transaction.
     private static final int DECISION_BYTES_MAX = 11;
 
     /// Time passes only by [OracleServer#tick].
@@ -154,7 +154,7 @@ class EntryLengthTest {
         assertEquals(0, replayed(log.everything()).halfAborted());
     }
 
-    /// So many bytes, and at most the last decision beyond them.
+    /// A full batch has this number of bytes, and at most the last decision beyond them.
     @Test
     void aBatchIsFull() {
         EntryWriter entry = new EntryWriter();

@@ -40,8 +40,8 @@ import org.junit.jupiter.api.parallel.ResourceLockTarget;
 /// Two servers, three bookies and a ZooKeeper, each a process of its own, of which some are killed or stopped
 /// while clients are at work.
 ///
-/// What the tests do most is to wait: for sessions to end, for processes to begin. So they run side by side,
-/// each with an oracle of its own; but for those that break what all stand on.
+/// The tests mostly wait: for sessions to end, for processes to start. So they run in parallel, each with an
+/// oracle of its own; except for those that stop shared services.
 @Tag("services")
 @Timeout(300)
 @ResourceLock(value = FailOverTest.SERVICES, mode = ResourceAccessMode.READ, target = ResourceLockTarget.CHILDREN)
@@ -116,9 +116,9 @@ class FailOverTest {
         }
     }
 
-    /// The same, while frames are lost, late, doubled and out of order, also over the fail-over; then a
-    /// server that was replaced may wake, which has been sent what others answer meanwhile, and nobody hears
-    /// the other one until it has had its say.
+    /// The same, while frames are lost, late, doubled and out of order, also over the fail-over. Then a server
+    /// that was replaced may wake, with requests that others have answered meanwhile; the other server is
+    /// silenced until it has replied.
     private void failOverBadly(Fault fault, Breaking breaking, Breaking waking) throws Exception {
         try (Server one = servers.startFirst("one", fault.name());
                 Server two = servers.startSecond("two", one);
@@ -170,7 +170,7 @@ class FailOverTest {
         sleepAndWake(Fault.NONE);
     }
 
-    /// By clients alone, who are told one transaction twice.
+    /// Fail-over by clients alone, where a client receives one transaction twice.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
     void aZombieThatAnswersIsFoundByItsClients() {

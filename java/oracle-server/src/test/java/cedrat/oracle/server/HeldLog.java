@@ -8,12 +8,12 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 
-/// A log in memory that acknowledges at once, or when it is told to, or never.
+/// A log in memory that acknowledges at once, or on demand, or never.
 final class HeldLog implements Log {
     private final ExecutorService thread = Executors.newSingleThreadExecutor(
             Thread.ofPlatform().name("log").daemon().factory());
     private final int appendsMax;
-    /// Those that were there before, and those that were appended.
+    /// Entries of earlier openings, and those that were appended.
     private final List<byte[]> entries;
     private Listener listener;
     private int acknowledged;
@@ -98,12 +98,12 @@ final class HeldLog implements Log {
         CompletableFuture.runAsync(() -> acknowledge(number), thread).join();
     }
 
-    /// What was appended up to this one is acknowledged.
+    /// Acknowledges the appended entries up to this one.
     void acknowledgeUpTo(long number) {
         CompletableFuture.runAsync(() -> acknowledge((int) number), thread).join();
     }
 
-    /// Nothing is acknowledged any more, and nobody is told.
+    /// Acknowledges nothing any more, without a call of the listener.
     synchronized void die() {
         isDead = true;
     }
@@ -126,7 +126,7 @@ final class HeldLog implements Log {
         }
     }
 
-    /// What a later opening finds: all that was acknowledged and not forgotten, and nothing else.
+    /// Returns the entries that a later opening finds at least: those acknowledged and not forgotten.
     synchronized List<byte[]> kept() {
         return List.copyOf(entries.subList(forgotten, acknowledged));
     }
@@ -136,7 +136,7 @@ final class HeldLog implements Log {
         return List.copyOf(entries.subList(0, acknowledged));
     }
 
-    /// What a later opening finds if it finds everything.
+    /// Returns the entries that a later opening finds if none is lost.
     synchronized List<byte[]> all() {
         return List.copyOf(entries.subList(forgotten, entries.size()));
     }

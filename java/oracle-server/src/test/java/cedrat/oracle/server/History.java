@@ -11,7 +11,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 
-/// What clients have seen of transactions, and whether snapshot isolation allows it. **Threads:** any may
+/// History of transactions as clients have seen them, checked for snapshot isolation. **Threads:** any may
 /// record.
 final class History {
     /// A transaction that read nothing committed.
@@ -67,7 +67,7 @@ final class History {
         }
     }
 
-    /// Of a transaction that has written one row and seen another's version of it.
+    /// Returns a transaction that has written one row and seen another transaction's version of it.
     static Transaction transaction(long start, long commit, long row, long seen) {
         return new Transaction(start, commit, Set.of(row), Map.of(row, seen));
     }

@@ -97,7 +97,7 @@ class KilledServerTest {
                 .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)));
     }
 
-    /// Commits few rows again and again, until it is told to end.
+    /// Commits few rows again and again, until it is stopped.
     private static final class Worker extends Thread {
         private final InetSocketAddress address;
         private final SplittableRandom random;
@@ -138,7 +138,7 @@ class KilledServerTest {
                 }
             } catch (Throwable problem) {
                 failure = problem;
-                committed.release(COMMITS_BETWEEN * KILLS); // nobody waits for it
+                committed.release(COMMITS_BETWEEN * KILLS); // the test must not wait for it
             }
         }
     }

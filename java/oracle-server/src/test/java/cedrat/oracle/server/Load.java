@@ -25,19 +25,19 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.Semaphore;
 import java.util.concurrent.TimeUnit;
 
-/// Clients that read and write few rows of a table in memory, until they are told to end.
+/// Clients that read and write few rows of a table in memory, until they are stopped.
 ///
-/// Some kinds of clients are wrong: to see that it is found.
+/// Some kinds of clients are faulty, to show that the check finds it.
 final class Load implements AutoCloseable {
     private static final int ROWS = 24;
     private static final int FOR_ALL_WHO_WAIT = 1 << 20;
 
-    /// So many outcomes are asked for at a time.
+    /// Number of outcomes in one request.
     private static final int RESOLVED_TOGETHER = 1000;
 
-    /// What a client takes for the outcome of a commit.
+    /// Kinds of clients, by the outcome that they assume for a commit.
     enum Client {
-        /// What it hears.
+        /// Takes the answer.
         HEARS,
         /// If it hears nothing for a while, an abort.
         GUESSES
@@ -128,17 +128,17 @@ final class Load implements AutoCloseable {
         return table.computeIfAbsent(row, none -> new ConcurrentLinkedQueue<>());
     }
 
-    /// Whose version a transaction sees: that with the newest commit before it began.
+    /// Returns the writer of the version that a transaction sees: the newest commit before it began.
     private long read(OracleClient oracle, StartTimestamp reader, long row) {
         List<StartTimestamp> writers = new ArrayList<>();
         versions(row).forEach(writer -> writers.add(new StartTimestamp(writer)));
         long seen = History.NOTHING;
         long newest = 0;
         if (!writers.isEmpty()) {
-            List<Outcome> told = oracle.status(reader, writers);
-            for (int index = 0; index < told.size(); index++) {
-                assertEquals(false, told.get(index) instanceof Unknown, "nothing is cleaned here");
-                if (told.get(index) instanceof Committed(CommitTimestamp at)
+            List<Outcome> found = oracle.status(reader, writers);
+            for (int index = 0; index < found.size(); index++) {
+                assertEquals(false, found.get(index) instanceof Unknown, "nothing is cleaned here");
+                if (found.get(index) instanceof Committed(CommitTimestamp at)
                         && at.isBefore(reader)
                         && at.value() > newest) {
                     newest = at.value();
@@ -149,7 +149,7 @@ final class Load implements AutoCloseable {
         return seen;
     }
 
-    /// Ends, and checks: what clients have seen is snapshot isolation, and what they were told holds.
+    /// Ends, and checks: the clients have seen snapshot isolation, and the outcomes that they received hold.
     void check(OracleClient oracle) throws InterruptedException {
         end();
         assertEquals(List.of(), List.copyOf(failures));
@@ -170,7 +170,7 @@ final class Load implements AutoCloseable {
         }
     }
 
-    /// Tells them to end, and does not wait for it.
+    /// Stops the clients, and does not wait for their end.
     @Override
     public void close() {
         ends = true;

@@ -13,7 +13,7 @@ import java.time.Duration;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/// O3: frames are lost, late, doubled and out of order, and nobody notices but by the time it takes.
+/// O3: frames are lost, late, doubled and out of order, and clients see no difference but the time.
 @Timeout(300)
 class NetworkTest {
     private static final int CLIENTS = 4;

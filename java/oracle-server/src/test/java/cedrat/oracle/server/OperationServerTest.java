@@ -42,7 +42,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/// What operators are told.
+/// Answers to operators.
 @Timeout(120)
 class OperationServerTest {
     private static final InetSocketAddress ANY = new InetSocketAddress("127.0.0.1", 0);
@@ -216,7 +216,7 @@ class OperationServerTest {
             assertHealth(operation, 503, 503, Health.State.ENDED, "C:\\\\ is full");
             health.become(Health.State.FAILED, "the disk is gone");
             assertHealth(operation, 503, 503, Health.State.FAILED, "the disk is gone");
-            health.become(Health.State.ENDED, "it was told to end");
+            health.become(Health.State.ENDED, "it was stopped");
             assertHealth(operation, 503, 503, Health.State.FAILED, "the disk is gone");
             for (Health.State state : Health.State.values()) {
                 String name = state.name().toLowerCase(Locale.ROOT);
@@ -233,7 +233,7 @@ class OperationServerTest {
 
         @Override
         public void read(Place place, Log.Replay replay) {
-            throw new AssertionError("nobody reads it");
+            throw new AssertionError("no test reads it");
         }
 
         @Override
@@ -288,7 +288,7 @@ class OperationServerTest {
         }
     }
 
-    /// What is asked of `cedrat-oracle serve` while another server has the log, and when its turn has come.
+    /// Answers of `cedrat-oracle serve` while another server has the log, and when its turn has come.
     @Test
     void aServerThatWaitsForItsTurnIsStandby(@TempDir Path folder) throws Exception {
         for (boolean isRefused : new boolean[] {false, true}) {
@@ -303,7 +303,7 @@ class OperationServerTest {
                     "--log",
                     "bookkeeper",
                     "--zookeeper",
-                    "nobody:1",
+                    "unreachable:1",
                     "--port",
                     "0",
                     "--metrics",
@@ -332,11 +332,11 @@ class OperationServerTest {
                 log.fail(new IOException("fenced"));
                 assertEquals(Main.EXIT_LOG_FAILED, serving.get());
             }
-            assertThrows(IOException.class, () -> ask(operation, "GET", "/health"), "nobody answers any more");
+            assertThrows(IOException.class, () -> ask(operation, "GET", "/health"), "the port is closed");
         }
     }
 
-    /// Who decides no longer is not healthy, and is not waited for.
+    /// A decide thread that hangs is not healthy, and requests do not wait for it.
     @Test
     void aDecideThreadThatHangsIsNoticed() throws Exception {
         try (OperationServer operation = new OperationServer(ANY, new Health());
@@ -362,7 +362,7 @@ class OperationServerTest {
             OracleServer server = OracleServer.start(OPTIONS, new HeldLog());
             operation.serving(server);
             server.close();
-            assertHealth(operation, 503, 503, Health.State.ENDED, "it was told to end");
+            assertHealth(operation, 503, 503, Health.State.ENDED, "it was stopped");
             health.become(Health.State.SERVING, "it has not heard of it");
             assertHealth(operation, 503, 503, Health.State.SERVING, "the deciding thread has ended");
             assertEquals(503, ask(operation, "GET", "/metrics").code());

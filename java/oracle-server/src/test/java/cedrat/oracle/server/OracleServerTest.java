@@ -31,7 +31,7 @@ import java.util.concurrent.CompletionException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/// The server, frame by frame, on a log that does what it is told.
+/// The server, frame by frame, on a log that the test controls.
 @Timeout(300)
 class OracleServerTest {
     private static final long SESSION = 11;
@@ -215,7 +215,7 @@ class OracleServerTest {
 
     private static Map<Long, Long> commits(List<byte[]> entries) throws DamagedEntryException {
         Map<Long, Long> commits = new TreeMap<>();
-        Decisions told = new NoDecisions() {
+        Decisions decisions = new NoDecisions() {
             @Override
             public void committed(long start, long commit, Rows rows) {
                 assertEquals(null, commits.put(start, commit), "committed twice");
@@ -232,7 +232,7 @@ class OracleServerTest {
                 continue;
             }
             reader.open(entry, 0, entry.length);
-            reader.tell(told);
+            reader.tell(decisions);
         }
         return commits;
     }
@@ -336,7 +336,7 @@ class OracleServerTest {
 
     // ---- sessions ---------------------------------------------------------------------------------------------------
 
-    /// C2: nobody knows of a transaction whose begin was answered into a connection that was lost.
+    /// C2: a transaction whose begin was answered into a lost connection is unknown to its client.
     @Test
     void whatIsNotAnnouncedAborts() throws Exception {
         HeldLog log = new HeldLog();
@@ -457,7 +457,7 @@ class OracleServerTest {
             sweeper.out.swept(7, sweeper.begin() + 1, 1);
             sweeper.send().refused(ErrorCode.TIMESTAMP, false);
         }
-        // What was decided, too, belongs to somebody who may come back to the next server.
+        // Decided transactions, too, belong to a client that may reconnect to the next server.
         try (OracleServer server = start(new HeldLog(1, log.kept()));
                 RawClient sweeper = new RawClient(server, SESSION)) {
             long mark = sweeper.begin();
@@ -490,8 +490,7 @@ class OracleServerTest {
         }
     }
 
-    /// O5: fail-over aborts no open transaction for its own sake; but those that nobody announces are
-    /// nobody's.
+    /// O5: fail-over itself aborts no open transaction; but those that no client announces have no owner.
     @Test
     void openTransactionsSurviveTheServer() throws Exception {
         HeldLog log = new HeldLog();

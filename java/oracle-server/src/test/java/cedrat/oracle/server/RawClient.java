@@ -13,7 +13,7 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketException;
 
-/// A client that does what it is told, sense or not, frame by frame.
+/// A client that sends what the test gives it, valid or not, frame by frame.
 final class RawClient implements AutoCloseable {
     /// A test that waits for so long has failed.
     private static final int TOO_LONG_MS = 60_000;

@@ -32,8 +32,8 @@ class ScratchFileTest {
         assertArrayEquals(put.bytes, Arrays.copyOf(found, put.bytes.length));
     }
 
-    /// What is put is there until it is freed, beside all else; and the file is no longer than what was in it
-    /// at a time needs.
+    /// A page that is put stays until it is freed, beside all others; and the file is no longer than the pages
+    /// that were in it at a time need.
     @Test
     void whatIsPutIsThere() throws IOException {
         SplittableRandom random = new SplittableRandom(1);
@@ -112,7 +112,7 @@ class ScratchFileTest {
         }
     }
 
-    /// Whoever looks into the directory finds nothing; so nothing is left behind by a server that is killed.
+    /// The file has no directory entry; so a killed server leaves no file behind.
     @Test
     void theFileHasNoName() throws IOException {
         Path made = folder.resolve("made/here");

@@ -43,7 +43,7 @@ class WallClockTest {
     private static final class Child implements AutoCloseable {
         final Process process;
         final BufferedReader said;
-        final PrintStream told;
+        final PrintStream commands;
 
         Child(WallClock clock, Path errors, Class<?> main, List<String> arguments) throws IOException {
             List<String> command = new ArrayList<>(List.of(
@@ -61,11 +61,11 @@ class WallClockTest {
             builder.environment().putAll(clock.environment());
             process = builder.start();
             said = process.inputReader(StandardCharsets.UTF_8);
-            told = new PrintStream(process.getOutputStream(), true, StandardCharsets.UTF_8);
+            commands = new PrintStream(process.getOutputStream(), true, StandardCharsets.UTF_8);
         }
 
         String ask(String what) throws IOException {
-            told.println(what);
+            commands.println(what);
             return said.readLine();
         }
 
@@ -75,21 +75,20 @@ class WallClockTest {
         }
     }
 
-    /// Clients, one of which has a transaction open all the time and says nothing else. Does what it is told:
-    /// `time` says what the wall clock shows, `work` commits some transactions, `end` checks all that was
-    /// seen.
+    /// Clients, one of which keeps a transaction open all the time. Obeys commands: `time` prints the wall clock,
+    /// `work` commits some transactions, `end` checks all reads.
     static final class Clients {
         private Clients() {}
 
         public static void main(String[] arguments) throws Exception {
             ClientOptions options =
                     ClientOptions.of(new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0])));
-            BufferedReader told = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+            BufferedReader commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
             try (OracleClient oracle = OracleClient.open(options);
                     Load load = new Load(options, CLIENTS)) {
                 StartTimestamp open = oracle.begin();
                 StartTimestamp newest = open;
-                for (String what = told.readLine(); what != null; what = told.readLine()) {
+                for (String what = commands.readLine(); what != null; what = commands.readLine()) {
                     switch (what) {
                         case "time" -> System.out.println(System.currentTimeMillis());
                         case "work" -> {

@@ -8,7 +8,7 @@ public enum AbortReason {
     FORGOTTEN,
     /// A key in a range that it has scanned was written, or may have been.
     SCAN,
-    /// Its client wanted so, or somebody who wanted to know what becomes of it.
+    /// Its client asked for the abort, or another transaction resolved it.
     RESOLVED,
     /// Its session is over, or has not announced it.
     EXPIRED

@@ -1,13 +1,13 @@
 package cedrat.oracle.state;
 
-/// When each of the newest rows was last committed (ReTSO §3.1 and §3.2), in at most sixteen bytes a row.
+/// Map from each of the newest rows to its last commit (ReTSO §3.1 and §3.2), in at most sixteen bytes a row.
 ///
-/// A row's *position* counts all rows that were ever put before it. A commit timestamp is not stored: commits
-/// come in the order of their timestamps, so "committed after the transaction began" is "at a position not
-/// below the one that was next when the transaction began".
+/// A row's *position* counts all rows that were put before it. A commit timestamp is not stored: commits
+/// come in the order of their timestamps. So "committed after the transaction began" means "at a position not
+/// below the next position at the time when the transaction began".
 ///
-/// What is kept lies in lines of eight words, each one line of the processor's cache, so that most rows cost
-/// one miss:
+/// Entries lie in lines of eight words. A line is one line of the processor's cache, so most rows cost one
+/// cache miss:
 ///
 /// ```text
 /// line   7 entries, then a mark
@@ -15,28 +15,26 @@ package cedrat.oracle.state;
 /// mark   32 flags | low bits of a position 32
 /// ```
 ///
-/// A row's hash names its *home*, the line where it is looked for first, and its *tag*. An entry whose home
-/// is full
-/// *spills*: it goes to a line behind, and its *hop* says how many lines behind. In each line that it passes
-/// the mark keeps the position of the newest entry that did, and a flag that is chosen by its tag.
+/// A row's hash determines its *home*, the line where its lookup begins, and its *tag*. An entry whose home
+/// is full *spills* into a later line; its *hop* is the distance in lines. In each line that the entry passes,
+/// the mark keeps the position of the newest entry that passed, and sets a flag chosen by the entry's tag.
 ///
-/// Home and tag are what a row is known by. Two rows that share both are one row to the map, and who writes
-/// one may conflict with a commit of the other: it aborts for nothing, but no conflict is ever missed, since
-/// what is found is never older than the row's newest commit. A home gets four rows in a window, so a row
-/// meets such another with a probability below 4 / 2^[#tagBits], and less by as much as its transaction is
-/// shorter than the window.
+/// Home and tag identify a row. Two rows that share both are one row to the map, and a writer of one may
+/// conflict with a commit of the other. That abort is unnecessary, but no conflict is ever missed: the entry
+/// that a lookup finds is never older than the row's newest commit. A home gets four rows in a window, so the
+/// probability that a row shares home and tag with another is below 4 / 2^[#tagBits]. It is lower by as much
+/// as the transaction is shorter than the window.
 ///
-/// - M1  What was put within the window, and was not taken from a full line, is found at its newest position,
-///   or at a newer one of a row with the same home and tag.
-/// - M2  What is not found was never put, or only below [#forgottenBefore].
+/// - M1  A row that was put within the window, and was not removed from a full line, is found at its newest
+///   position, or at a newer one of a row with the same home and tag.
+/// - M2  A row that is not found was never put, or only below [#forgottenBefore].
 /// - M3  [#forgottenBefore] never goes back. It follows the newest row at the distance of the window, and
 ///   runs ahead of that only where all lines that a row may lie in are full of rows within the window.
 /// - M4  An entry whose position has left the window is free, and the next put into its line may use it (the
-///   paper's lazy collection). Low bits of positions come round again after eight times the map's size.
-///   Before they do, a sweep has been there, which walks over the lines as rows are put, and keeps what is
-///   old from looking new.
-/// - M5  Of one home and tag there is one entry within the window, and one in a line.
-/// - M6  The mark of a line that an entry within the window has passed has the entry's flag, and a position
+///   paper's lazy collection). Low bits of positions repeat after eight times the map's size. Before they
+///   do, a sweep that advances as rows are put has visited the line, and has freed its old entries, so that
+///   an old entry never looks new.
+/// - M5  One home and tag has one entry within the window, and one in a line.
 ///   that is not older.
 ///
 /// For one thread at a time.
@@ -111,7 +109,7 @@ final class ConflictMap {
     /// Keeps what is read only to have it in the cache from being optimised away.
     private long touched;
 
-    /// Of the rows that were looked for last: the places of those that lie in their home.
+    /// Indexes, among the rows of the last lookup, of the rows that lie in their home.
     private int[] places = new int[64];
     private long newestFound;
     private boolean isOneAbsent;
@@ -154,22 +152,22 @@ final class ConflictMap {
         }
     }
 
-    /// How many of the newest rows are kept.
+    /// Returns the number of the newest rows that are kept.
     long window() {
         return window;
     }
 
-    /// How much memory it takes.
+    /// Returns the memory of the map in bytes.
     long bytes() {
         return (long) Long.BYTES * (table.length + samples.length);
     }
 
-    /// How many bits of a row's hash tell it from others with the same home.
+    /// Returns the number of bits of a row's hash that distinguish it from other rows with the same home.
     int tagBits() {
         return Long.SIZE - tagShift;
     }
 
-    /// How many lines there are.
+    /// Returns the number of lines.
     int lines() {
         return lines;
     }

@@ -1,17 +1,16 @@
 package cedrat.oracle.state;
 
-/// Told of all that the oracle decides, as it decides: what the log has to keep, and what a replay is made
-/// of.
+/// Receives each decision of the oracle when it is made. The log keeps the decisions, and a replay applies
+/// them.
 ///
-/// Timestamps are not told of when they are given out. Whoever keeps decisions keeps beside them up to where
-/// timestamps were given out: those without a decision are open transactions (O5).
+/// Timestamps are not reported when they are given out. A log therefore also keeps the newest timestamp that
+/// was given out: a timestamp up to it without a decision belongs to an open transaction (O5).
 public interface Decisions {
     /// A transaction has committed. Every timestamp between the newest one before and `commit` began a
     /// transaction.
     void committed(long start, long commit, Rows rows);
 
-    /// The transaction that was told to have committed just now has written these keys, of tables whose scans
-    /// are checked.
+    /// The transaction of the last `committed` has written these keys, of tables whose scans are checked.
     void wrote(Keys keys);
 
     /// A transaction has aborted.
@@ -20,6 +19,6 @@ public interface Decisions {
     /// A transaction that has written nothing has ended.
     void ended(long start);
 
-    /// What became of a transaction will not be asked for any more.
+    /// A decided transaction is forgotten: its outcome will not be requested again.
     void forgotten(long start);
 }

@@ -1,18 +1,17 @@
 package cedrat.oracle.state;
 
-/// Which keys the newest commits have written, of tables whose scans are checked (O9). A row's id does not
-/// tell whether its key lies in a range that somebody has scanned; so writers of such tables send keys as
-/// well.
+/// Keys that the newest commits have written, of tables whose scans are checked (O9). A row's id does not
+/// show whether its key lies in a scanned range, so writers of such tables send keys as well.
 ///
-/// It is a ring of entries and one of bytes. Kept are as many of the newest keys as fit both: so what is kept
-/// depends on the keys alone, and a replay keeps the same. Of what is forgotten, a range may have had some
-/// key that nobody knows, and [#forgottenBefore] says so, as T_max does of rows.
+/// The history is a ring of entries and a ring of bytes. It keeps as many of the newest keys as fit both. So
+/// its content depends on the keys alone, and a replay keeps the same. A forgotten key may have been in any
+/// range; [#forgottenBefore] says so, as T_max does for rows.
 ///
-/// - H1  What was put is found until it is forgotten, and what is forgotten was put below [#forgottenBefore],
+/// - H1  A key that was put is found until it is forgotten. A forgotten key was put below [#forgottenBefore],
 ///   which never goes back.
 ///
-/// Looking takes as long as keys were put since; ranges are few, and a transaction is short. Memory is taken
-/// by the first key that is put. For one thread at a time.
+/// A lookup takes time proportional to the keys that were put since; ranges are few, and a transaction is
+/// short. Memory is allocated when the first key is put. For one thread at a time.
 final class KeyHistory {
     /// Bytes for each key of the ring. Where keys are longer, there are fewer of them.
     private static final int BYTES_PER_KEY = 64;
@@ -24,8 +23,8 @@ final class KeyHistory {
     private int[] lengths;
     private byte[] bytes;
 
-    /// Entries and bytes count up for ever, and lie at their number modulo the capacity. The bytes that are
-    /// kept go up to `endByte`.
+    /// Numbers of entries and bytes only increase; each lies at its number modulo the capacity. The bytes that
+    /// are kept end at `endByte`.
     private long first;
     private long end;
     private long endByte;
@@ -53,7 +52,7 @@ final class KeyHistory {
         return forgottenBefore;
     }
 
-    /// How many keys are kept.
+    /// Returns the number of keys that are kept.
     long count() {
         return end - first;
     }

@@ -23,7 +23,7 @@ public final class KeyRanges {
         to.add(table, bytes, toAt, toLength);
     }
 
-    /// How many there are.
+    /// Returns the number of ranges.
     public int count() {
         return from.count();
     }

@@ -35,7 +35,7 @@ public final class Keys {
         count++;
     }
 
-    /// How many there are.
+    /// Returns the number of keys.
     public int count() {
         return count;
     }
@@ -45,12 +45,12 @@ public final class Keys {
         return tables[index];
     }
 
-    /// Where the key with this index begins in [#bytes].
+    /// Returns the offset in [#bytes] at which the key with this index begins.
     public int begin(int index) {
         return index == 0 ? 0 : ends[index - 1];
     }
 
-    /// How many bytes it has.
+    /// Returns the length in bytes of the key with this index.
     public int length(int index) {
         return ends[index] - begin(index);
     }

@@ -1,9 +1,9 @@
 package cedrat.oracle.state;
 
-/// Listens to nothing of what an oracle decides: for oracles whose decisions nobody keeps, and for those that
-/// want to know of some kinds alone.
+/// Ignores all decisions of an oracle: for oracles whose decisions are not kept, and as a base class for
+/// listeners that need some kinds only.
 ///
-/// Not for what makes a log: that has to know of each kind, and of those that come to be later.
+/// A log must not extend this class: it has to handle each kind, and the kinds that are added later.
 public class NoDecisions implements Decisions {
     /// One that listens to nothing.
     public NoDecisions() {}

@@ -5,9 +5,9 @@ import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 import java.util.Arrays;
 
-/// What is kept of transactions with neighbouring start timestamps. For one thread at a time.
+/// States of transactions with neighbouring start timestamps. For one thread at a time.
 ///
-/// Those that have an outcome can be told as bytes, little endian:
+/// The decided ones can be encoded as bytes, little endian:
 ///
 /// ```text
 /// page    number 8 | count 4 | outcome *

@@ -1,11 +1,12 @@
 package cedrat.oracle.state;
 
-/// Keeps pages of outcomes for which an oracle has no room in memory (O2).
+/// Keeps pages of outcomes that do not fit an oracle's memory (O2).
 ///
-/// What it keeps is needed for as long as the oracle is: an oracle is made again of what [Decisions] were
-/// told, and then begins with an empty store. So nothing has to be durable here.
+/// Its content is needed for as long as the oracle runs: a new oracle is built from the logged [Decisions],
+/// and begins with an empty store. So nothing has to be durable here.
 ///
-/// Whatever goes wrong is thrown, unchecked; the oracle is then of no use any more. For one thread at a time.
+/// A failure is thrown as an unchecked exception; the oracle cannot be used afterwards. For one thread at a
+/// time.
 public interface PageStore {
     /// Keeps the first `length` bytes; returns their place, of which the store is asked later.
     long put(byte[] bytes, int length);
@@ -13,6 +14,6 @@ public interface PageStore {
     /// Reads what was put at a place, as many bytes as were put, to where `bytes` begin.
     void get(long place, byte[] bytes, int length);
 
-    /// Nobody will ask for what was put at a place any more.
+    /// Frees a place: its content will not be read again.
     void free(long place, int length);
 }

@@ -1,13 +1,13 @@
 package cedrat.oracle.state;
 
-/// Told what an oracle remembers of transactions: what a snapshot is made of, and an oracle from a snapshot.
+/// Receives the transactions that an oracle remembers: to write a snapshot, or to restore an oracle from one.
 public interface Remembered {
     /// A transaction is open. `position` rows had been committed when it began ([StatusOracle#position]).
     void open(long start, long position);
 
-    /// One has committed, and somebody may still ask.
+    /// A transaction has committed, and its outcome may still be requested.
     void committed(long start, long commit);
 
-    /// One has aborted, and somebody may still ask.
+    /// A transaction has aborted, and its outcome may still be requested.
     void aborted(long start);
 }

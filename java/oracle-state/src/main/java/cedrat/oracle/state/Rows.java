@@ -32,7 +32,7 @@ public final class Rows {
         hashedBy = null;
     }
 
-    /// How many there are.
+    /// Returns the number of rows.
     public int count() {
         return count;
     }

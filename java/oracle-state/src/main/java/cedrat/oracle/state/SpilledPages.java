@@ -17,13 +17,13 @@ import java.util.TreeMap;
 ///
 /// A few of them are in memory for those who ask for them. For one thread at a time.
 final class SpilledPages {
-    /// So many are in memory at a time.
+    /// Largest number of spilled pages in memory.
     private static final int LOADED_MAX = 4;
 
     /// Of pages with transactions of more sessions these are not known one by one.
     private static final int SESSIONS_MAX = 16;
 
-    /// Of an entry without its page, about: with its node in the map.
+    /// Approximate size of an entry without its page, including its node in the map.
     private static final int ENTRY_BYTES = 160;
 
     private static final class Entry {
@@ -191,14 +191,14 @@ final class SpilledPages {
 
     // ---- figures ----------------------------------------------------------------------------------------------------
 
-    /// How many transactions they have.
+    /// Returns the number of transactions in the spilled pages.
     long outcomes() {
         return entries.values().stream()
                 .mapToLong(entry -> entry.page == null ? entry.decided : entry.page.decided)
                 .sum();
     }
 
-    /// How many bytes of them the store has.
+    /// Returns the bytes of the spilled pages that are in the store.
     long storedBytes() {
         return storedBytes;
     }

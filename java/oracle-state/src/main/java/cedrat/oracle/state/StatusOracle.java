@@ -2,22 +2,23 @@ package cedrat.oracle.state;
 
 import java.util.Objects;
 
-/// The transaction status oracle (ReTSO, Algorithms 1 to 4): gives out timestamps, decides commits, remembers
-/// outcomes.
+/// The transaction status oracle (ReTSO, Algorithms 1 to 4): gives out timestamps, decides commits, and
+/// remembers outcomes.
 ///
-/// A *transaction* is named by its start timestamp. It reads what was committed below it, and may commit if
-/// no row that it writes was committed since. Start and commit timestamps come from one sequence: 1, 2, 3, …
+/// A *transaction* is named by its start timestamp. It reads the rows that were committed below it, and may
+/// commit if no row that it writes was committed since. Start and commit timestamps come from one sequence:
+/// 1, 2, 3, …
 ///
-/// - S1  A transaction has one outcome: whoever asks again, by whatever call, hears the same until it is
-///   forgotten (O1, O3).
-/// - S2  Transactions abort by a decision alone, of which [Decisions] is told: for a conflict, for a row that
-///   may have been forgotten (T_max), because the client says so, or because somebody wants to know
+/// - S1  A transaction has one outcome: every request for it, by whatever call, gets the same answer until
+///   the transaction is forgotten (O1, O3).
+/// - S2  A transaction aborts only by a decision that [Decisions] receives: for a conflict, for a row that
+///   may have been forgotten (T_max), at its client's request, or because another client resolves it
 ///   ([#resolve]) (O1).
 /// - S3  Two transactions that both commit, and whose lifetimes overlap, have no row in common. No row that
-///   one has read and said so, and no key in a range that it has scanned and said so, was committed between
-///   its start and its commit (O9).
-/// - S4  What an open transaction may still become lies above every start timestamp that was given out before
-///   it is decided; so for all readers there are it has not committed.
+///   a transaction has reported as read, and no key in a range that it has reported as scanned, was committed
+///   between its start and its commit (O9).
+/// - S4  A commit timestamp is above every start timestamp that was given out before the decision; so an open
+///   transaction has not committed for any present reader.
 /// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone,
 ///   replayed, lead to the same state, but for sessions.
 ///
@@ -35,7 +36,7 @@ public final class StatusOracle {
     /// The session of transactions that were open when the oracle was recovered.
     public static final int NO_SESSION = 0;
 
-    /// What a reader hears of a version's writer (Algorithm 4).
+    /// Answer to a reader about a version's writer (Algorithm 4).
     public enum Visibility {
         /// It committed before the reader began.
         TRUE,
@@ -183,7 +184,7 @@ public final class StatusOracle {
         return outcome(state);
     }
 
-    /// What became of a transaction: the commit timestamp, [#OPEN], [#ABORTED] or [#UNKNOWN].
+    /// Returns the outcome of a transaction: the commit timestamp, [#OPEN], [#ABORTED] or [#UNKNOWN].
     public long status(long start) {
         long state = transactions.state(start);
         return Transactions.isOpen(state) ? OPEN : outcome(state);
@@ -200,8 +201,8 @@ public final class StatusOracle {
         return before ? Visibility.TRUE : Visibility.FALSE;
     }
 
-    /// The client has cleaned up after a transaction: nobody will meet its rows and ask. Returns whether it
-    /// had an outcome; an open transaction stays open.
+    /// Forgets a transaction that its client has cleaned up: no reader will meet its rows and request its
+    /// outcome. Returns whether it had an outcome; an open transaction stays open.
     public boolean cleaned(long start) {
         long state = transactions.state(start);
         if (state == Transactions.NOTHING || Transactions.isOpen(state)) {
@@ -261,19 +262,20 @@ public final class StatusOracle {
         return count[0];
     }
 
-    /// What a part of [#swept] has done.
+    /// Result of a part of [#swept].
     ///
-    /// @param forgotten how many transactions were forgotten
-    /// @param next where the next part goes on; above the mark if this was the last
+    /// @param forgotten number of transactions that were forgotten
+    /// @param next start timestamp from which the next part continues; above the mark if this was the last part
     public record Swept(long forgotten, long next) {}
 
-    /// Somebody has gone over all tables, and cleaned all rows of transactions that had ended; begun after
-    /// `mark` was given out, and after no write of a session that was over by then could arrive any more. So
-    /// transactions of such sessions are forgotten, all that began from `from` up to `mark` (O4); at most
-    /// `countMax` of them, and in bounded time, for there may be many.
+    /// Forgets transactions after a sweep. The sweep has visited all tables, and has cleaned all rows of
+    /// transactions that had ended. It began after `mark` was given out, and after the last moment at which a
+    /// write of a session that had expired by then could arrive.
     ///
-    /// After [#replay] the oracle knows no sessions. Transactions then count from when [#NO_SESSION] has
-    /// expired.
+    /// The transactions of such sessions that began from `from` up to `mark` are forgotten (O4), at most
+    /// `countMax` of them. A call takes bounded time, for there may be many.
+    ///
+    /// After [#replay] the oracle knows no sessions. Transactions then count from the expiry of [#NO_SESSION].
     public Swept swept(long mark, long from, int countMax) {
         long[] count = {0};
         long next = transactions.forEach(from, mark, countMax, (start, state, session) -> {
@@ -306,9 +308,9 @@ public final class StatusOracle {
 
     // ---- replay ----
 
-    /// What [Decisions] was told, told back in the same order to an oracle that was just made, or restored
-    /// from a snapshot. Nobody is told of it again. What cannot be is refused with an
-    /// [IllegalArgumentException].
+    /// Returns the receiver of logged [Decisions], in their order, for a new oracle or one restored from a
+    /// snapshot. Replayed decisions are not reported again. A decision that cannot follow the ones before is
+    /// refused with an [IllegalArgumentException].
     public Decisions replay() {
         return new Replay();
     }
@@ -371,7 +373,7 @@ public final class StatusOracle {
             }
         }
 
-        /// What was decided before the snapshot's part was written is in the part.
+        /// Whether the transaction is replayed: decisions before a snapshot's part was written are in the part.
         private boolean isKnown(long start) {
             return start < unknownFrom || start > unknownTo;
         }
@@ -385,16 +387,16 @@ public final class StatusOracle {
 
     // ---- snapshots ----
 
-    /// Tells what is remembered of the transactions that began from `from` up to `upTo`, in this order; of at
-    /// most `countMax`. Returns the start timestamp from which to go on, `upTo + 1` when all were told.
+    /// Reports the transactions that began from `from` up to `upTo` and are remembered, in this order, at most
+    /// `countMax` of them. Returns the start timestamp from which to go on, `upTo + 1` after the last.
     ///
-    /// All transactions up to some moment, told in parts between which the oracle goes on deciding, are a
-    /// *snapshot* (O5). A part holds what had become of its transactions when it was told. So what is decided
-    /// in between of transactions that were told must be kept beside the parts, and of those that were not
-    /// need not; the rows of all commits since the first part must.
+    /// All transactions up to some moment, reported in parts between which the oracle goes on deciding, are a
+    /// *snapshot* (O5). A part holds the states of its transactions at the time of the call. So later decisions
+    /// on transactions of earlier parts must be kept beside the parts; decisions on transactions of later parts
+    /// need not be. The rows of all commits since the first part must be kept.
     ///
-    /// It may tell of none and still not be at the end: how long a part takes is bounded also where little is
-    /// left of many transactions.
+    /// A part may be empty before the end: its time is bounded also where few of many transactions are
+    /// remembered.
     public long tell(long from, long upTo, int countMax, Remembered to) {
         long base = rows.first();
         return transactions.forEach(from, upTo, countMax, (start, state, session) -> {
@@ -409,12 +411,12 @@ public final class StatusOracle {
     }
 
     /// Begins anew, from a snapshot that was begun when this oracle's [#newest], [#position] and
-    /// [#newestCommit] were these. What the snapshot's parts hold is told to what this returns, with
-    /// [#restored] behind each part, and what was decided from its first part on to [#replay], in the order
-    /// of the log.
+    /// [#newestCommit] had these values. The content of the snapshot's parts goes to the returned receiver, with
+    /// [#restored] after each part. The decisions from the first part on go to [#replay], in the order of the
+    /// log.
     ///
-    /// No row is restored: all that were put before are forgotten. When as many were put since as are kept
-    /// ([#window]), that makes no difference any more, and T_max is what it was.
+    /// No row is restored: all rows that were put before are forgotten. Once as many rows were put as are kept
+    /// ([#window]), the state is the same as before, and T_max is what it was.
     public Remembered restore(long newest, long position, long newestCommit) {
         this.newest = newest;
         transactions.clear();
@@ -426,7 +428,7 @@ public final class StatusOracle {
         return new Restoring();
     }
 
-    /// The parts so far have told of all transactions that began below `end`.
+    /// Marks all transactions that began below `end` as restored by the parts so far.
     public void restored(long end) {
         unknownFrom = end;
     }
@@ -455,7 +457,7 @@ public final class StatusOracle {
         return newest;
     }
 
-    /// How many rows were committed, each time counted again.
+    /// Returns the number of rows that were committed, each time counted again.
     public long position() {
         return rows.next() - rows.first();
     }
@@ -490,32 +492,32 @@ public final class StatusOracle {
         return transactions.committed();
     }
 
-    /// How many transactions have begun since the replay.
+    /// Returns the number of transactions that have begun since the replay.
     public long begun() {
         return begun;
     }
 
-    /// How many have committed since the replay.
+    /// Returns the number of transactions that have committed since the replay.
     public long committed() {
         return committed;
     }
 
-    /// How many have ended since the replay without having written.
+    /// Returns the number of transactions that have ended since the replay without having written.
     public long ended() {
         return ended;
     }
 
-    /// How many have aborted since the replay, for this reason.
+    /// Returns the number of transactions that have aborted since the replay, for this reason.
     public long aborts(AbortReason reason) {
         return aborts[reason.ordinal()];
     }
 
-    /// How many keys are kept of tables whose scans are checked.
+    /// Returns the number of keys that are kept of tables whose scans are checked.
     public long keys() {
         return keys.count();
     }
 
-    /// How many of the newest committed rows are kept.
+    /// Returns the number of the newest committed rows that are kept.
     public long window() {
         return rows.window();
     }
@@ -525,12 +527,12 @@ public final class StatusOracle {
         return transactions.spilled().outcomes();
     }
 
-    /// What the store has of them, in bytes.
+    /// Returns the bytes of spilled outcomes in the store.
     public long spilledBytes() {
         return transactions.spilled().storedBytes();
     }
 
-    /// How often something was read from the store.
+    /// Returns the number of reads from the store.
     public long spilledReads() {
         return transactions.spilled().reads();
     }

@@ -3,31 +3,31 @@ package cedrat.oracle.state;
 import java.util.ArrayDeque;
 import java.util.Objects;
 
-/// What became of each transaction, by its start timestamp: open, committed, aborted, or nothing that anybody
-/// needs any more (ReTSO §3.1: the list of uncommitted start timestamps, and the half-aborted list).
+/// State of each transaction, by its start timestamp: open, committed, aborted, or nothing that is still
+/// needed (ReTSO §3.1: the list of uncommitted start timestamps, and the half-aborted list).
 ///
-/// Timestamps are given out in ascending order, so what is known lies in pages of neighbours: looking at a
-/// transaction is looking into an array. A page in which nothing is left is used again.
+/// Timestamps are given out in ascending order, so states lie in pages of neighbours: a lookup of a
+/// transaction is an access to an array. A page that has become empty is used again.
 ///
-/// Of pages without open transactions the oldest are spilled to a store when there are too many, and read
-/// again when somebody asks for what they have (O2).
+/// When there are too many pages, the oldest without open transactions are spilled to a store, and read again
+/// when one of their outcomes is requested (O2).
 ///
-/// - T1  What is committed or aborted stays so until it is told that nobody will ask again.
+/// - T1  A committed or aborted transaction stays so until [#forget].
 /// - T2  [#oldestOpen] is the least start timestamp of all that are open.
-/// - T3  What is told of a transaction does not depend on where its page lies.
+/// - T3  The answer about a transaction does not depend on where its page lies.
 ///
 /// For one thread at a time.
 final class Transactions {
-    /// What is kept of a timestamp is one number: 0 for nothing, below 0 for an open transaction, above 0 for
-    /// the commit timestamp, or [#ABORTED].
+    /// State of a timestamp without a transaction. A state is one number: 0 for nothing, below 0 for an open
+    /// transaction, above 0 for the commit timestamp, or [#ABORTED].
     static final long NOTHING = 0;
     static final long ABORTED = Long.MAX_VALUE;
 
     /// A page has two to this power of timestamps, but in tests.
     static final int PAGE_SHIFT = 12;
 
-    /// How much is looked at for one part: a page of timestamps counts as much as so many pages that are not
-    /// there.
+    /// Limit of the work for one part: visiting a page of timestamps counts as much as passing this number of
+    /// absent pages.
     private static final int PART_STEPS_MAX = 1 << 11;
 
     private static final int PAGE_STEPS = 1 << 8;
@@ -60,7 +60,7 @@ final class Transactions {
     private Page[] pages = new Page[16];
     private long firstPage;
     private long endPage;
-    /// How many pages are in the ring.
+    /// Number of pages in the ring.
     private int pageCount;
     /// Below it no page of the ring could be spilled when that was tried last.
     private long spillFrom;
@@ -81,7 +81,7 @@ final class Transactions {
         oldestOpen = from;
     }
 
-    /// What is kept of a timestamp.
+    /// Returns the state of a timestamp.
     long state(long timestamp) {
         Page page = page(timestamp);
         return page == null ? NOTHING : page.states[slot(timestamp)];
@@ -117,8 +117,8 @@ final class Transactions {
         page.isChanged = true;
     }
 
-    /// The newest timestamp when the session of a decided transaction was over; 0 if it is not, or nobody
-    /// knows.
+    /// Returns the newest timestamp at the expiry of a decided transaction's session; 0 if the session has not
+    /// expired, or its expiry is not known.
     long leftAt(long start) {
         Page page = page(start);
         return page == null ? 0 : page.leftAt(slot(start));
@@ -136,8 +136,8 @@ final class Transactions {
         }
     }
 
-    /// What was kept of a transaction, put back ([#forEach]) where nothing is: in any order, and also after
-    /// transactions that began later. Of a decided one, `state` is the outcome.
+    /// Restores the state of a transaction, as [#forEach] reported it, where there is none: in any order, and
+    /// also after transactions that began later. Of a decided one, `state` is the outcome.
     void restore(long start, long state) {
         Page page = make(start);
         page.states[slot(start)] = state;
@@ -170,7 +170,7 @@ final class Transactions {
         drop(page, start);
     }
 
-    /// Nobody will ask for a decided transaction any more.
+    /// Forgets a decided transaction: its outcome will not be requested again.
     void forget(long start) {
         Page page = page(start);
         count(page.states[slot(start)], -1);
@@ -197,13 +197,13 @@ final class Transactions {
         return committed;
     }
 
-    /// What [#forEach] is told of.
+    /// Receives the transactions of [#forEach].
     interface Visitor {
         void visit(long timestamp, long state, int session);
     }
 
-    /// All of which something is kept, in ascending order, but perhaps for some that are another session's,
-    /// or were left. The visitor may decide, end, adopt, leave and forget what it is told of.
+    /// Visits all known transactions in ascending order; it may leave out some that are another session's, or
+    /// were left. The visitor may decide, end, adopt, leave and forget the transaction that it receives.
     void forEachOf(int session, Visitor visitor) {
         for (long number = next(Long.MIN_VALUE); number < Long.MAX_VALUE; number = next(number + 1)) {
             boolean isSpilled = inRing(number) == null;
@@ -233,9 +233,9 @@ final class Transactions {
         return away;
     }
 
-    /// The same in parts: those from `from` up to `upTo`, at most `countMax`. Returns the timestamp from
-    /// which to go on, `upTo + 1` after the last. A part is bounded also in how much is looked at, so it may
-    /// tell of nothing. The visitor may forget what it is told of.
+    /// Visits the same in parts: the transactions from `from` up to `upTo`, at most `countMax`. Returns the
+    /// timestamp from which to go on, `upTo + 1` after the last. The work of a part is bounded too, so a part may
+    /// be empty. The visitor may forget the transaction that it receives.
     long forEach(long from, long upTo, int countMax, Visitor visitor) {
         long timestamp = from;
         int count = 0;
@@ -279,7 +279,7 @@ final class Transactions {
                 + spilled.bytes();
     }
 
-    /// What was spilled.
+    /// Returns the spilled pages.
     SpilledPages spilled() {
         return spilled;
     }

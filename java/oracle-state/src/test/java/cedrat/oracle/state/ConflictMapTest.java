@@ -150,7 +150,7 @@ class ConflictMapTest {
         assertTrue(map.forgottenTimestamp() >= rows - map.window() && map.forgottenTimestamp() <= rows);
     }
 
-    /// M5: one row that is put for ever takes one entry, and no other is forgotten for it.
+    /// M5: one row that is put again and again takes one entry, and no other is forgotten for it.
     @Test
     void aRowThatComesAgainAndAgainTakesOneEntry() {
         ConflictMap map = new ConflictMap(10);

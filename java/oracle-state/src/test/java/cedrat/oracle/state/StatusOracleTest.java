@@ -26,8 +26,8 @@ import org.junit.jupiter.api.Test;
 class StatusOracleTest {
     private static final int STEPS = 4_000;
 
-    /// What a transaction is in the model.
-    private static final class Told {
+    /// A transaction in the model.
+    private static final class ModelTransaction {
         int session;
         /// The newest timestamp when its session was over.
         long leftAt;
@@ -36,7 +36,7 @@ class StatusOracleTest {
         /// Cleaned up, or ended: nothing is known of it.
         boolean gone;
 
-        Told(int session) {
+        ModelTransaction(int session) {
             this.session = session;
         }
     }
@@ -47,7 +47,7 @@ class StatusOracleTest {
         final StatusOracle oracle;
         final SplittableRandom random;
         final int keySpace;
-        final TreeMap<Long, Told> transactions = new TreeMap<>();
+        final TreeMap<Long, ModelTransaction> transactions = new TreeMap<>();
         final Map<Long, Long> lastCommit = new HashMap<>();
         /// The same of keys of tables whose scans are checked.
         final Map<Long, TreeMap<String, Long>> lastWrite = new HashMap<>();
@@ -84,43 +84,43 @@ class StatusOracleTest {
             }
         }
 
-        private static boolean isOpen(Told told) {
-            return !told.gone && told.outcome == StatusOracle.OPEN;
+        private static boolean isOpen(ModelTransaction transaction) {
+            return !transaction.gone && transaction.outcome == StatusOracle.OPEN;
         }
 
         private void step() {
             if (transactions.isEmpty() || random.nextInt(3) == 0) {
                 int session = random.nextInt(1, 4);
-                transactions.put(oracle.begin(session), new Told(session));
+                transactions.put(oracle.begin(session), new ModelTransaction(session));
                 return;
             }
             long start = some();
-            Told told = transactions.get(start);
+            ModelTransaction transaction = transactions.get(start);
             switch (random.nextInt(12)) {
-                case 0, 1, 2, 3, 4 -> commit(start, told);
+                case 0, 1, 2, 3, 4 -> commit(start, transaction);
                 case 5 -> {
-                    if (isOpen(told)) {
-                        told.outcome = StatusOracle.ABORTED;
+                    if (isOpen(transaction)) {
+                        transaction.outcome = StatusOracle.ABORTED;
                     }
-                    assertEquals(known(told), oracle.resolve(start), "S1");
+                    assertEquals(known(transaction), oracle.resolve(start), "S1");
                 }
-                case 6, 7 -> visible(start, told);
+                case 6, 7 -> visible(start, transaction);
                 case 8 -> {
-                    boolean decided = !told.gone && !isOpen(told);
+                    boolean decided = !transaction.gone && !isOpen(transaction);
                     assertEquals(decided, oracle.cleaned(start));
-                    told.gone |= decided;
+                    transaction.gone |= decided;
                 }
                 case 9 -> {
-                    assertEquals(isOpen(told), oracle.end(start));
-                    told.gone |= isOpen(told);
+                    assertEquals(isOpen(transaction), oracle.end(start));
+                    transaction.gone |= isOpen(transaction);
                 }
-                case 10 -> assertEquals(known(told), oracle.status(start), "S1");
+                case 10 -> assertEquals(known(transaction), oracle.status(start), "S1");
                 default -> {
                     switch (random.nextInt(40)) {
                         case 0, 1 -> expire(random.nextInt(1, 4));
                         case 2 -> replace(random.nextInt(1, 4), random.nextInt(1, 4));
                         case 3, 4, 5 -> swept(random.nextLong(1, oracle.newest() + 1));
-                        case 6, 7 -> adopt(start, told);
+                        case 6, 7 -> adopt(start, transaction);
                         default -> {
                             // mostly nothing
                         }
@@ -136,18 +136,18 @@ class StatusOracleTest {
             return transactions.floorKey(Math.max(transactions.firstKey(), random.nextLong(from, newest + 1)));
         }
 
-        /// What the model says that the oracle remembers.
+        /// Returns the transactions that the model remembers.
         List<String> remembered() {
             List<String> all = new ArrayList<>();
-            transactions.forEach((start, told) -> {
-                if (!told.gone) {
-                    all.add(start + " " + told.outcome);
+            transactions.forEach((start, transaction) -> {
+                if (!transaction.gone) {
+                    all.add(start + " " + transaction.outcome);
                 }
             });
             return all;
         }
 
-        /// What an oracle remembers, asked in parts.
+        /// Returns the transactions that an oracle remembers, asked in parts.
         List<String> remembered(StatusOracle of) {
             List<String> all = new ArrayList<>();
             Remembered to = new Remembered() {
@@ -172,11 +172,11 @@ class StatusOracleTest {
             return all;
         }
 
-        private static long known(Told told) {
-            return told.gone ? StatusOracle.UNKNOWN : told.outcome;
+        private static long known(ModelTransaction transaction) {
+            return transaction.gone ? StatusOracle.UNKNOWN : transaction.outcome;
         }
 
-        private void commit(long start, Told told) {
+        private void commit(long start, ModelTransaction transaction) {
             boolean serialisable = fill();
             long before = oracle.newest();
             boolean mayBeForgotten = oracle.forgottenTimestamp() > start;
@@ -185,14 +185,14 @@ class StatusOracleTest {
             }
             fillKeys();
             long answer = oracle.commit(start, writes, reads, written, scanned);
-            if (!isOpen(told)) {
-                boolean nothing = told.gone && writes.count() == 0;
-                assertEquals(nothing ? start : known(told), answer, "S1");
+            if (!isOpen(transaction)) {
+                boolean nothing = transaction.gone && writes.count() == 0;
+                assertEquals(nothing ? start : known(transaction), answer, "S1");
                 return;
             }
             if (writes.count() == 0) {
                 assertEquals(start, answer);
-                told.gone = true;
+                transaction.gone = true;
                 return;
             }
             boolean conflict = isNewer(writes, start)
@@ -212,7 +212,7 @@ class StatusOracleTest {
                             .put(new String(written.bytes(), written.begin(at), written.length(at)), answer);
                 }
             }
-            told.outcome = answer;
+            transaction.outcome = answer;
         }
 
         /// Rows to write and to read; `true` if reads are to be looked at.
@@ -268,11 +268,11 @@ class StatusOracleTest {
             return false;
         }
 
-        private void visible(long writer, Told told) {
+        private void visible(long writer, ModelTransaction transaction) {
             long reader = random.nextLong(1, oracle.newest() + 1);
             Visibility expected = Visibility.RETRY;
-            if (!told.gone) {
-                boolean before = told.outcome > 0 && told.outcome < reader;
+            if (!transaction.gone) {
+                boolean before = transaction.outcome > 0 && transaction.outcome < reader;
                 expected = before ? Visibility.TRUE : Visibility.FALSE;
             }
             assertEquals(expected, oracle.isCommitted(writer, reader));
@@ -280,50 +280,51 @@ class StatusOracleTest {
 
         private void expire(int session) {
             int expected = 0;
-            for (Told told : transactions.values()) {
-                if (told.gone || told.session != session) {
+            for (ModelTransaction transaction : transactions.values()) {
+                if (transaction.gone || transaction.session != session) {
                     continue;
                 }
-                if (isOpen(told)) {
-                    told.outcome = StatusOracle.ABORTED;
+                if (isOpen(transaction)) {
+                    transaction.outcome = StatusOracle.ABORTED;
                     expected++;
                 }
-                told.leftAt = told.leftAt == 0 ? oracle.newest() : told.leftAt;
+                transaction.leftAt = transaction.leftAt == 0 ? oracle.newest() : transaction.leftAt;
             }
             assertEquals(expected, oracle.expire(session));
         }
 
         private void replace(int session, int by) {
             int expected = 0;
-            for (Told told : transactions.values()) {
-                if (told.gone || told.session != session || told.leftAt != 0) {
+            for (ModelTransaction transaction : transactions.values()) {
+                if (transaction.gone || transaction.session != session || transaction.leftAt != 0) {
                     continue;
                 }
-                if (isOpen(told)) {
-                    told.outcome = StatusOracle.ABORTED;
+                if (isOpen(transaction)) {
+                    transaction.outcome = StatusOracle.ABORTED;
                     expected++;
                 }
-                told.session = by;
+                transaction.session = by;
             }
             assertEquals(expected, oracle.replace(session, by));
         }
 
-        private void adopt(long start, Told told) {
-            if (!told.gone) {
-                told.session = random.nextInt(1, 4);
-                told.leftAt = 0;
-                oracle.adopt(start, told.session);
+        private void adopt(long start, ModelTransaction transaction) {
+            if (!transaction.gone) {
+                transaction.session = random.nextInt(1, 4);
+                transaction.leftAt = 0;
+                oracle.adopt(start, transaction.session);
             }
-            assertEquals(told.leftAt != 0 && !told.gone, oracle.isLeft(start) && !told.gone);
+            assertEquals(transaction.leftAt != 0 && !transaction.gone, oracle.isLeft(start) && !transaction.gone);
         }
 
         private void swept(long mark) {
             long expected = 0;
-            for (Map.Entry<Long, Told> each : transactions.headMap(mark, true).entrySet()) {
-                Told told = each.getValue();
-                if (!told.gone && told.leftAt != 0 && told.leftAt < mark) {
-                    assertTrue(!isOpen(told));
-                    told.gone = true;
+            for (Map.Entry<Long, ModelTransaction> each :
+                    transactions.headMap(mark, true).entrySet()) {
+                ModelTransaction transaction = each.getValue();
+                if (!transaction.gone && transaction.leftAt != 0 && transaction.leftAt < mark) {
+                    assertTrue(!isOpen(transaction));
+                    transaction.gone = true;
                     expected++;
                 }
             }
@@ -338,7 +339,7 @@ class StatusOracleTest {
         }
     }
 
-    /// Decisions, to be told again.
+    /// Decisions, to be replayed.
     private static class Recorded implements Decisions {
         final List<java.util.function.Consumer<Decisions>> all = new ArrayList<>();
 
@@ -530,7 +531,7 @@ class StatusOracleTest {
         for (int step = 0; step < STEPS; step++) {
             long start = step % 3 == 0 ? both.oracle.begin(1) : both.some();
             if (step % 3 == 0) {
-                both.transactions.put(start, new Told(1));
+                both.transactions.put(start, new ModelTransaction(1));
                 assertEquals(start, again.begin(1));
             }
             both.fill();
@@ -593,7 +594,7 @@ class StatusOracleTest {
         assertTrue(atFirst < 1 << 20, "it takes " + atFirst + " bytes");
     }
 
-    /// What is told in parts is what is told at once, however little is left of how many transactions.
+    /// Reports in parts are the same as one report, however few of many transactions are remembered.
     @Test
     void whatIsRememberedIsToldInParts() {
         StatusOracle oracle = oracle();
@@ -610,21 +611,21 @@ class StatusOracleTest {
         long open = oracle.begin(1);
         expected.add("open " + open + " at 0");
         long from = 1;
-        List<String> told = new ArrayList<>();
+        List<String> reported = new ArrayList<>();
         int parts = 0;
         for (; from <= oracle.newest(); parts++) {
-            int before = told.size();
-            from = oracle.tell(from, oracle.newest(), 3, remembering(told));
-            assertTrue(told.size() <= before + 3);
-            assertTrue(parts > 0 || told.size() == 3, "the first ten are neighbours");
+            int before = reported.size();
+            from = oracle.tell(from, oracle.newest(), 3, remembering(reported));
+            assertTrue(reported.size() <= before + 3);
+            assertTrue(parts > 0 || reported.size() == 3, "the first ten are neighbours");
         }
-        assertEquals(expected, told);
+        assertEquals(expected, reported);
         assertEquals(oracle.newest() + 1, from);
         assertTrue(parts < 100, parts + " parts");
         long part = oracle.tell(1, oracle.newest(), 1_000, remembering(new ArrayList<>()));
         assertTrue(part < oracle.newest() / 4, "a part looks at " + part);
-        assertEquals(open, oracle.tell(open - 5, open - 1, 3, remembering(told)));
-        assertEquals(expected, told);
+        assertEquals(open, oracle.tell(open - 5, open - 1, 3, remembering(reported)));
+        assertEquals(expected, reported);
     }
 
     /// O5: the oracle went on while the parts were written, and so what is young is known before what is old.
@@ -685,21 +686,21 @@ class StatusOracleTest {
         assertEquals(Map.of(), pages.all);
     }
 
-    private static Remembered remembering(List<String> told) {
+    private static Remembered remembering(List<String> reported) {
         return new Remembered() {
             @Override
             public void open(long start, long position) {
-                told.add("open " + start + " at " + position);
+                reported.add("open " + start + " at " + position);
             }
 
             @Override
             public void committed(long start, long commit) {
-                told.add("committed " + start + " at " + commit);
+                reported.add("committed " + start + " at " + commit);
             }
 
             @Override
             public void aborted(long start) {
-                told.add("aborted " + start);
+                reported.add("aborted " + start);
             }
         };
     }
@@ -885,8 +886,8 @@ class StatusOracleTest {
         assertTrue(oracle.commit(fourth, rows(7), rows(), new Keys(), range(7, "", "")) > 0);
     }
 
-    /// O4: what sessions leave behind that are over is forgotten by a sweep that was begun afterwards, and by
-    /// no other; what belongs to somebody who is there stays, and what somebody comes back for.
+    /// O4: transactions that expired sessions leave behind are forgotten by a sweep that began afterwards, and
+    /// by no other. Transactions of live sessions, and those that a returning client adopts, stay.
     @Test
     void aSweepForgetsWhatWasLeftBeforeItBegan() {
         StatusOracle oracle = oracle();
@@ -928,7 +929,7 @@ class StatusOracleTest {
         assertEquals(10, oracle.swept(oracle.begin(1), 1, 100).forgotten());
     }
 
-    /// O4: the dead leave nothing for ever.
+    /// O4: expired sessions leave nothing permanently.
     @Test
     void whatTheDeadLeaveTakesNoMoreThanOneSweepsWorth() {
         StatusOracle oracle = oracle();

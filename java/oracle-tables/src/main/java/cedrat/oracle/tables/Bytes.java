@@ -35,7 +35,7 @@ public final class Bytes implements Comparable<Bytes> {
         return new Bytes(ByteBuffer.allocate(Long.BYTES).putLong(number).array());
     }
 
-    /// Takes an array that nobody will change.
+    /// Wraps an array that is not changed any more.
     static Bytes own(byte[] bytes) {
         return new Bytes(bytes);
     }

@@ -42,7 +42,7 @@ final class Calls {
         return List.copyOf(failures);
     }
 
-    /// Whoever is interrupted waits nevertheless: no call may be under way when the transaction goes on.
+    /// Waits even when interrupted: no call may be in flight when the transaction goes on.
     private static void join(List<Thread> threads) {
         boolean isInterrupted = false;
         for (Thread thread : threads) {

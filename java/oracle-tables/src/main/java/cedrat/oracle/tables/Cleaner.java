@@ -32,13 +32,13 @@ import java.util.function.LongSupplier;
 ///
 /// **Threads:** any may call.
 public final class Cleaner {
-    /// What a sweep has found.
+    /// Result of a sweep.
     ///
-    /// @param rows how many rows it has looked at: those that had a marker
-    /// @param committed of how many rows versions of a committed transaction got their commit timestamp
-    /// @param aborted from how many rows versions of an aborted transaction were removed
-    /// @param open how many rows it has left to an open transaction
-    /// @param forgotten how many transactions of dead clients the oracle has forgotten for it
+    /// @param rows number of visited rows: those that had a marker
+    /// @param committed number of rows in which versions of a committed transaction got their commit timestamp
+    /// @param aborted number of rows from which versions of an aborted transaction were removed
+    /// @param open number of rows left to an open transaction
+    /// @param forgotten number of transactions of dead clients that the oracle has forgotten after the sweep
     public record Sweep(long rows, long committed, long aborted, long open, long forgotten) {}
 
     /// A timestamp, and when it was given out, by this process's clock.

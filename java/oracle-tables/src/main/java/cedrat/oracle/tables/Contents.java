@@ -3,11 +3,11 @@ package cedrat.oracle.tables;
 import java.util.Map;
 import java.util.Set;
 
-/// What is in the tables of a store, counted.
+/// Counts of what the tables of a store hold.
 ///
-/// @param rows how many rows there are of which anything is kept
-/// @param versions how many versions they have
-/// @param pending how many markers they have
+/// @param rows number of rows with any content
+/// @param versions number of their versions
+/// @param pending number of their markers
 public record Contents(long rows, long versions, long pending) {
     /// Counts them, table by table: what changes meanwhile is counted, or not.
     ///

@@ -9,7 +9,7 @@ enum Fault {
     LARGEST_START,
     /// A reader takes the start timestamp of a committed version for its commit timestamp.
     START_FOR_COMMIT,
-    /// The oracle is told `cleaned` while a write may be under way.
+    /// The oracle receives `cleaned` while a write may be in flight.
     CLEANED_IN_FLIGHT,
     /// A cleaner has transactions forgotten whose writes may still arrive.
     SWEEP_EARLY,

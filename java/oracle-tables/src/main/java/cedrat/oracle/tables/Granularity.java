@@ -3,8 +3,8 @@ package cedrat.oracle.tables;
 import cedrat.oracle.client.RowIds;
 import java.nio.ByteBuffer;
 
-/// What two transactions must both write to be in conflict. All who use a table must take the same, or
-/// conflicts are missed.
+/// Unit of conflict: two transactions conflict when both write to the same unit. All clients of a table must
+/// use the same, or conflicts are missed.
 public enum Granularity {
     /// The row.
     ROW {
@@ -32,6 +32,6 @@ public enum Granularity {
         }
     };
 
-    /// What the oracle knows a cell by.
+    /// Returns the id of a cell at the oracle.
     abstract long id(byte[] table, Bytes row, Column column);
 }

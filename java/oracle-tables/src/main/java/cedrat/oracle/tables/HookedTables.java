@@ -5,8 +5,8 @@ import java.util.List;
 import java.util.Objects;
 import java.util.Set;
 
-/// The tables of another store, whose calls are delayed, or fail, when somebody wishes it: for tests, and to
-/// show what happens then.
+/// The tables of another store, with calls that a hook can delay or fail: for tests, and to show the
+/// consequences.
 ///
 /// **Threads:** any may call.
 public final class HookedTables implements Tables {
@@ -26,8 +26,7 @@ public final class HookedTables implements Tables {
         AFTER_MUTATE_IF_MARKED
     }
 
-    /// Told of every call, on the thread of who calls; it may wait, to delay the call, or throw, to make it
-    /// fail.
+    /// Receives every call, on the caller's thread; it may wait, to delay the call, or throw, to make it fail.
     @FunctionalInterface
     public interface Hook {
         /// `row` is `null` before the next row of a scan, `mutation` where a row is read.

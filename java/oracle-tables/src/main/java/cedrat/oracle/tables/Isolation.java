@@ -1,6 +1,6 @@
 package cedrat.oracle.tables;
 
-/// What a transaction is protected from.
+/// Isolation level of a transaction.
 public enum Isolation {
     /// It reads what was committed when it began, and aborts if something that it writes was committed since.
     /// Two such transactions may each write what the other has read (write skew).

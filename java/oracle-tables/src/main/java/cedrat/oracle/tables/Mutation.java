@@ -2,7 +2,7 @@ package cedrat.oracle.tables;
 
 import java.util.List;
 
-/// What changes in a row, as one.
+/// Atomic change of a row.
 ///
 /// @param puts versions to be written
 /// @param erasures versions to be removed: exactly these, none older

@@ -29,7 +29,7 @@ final class Mutations {
         return new Mutation(List.of(), versions(start, cells), List.of(), List.of(), List.of(start));
     }
 
-    /// What a transaction has written into a row.
+    /// Returns the values that a transaction has written into a row.
     static Map<Column, Bytes> cells(StoredRow row, long start) {
         Map<Column, Bytes> cells = new TreeMap<>();
         for (Map.Entry<Column, NavigableMap<Long, Bytes>> column :

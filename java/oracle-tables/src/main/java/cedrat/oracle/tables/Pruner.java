@@ -30,11 +30,11 @@ import java.util.Set;
 ///
 /// **Threads:** any may call.
 public final class Pruner {
-    /// What was done.
+    /// Result of a pruning.
     ///
     /// @param lowWaterMark the mark
-    /// @param rows how many rows were looked at
-    /// @param versions how many versions were removed
+    /// @param rows number of visited rows
+    /// @param versions number of removed versions
     public record Pruned(long lowWaterMark, long rows, long versions) {}
 
     private final OracleClient oracle;
@@ -94,7 +94,7 @@ public final class Pruner {
         }
     }
 
-    /// What may go of a column that was read below the mark, the newest first.
+    /// Returns the removable versions of a column that was read below the mark, the newest first.
     private static List<Mutation.CellVersion> old(
             Column column, NavigableMap<Long, Bytes> versions, Set<Long> pending) {
         List<Mutation.CellVersion> old = new ArrayList<>();

@@ -13,7 +13,7 @@ import java.util.function.BooleanSupplier;
 /// The rows of a scan, in the order of their keys: what was committed when the transaction began, and what it
 /// had written itself when the scan began. For the thread of its transaction, while that is open.
 public final class Rows implements Iterator<Row>, AutoCloseable {
-    /// So many rows are read before the oracle is asked for all of them together.
+    /// Number of rows that are read before one request to the oracle for all of them.
     private static final int BATCH_ROWS = 64;
 
     private final Table table;
@@ -24,7 +24,7 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
     private final BooleanSupplier isOpen;
     private final Fault fault;
 
-    /// How many answers the oracle had given when the scan began: rows may be as old (B3).
+    /// Number of the oracle's answers when the scan began: rows may be as old (B3).
     private final long begunAt;
     private final ArrayDeque<Snapshot.Dated> batch = new ArrayDeque<>();
     private Row next;
@@ -94,7 +94,7 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
         return lastKey == null ? null : new KeyRange(scan.range().from(), lastKey.next());
     }
 
-    /// Those that are left.
+    /// Returns the remaining rows.
     public List<Row> toList() {
         List<Row> rows = new ArrayList<>();
         forEachRemaining(rows::add);

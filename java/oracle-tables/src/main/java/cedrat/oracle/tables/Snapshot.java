@@ -12,15 +12,15 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 
-/// What was committed when a transaction began (ReTSO §2.2 and Algorithm 4).
+/// The data that was committed when a transaction began (ReTSO §2.2 and Algorithm 4).
 ///
-/// A version without a marker has its commit timestamp. One with a marker has its start timestamp, and the
-/// oracle is asked for the other. Of all that were committed before, the one with the largest *commit*
-/// timestamp is seen. As long as all writers of a cell conflict, start timestamps have the same order; but
-/// that is the oracle's promise about ids that clients choose, and reading does not lean on it.
+/// A version without a marker has its commit timestamp. A version with a marker has its start timestamp, and
+/// the oracle supplies the other. Of all versions committed before, the one with the largest *commit*
+/// timestamp is visible. While all writers of a cell conflict, start timestamps have the same order; but that
+/// depends on ids that clients choose, and reading does not rely on it.
 ///
-/// All versions that count lie below the reader's start timestamp, whichever of the two timestamps they have:
-/// who commits before a reader begins has begun before.
+/// All visible versions lie below the reader's start timestamp, whichever of the two timestamps they have: a
+/// transaction that commits before a reader begins has begun before it.
 ///
 /// For one thread at a time.
 final class Snapshot {
@@ -54,7 +54,7 @@ final class Snapshot {
         return answers;
     }
 
-    /// What is seen of a row: stored values, also deleted ones.
+    /// Returns the visible cells of a row: stored values, also deleted ones.
     NavigableMap<Column, Bytes> read(Table table, Bytes row, Set<Column> columns) {
         Dated dated = new Dated(table.read(row, columns, start.value()), answers);
         return see(table, dated, columns);
@@ -86,12 +86,12 @@ final class Snapshot {
         }
     }
 
-    /// What is seen of a row that was read.
+    /// Returns the visible cells of a row that was read.
     ///
-    /// A transaction that the oracle has forgotten was cleaned up. If the row was read before the answer, its
-    /// cleaning may have come in between: the row is read again. If the marker is still there, it belongs to
-    /// an aborted transaction whose write came late: those of a committed one had all returned before it was
-    /// committed, and were stamped before it was forgotten.
+    /// A transaction that the oracle has forgotten was cleaned up. If the row was read before the oracle's answer,
+    /// the cleaning may have happened in between, and the row is read again. If the marker is still there, it
+    /// belongs to an aborted transaction whose write came late: all writes of a committed one had returned before
+    /// it was committed, and were stamped before it was forgotten.
     NavigableMap<Column, Bytes> see(Table table, Dated first, Set<Column> columns) {
         Dated dated = first;
         learn(List.of(dated));

@@ -3,7 +3,7 @@ package cedrat.oracle.tables;
 import java.util.NavigableMap;
 import java.util.NavigableSet;
 
-/// What a store keeps of a row, as it was at one moment.
+/// Stored content of a row at one moment.
 ///
 /// @param key the row's
 /// @param versions for each column its versions, by timestamp

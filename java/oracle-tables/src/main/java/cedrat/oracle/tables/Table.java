@@ -2,37 +2,35 @@ package cedrat.oracle.tables;
 
 import java.util.Set;
 
-/// A table of a store that keeps versions: what a store must offer to have transactions.
+/// A table of a store that keeps versions: the requirements of transactions on a store.
 ///
-/// A row has columns, a column has versions, each with a timestamp that whoever writes it chooses. Beside
-/// them a row has *pending markers*: a set of start timestamps, as durable as the versions. A store may keep
-/// them as columns of a family of its own, with the start timestamp as qualifier and as version.
+/// A row has columns, a column has versions, each with a timestamp that its writer chooses. In addition a row
+/// has *pending markers*: a set of start timestamps, as durable as the versions. A store may keep them as
+/// columns of a family of its own, with the start timestamp as qualifier and as version.
 ///
-/// - B1  A [Mutation] of a row happens as a whole or not at all: nobody sees, and no crash leaves, versions
-///   without their marker.
-/// - B2  [#mutateIfMarked] looks at the marker and changes the row in one step: nothing happens to the row in
-///   between.
-/// - B3  A row that is read is the row as it was at one moment after the call of [#read], [#scan] or
-///   [#marked] began: everything is there whose call had returned before. Rows of a scan may be of different
-///   moments, and of any since the scan began: a store may read many before the first is asked for.
+/// - B1  A [Mutation] of a row is atomic: no reader sees, and no crash leaves, versions without their marker.
+/// - B2  [#mutateIfMarked] checks the marker and changes the row in one step, without another change of the row
+///   in between.
+/// - B3  A row that is read is the row as it was at one moment after the call of [#read], [#scan] or [#marked]
+///   began: it contains every change whose call had returned before. Rows of a scan may be of different
+///   moments, and of any since the scan began: a store may read many rows ahead.
 /// - B4  A version stays until it is erased or cut: no limit of versions, no time to live.
-/// - B5  A call that has returned, or has failed with [TableException.Effect#NONE], does nothing afterwards:
-///   a store that sends requests again by itself must see that an earlier one does not arrive later.
-/// - B6  What has returned survives whatever the store is made to survive.
-///
+/// - B5  A call that has returned, or has failed with [TableException.Effect#NONE], has no later effect: a
+///   store that resends requests by itself must prevent an earlier one from arriving later.
+/// - B6  A change whose call has returned survives the failures that the store is made to survive.
 /// **Threads:** any may call.
 ///
-/// **Failure:** [TableException] says whether anything may have happened, or may yet.
+/// **Failure:** [TableException] says whether the call may have had an effect, or may still have one.
 public interface Table {
     /// Its name.
     String name();
 
-    /// What conflicts here.
+    /// Returns the unit of conflict.
     Granularity granularity();
 
-    /// Whether serialisable transactions may scan it. Whoever writes a row then tells the oracle its key,
-    /// too, and the oracle keeps the newest of these in memory. All who use a table must say the same, or
-    /// phantoms are missed.
+    /// Whether serialisable transactions may scan it. Writers of a row then send its key to the oracle, too, and
+    /// the oracle keeps the newest of these in memory. All clients of a table must return the same, or phantoms
+    /// are missed.
     default boolean checksScans() {
         return false;
     }

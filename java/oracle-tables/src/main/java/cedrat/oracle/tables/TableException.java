@@ -4,7 +4,7 @@ package cedrat.oracle.tables;
 public final class TableException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
-    /// What may have happened.
+    /// Possible effect of the failed call.
     public enum Effect {
         /// Nothing, and nothing will.
         NONE,
@@ -12,7 +12,7 @@ public final class TableException extends RuntimeException {
         UNKNOWN
     }
 
-    /// What may have happened.
+    /// Possible effect of the failed call.
     private final Effect effect;
 
     /// A failure.
@@ -21,7 +21,7 @@ public final class TableException extends RuntimeException {
         this.effect = effect;
     }
 
-    /// What may have happened.
+    /// Returns the possible effect of the failed call.
     public Effect effect() {
         return effect;
     }

@@ -13,14 +13,14 @@ public interface Tables {
     /// All tables that transactions may write.
     List<Table> all();
 
-    /// How long after its client was last heard of a write may still arrive: longer than clients of the store
-    /// send a request again, and the store keeps one waiting. What clients have left behind that are dead is
-    /// forgotten no sooner ([Cleaner]).
+    /// Returns the longest time after the oracle last heard of a client at which a write of that client may still
+    /// arrive. It is longer than clients of the store resend a request, and the store delays one. Transactions of
+    /// dead clients are not forgotten earlier ([Cleaner]).
     default Duration writesLast() {
         return Duration.ofHours(1);
     }
 
-    /// So many calls may usefully be under way at a time for one transaction; 1 for a store in this process.
+    /// Returns the number of calls that one transaction may usefully have in flight; 1 for a store in this process.
     default int callsMax() {
         return 1;
     }

@@ -24,28 +24,28 @@ import java.util.concurrent.ConcurrentHashMap;
 ///  └─────commit, no answer──▶ Unknown ──resolve──▶ Committed or Aborted
 /// ```
 ///
-/// It reads what was committed when it began, and what it has written itself. What it writes stays here until
-/// the commit; so a program that changes its mind leaves no trace in the store, and one read of a row shows
-/// all that a transaction has written there.
+/// It reads the data that was committed when it began, and its own writes. Writes stay in memory until the
+/// commit; so an abort before it leaves no trace in the store, and one read of a row shows all writes of the
+/// transaction there.
 ///
 /// - W1  A row is written once, by one mutation: all columns and the marker.
 /// - W2  The oracle is asked to commit when all writes have returned, and none has failed.
-/// - W3  The oracle is told `cleaned` when no marker is left and no write is under way or of unknown outcome:
-///   else it would forget a transaction of which a row may yet appear, or still has to be asked about.
-/// - W4  Rows change after the outcome only where the marker still is: somebody else may have cleaned them,
-///   and others may have pruned what that left.
+/// - W3  The oracle receives `cleaned` when no marker is left and no write is in flight or of unknown outcome.
+///   Otherwise it would forget a transaction of which a row may still appear, or needs its outcome.
+/// - W4  Rows change after the outcome only where the marker still is: another client may have cleaned them,
+///   and others may have pruned the versions left.
 ///
-/// Rows are cleaned after the commit, by [TransactionManager.Options#cleanUp]. If that fails, nothing is
-/// wrong: readers ask the oracle, and a [Cleaner] will come.
+/// Rows are cleaned after the commit, by [TransactionManager.Options#cleanUp]. A failure of this clean-up does
+/// no harm: readers ask the oracle, and a [Cleaner] cleans later.
 ///
-/// Its methods wait. There are none with futures: a transaction decides by what it has read what it reads and
-/// writes next, and a waiting virtual thread costs no more than a future does, and keeps its stack.
+/// Its methods block. There are none with futures: the next read or write of a transaction depends on its
+/// previous reads, and a waiting virtual thread costs no more than a future does, and keeps its stack.
 ///
 /// **Threads:** one at a time.
 ///
 /// **Failure:** reads throw [TableException] if the store fails, and [OracleException] if the oracle does;
-/// the transaction stays open, and they may be called again. All methods throw [IllegalStateException] when
-/// the transaction has ended, where nothing else is said.
+/// the transaction stays open, and they may be called again. Unless stated otherwise, all methods throw
+/// [IllegalStateException] when the transaction has ended.
 public final class Transaction implements AutoCloseable {
     /// How far a transaction has got.
     public enum State {
@@ -67,15 +67,15 @@ public final class Transaction implements AutoCloseable {
     private final Fault fault;
 
     private final Writes writes = new Writes();
-    /// What was read, as the oracle knows it.
+    /// Ids of the rows that were read, as the oracle knows them.
     private final Set<Long> reads = new HashSet<>();
-    /// Scans whose ranges the oracle is told.
+    /// Scans whose ranges are sent to the oracle.
     private final List<Rows> scans = new ArrayList<>();
     /// Their ranges, and whole rows that were read where cells conflict.
     private final ScannedRanges scanned = new ScannedRanges();
     private State state = State.OPEN;
     private CommitTimestamp commit;
-    /// A write may be done later, or was it and nobody knows (W3).
+    /// A write may have an effect later, or its effect is unknown (W3).
     private boolean isInDoubt;
     /// Some row may be in the store.
     private boolean hasWritten;
@@ -96,7 +96,7 @@ public final class Transaction implements AutoCloseable {
         return start;
     }
 
-    /// What it is protected from.
+    /// Returns its isolation level.
     public Isolation isolation() {
         return isolation;
     }
@@ -117,8 +117,8 @@ public final class Transaction implements AutoCloseable {
     /// A whole row; empty if there is none.
     ///
     /// @throws UnsupportedOperationException from a serialisable transaction, of a table in which cells
-    ///     conflict and scans are not checked: which columns others may have added cannot be told to the
-    ///     oracle. Name the columns
+    ///     conflict and scans are not checked: the oracle cannot check for columns that other transactions may
+    ///     have added. Name the columns
     public Row get(Table table, Bytes row) {
         return get(table, row, Set.of());
     }
@@ -201,7 +201,7 @@ public final class Transaction implements AutoCloseable {
     /// @throws UnsupportedOperationException as [#get(Table, Bytes)]
     public void delete(Table table, Bytes row) {
         get(table, row).cells().keySet().forEach(column -> delete(table, row, column));
-        // Also those that nobody else has seen.
+        // Also columns that no other transaction has seen.
         List.copyOf(writes.of(table, row).keySet()).forEach(column -> delete(table, row, column));
     }
 
@@ -238,7 +238,7 @@ public final class Transaction implements AutoCloseable {
         return decided(outcome);
     }
 
-    /// What the oracle is told of tables whose scans are checked.
+    /// Returns the keys that the oracle gets of tables whose scans are checked.
     private CommitKeys keys() {
         CommitKeys keys = new CommitKeys();
         if (fault != Fault.FORGET_KEYS) {
@@ -281,11 +281,11 @@ public final class Transaction implements AutoCloseable {
         }
     }
 
-    /// Asks again what an [OutcomeUnknownException] could not say. If the transaction is undecided still, it
-    /// aborts: a commit that is under way then comes too late.
+    /// Resolves the outcome after an [OutcomeUnknownException]. A transaction that is still undecided aborts: a
+    /// commit in flight then comes too late.
     ///
     /// @return [State#COMMITTED] or [State#ABORTED]
-    /// @throws OutcomeUnknownException if that is not to be had still
+    /// @throws OutcomeUnknownException if the outcome is still unknown
     /// @throws IllegalStateException if the transaction is open
     public State resolve() {
         if (state == State.OPEN) {
@@ -344,8 +344,8 @@ public final class Transaction implements AutoCloseable {
         Outcome answer();
     }
 
-    /// A commit whose answer does not come is sent again by the client, which is patient. If it has lost its
-    /// patience, the question that *decides* is put once; nobody guesses.
+    /// The client resends a commit that gets no answer, until its patience ends. Then the request that *decides*
+    /// is sent once; the outcome is never guessed.
     private Outcome ask(Question question) {
         try {
             return question.answer();
@@ -385,8 +385,8 @@ public final class Transaction implements AutoCloseable {
                                 + (isolation == Isolation.SERIALISABLE ? "has read or written" : "has written")
                                 + ", or nothing was heard of its client for too long");
             }
-            // Somebody has thought this client dead and has had the transaction forgotten; how it had ended,
-            // its rows would have told.
+            // Another client has taken this one for dead, and the oracle has forgotten the transaction. Only
+            // its rows would have shown its outcome.
             case Outcome.Open _, Outcome.Unknown _ -> {
                 state = State.UNKNOWN;
                 throw new OutcomeUnknownException(start, null);

@@ -66,7 +66,7 @@ public final class TransactionManager {
         }
     }
 
-    /// What is done in a transaction.
+    /// Body of a transaction.
     @FunctionalInterface
     public interface Work<T> {
         /// Reads and writes. Run again after an abort: should touch nothing but the transaction, and keep
@@ -108,13 +108,13 @@ public final class TransactionManager {
     /// Runs `work` in a transaction, commits, and returns its result; runs it again if the transaction has
     /// aborted.
     ///
-    /// **Promise:** when this returns, the transaction has committed, and whoever begins later sees it. When
-    /// `work` throws, the transaction has aborted. `work` may itself end the transaction: if it commits, that
-    /// is all; if it aborts, its result is returned.
+    /// **Promise:** when this returns, the transaction has committed, and every transaction that begins later sees
+    /// it. When `work` throws, the transaction has aborted. `work` may itself end the transaction: if it commits,
+    /// nothing more happens; if it aborts, its result is returned.
     ///
-    /// @throws AbortedException after [Options#attempts], or when interrupted in between; nothing was kept,
-    ///     later may succeed
-    /// @throws OutcomeUnknownException as [Transaction#commit]: it is not run again, it may have committed
+    /// @throws AbortedException after [Options#attempts], or when interrupted in between; nothing was kept, and a
+    ///     later call may succeed
+    /// @throws OutcomeUnknownException as [Transaction#commit]: it is not run again, for it may have committed
     /// @throws TableException if the store fails; the transaction has aborted
     /// @throws OracleException if the oracle does not answer; the transaction has aborted, or will
     public <T> T runInTransaction(Isolation isolation, Work<T> work) {
@@ -147,7 +147,7 @@ public final class TransactionManager {
         }
     }
 
-    /// How many clean-ups could not be run: their rows wait for a [Cleaner].
+    /// Returns the number of clean-ups that could not be run: their rows wait for a [Cleaner].
     public long cleanUpsFailed() {
         return cleanUpsFailed.get();
     }

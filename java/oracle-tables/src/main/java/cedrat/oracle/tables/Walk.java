@@ -7,7 +7,7 @@ import java.util.function.Function;
 
 /// Goes once over all tables of a store, some rows at a time.
 final class Walk {
-    /// So many rows are looked at together: the oracle is asked once for all of them.
+    /// Number of rows that are visited together, with one request to the oracle.
     private static final int BATCH_ROWS = 256;
 
     private Walk() {}

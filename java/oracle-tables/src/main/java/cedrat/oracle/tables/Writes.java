@@ -11,9 +11,9 @@ import java.util.NavigableMap;
 import java.util.TreeMap;
 import java.util.stream.LongStream;
 
-/// What a transaction is going to write: stored values, also deleted ones. For one thread at a time.
+/// Pending writes of a transaction: stored values, also deleted ones. For one thread at a time.
 final class Writes {
-    /// What is written into one row.
+    /// Pending writes into one row.
     record RowWrite(Table table, Bytes row, NavigableMap<Column, Bytes> cells) {}
 
     private record TableWrites(Table table, TreeMap<Bytes, TreeMap<Column, Bytes>> rows) {}
@@ -31,7 +31,7 @@ final class Writes {
         return tables.isEmpty();
     }
 
-    /// What is written into a row; empty if nothing is.
+    /// Returns the pending writes into a row; empty if there are none.
     NavigableMap<Column, Bytes> of(Table table, Bytes row) {
         TableWrites writes = tables.get(table.name());
         NavigableMap<Column, Bytes> cells = writes == null ? null : writes.rows.get(row);
@@ -69,7 +69,7 @@ final class Writes {
         }
     }
 
-    /// What the oracle knows them by, each once.
+    /// Returns the ids of the written rows or cells at the oracle, each once.
     long[] ids() {
         return rows().stream().flatMapToLong(Writes::ids).distinct().toArray();
     }

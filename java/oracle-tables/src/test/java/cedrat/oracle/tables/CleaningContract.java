@@ -21,7 +21,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/// What is left by clients that die, and by time.
+/// Cleaning of the rows of dead clients, and of old versions.
 public abstract class CleaningContract {
     private World world;
     private TransactionManager manager;
@@ -61,12 +61,12 @@ public abstract class CleaningContract {
         Cleaner cleaner = new Cleaner(world.oracle, world.tables);
         assertEquals(new Cleaner.Sweep(1, 0, 0, 1, 0), cleaner.sweep(), "as long as it may be alive");
         assertEquals("old", see(manager, rows, "a"));
-        put(manager, rows, "a", "newer"); // nobody waits for the dead
+        put(manager, rows, "a", "newer"); // a dead client blocks no other
         dying.close();
         assertEquals("newer", see(manager, rows, "a"));
         assertEquals(new Cleaner.Sweep(1, 0, 1, 0, 1), cleaner.sweep());
         assertEquals(2, world.contents().versions());
-        assertInstanceOf(Outcome.Unknown.class, world.oracle.resolve(start), "nobody will ask");
+        assertInstanceOf(Outcome.Unknown.class, world.oracle.resolve(start), "no row refers to it");
     }
 
     @Test

@@ -85,10 +85,10 @@ class FailOverHistoryTest {
         assertEquals(List.of(), List.copyOf(failures));
     }
 
-    /// Somebody begins, and reads all, while nobody hears the second server any more: so the first one is asked,
-    /// which then wakes. Returns when that one has stopped, and all was read.
+    /// A client begins, and reads all, while the second server is silenced: so the begin goes to the first one,
+    /// which then wakes. Returns when the first server has stopped, and all was read.
     ///
-    /// @param quiet leads the reader alone, and loses nothing: what the first one answers it, it gets
+    /// @param quiet leads the reader alone, and loses nothing: the reader gets the first server's answers
     private void beginAndWake(Runnable reading, Network network, Network quiet, Server one, Server two)
             throws Exception {
         network.silence(two.address());
@@ -168,8 +168,8 @@ class FailOverHistoryTest {
         history.write("fail-over-slept", "strict-serializable");
     }
 
-    /// A server that was replaced while it slept answers a begin when it wakes: whoever began then reads what
-    /// was so long ago.
+    /// A replaced server that was suspended answers a begin when it wakes: the transaction then reads a snapshot
+    /// from before the suspension.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
     void aZombieThatAnswersABeginIsFound() throws Exception {

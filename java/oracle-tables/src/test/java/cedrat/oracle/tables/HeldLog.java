@@ -2,7 +2,7 @@ package cedrat.oracle.tables;
 
 import cedrat.oracle.log.Log;
 
-/// A log that keeps nothing, and acknowledges at once or when it is told to.
+/// A log that keeps nothing, and acknowledges at once or on demand.
 final class HeldLog implements Log {
     private Listener listener;
     private long appended;

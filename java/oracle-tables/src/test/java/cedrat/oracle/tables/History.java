@@ -14,7 +14,7 @@ import java.util.TreeMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
 
-/// What clients have seen, and whether snapshot isolation allows it. **Threads:** any may record.
+/// History as clients have seen it, checked for snapshot isolation. **Threads:** any may record.
 public final class History {
     /// The reader saw nothing in the row.
     public static final long NOTHING = 0;
@@ -34,7 +34,7 @@ public final class History {
     /// Nothing yet.
     public History() {}
 
-    /// A moment: later than all that anybody has been told of.
+    /// Returns a moment: later than all commits that were acknowledged so far.
     public long now() {
         return clock.incrementAndGet();
     }
@@ -44,18 +44,18 @@ public final class History {
         all.add(transaction);
     }
 
-    /// How many were recorded that have committed.
+    /// Returns the number of recorded transactions that have committed.
     public long committed() {
         return all.stream().filter(each -> each.commit > 0).count();
     }
 
-    /// How many were recorded that have aborted.
+    /// Returns the number of recorded transactions that have aborted.
     public long aborted() {
         return all.size() - committed();
     }
 
-    /// How many of these have aborted though nobody had committed a row of theirs since they began: the
-    /// oracle had forgotten so many rows meanwhile that it could not know.
+    /// Returns the number of these that have aborted without a commit to one of their rows since they began:
+    /// the oracle had forgotten so many rows meanwhile that it could not exclude one.
     public long abortedAlone(Set<Long> aborted) {
         Map<String, Long> newest = new HashMap<>();
         for (Transaction each : all) {
@@ -97,7 +97,7 @@ public final class History {
         checkTime();
     }
 
-    /// Whoever begins after a commit was acknowledged begins above it.
+    /// A transaction that begins after a commit was acknowledged begins above it.
     private void checkTime() {
         List<Transaction> begun = new ArrayList<>(all);
         List<Transaction> ended = new ArrayList<>(all);

@@ -14,7 +14,7 @@ public final class ListClient {
     private final List<String> rows;
     private final SplittableRandom random;
 
-    /// @param process its number, which nobody else has in the same history; chance begins there
+    /// @param process its number, unique in the history; also the seed of its random choices
     /// @param range has these rows and no others, in each table
     public ListClient(
             ListHistory.Recorder recorder,
@@ -79,7 +79,7 @@ public final class ListClient {
         return rows.get(random.nextInt(rows.size()));
     }
 
-    /// Who decides by chance what else happens to this client.
+    /// Random source for other choices of this client.
     SplittableRandom random() {
         return random;
     }

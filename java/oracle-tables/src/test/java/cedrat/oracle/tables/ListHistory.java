@@ -20,11 +20,11 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Collectors;
 
-/// What clients have seen of rows that hold lists: transactions read them and append to them. So a black-box
-/// checker can infer what happened ([#write]); and since each element names the transaction that has appended
-/// it, the white-box check can judge the same ([#check]). **Threads:** any may record.
+/// History of rows that hold lists: transactions read lists and append to them. So a black-box checker can
+/// infer the order ([#write]); and since each element names the transaction that has appended it, the
+/// white-box check can judge the same ([#check]). **Threads:** any may record.
 public final class ListHistory {
-    /// Where the lists are.
+    /// Column of the lists.
     public static final Column LIST = World.VALUE;
 
     /// Where histories lie that `./x test` has judged, each under what is expected of it.
@@ -50,7 +50,7 @@ public final class ListHistory {
         FAIL
     }
 
-    /// What a transaction has done in a row: it has read a list, or appended an element.
+    /// Operation of a transaction on a row: it has read a list, or appended an element.
     ///
     /// @param list `null` if it has appended
     public record Operation(String row, List<Long> list, long element) {
@@ -133,7 +133,7 @@ public final class ListHistory {
                 .forEach(this::add);
     }
 
-    /// How many transactions are said in this output to have committed.
+    /// Returns the number of transactions that this output reports as committed.
     public static long committed(Path output) throws IOException {
         return Files.readString(output)
                 .lines()
@@ -145,9 +145,8 @@ public final class ListHistory {
         return events.size();
     }
 
-    /// Asks the oracle, which decides, how those have ended of whom that is not known: clients that have
-    /// died, or that got no answer. It must know them still: nobody may have cleaned up after them and said
-    /// so.
+    /// Resolves at the oracle the transactions with unknown outcome: those of clients that have died, or that got
+    /// no answer. The oracle must still know them: they must not have been cleaned up before.
     public void resolve(OracleClient oracle) {
         Map<Long, Event> open = new HashMap<>();
         List<Event> all = ordered();
@@ -157,7 +156,7 @@ public final class ListHistory {
                 .forEach(each -> open.remove(each.start));
         for (Event each : open.values()) {
             if (each.done.stream().allMatch(operation -> operation.list != null)) {
-                add(Event.now(each.process, Kind.FAIL, each.start, 0, each.done)); // nobody was told what it has read
+                add(Event.now(each.process, Kind.FAIL, each.start, 0, each.done)); // its reads were never reported
                 continue;
             }
             switch (oracle.resolve(new StartTimestamp(each.start))) {
@@ -231,14 +230,14 @@ public final class ListHistory {
         return list;
     }
 
-    /// Who is told.
+    /// Receives the recorded operations.
     @FunctionalInterface
     public interface Recorder {
         /// Of each.
         void add(Event event);
     }
 
-    /// What a transaction of one process does, recorded as it does it.
+    /// Transaction of one process that records its operations.
     public static final class Recorded implements AutoCloseable {
         private final Recorder recorder;
         private final int process;
@@ -299,7 +298,7 @@ public final class ListHistory {
             return table.name() + "/" + row;
         }
 
-        /// Commits; returns whether it has committed. What nobody knows has to be asked for later
+        /// Commits; returns whether it has committed. An unknown outcome has to be resolved later
         /// ([ListHistory#resolve]).
         public boolean commit() {
             long start = transaction.start().value();

@@ -158,7 +158,7 @@ public abstract class ListHistoryContract {
         history.write("forget-scans", SNAPSHOT, "not-" + SERIALISABLE);
     }
 
-    /// Who hears nothing of a commit takes it for aborted, and others read what it has written.
+    /// A client without an answer to its commit takes it for aborted, and others read its writes.
     @Test
     void aClientThatGuesses() throws Exception {
         ListHistory.Recorded writer = new ListHistory.Recorded(history::add, 1, world.manager(), Isolation.SNAPSHOT);

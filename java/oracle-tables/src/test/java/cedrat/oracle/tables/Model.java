@@ -32,7 +32,7 @@ final class Model {
         }
     }
 
-    /// What a transaction should see, and what it has done.
+    /// Expected reads and own writes of a transaction.
     private static final class Mine {
         final Transaction transaction;
         final TreeMap<Place, String> seen;

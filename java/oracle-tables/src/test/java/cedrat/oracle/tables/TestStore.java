@@ -16,11 +16,11 @@ public interface TestStore extends AutoCloseable {
     /// Does away with whatever the store still keeps of what was removed.
     void compact();
 
-    /// How many cells a scan of all tables passes over: versions, markers, and what was removed and is still
-    /// kept.
+    /// Returns the number of cells that a scan of all tables passes over: versions, markers, and removed cells
+    /// that are still stored.
     long cells();
 
-    /// So much less is done over it than over one in memory.
+    /// Returns the factor by which tests do less over it than over a store in memory.
     int scale();
 
     /// Removes it.

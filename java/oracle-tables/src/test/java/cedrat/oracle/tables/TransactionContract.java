@@ -27,7 +27,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/// What one transaction sees, and what another does to it.
+/// Reads of one transaction, and the effects of another on it.
 public abstract class TransactionContract {
     /// For those who have a store.
     protected TransactionContract() {}
@@ -181,7 +181,7 @@ public abstract class TransactionContract {
         open.abort();
     }
 
-    /// The limit of rows would be eaten by those that nobody sees.
+    /// Invisible rows must not use up the limit of rows.
     @Test
     void aLimitThatCountsInvisibleRowsIsFound() {
         Transaction open = manager.begin(Isolation.SNAPSHOT);
@@ -238,7 +238,7 @@ public abstract class TransactionContract {
 
     /// Each counts the rows of a table, and adds one where the other has none.
     private boolean bothAdd(TransactionManager manager, Isolation isolation, Table table) {
-        String prefix = "" + manager.begin(isolation).start().value(); // rows that nobody has used
+        String prefix = "" + manager.begin(isolation).start().value(); // unused rows
         KeyRange range = new KeyRange(Bytes.of(prefix), Bytes.of(prefix + "z"));
         Transaction first = manager.begin(isolation);
         Transaction second = manager.begin(isolation);
@@ -270,7 +270,7 @@ public abstract class TransactionContract {
         }
     }
 
-    /// Whether a serialisable transaction that scans commits, if somebody under snapshot isolation writes
+    /// Whether a serialisable transaction that scans commits, if a transaction under snapshot isolation writes
     /// this row meanwhile.
     private boolean commitsBeside(Scan scan, int returned, String written) {
         Transaction reader = manager.begin(Isolation.SERIALISABLE);
@@ -529,8 +529,8 @@ public abstract class TransactionContract {
         assertEquals("after", readBetween(Fault.START_FOR_COMMIT), "would be noticed");
     }
 
-    /// Two writers of a row that the oracle was told different ids of: the last to commit is seen, not the
-    /// last to begin.
+    /// Two writers of a row send different ids to the oracle: the last to commit is visible, not the last to
+    /// begin.
     @Test
     void theLargestCommitTimestampIsSeen() {
         StartTimestamp first = world.oracle.begin();
@@ -587,7 +587,7 @@ public abstract class TransactionContract {
             log.hold();
             assertThrows(OutcomeUnknownException.class, transaction::commit);
             assertEquals(Transaction.State.UNKNOWN, transaction.state());
-            assertEquals(1, silent.contents().pending(), "nobody guesses");
+            assertEquals(1, silent.contents().pending(), "the outcome is not guessed");
             log.go();
             assertEquals(Transaction.State.COMMITTED, transaction.resolve());
             assertEquals(0, silent.contents().pending());

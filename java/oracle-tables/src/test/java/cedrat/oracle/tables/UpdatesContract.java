@@ -33,7 +33,7 @@ public abstract class UpdatesContract {
     /// A fresh store.
     protected abstract TestStore store();
 
-    /// A client with rows of its own, so that it meets nobody.
+    /// A client with rows of its own, so that it has no conflicts.
     private static void update(TransactionManager manager, Table table, int client, int updates) {
         for (int done = 0; done < updates; done += ROWS_EACH) {
             int value = done;

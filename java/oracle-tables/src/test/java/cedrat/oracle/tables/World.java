@@ -132,7 +132,7 @@ public final class World implements AutoCloseable {
         return new TransactionManager(oracle, tables, TransactionManager.Options.DEFAULTS, fault);
     }
 
-    /// Of clients that clean up when they are told, or never.
+    /// Returns a manager of clients that clean up on demand, or never.
     TransactionManager manager(Executor cleanUp, Fault fault) {
         return new TransactionManager(oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), fault);
     }
@@ -145,7 +145,7 @@ public final class World implements AutoCloseable {
         });
     }
 
-    /// What a transaction that begins now sees in a cell; `null` for nothing.
+    /// Returns the value of a cell for a transaction that begins now; `null` for none.
     static String see(TransactionManager manager, Table table, String row) {
         return manager.runInTransaction(Isolation.SNAPSHOT, transaction -> get(transaction, table, row));
     }
@@ -166,7 +166,7 @@ public final class World implements AutoCloseable {
         }
     }
 
-    /// Runs tasks when it is told to.
+    /// Runs tasks on demand.
     static final class Later implements Executor {
         final ArrayDeque<Runnable> tasks = new ArrayDeque<>();
 

@@ -41,7 +41,7 @@ public final class Input {
         return bytes;
     }
 
-    /// Where the first byte is.
+    /// Returns the index of the first byte.
     public int from() {
         return from;
     }
@@ -59,7 +59,7 @@ public final class Input {
         }
     }
 
-    /// All bytes were read, or nobody wants them.
+    /// Discards the remaining bytes.
     public void clear() {
         from = 0;
         end = 0;

@@ -40,12 +40,12 @@ public enum Transport {
         return new MultiThreadIoEventLoopGroup(threads, new DefaultThreadFactory(name, true), factory);
     }
 
-    /// What a server listens with.
+    /// Returns the channel class of servers.
     public Class<? extends ServerSocketChannel> server() {
         return server;
     }
 
-    /// What a client connects with.
+    /// Returns the channel class of clients.
     public Class<? extends SocketChannel> client() {
         return client;
     }

@@ -17,8 +17,8 @@ import org.openjdk.jmh.runner.options.VerboseMode;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 
-/// What barriers cost where no transaction lives (Transactions for Java, §5): [Kernels] in a virtual machine
-/// with the agent and in one without, by turns.
+/// Cost of barriers while no transaction lives (Transactions for Java, §5): [Kernels] in a virtual machine
+/// with the agent and in one without, alternating.
 @Command(name = "barrier", description = "Short loops of stores, with barriers and without.")
 final class BarrierFigure implements Callable<Integer> {
     private static final int TURNS = 5;

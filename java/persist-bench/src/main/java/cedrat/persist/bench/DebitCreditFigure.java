@@ -30,7 +30,7 @@ final class DebitCreditFigure implements Callable<Integer> {
     private static final List<String> STAGES = List.of("cedrat:no-store", "cedrat:memory", "cedrat:plain");
 
     private static final List<String> PEERS = List.of("je", "mvstore", "eclipsestore");
-    /// What Cedrat's log takes for a transfer.
+    /// Bytes of a transfer in Cedrat's log.
     private static final int RAW_BYTES = 320;
 
     private static final double OF_RAW_MIN = 0.90;
@@ -186,7 +186,7 @@ final class DebitCreditFigure implements Callable<Integer> {
         });
     }
 
-    /// What the operating system saw in a run of its own, which is slower for being looked at.
+    /// Returns the forced writes per commit that the operating system saw in a separate run, which tracing slows down.
     private double syncsPerCommit(Place place) throws IOException, InterruptedException {
         Path trace = Files.createTempFile("debit-credit", ".trace");
         try {

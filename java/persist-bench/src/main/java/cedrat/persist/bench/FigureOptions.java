@@ -5,7 +5,7 @@ import java.util.HashMap;
 import java.util.Map;
 import picocli.CommandLine.Option;
 
-/// What all figures are told.
+/// Options of all figures.
 final class FigureOptions {
     @Option(names = "--quick", description = "Short points: to see that all works, not to be quoted.")
     boolean quick;
@@ -27,19 +27,19 @@ final class FigureOptions {
         return "lock".equals(only.get("reads"));
     }
 
-    /// What the virtual machine is told of the agent.
+    /// Returns the virtual machine's option for the agent.
     String agentWith(String argument) {
         return "-javaagent:" + agent + "=" + (locksReads() ? "reads=lock," : "") + argument;
     }
 
-    /// Of the woven program's points.
+    /// Describes the options of the woven program's points.
     void describe(Map<String, Object> params) {
         if (locksReads()) {
             params.put("reads", "lock");
         }
     }
 
-    /// For those who wait.
+    /// Prints progress to stderr.
     void progress(String what) {
         System.err.println(what);
     }

@@ -14,14 +14,14 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
-/// What barriers in javac's own classes cost when it compiles a library, and no transaction lives
-/// (Transactions for Java, §5): virtual machines with and without the agent, by turns.
+/// Cost of barriers in javac's own classes when it compiles a library, and no transaction lives
+/// (Transactions for Java, §5): virtual machines with and without the agent, alternating.
 @Command(name = "javac", description = "javac compiles a library, with barriers in its classes and without.")
 final class JavacFigure implements Callable<Integer> {
     private static final int TURNS = 5;
     private static final int COMPILATIONS = 24;
-    /// Of a machine's compilations the first, which also weaves; those in which much is still compiled, and more where
-    /// barriers are; and the last ones, which are warm.
+    /// Spans of a machine's compilations: the first one, which also weaves; the warm-up, in which much is still
+    /// compiled, and more with barriers; and the last ones, in the steady state.
     private static final List<Span> SPANS = List.of(new Span(1, 1), new Span(7, 12), new Span(17, COMPILATIONS));
     private static final double WARM_MAX = 1.05;
 

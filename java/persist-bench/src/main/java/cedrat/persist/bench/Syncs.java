@@ -26,14 +26,14 @@ final class Syncs {
 
     /// Files whose writes are synced.
     private final Set<String> synced = new HashSet<>();
-    /// Of a thread whose call was interrupted in the list by another thread's: the flags.
+    /// Flags of a call that another thread's call interrupts in the list, by thread.
     private final Map<String, String> unfinished = new HashMap<>();
     private boolean isMeasured;
     private long count;
 
     private Syncs() {}
 
-    /// Those between the two files that [Run] makes.
+    /// Returns the number of forced writes between the two files that [Run] makes.
     static long count(Path trace) throws IOException {
         Syncs syncs = new Syncs();
         try (Stream<String> lines = Files.lines(trace)) {

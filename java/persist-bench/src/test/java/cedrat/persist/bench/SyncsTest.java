@@ -13,7 +13,7 @@ class SyncsTest {
     Path folder;
 
     @Test
-    void forcesAndSyncedWritesOfTheMeasurementCount() throws IOException {
+    void forcesAndSyncedWritesAreCounted() throws IOException {
         String trace = """
                 7 openat(AT_FDCWD, "log", O_RDWR|O_CREAT|O_DSYNC|O_DIRECT, 0666) = 4
                 7 openat(AT_FDCWD, "missing", O_RDONLY) = -1 ENOENT (No such file or directory)

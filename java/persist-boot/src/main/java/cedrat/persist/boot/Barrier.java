@@ -17,12 +17,12 @@ import jdk.internal.vm.annotation.DontInline;
 /// A `volatile` field, a `ThreadLocal` or a `SwitchPoint` would cost more in loops.
 public final class Barrier {
     private static final VarHandle LIVE;
-    /// What an open store adds to the guard: more than there are transactions.
+    /// Amount that an open store adds to the guard: more than there are transactions.
     private static final int STORE = 1 << 20;
 
-    /// How many top-level transactions live in this process, and [#STORE] for each store that is open.
+    /// Number of live top-level transactions of this process, plus [#STORE] for each open store.
     private static int live;
-    /// How many stores are open whose objects are locked by who reads them.
+    /// Number of open stores whose objects are locked by reads.
     private static int locking;
 
     private static volatile Handler handler;
@@ -67,7 +67,7 @@ public final class Barrier {
         LIVE.getAndAdd(-STORE);
     }
 
-    /// Such a store is open whose objects are locked by who reads them.
+    /// Notes that a store was opened whose objects are locked by reads.
     public static synchronized void lockingOpened() {
         locking++;
     }
@@ -128,7 +128,7 @@ public final class Barrier {
         }
     }
 
-    /// Whether it is known at once that an object's stores are nobody's business: it is not persistent, and
+    /// Whether it is known at once that assignments to an object need no handling: it is not persistent, and
     /// no transaction lives.
     private static boolean isOrdinary(Object base) {
         return (live & STORE - 1) == 0 && base instanceof Persistable object && object.cedrat$identity() == null;

@@ -1,8 +1,9 @@
 package cedrat.persist.boot;
 
-/// What [Barrier] calls while a transaction lives or a store is open. There is one, which the agent installs.
+/// Receiver of the calls of [Barrier] while a transaction lives or a store is open. There is one, which the agent
+/// installs.
 ///
-/// **Threads:** any. **Failure:** what these throw comes out of the woven code's store, which then has not
+/// **Threads:** any. **Failure:** the woven code's assignment throws the exception of a method, and then has not
 /// happened.
 public interface Handler {
     /// A reference field of a persistent object is null. If it is only not loaded yet, it is now.
@@ -16,7 +17,7 @@ public interface Handler {
     void beforeRead(Object base);
 
     /// A field of an object, or an element of an array, is about to be read. If it belongs to a store whose objects
-    /// are locked by who reads them, and the thread is in a transaction, that has the read lock when this returns.
+    /// are locked by reads, and the thread is in a transaction, this transaction has the read lock on return.
     ///
     /// @param base if null, the read will throw
     void lockToRead(Object base);
@@ -116,15 +117,15 @@ public interface Handler {
     /// The object was made just now: nothing has to be remembered of it.
     void made(Object object);
 
-    /// What this thread does from here on to [#resume] belongs to no transaction: it initialises a class, which
-    /// is not done again after a rollback. Stores to what is persistent throw.
+    /// Excludes this thread's work up to [#resume] from transactions: it initialises a class, which
+    /// is not done again after a rollback. Assignments to persistent objects throw.
     void suspend();
 
     /// The end of what [#suspend] began.
     void resume();
 
     /// As [#suspend], for what loads and links classes. Of arrays and collections it is not even asked whether
-    /// they are persistent: who asks may have to wait for a class.
+    /// they are persistent: that question may have to wait for a class.
     void suspendLoading();
 
     /// The end of what [#suspendLoading] began.

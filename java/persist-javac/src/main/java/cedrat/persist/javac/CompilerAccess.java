@@ -13,7 +13,7 @@ import javax.tools.JavaFileObject;
 import javax.tools.SimpleJavaFileObject;
 import javax.tools.ToolProvider;
 
-/// The way into packages of `jdk.compiler`, which are closed to all but who was let in.
+/// The way into packages of `jdk.compiler`, which are closed without an explicit export.
 ///
 /// javac exports them to a plugin that is a module, if it is asked to (`-XDaccessInternalAPI`). A plugin on
 /// the processor path is none. So this starts another compilation, of nothing, in which the same jar is a

@@ -34,10 +34,10 @@ import com.sun.tools.javac.util.Names;
 ///                          } }
 /// ```
 ///
-/// What takes the default action leaves the `try`, what takes the other one leaves a block in it, so that
-/// both happen at the end of the scope, behind what the program's own `finally` clauses do. What is in
-/// parentheses is there only if it can be reached, which is not known yet: [TransactionFlow] adds it. What a
-/// transaction commits by default is told to it at its beginning, and then the two change places.
+/// The default action leaves the `try`, the other one leaves a block in it, so that
+/// both happen at the end of the scope, behind the program's own `finally` clauses. The code in
+/// parentheses is there only if it can be reached, which is not known yet: [TransactionFlow] adds it. A
+/// transaction that commits by default gets this action at its beginning, and then the two change places.
 ///
 /// Each tree has the place in the file of the word for which it stands.
 final class Rewriter extends TreeTranslator {
@@ -64,7 +64,7 @@ final class Rewriter extends TreeTranslator {
     private int count;
     /// The innermost transaction that can be left from here, or null.
     private Open open;
-    /// What lies between here and a transaction that cannot be left from here, or null.
+    /// The construct between here and a transaction that cannot be left from here, or null.
     private String between;
 
     Rewriter(Context context) {

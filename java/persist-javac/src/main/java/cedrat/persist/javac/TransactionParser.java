@@ -27,8 +27,8 @@ import java.util.function.Function;
 /// Where a statement begins, and nowhere else, these are words of the language, and only if what follows them
 /// is as above: none of it could be Java. Everywhere else they are names.
 ///
-/// How a statement that begins with a name is told from others is closed to a subclass, so this joins in at
-/// the methods that are called on the way: [#isNonSealedClassStart] where such a statement begins, [#term]
+/// A subclass cannot change how a statement that begins with a name is distinguished from others, so this class
+/// overrides the methods that are called on the way: [#isNonSealedClassStart] where such a statement begins, [#term]
 /// for what is taken for its expression, [#checkExprStat] and [#accept] for its end.
 final class TransactionParser extends JavacParser {
     private final Context context;
@@ -37,7 +37,7 @@ final class TransactionParser extends JavacParser {
     /// Whether the statement that ends here has a block, and no semicolon.
     private boolean endsWithBlock;
 
-    /// Where the words are in the file.
+    /// Positions of the words in the file.
     private final Set<Long> words = new HashSet<>();
 
     TransactionParser(

@@ -13,9 +13,9 @@ final class TransactionStatement extends JCLabeledStatement {
     final boolean commits;
     /// The transaction itself.
     final JCVariableDecl resource;
-    /// What was written between the braces.
+    /// The block as written in the source.
     final JCBlock written;
-    /// What is left to take the other action, behind it; null if nothing takes it.
+    /// The labeled statement that is left to take the other action, behind it; null if no statement takes it.
     final JCLabeledStatement otherwise;
     /// Whether a way leads there.
     boolean takesOther;

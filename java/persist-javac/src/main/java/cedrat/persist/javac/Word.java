@@ -4,8 +4,8 @@ import com.sun.tools.javac.tree.JCTree.JCBlock;
 import com.sun.tools.javac.tree.JCTree.JCErroneous;
 import com.sun.tools.javac.util.List;
 
-/// What the parser has found instead of an expression where a statement begins. It stands in an expression
-/// statement until [Rewriter] puts what it means there.
+/// Word that the parser has found instead of an expression at the beginning of a statement. It stands in an expression
+/// statement until [Rewriter] replaces it by its meaning.
 ///
 /// - `transaction`  with a body
 /// - `commit`, `rollback`  without

@@ -28,7 +28,7 @@ final class Compiled {
 
     private Compiled() {}
 
-    /// What javac says of a source, each as `line: message`, compiled with the plugin into `folder`.
+    /// Returns javac's messages for a source, each as `line: message`, compiled with the plugin into `folder`.
     static List<String> messages(Path folder, String name, String source, String... options) {
         List<String> all = new ArrayList<>(List.of("-processorpath", PLUGIN, "-Xplugin:Cedrat"));
         all.addAll(List.of(options));
@@ -49,7 +49,7 @@ final class Compiled {
         };
     }
 
-    /// What javac says of files that it compiles into `folder`, with these options, of which the last counts.
+    /// Returns javac's messages for files that it compiles into `folder`, with these options, of which the last counts.
     static List<String> messages(Path folder, Iterable<? extends JavaFileObject> files, List<String> options) {
         DiagnosticCollector<JavaFileObject> collector = new DiagnosticCollector<>();
         List<String> all = new ArrayList<>(List.of("-proc:none", "-d", folder.toString(), "-classpath", AGENT));

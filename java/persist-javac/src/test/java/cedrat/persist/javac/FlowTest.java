@@ -18,8 +18,8 @@ class FlowTest {
     private static final String HEAD = "import java.io.*; import java.util.*; import java.util.concurrent.Callable; "
             + "class Program { boolean flag; void use(Object o) { } void fail() throws Exception { }\n";
 
-    /// Have flow analysed where types are wrong already, as other plugins of javac ask for, and javac's own
-    /// failures told.
+    /// Options that have flow analysed where types are wrong already, as other plugins of javac ask for, and javac's
+    /// own failures reported.
     private static final String[] ANALYSE_ANYWAY = {"-XDshould-stop.ifError=FLOW", "-XDdev"};
 
     @TempDir
@@ -307,9 +307,9 @@ class FlowTest {
         assertEquals(List.of(), messages(members), members);
     }
 
-    /// A program that lacks the library is told where it needs it.
+    /// A program that lacks the library gets an error at the place that needs it.
     @Test
-    void withoutTheLibraryTheStatementIsToldOf() {
+    void missingLibraryIsReportedAtTheStatement() {
         String source = "class Program { void run() {\ntransaction { if (hashCode() == 0) rollback; commit; } } }";
         for (String[] analyse : List.of(new String[0], ANALYSE_ANYWAY)) {
             List<String> options = new ArrayList<>(List.of("-classpath", folder.toString()));

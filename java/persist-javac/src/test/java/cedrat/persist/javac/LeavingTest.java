@@ -19,7 +19,7 @@ class LeavingTest {
         DEFAULT
     }
 
-    /// What else a way out of a transaction ends.
+    /// Further statements that a way out of a transaction ends.
     private enum Leaves {
         NOTHING,
         LOOPS,
@@ -27,7 +27,7 @@ class LeavingTest {
         METHOD_BY_EXCEPTION
     }
 
-    /// What lies between a nested transaction and the one around it; loops that do not are around both.
+    /// Statements between a nested transaction and the one around it; other loops are around both.
     private enum Between {
         NOTHING("", ""),
         LOOPS(LOOPS_BEGIN, "}"),

@@ -196,7 +196,7 @@ class StatementTest {
 
     /// Names of the program hide none of what the statement stands for.
     @Test
-    void namesOfTheProgramDoNotHideWhatItMeans() throws Exception {
+    void programNamesDoNotHideTheStatement() throws Exception {
         assertEquals("3", run("""
                 static class Transaction { }
                 static class Action { }

@@ -23,7 +23,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
 /// The ways to compile a program that has the statement: in an empty directory, with the commands that
-/// docs/use/java-objects.md names.
+/// docs/use/java-objects-reference.md names.
 class ToolsTest {
     static final String BANK = """
             class Bank {
@@ -142,11 +142,11 @@ class ToolsTest {
 
     /// Classes that are in no jar cannot be a module, so the plugin cannot open the compiler by itself.
     @Test
-    void optionsOfTheVirtualMachineLetThePluginInToo() throws Exception {
+    void jvmOptionsEnableThePluginToo() throws Exception {
         String plugin = Path.of("target", "classes").toAbsolutePath().toString();
         Ended closed = javac(plugin, Stream.of());
         assertNotEquals(0, closed.status);
-        List<String> page = Files.readAllLines(Path.of("..", "..", "docs", "use", "java-objects.md"));
+        List<String> page = Files.readAllLines(Path.of("..", "..", "docs", "use", "java-objects-reference.md"));
         assertEquals(
                 page.stream().filter(line -> line.startsWith("--add-exports")).toList(),
                 options(closed).toList());
@@ -157,7 +157,7 @@ class ToolsTest {
     /// The options that the plugin asks for.
     private static Stream<String> options(Ended closed) {
         assertTrue(closed.said.contains("Give these options to the virtual machine"), closed.said);
-        // Maven tells them more than once, behind a word of its own.
+        // Maven prints them more than once, behind a word of its own.
         return Pattern.compile("--add-exports=\\S+")
                 .matcher(closed.said)
                 .results()
@@ -174,7 +174,7 @@ class ToolsTest {
     }
 
     @Test
-    void optionsOfMavensVirtualMachineLetThePluginInToo() throws Exception {
+    void mavenJvmOptionsEnableThePluginToo() throws Exception {
         Path plugin = pluginThatCannotOpen();
         Ended closed = maven(plugin);
         assertNotEquals(0, closed.status);
@@ -215,7 +215,7 @@ class ToolsTest {
 
     /// A class that the program uses, and javac looks for.
     @Test
-    void aSourceThatJavacFindsHasTheStatementToo() throws Exception {
+    void sourceFoundByJavacHasTheStatement() throws Exception {
         Files.writeString(sources.resolve("Start.java"), "class Start { Bank bank; }");
         assertEquals(
                 new Ended(0, ""),
@@ -224,7 +224,7 @@ class ToolsTest {
     }
 
     @Test
-    void aSourceThatAnAnnotationProcessorWritesHasTheStatementToo() throws Exception {
+    void generatedSourceHasTheStatement() throws Exception {
         Files.writeString(sources.resolve("Start.java"), "class Start { Bank bank; }");
         String path = Compiled.PLUGIN
                 + File.pathSeparator

@@ -15,7 +15,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/// What the plugin leaves as javac does it.
+/// Sources that the plugin does not change.
 class UnchangedTest {
     @TempDir
     Path folder;
@@ -41,7 +41,7 @@ class UnchangedTest {
         assertTrue(Compiled.sameClasses(without, with) > sources.size());
     }
 
-    /// Each is a mistake of the program's syntax, or in the use of a name, and is told as in any other block.
+    /// Each is a mistake of the program's syntax, or in the use of a name, and is reported as in any other block.
     @ParameterizedTest
     @ValueSource(
             strings = {
@@ -110,7 +110,7 @@ class UnchangedTest {
         assertEquals(expected, Compiled.messages(folder, "Program", source.formatted("transaction", mistake)));
     }
 
-    /// Where it is no statement, it is as wrong as ever.
+    /// A word that is no statement is an error as before.
     @ParameterizedTest
     @ValueSource(
             strings = {

@@ -9,12 +9,12 @@ import java.lang.foreign.MemorySegment;
 ///
 /// **Threads:** one at a time.
 final class Buffer {
-    /// What most calls need.
+    /// Size that suffices for most calls.
     static final long BYTES = 64 << 10;
 
     /// Freed with this object, so that no call asks whether it is there yet.
     private final MemorySegment usual = Arena.ofAuto().allocate(BYTES, Long.BYTES);
-    /// Of what is longer than usual, or null.
+    /// Arena of a longer buffer than usual, or null.
     private Arena arena;
     /// At least as long as was asked for.
     MemorySegment bytes = usual;

@@ -7,7 +7,7 @@ import java.util.concurrent.atomic.AtomicReferenceArray;
 ///
 /// **Threads:** any.
 final class Buffers {
-    /// So many wait for the next call, at most.
+    /// Maximum number of buffers that are kept for later calls.
     private static final int COUNT_MAX = 16;
 
     private final AtomicReferenceArray<Buffer> free = new AtomicReferenceArray<>(COUNT_MAX);

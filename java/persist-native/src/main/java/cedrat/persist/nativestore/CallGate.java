@@ -3,13 +3,13 @@ package cedrat.persist.nativestore;
 import cedrat.persist.GraphStoreException;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/// Calls that are under way, which whoever closes the store waits for. Those that come later are refused.
+/// Counter of the calls under way, for which the closing of the store waits. Later calls are refused.
 ///
 /// Each call passes here twice, so that each is one atomic operation.
 ///
 /// **Threads:** any.
 final class CallGate {
-    /// What is added to the number of calls when it closes.
+    /// Amount that is added to the number of calls when the gate closes.
     private static final int CLOSED = Integer.MIN_VALUE;
 
     private final AtomicInteger calls = new AtomicInteger();

@@ -11,7 +11,7 @@ import java.lang.invoke.MethodHandle;
 import java.util.Set;
 import java.util.concurrent.locks.ReentrantLock;
 
-/// A handle of the library that needs the store to be open: it is freed by its owner, or by who closes the
+/// A handle of the library that needs the store to be open: it is freed by its owner, or by closing the
 /// store.
 ///
 /// It is sound because
@@ -23,7 +23,7 @@ import java.util.concurrent.locks.ReentrantLock;
 /// **Threads:** one at a time, and another one that closes the store.
 @SuppressWarnings("restricted")
 final class Dependent {
-    /// What is done with it.
+    /// A call with it.
     @FunctionalInterface
     interface Call<T> {
         T run() throws Throwable;
@@ -31,7 +31,7 @@ final class Dependent {
 
     private static final MethodHandle FREE = Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
 
-    /// Of what is passed with it. Used within [#call].
+    /// Arena of the arguments that are passed with it. Used within [#call].
     final Arena arena = Arena.ofShared();
     final MemorySegment handle;
     private final CallGate gate;
@@ -63,7 +63,7 @@ final class Dependent {
             } finally {
                 lock.unlock();
                 if (gate.isClosed()) {
-                    freeIfIdle(); // who closes the store may have found it at work
+                    freeIfIdle(); // closing the store may have found it at work
                 }
             }
         } finally {
@@ -82,7 +82,7 @@ final class Dependent {
         }
     }
 
-    /// Frees it, unless a call has it: somebody else may wait there for what it has locked.
+    /// Frees it, unless a call uses it: another thread may wait there for its locks.
     void freeIfIdle() {
         if (lock.tryLock()) {
             try {

@@ -30,7 +30,7 @@ final class NativeCollection implements GraphStore.Collection {
     private static final MethodHandle SEAL = function(ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle GET = function(ADDRESS, ADDRESS);
 
-    /// Where the functions lie.
+    /// Addresses of the native functions.
     static final class Functions {
         final MemorySegment begin;
         final MemorySegment step;

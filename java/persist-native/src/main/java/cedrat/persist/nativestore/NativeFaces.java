@@ -52,7 +52,7 @@ final class NativeFaces implements GraphStore.Faces {
     private static final MethodHandle DELETE = function(ADDRESS, JAVA_LONG, JAVA_LONG);
     private static final MethodHandle LIST = function(ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS);
 
-    /// Where the functions lie.
+    /// Addresses of the native functions.
     static final class Functions {
         final MemorySegment begin;
         final MemorySegment free;
@@ -113,7 +113,7 @@ final class NativeFaces implements GraphStore.Faces {
         this.store = store;
         this.transaction = transaction;
         handle = transaction.handle;
-        // By a call: whoever closes the store frees the transaction while no call has it.
+        // By a call: closing the store frees the transaction while no call has it.
         MemorySegment memory = transaction.call(
                 () -> transaction.arena.allocate(JAVA_LONG.byteSize() + RECORD_BYTES_MAX, JAVA_LONG.byteAlignment()));
         result = memory.asSlice(0, JAVA_LONG);

@@ -32,7 +32,7 @@ import java.util.concurrent.ConcurrentHashMap;
 /// sound because
 ///
 /// 1. descriptors below are those of `cedrat.h`, on machines whose addresses and `size_t` have 64 bits;
-/// 2. each call is counted, and who closes the store waits for all; those that come later are refused. The
+/// 2. each call is counted, and closing the store waits for all; later calls are refused. The
 ///    handles belong to an arena, which closes then;
 /// 3. memory that is passed belongs to an arena too, and lives as long as the call; its length is passed with
 ///    it;
@@ -107,7 +107,7 @@ final class NativeGraphStore implements GraphStore {
     private static final MethodHandle IN_DOUBT = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle STATUS_NAME = function(ADDRESS, JAVA_INT);
 
-    /// Where the functions lie.
+    /// Addresses of the native functions.
     private static final class Functions {
         final MemorySegment open;
         final MemorySegment close;
@@ -408,15 +408,15 @@ final class NativeGraphStore implements GraphStore {
         }
     }
 
-    /// What is to be said of a commit of which something was thrown: memory has run out, or the stack, before the
-    /// library was called or behind that. It gives the LSN of what it has appended.
+    /// Returns the exception for a commit that threw: memory or the stack has run out before or after the call of
+    /// the library. The library has set `lsn` if it has appended the commit.
     static GraphStoreException uncommitted(Throwable problem, long lsn) {
         if (problem instanceof GraphStoreException refused) {
             return refused;
         }
         return lsn == NOT_APPENDED
                 ? new GraphStoreException("a commit did not come to the store: " + problem, problem, false)
-                : new GraphStoreException("a commit was appended, and could not be told of: " + problem, problem, true);
+                : new GraphStoreException("a commit was appended, but its result was lost: " + problem, problem, true);
     }
 
     @Override
@@ -555,8 +555,8 @@ final class NativeGraphStore implements GraphStore {
         return new Changed(identities, List.copyOf(roots(entries.asSlice(at)).keySet()));
     }
 
-    /// How many entries of a buffer are `NEW`, see [GraphStore]. One that makes no sense ends it; the library
-    /// refuses the whole then.
+    /// Returns the number of entries of a buffer that are `NEW`, see [GraphStore]. It stops at an invalid entry; the
+    /// library then refuses the whole buffer.
     static long created(byte[] buffer, int size) {
         MemorySegment entries = MemorySegment.ofArray(buffer);
         long created = 0;

@@ -112,7 +112,7 @@ class NativeBranchTest {
     }
 
     @Test
-    void whatIsPreparedIsCommittedInALaterOpening() throws XAException {
+    void preparedBranchCommitsInLaterOpening() throws XAException {
         prepare();
         inDoubt(); // as often as one likes
         Xid found = inDoubt();
@@ -126,7 +126,7 @@ class NativeBranchTest {
     }
 
     @Test
-    void whatIsPreparedIsRolledBackInALaterOpening() throws XAException {
+    void preparedBranchRollsBackInLaterOpening() throws XAException {
         prepare();
         Xid found = inDoubt();
         resource.rollback(found);
@@ -138,7 +138,7 @@ class NativeBranchTest {
     }
 
     @Test
-    void theOutcomeIsSaidInTheSameOpening() throws XAException {
+    void outcomeArrivesInTheSameOpening() throws XAException {
         prepare();
         resource.rollback(ID);
         assertIs(100, false);
@@ -150,7 +150,7 @@ class NativeBranchTest {
         assertIs(70, true);
     }
 
-    /// What a branch in doubt has made, and only it leads to, a collection leaves.
+    /// Garbage collection keeps an object that a branch in doubt has made and that only the branch refers to.
     @Test
     void aCollectionLeavesWhatABranchNeeds() throws XAException {
         prepare();

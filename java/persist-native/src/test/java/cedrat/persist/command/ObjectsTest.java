@@ -34,7 +34,7 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// What Java has stored, as `cedrat objects` shows it: who writes the bytes and who reads them there have only their
+/// Objects stored by Java, as `cedrat objects` shows them: the writer and the reader of the bytes have only their
 /// documentation in common.
 class ObjectsTest {
     /// Beside the library.
@@ -236,7 +236,7 @@ class ObjectsTest {
     }
 
     @Test
-    void whatNobodyReachesIsCountedAndTheRestHasAWay() throws Exception {
+    void unreachableIsCountedAndRestHasPath() throws Exception {
         try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {
             Person ada = ada();
             persistence.mark("ada", ada);

@@ -84,7 +84,7 @@ class FacesTest {
     }
 
     @Test
-    void whatIsCommittedIsThereWhenTheStoreIsOpenedAgain() {
+    void committedDataIsThereAfterReopening() {
         assertSame(records, store.records("records"));
         assertSame(heap, store.heap("heap", 1));
         Transaction.run(() -> set(7));
@@ -106,7 +106,7 @@ class FacesTest {
         });
     }
 
-    /// Who only reads pages and heaps of a store may change objects of another one.
+    /// A transaction that only reads pages and heaps of a store may change objects of another one.
     @Test
     void whatIsOnlyReadIsNotCommitted() {
         Transaction.run(() -> set(7));
@@ -132,7 +132,7 @@ class FacesTest {
     }
 
     @Test
-    void whatMakesNoSenseIsRefusedInWords() {
+    void invalidArgumentsAreRefusedWithMessages() {
         refuses("NUL", () -> store.records("records\0b"));
         refuses("NUL", () -> store.heap("heap\0b", 1 << 20));
         refuses("NUL", () -> Transaction.run(() -> heap.setRoot("word\0b", 0)));
@@ -179,7 +179,7 @@ class FacesTest {
     }
 
     @Test
-    void aNestedRollbackTakesBackWhatTheNestedOneHasChanged() {
+    void nestedRollbackUndoesOnlyNestedChanges() {
         Transaction.run(() -> {
             set(1);
             Transaction.run(middle -> {
@@ -205,7 +205,7 @@ class FacesTest {
     }
 
     @Test
-    void aRefusedCommitLeavesAllAsItWas() {
+    void refusedCommitChangesNothing() {
         Transaction.run(() -> set(1));
         assertThrows(
                 PersistenceException.class,
@@ -306,7 +306,7 @@ class FacesTest {
     }
 
     @Test
-    void aStoreClosesOverATransactionOfAnotherThread() throws InterruptedException {
+    void storeClosesDuringTransactionOfOtherThread() throws InterruptedException {
         Transaction.run(() -> set(1));
         CountDownLatch written = new CountDownLatch(1);
         CountDownLatch closed = new CountDownLatch(1);

@@ -7,8 +7,8 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// What threads see of each other's transactions, judged by Elle's method (`./x test`): serialisable, and in the
-/// order of time, where who reads acquires the lock; not so where one does not.
+/// Isolation of the transactions of several threads, judged by Elle's method (`./x test`): serialisable, and in the
+/// order of time, if reads acquire the lock; not so if one does not.
 class HistoryTest {
     @TempDir
     Path folder;
@@ -21,7 +21,7 @@ class HistoryTest {
         history.write("ordinary", "strict-serializable");
     }
 
-    /// While objects are let go of, loaded, and collected.
+    /// While objects are unloaded, loaded, and collected.
     @Test
     void ofPersistentObjectsHistoriesAreStrictlySerialisable() throws Throwable {
         PersistenceOptions options = new PersistenceOptions().loadedBytesMax(4_000);
@@ -38,12 +38,12 @@ class HistoryTest {
     }
 
     @Test
-    void whoReadsWithoutTheLockOfOrdinaryObjectsIsFound() throws Exception {
+    void unlockedReadOfOrdinaryObjectsIsFound() throws Exception {
         Threads.readWithoutLock(new Lists(), "ordinary-without-lock");
     }
 
     @Test
-    void whoReadsWithoutTheLockOfPersistentObjectsIsFound() throws Exception {
+    void unlockedReadOfPersistentObjectsIsFound() throws Exception {
         try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {
             Lists lists = new Lists();
             persistence.mark("lists", lists);

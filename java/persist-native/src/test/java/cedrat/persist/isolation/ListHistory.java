@@ -7,7 +7,7 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.stream.Collectors;
 
-/// What transactions have seen of lists that they read and append to, each element once, so that a checker that
+/// History of transactions that read lists and append to them, each element once, so that a checker that
 /// knows nothing of locks can infer what happened.
 ///
 /// **Threads:** any.
@@ -18,7 +18,7 @@ final class ListHistory {
     private final List<String> lines = new ArrayList<>();
     private long committed;
 
-    /// What a transaction has done, in that order. **Threads:** one at a time.
+    /// Operations of a transaction, in order. **Threads:** one at a time.
     static final class Seen {
         private final List<String> done = new ArrayList<>();
 

@@ -8,7 +8,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
-/// As [HistoryTest], where nobody acquires a lock: reads do so themselves, if the store asks for it.
+/// As [HistoryTest], without explicit locks: reads acquire them, if the store asks for it.
 ///
 /// The agent has the argument `reads=lock` here; where the test is asked for by its name, it is run without, too.
 @EnabledIfSystemProperty(named = "cedrat.reads", matches = "lock")
@@ -16,7 +16,7 @@ class LockedReadsHistoryTest {
     @TempDir
     Path folder;
 
-    /// While objects are let go of, loaded, and collected.
+    /// While objects are unloaded, loaded, and collected.
     @Test
     void whereReadsLockHistoriesAreStrictlySerialisable() throws Throwable {
         PersistenceOptions options =
@@ -34,7 +34,7 @@ class LockedReadsHistoryTest {
 
     /// The planted fault: a store that does not ask for it, with the same barriers.
     @Test
-    void whereTheStoreDoesNotAskForItTheyNeedNotBe() throws Exception {
+    void storeWithoutLockedReadsMayBeUnserialisable() throws Exception {
         try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {
             Lists lists = new Lists();
             persistence.mark("lists", lists);

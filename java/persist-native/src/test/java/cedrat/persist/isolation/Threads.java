@@ -29,7 +29,7 @@ final class Threads {
         }
     }
 
-    /// The newest first: who reads it follows references, which may not be loaded.
+    /// The newest first: a reader follows references, which may not be loaded.
     static final class Chain {
         Link newest;
     }
@@ -146,7 +146,7 @@ final class Threads {
         return history;
     }
 
-    /// What everybody sees in the end, by which the order of all that was appended is known.
+    /// Records the final lists, which show the order of all appended elements.
     static void seeAll(Lists lists, ListHistory history) {
         ListHistory.Seen seen = new ListHistory.Seen();
         history.begins(THREADS);

@@ -6,8 +6,8 @@ import java.util.HashMap;
 import java.util.Map;
 import java.util.Set;
 
-/// Whose content a thread takes out of the store, holds while nobody else reaches it, and puts back: after a
-/// crash it is there whole, or nothing is.
+/// Object whose content a thread removes from the store, holds while only it refers to it, and puts back: after a
+/// crash the content is there as a whole, or not at all.
 ///
 /// - J4   What is found by the hash of an object's identity is found after a restart too.
 /// - J8   What the program holds is not collected, whether a name leads to it or not.
@@ -25,7 +25,7 @@ final class Drawer {
         }
     }
 
-    /// What is taken out as a whole.
+    /// Content that is removed as a whole.
     static final class Content {
         private final Sheet top;
         /// The number of each sheet, by the hash that it has from `Object`.
@@ -116,7 +116,7 @@ final class Drawer {
 
         @Override
         public Set<Entry<K, V>> entrySet() {
-            throw new UnsupportedOperationException("nobody asks");
+            throw new UnsupportedOperationException("it is not called");
         }
     }
 }

@@ -5,16 +5,16 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
 
-/// What is wrong in a program on purpose, so that what looks for faults finds it: the system property
-/// `cedrat.fault` says what, if anything.
+/// Planted fault of a program, which the checks must find: the system property
+/// `cedrat.fault` names it, if there is one.
 enum Fault {
     /// Nothing.
     NONE,
-    /// Collections are not told what the program holds.
+    /// Garbage collections do not know the objects that the program holds.
     HELD_COLLECTED,
     /// A hash table is stored as it lies in memory.
     RAW_TABLES,
-    /// Who reads a null does not ask whether it is not loaded yet: done by [NoGuards] beside the weaver.
+    /// Reads of null do not check whether the value is not loaded yet: done by [NoGuards] beside the weaver.
     GUARD_SKIPPED;
 
     static Fault planted() {
@@ -26,7 +26,7 @@ enum Fault {
         return this == HELD_COLLECTED ? forgetful(GraphStore.class, store) : store;
     }
 
-    /// As `whole`, but told of nothing that is alive.
+    /// Returns a proxy like `whole` that gets no live objects.
     private static <T> T forgetful(Class<T> type, T whole) {
         InvocationHandler handler = (proxy, method, arguments) -> {
             boolean tells =

@@ -54,7 +54,7 @@ class KillTest {
     }
 
     @Test
-    void whatWasAcknowledgedIsThereAndNothingIsHalf() throws IOException, InterruptedException {
+    void acknowledgedCommitsSurviveAndNothingIsHalf() throws IOException, InterruptedException {
         long seed = Long.getLong("cedrat.seed", System.nanoTime());
         SplittableRandom random = new SplittableRandom(seed);
         for (int store = 0; store < STORES; store++) {
@@ -74,7 +74,7 @@ class KillTest {
 
     /// Each transfer moves money between an object, a record and a word, as a whole or not at all.
     @Test
-    void noMoneyIsLostBetweenObjectsRecordsAndWords() throws IOException, InterruptedException {
+    void moneyIsConservedAcrossObjectsRecordsWords() throws IOException, InterruptedException {
         long seed = Long.getLong("cedrat.seed", System.nanoTime());
         SplittableRandom random = new SplittableRandom(seed);
         Child child = new Child(Transfers.class, folder.resolve("bank"), seed);
@@ -120,9 +120,9 @@ class KillTest {
         private final long seed;
         /// The newest steps of each thread that were acknowledged, or found.
         private final long[] acknowledged = new long[THREADS];
-        /// How many commits were acknowledged by all of them.
+        /// Number of commits that all of them have acknowledged.
         private long acks;
-        /// Of the class that changes.
+        /// Version of the class that changes.
         int version;
         /// In which phase branches were left that no process has said that it has ended, or null.
         private Phase doubted;
@@ -186,7 +186,7 @@ class KillTest {
                 return;
             }
             if (isInDoubt && committed + rolledBack == 0) {
-                fail("a branch was waiting, and nobody knows of it, seed " + seed);
+                fail("a branch was in doubt and is unknown, seed " + seed);
             }
             Count count = counts.get(doubted);
             count.committed += committed;

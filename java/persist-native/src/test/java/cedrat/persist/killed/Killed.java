@@ -31,14 +31,14 @@ import javax.transaction.xa.Xid;
 /// left it `end`; it is killed when it has begun BEGINS times.
 public final class Killed {
     private static final int ROLLED_BACK_PERCENT = 10;
-    /// Where there are branches, of the steps so many are done by one.
+    /// Percentage of the steps that are done in a branch, if there are branches.
     private static final int BRANCH_PERCENT = 80;
-    /// So few bytes that nearly all is let go of.
+    /// A limit so low that nearly all objects are unloaded.
     private static final int FEW_BYTES = 4_000;
     /// While there are collections, before so many of the steps something is held.
     private static final int HELD_PERCENT = 20;
     private static final long PAGE_BYTES = 64 << 20;
-    /// So many commits are acknowledged before the process is killed.
+    /// Minimum number of acknowledged commits before the process is killed.
     static final int ACKNOWLEDGED_MIN = 100;
     /// Of each thread, before the store is closed.
     private static final int STEPS_TO_FLUSH = 15;
@@ -54,7 +54,7 @@ public final class Killed {
     private int begun;
     private final Fault fault = Fault.planted();
     private final AtomicInteger acknowledged = new AtomicInteger();
-    /// How many have ended. This object's monitor guards it.
+    /// Number of garbage collections that have ended. This object's monitor guards it.
     private long collections;
 
     private Killed(String[] arguments) throws IOException {
@@ -78,8 +78,8 @@ public final class Killed {
         }
     }
 
-    /// Opens the store, and has threads change it: to be closed in the end in the phase that is for this,
-    /// else for ever.
+    /// Opens the store, and has threads change it: the store is closed in the end in the phase that is for this;
+    /// otherwise the threads go on without end.
     private void session() throws InterruptedException, GraphStoreException, XAException {
         PersistenceOptions options = new PersistenceOptions();
         if (phase == Phase.LETTING_GO) {
@@ -123,8 +123,8 @@ public final class Killed {
         leave(Phase.FLUSH);
     }
 
-    /// What is in doubt is of the threads' worlds, and not to be had; afterwards nothing is. Returns of
-    /// threads that had a branch in doubt how many steps are to be there.
+    /// Ends the branches in doubt: before, the objects that they changed are of the threads' worlds and cannot be read;
+    /// afterwards none is in doubt. Returns the expected number of steps of each thread that had a branch in doubt.
     private Map<Integer, Long> endWhatIsInDoubt(Persistence persistence) throws XAException {
         XAResource resource = persistence.xaResource();
         Map<Integer, Long> decided = new HashMap<>();
@@ -294,14 +294,14 @@ public final class Killed {
         new CountDownLatch(1).await();
     }
 
-    /// Takes out what is in a drawer, and puts it back when a collection has come and gone that nobody but this thread
-    /// has kept it from.
+    /// Removes the content of a drawer, and puts it back after a garbage collection during which only this thread has
+    /// held it.
     private void hold(Drawer drawer) {
         Drawer.Content held = drawer.take();
         try {
             awaitCollection();
         } catch (InterruptedException e) {
-            throw new AssertionError("nobody interrupts", e);
+            throw new AssertionError("unexpected interrupt", e);
         }
         drawer.put(held);
     }

@@ -1,12 +1,12 @@
 package cedrat.persist.killed;
 
-/// What each version of the class `cedrat.persist.killed.Paper` can do. Versions have other fields beside, in
+/// Operations of each version of the class `cedrat.persist.killed.Paper`. Versions have further fields, in
 /// another order; a process has one of them.
 public interface Note {
-    /// What is written on it.
+    /// Returns the number on the note.
     int number();
 
-    /// Where it leads.
+    /// Returns the object that the note refers to.
     Object next();
 
     /// Writes on it.

@@ -2,7 +2,7 @@ package cedrat.persist.killed;
 
 import java.util.Locale;
 
-/// What a process is doing when it is killed.
+/// Work of a process when it is killed.
 enum Phase {
     /// A transaction: its record is appended, and awaited.
     APPEND,
@@ -13,11 +13,11 @@ enum Phase {
     /// A branch has voted, and has not heard of the outcome. There the process waits to be killed, before the
     /// outcome is written down or behind that, so that the branch is in doubt for certain.
     PREPARED,
-    /// A branch is told its outcome.
+    /// A branch gets its outcome.
     OUTCOME,
-    /// What nobody reaches is removed, while transactions go on.
+    /// Unreachable objects are removed, while transactions go on.
     COLLECTION,
-    /// A transaction that has hardly room for what it loads: objects are let go of, and read again.
+    /// A transaction that has hardly room for what it loads: objects are unloaded, and read again.
     LETTING_GO,
     /// A store is opened by a program with another version of a class, and used for the first time.
     CLASS_CHANGE;

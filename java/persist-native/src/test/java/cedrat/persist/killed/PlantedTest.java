@@ -18,12 +18,12 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// What [KillTest] trusts is found to be wrong when it is: each [Fault] ends the process that has it.
+/// Proof that the checks of [KillTest] find faults: each [Fault] ends the process that has it.
 class PlantedTest {
     /// So often a process enters its phase, that is killed to leave a store behind.
     private static final int BEGINS = 60;
 
-    /// What it says until then at most: its fault should have shown long before.
+    /// Maximum number of output lines: the fault should have shown long before.
     private static final int LINES = 10_000;
 
     @TempDir
@@ -43,7 +43,7 @@ class PlantedTest {
     }
 
     @Test
-    void aHashTableIsStoredAsItLies() throws IOException, InterruptedException {
+    void rawHashTableIsFound() throws IOException, InterruptedException {
         kill(Fault.RAW_TABLES);
         String said = end(Phase.APPEND, Fault.RAW_TABLES, List.of());
         assertTrue(said.contains("null is found for it"), said);

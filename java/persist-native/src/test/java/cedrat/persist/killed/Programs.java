@@ -49,7 +49,7 @@ final class Programs {
         return System.getProperty("java.class.path");
     }
 
-    /// How many versions there are.
+    /// Returns the number of versions.
     int versions() {
         return versions.size();
     }

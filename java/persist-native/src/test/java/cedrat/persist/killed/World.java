@@ -21,7 +21,7 @@ final class World {
     private static final int SLOTS = 24;
     private static final int THINGS_MAX = 400;
 
-    /// How many steps it has behind it.
+    /// Number of steps that it has done.
     long steps;
 
     private final Thing[] slots = new Thing[SLOTS];

@@ -7,12 +7,12 @@ import cedrat.persist.Transaction;
 import java.nio.file.Path;
 import java.util.SplittableRandom;
 
-/// A graph that is larger than the memory of who looks at it: a list, a tree and a map from texts, of a third
+/// A graph that is larger than the memory of its reader: a list, a tree and a map from texts, of a third
 /// of the objects each. `build DIRECTORY OBJECTS` makes it, `walk DIRECTORY OBJECTS BYTES` walks it twice,
 /// looks some texts up, and prints the seconds to the first object and the objects per second of each walk; it
 /// keeps so many bytes of pages in memory.
 public final class Large {
-    /// So many objects become persistent by one transaction.
+    /// Number of objects that one transaction makes persistent.
     private static final int BATCH = 20_000;
 
     private static final long SEED = 42;

@@ -17,7 +17,7 @@ class LargerThanMemoryTest {
     private static final int OBJECTS = Integer.getInteger("cedrat.objects", 600_000);
 
     private static final int OBJECTS_OF_A_MEGABYTE = 10_000_000 / 256;
-    /// What a virtual machine with the agent needs for itself.
+    /// Heap that a virtual machine with the agent needs for itself.
     private static final int MEGABYTES_MIN = 64;
     /// `-Dcedrat.page-bytes=…`: so much of the store's pages is in memory; by default all of it, when it was read once.
     private static final long PAGE_BYTES = Long.getLong("cedrat.page-bytes", Math.max(16 << 20, 128L * OBJECTS));

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 class CallGateTest {
     @Test
-    void whoClosesWaitsUntilTheLastCallHasEnded() throws Exception {
+    void closeWaitsUntilLastCallEnds() throws Exception {
         CallGate gate = new CallGate();
         gate.enter();
         gate.enter();
@@ -29,7 +29,7 @@ class CallGateTest {
         assertTrue(assertThrows(GraphStoreException.class, gate::enter).isStopped());
         gate.leave();
         awaitWaiting(closer);
-        // Who is interrupted waits on, and knows it afterwards.
+        // An interrupted thread waits on, and keeps its interrupt.
         closer.interrupt();
         awaitWaiting(closer);
         assertFalse(hasWaited.get());

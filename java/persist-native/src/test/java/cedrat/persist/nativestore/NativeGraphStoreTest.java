@@ -122,7 +122,7 @@ class NativeGraphStoreTest {
     }
 
     @Test
-    void whatABranchInDoubtChangesIsSaidToBeSo() throws GraphStoreException {
+    void changesOfBranchInDoubtAreListed() throws GraphStoreException {
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
             store.defineClass(new byte[0]);
             long object = new Entries().add(1, new byte[8]).commit(store).identities()[0];
@@ -141,7 +141,7 @@ class NativeGraphStoreTest {
 
     /// The library gives the LSN of what it has appended, and so tells what an error has hidden.
     @Test
-    void anErrorAroundACommitSaysWhetherItIsAppended() throws GraphStoreException {
+    void errorTellsWhetherCommitIsAppended() throws GraphStoreException {
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
             store.defineClass(new byte[0]);
             long object = new Entries().add(1, new byte[8]).commit(store).identities()[0];
@@ -157,7 +157,7 @@ class NativeGraphStoreTest {
     }
 
     @Test
-    void whatIsLongerThanABufferIsReadAsWell() throws GraphStoreException {
+    void objectLongerThanBufferIsRead() throws GraphStoreException {
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
             store.defineClass(new byte[0]);
             int[] sizes = {40_000, 8, 300_000, 65_536, 16, 70_000};
@@ -224,7 +224,7 @@ class NativeGraphStoreTest {
         void run(NativeGraphStore store) throws GraphStoreException;
     }
 
-    /// Calls for ever. Those that the store refuses are calls too, until it is closed.
+    /// Repeats a call until the store is closed. Calls that the store refuses count too.
     private static void repeat(Call call, NativeGraphStore store, CountDownLatch hasCalled) {
         try {
             while (true) {
@@ -243,9 +243,9 @@ class NativeGraphStoreTest {
         }
     }
 
-    /// Those that come later are told that it is closed.
+    /// Later calls fail because it is closed.
     @Test
-    void whoClosesWaitsForTheCallsThatAreUnderWay() throws Exception {
+    void closeWaitsForCallsUnderWay() throws Exception {
         for (int round = 0; round < 20; round++) {
             Path directory = folder.resolve("round " + round);
             NativeGraphStore store = NativeGraphStore.open(directory, PAGE_BYTES);
@@ -317,9 +317,9 @@ class NativeGraphStoreTest {
         }
     }
 
-    /// Who closes comes when the library has begun a transaction, which has no memory yet.
+    /// The store is closed when the library has begun a transaction, which has no memory yet.
     @Test
-    void whoClosesMayComeWhileATransactionBegins() throws Exception {
+    void storeMayCloseWhileTransactionBegins() throws Exception {
         FreedAtOnce dependents = new FreedAtOnce();
         NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES, dependents);
         dependents.store = store;
@@ -345,7 +345,7 @@ class NativeGraphStoreTest {
         }
     }
 
-    /// What nobody ends, who closes ends: also if a call waits for it.
+    /// Closing the store ends open transactions, also if a call waits for one.
     @Test
     void whoClosesEndsWhatOthersHaveBegun() throws Exception {
         NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES);

@@ -14,7 +14,7 @@ import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// What a program is told whose store does not open.
+/// Error messages of a program whose store does not open.
 class OpeningTest {
     @TempDir
     Path folder;
@@ -42,7 +42,7 @@ class OpeningTest {
                         .close();
                 System.out.println("opened");
             } catch (PersistenceException e) {
-                System.out.println("told: " + e.getMessage());
+                System.out.println("refused: " + e.getMessage());
             }
         }
     }
@@ -65,7 +65,7 @@ class OpeningTest {
                 .start();
         int status = process.waitFor();
         String text = Files.readString(said);
-        assertTrue(text.contains("told: the store in "), text);
+        assertTrue(text.contains("refused: the store in "), text);
         assertTrue(text.contains("add libcedrat"), text);
         assertEquals(0, status, text);
     }

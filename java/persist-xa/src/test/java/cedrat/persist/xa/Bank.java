@@ -73,7 +73,7 @@ final class Bank implements AutoCloseable {
         jta.setXaResourceOrphanFilterClassNames(List.of(
                 JTATransactionLogXAResourceOrphanFilter.class.getName(),
                 JTANodeNameXAResourceOrphanFilter.class.getName()));
-        // Nobody else is about to log a decision while this recovers.
+        // No other process is about to log a decision while this one recovers.
         jta.setOrphanSafetyInterval(0);
         var environment = recoveryPropertyManager.getRecoveryEnvironmentBean();
         environment.setRecoveryBackoffPeriod(1);
@@ -94,7 +94,7 @@ final class Bank implements AutoCloseable {
         }
     }
 
-    /// A resource that stops where it is told to.
+    /// Returns a resource that stops at a given point.
     private static XAResource stopping(XAResource within, Point at, Point prepare, Point prepared, Point commit) {
         return new Stopping(within) {
             private void stop(Point point) {
@@ -234,7 +234,7 @@ final class Bank implements AutoCloseable {
         recovery.scan();
     }
 
-    /// What both accounts have, and how many branches are in doubt.
+    /// Returns both balances and the number of branches in doubt.
     String show() throws SQLException, XAException {
         int here = store.xaResource().recover(XAResource.TMSTARTRSCAN).length;
         XAConnection there = Postgres.source(port).getXAConnection();

@@ -12,7 +12,7 @@ import javax.sql.XAConnection;
 import javax.sql.XADataSource;
 import javax.transaction.xa.XAResource;
 
-/// What docs/use/xa.md shows.
+/// The examples of docs/use/xa.md.
 ///
 /// **Threads:** any.
 final class Example {
@@ -35,10 +35,10 @@ final class Example {
             try (Connection connection = session.getConnection();
                     PreparedStatement update =
                             connection.prepareStatement("update account set balance = balance + ?")) {
-                // Narayana says `false` of a resource that takes no part, and goes on without it.
+                // Narayana returns false for a resource that takes no part, and continues without it.
                 if (!manager.getTransaction().enlistResource(store.xaResource())
                         || !manager.getTransaction().enlistResource(session.getXAResource())) {
-                    throw new IllegalStateException("one of the stores takes no part");
+                    throw new IllegalStateException("a store takes no part in the transaction");
                 }
                 Bank.Account account = store.lookup("account");
                 Transaction.run(() -> account.balance -= amount);

@@ -7,14 +7,14 @@ import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 
-/// A process with a bank, which does what it is told line by line, and says when it has.
+/// A process with a bank, which executes commands line by line, and reports when each is done.
 final class Main {
     private static final BufferedReader WORDS =
             new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
 
     private Main() {}
 
-    /// Waits where it is: to be killed, or to be told to go on.
+    /// Waits at a point: to be killed, or for the command to go on.
     static void stop(Point point) {
         say("stopped " + point);
         try {

@@ -142,9 +142,9 @@ class TwoStoresTest {
         assertEquals(after(2 * AMOUNT), child.says("show"));
     }
 
-    /// What the documentation shows is what runs here.
+    /// The code of the documentation is the code that runs here.
     @Test
-    void theExampleIsTypedAsItIsShown() throws Exception {
+    void exampleMatchesTheDocumentation() throws Exception {
         child.does("example " + AMOUNT);
         assertEquals(after(AMOUNT), child.says("show"));
         String page = Files.readString(Path.of("../../docs/use/xa.md"));
@@ -161,7 +161,7 @@ class TwoStoresTest {
 
     /// Were it not so, the object would be changed alone.
     @Test
-    void theExampleStopsWhereAStoreTakesNoPart() throws Exception {
+    void exampleFailsIfStoreTakesNoPart() throws Exception {
         assertEquals("IllegalStateException", child.says("refused " + AMOUNT));
         assertEquals(after(0), child.says("show"));
         assertEquals("committed", child.says("transfer " + AMOUNT + " NONE"));
@@ -177,7 +177,7 @@ class TwoStoresTest {
         assertEquals(left, child.says("show"));
     }
 
-    /// J11.7: the transaction manager tells the thread nothing that had the branch.
+    /// J11.7: the transaction manager does not notify the thread that had the branch.
     @Test
     void aTimeoutLeavesTheThreadFree() throws Exception {
         assertEquals("RollbackException PersistenceException", child.says("outlast " + AMOUNT));
@@ -205,7 +205,7 @@ class TwoStoresTest {
         assertEquals(after(0), child.says("show"));
     }
 
-    /// Where a transfer stops that nobody refuses.
+    /// Returns the points at which a transfer stops that no store refuses.
     static Set<Point> pointsOnTheWay() {
         return EnumSet.complementOf(EnumSet.of(Point.NONE, Point.ONE_REFUSES));
     }

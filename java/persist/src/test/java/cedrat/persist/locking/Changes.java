@@ -8,7 +8,7 @@ import java.util.concurrent.atomic.AtomicInteger;
 
 /// Transactions of two threads: each reads, and changes something by what it has read when both have read.
 final class Changes {
-    /// What is done with what was read.
+    /// A change of what was read.
     interface Write {
         void of(int read);
     }

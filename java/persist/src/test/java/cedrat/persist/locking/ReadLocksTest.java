@@ -30,7 +30,7 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.EnumSource.Mode;
 
-/// J3.2: who reads in a transaction locks what it reads, and what could happen otherwise does not.
+/// J3.2: a transaction locks what it reads, and anomalies of unlocked reads do not occur.
 ///
 /// The agent has the argument `reads=lock` here; where a test is asked for by its name, it is run without, too.
 @EnabledIfSystemProperty(named = "cedrat.reads", matches = "lock")
@@ -63,9 +63,9 @@ class ReadLocksTest extends Threads {
         };
     }
 
-    /// J3.1: a virtual thread waits for a lock within the monitor that who has the lock wants to enter.
+    /// J3.1: a virtual thread waits for a lock within the monitor that the lock's owner wants to enter.
     @Test
-    void aVirtualThreadGivesWayWithinAMonitor() throws Exception {
+    void virtualThreadInMonitorIsVictim() throws Exception {
         store.mark("vector", new Vector<>(List.of(0)));
         reopen(true);
         Vector<Integer> vector = store.lookup("vector");
@@ -129,7 +129,7 @@ class ReadLocksTest extends Threads {
         assertEquals(1, get(place, one).call());
     }
 
-    /// Of a key it cannot be told how often it was put.
+    /// The result does not show how often a key was put.
     @ParameterizedTest
     @EnumSource(mode = Mode.EXCLUDE, names = "KEY")
     void noUpdateIsLost(Place place) throws Exception {
@@ -166,9 +166,10 @@ class ReadLocksTest extends Threads {
         assertEquals(3, changes.attempts(), "one of both has done it again");
     }
 
-    /// One of two that have read, and want to change it, gives way: all that it has is restored and unlocked.
+    /// One of two readers that want to change the object is the victim: all that it has changed is restored and
+    /// unlocked.
     @Test
-    void whoReadsAndThenChangesMayBeTheVictim() throws Exception {
+    void readerThatThenWritesMayBeVictim() throws Exception {
         CountDownLatch hasRead = new CountDownLatch(1);
         Future<Integer> younger;
         try (var transaction = Transaction.begin()) {
@@ -193,7 +194,7 @@ class ReadLocksTest extends Threads {
     }
 
     @Test
-    void whatANestedTransactionHasReadIsLockedToTheEndOfTheOutermost() throws Exception {
+    void nestedReadLocksLastUntilOutermostEnds() throws Exception {
         Future<Integer> writer;
         try (var outer = Transaction.begin()) {
             try (var inner = Transaction.begin()) {
@@ -231,7 +232,7 @@ class ReadLocksTest extends Threads {
         }
     }
 
-    /// Outside of transactions reads wait for nobody, and see what is there.
+    /// Outside of transactions reads do not wait, and see the present values.
     @Test
     void outsideOfTransactionsNothingIsLocked() throws Exception {
         for (Place place : Place.values()) {
@@ -246,7 +247,7 @@ class ReadLocksTest extends Threads {
 
     /// Without the option the agent's argument locks nothing, whatever another store asks for.
     @Test
-    void aStoreThatDoesNotAskForItLocksNothing() throws Exception {
+    void storeWithoutTheOptionLocksNothing() throws Exception {
         reopen(false);
         PersistenceOptions options = new PersistenceOptions().readLocks(true);
         Persistence another = Persistence.open(new MemoryGraph().open(), options);
@@ -261,7 +262,7 @@ class ReadLocksTest extends Threads {
         another.close();
     }
 
-    /// What is not persistent is locked by nobody who reads it, statics included.
+    /// Reads do not lock what is not persistent, statics included.
     @Test
     void ordinaryObjectsAreNotLocked() throws Exception {
         World ordinary = new World();
@@ -303,7 +304,7 @@ class ReadLocksTest extends Threads {
 
     /// J7: nothing leads from an entry to its map, and its map in the store may have changed since.
     @Test
-    void anEntryWhoseMapIsGoneIsNotRead() throws Exception {
+    void entryOfUnloadedMapIsNotRead() throws Exception {
         store.mark("map", new HashMap<>(Map.of("key", 0)));
         reopen(true);
         Map.Entry<String, Integer> entry = entryOfMap();
@@ -348,7 +349,7 @@ class ReadLocksTest extends Threads {
 
     /// Others come and go.
     @Test
-    void whoHasFoundNothingLetsWaitWhoMakesIt() throws Exception {
+    void creatorWaitsForReaderOfAbsentKey() throws Exception {
         Future<Object> marking;
         try (var transaction = Transaction.begin()) {
             assertEquals(null, store.<World>lookup("more"));
@@ -369,7 +370,7 @@ class ReadLocksTest extends Threads {
     }
 
     @Test
-    void namesThatAreNotThereTakeNoRoom() throws ReflectiveOperationException {
+    void absentNamesTakeNoMemory() throws ReflectiveOperationException {
         Object engine = field(store, "engine");
         int count = ((Map<?, ?>) field(engine, "roots")).size();
         for (int i = 0; i < 1_000; i++) {

@@ -89,7 +89,7 @@ class WaysTest extends Threads {
         }
     }
 
-    /// What is done.
+    /// An access to an object.
     interface Access {
         Object of(World world) throws Exception;
     }
@@ -337,7 +337,7 @@ class WaysTest extends Threads {
         reader.get();
     }
 
-    /// What was read in a way stays so, though a writer comes by another.
+    /// A value that was read in one way does not change, though a writer uses another way.
     @ParameterizedTest
     @MethodSource("ways")
     void letsItsWriterWait(Way way) throws Exception {
@@ -367,7 +367,7 @@ class WaysTest extends Threads {
         assertEquals(1, reader.get());
     }
 
-    /// What is done with something.
+    /// A use of an object.
     interface Use {
         Object of(Object object);
     }

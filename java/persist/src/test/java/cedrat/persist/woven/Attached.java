@@ -19,7 +19,7 @@ final class Attached {
         }
         System.out.println("ready");
         if (System.in.read() < 0) {
-            throw new IllegalStateException("nobody has loaded the agent");
+            throw new IllegalStateException("the agent was not loaded");
         }
         try {
             Launched.main(arguments);

@@ -47,7 +47,7 @@ abstract class BranchFixture {
     final Map<String, Throwable> failures = new ConcurrentHashMap<>();
     /// By the same names, what hides the answer.
     final Map<String, Throwable> lost = new ConcurrentHashMap<>();
-    /// What is done before a method of [GraphStore] is called.
+    /// Steps before calls of the methods of [GraphStore].
     final Map<String, Step> before = new ConcurrentHashMap<>();
     Persistence store;
     XAResource resource;
@@ -149,7 +149,7 @@ abstract class BranchFixture {
         });
     }
 
-    /// What a thread of its own does, or throws.
+    /// Runs work on a thread of its own; the task has its result or exception.
     static FutureTask<Integer> start(Callable<Integer> work) {
         FutureTask<Integer> task = new FutureTask<>(work);
         Thread.ofPlatform().daemon().start(task);

@@ -17,9 +17,9 @@ import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
 import org.junit.jupiter.api.Test;
 
-/// What branches lock, and who waits for them.
+/// Locks of branches, and waits for them.
 class BranchLocksTest extends BranchFixture {
-    /// J11.2: who would change it waits for the outcome. Were it not so, the rollback would take both
+    /// J11.2: a transaction that would change it waits for the outcome. Were it not so, the rollback would take both
     /// changes back.
     @Test
     void whatIsPreparedStaysLocked() throws Exception {
@@ -39,7 +39,7 @@ class BranchLocksTest extends BranchFixture {
 
     /// The victim of a deadlock is the younger one, which is the branch.
     @Test
-    void aVictimOfADeadlockIsRolledBack() throws Exception {
+    void deadlockVictimIsRolledBack() throws Exception {
         Account here = account("here");
         Account there = account("there");
         CountDownLatch hasThere = new CountDownLatch(1);
@@ -140,7 +140,7 @@ class BranchLocksTest extends BranchFixture {
 
     /// J11.11.
     @Test
-    void nobodyWaitsForABranchThatWaitsForALock() throws Exception {
+    void branchWaitingForLockBlocksNoThread() throws Exception {
         for (boolean inOnePhase : new boolean[] {false, true}) {
             endsLate(inOnePhase, ending -> {
                 assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
@@ -159,7 +159,7 @@ class BranchLocksTest extends BranchFixture {
 
     /// J11.11.
     @Test
-    void whoHasWaitedTooLongForALockIsRolledBack() throws Exception {
+    void branchWaitingTooLongIsRolledBack() throws Exception {
         resource.setTransactionTimeout(10);
         for (boolean inOnePhase : new boolean[] {false, true}) {
             AtomicReference<FutureTask<Integer>> late = new AtomicReference<>();
@@ -177,7 +177,7 @@ class BranchLocksTest extends BranchFixture {
 
     /// J11.11: what the store is writing down it finishes, and a rollback knows how.
     @Test
-    void aRollbackWaitsForWhatTheStoreWritesDown() throws Exception {
+    void rollbackWaitsForWritesOfTheStore() throws Exception {
         openFailing();
         for (boolean inOnePhase : new boolean[] {false, true}) {
             CountDownLatch isWriting = new CountDownLatch(1);

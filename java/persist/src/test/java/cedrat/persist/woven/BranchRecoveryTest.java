@@ -33,7 +33,7 @@ class BranchRecoveryTest extends BranchFixture {
 
     /// J11.4.
     @Test
-    void whatIsInDoubtIsNotToBeHad() throws Exception {
+    void objectsInDoubtCannotBeRead() throws Exception {
         inBranch(ONE, () -> {
             account("here").balance -= 30;
             store.mark("alone", new Account(6));
@@ -70,7 +70,7 @@ class BranchRecoveryTest extends BranchFixture {
 
     /// J11.2: of a branch that another program has prepared in the same store, too.
     @Test
-    void whoMeetsABranchInDoubtIsToldSo() throws Exception {
+    void accessToObjectInDoubtThrows() throws Exception {
         openFailing();
         Account here = account("here");
         for (String call : List.of("commit", "readMany", "read")) {
@@ -90,7 +90,7 @@ class BranchRecoveryTest extends BranchFixture {
 
     /// J11.9.
     @Test
-    void ofAStoreThatIsClosedOrHasStoppedNothingIsKnown() throws Exception {
+    void closedOrStoppedStoreKnowsNoBranch() throws Exception {
         transfer(ONE);
         resource.prepare(ONE);
         XAResource closed = resource;
@@ -122,7 +122,7 @@ class BranchRecoveryTest extends BranchFixture {
 
     /// J11.9: by another answer the transaction manager would take it for ended.
     @Test
-    void whatIsRefusedOfAnOutcomeMayBeSaidAgain() throws Exception {
+    void refusedOutcomeMayBeRepeated() throws Exception {
         openFailing();
         for (boolean commits : new boolean[] {false, true}) {
             transfer(ONE);
@@ -149,7 +149,7 @@ class BranchRecoveryTest extends BranchFixture {
 
     /// J11.9: the store has committed, and its names cannot be read at once.
     @Test
-    void aCommitOfAnEarlierOpeningIsSaidAgain() throws Exception {
+    void commitOfEarlierOpeningIsRepeated() throws Exception {
         inBranch(ONE, () -> store.mark("alone", new Account(6)));
         resource.prepare(ONE);
         openFailing();
@@ -162,9 +162,9 @@ class BranchRecoveryTest extends BranchFixture {
         fails(XAException.XAER_NOTA, () -> resource.commit(ONE, false));
     }
 
-    /// J11.9: no branch begins behind the look of who closes.
+    /// J11.9: no branch begins after the check of the closing thread.
     @Test
-    void noBranchBeginsInAStoreThatCloses() throws Exception {
+    void noBranchBeginsInClosingStore() throws Exception {
         openFailing();
         transfer(ONE);
         resource.prepare(ONE);

@@ -57,7 +57,7 @@ class BranchTest extends BranchFixture {
             onAnotherThread(() -> resource.rollback(ONE));
             assertEquals(100, account("here").balance);
             assertNull(account("here").friend);
-            // It is nobody's, and may become persistent after all.
+            // It has no owner, and may become persistent after all.
             Transaction.run(() -> account("there").friend = made.get());
             reopen();
             assertEquals(100, account("here").balance);
@@ -126,7 +126,7 @@ class BranchTest extends BranchFixture {
         Transaction.run(() -> fails(XAException.XAER_OUTSIDE, () -> resource.start(ONE, XAResource.TMNOFLAGS)));
     }
 
-    /// What identifies a branch comes back to the last byte.
+    /// The identifier of a branch is returned to the last byte.
     @Test
     void identifiersAreKeptWhole() throws Exception {
         byte[] longest = new byte[Xid.MAXGTRIDSIZE];

@@ -20,7 +20,7 @@ import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
 import org.junit.jupiter.api.Test;
 
-/// Branches and the threads that have them: who nests in one, and who learns that it has ended.
+/// Branches and the threads that have them: nesting in a branch, and notification of its end.
 class BranchThreadsTest extends BranchFixture {
     @Test
     void aBranchGoesFromThreadToThread() throws Exception {
@@ -71,9 +71,9 @@ class BranchThreadsTest extends BranchFixture {
         assertSame(here, account("here"));
     }
 
-    /// What a transaction manager and other stores do on the thread is neither remembered nor locked.
+    /// Work of a transaction manager and of other stores on the thread is neither logged nor locked.
     @Test
-    void whatIsDoneBetweenTransactionsIsNotTakenBack() throws Exception {
+    void changesBetweenTransactionsAreKept() throws Exception {
         List<String> log = new ArrayList<>();
         resource.start(ONE, XAResource.TMNOFLAGS);
         log.add("of a transaction manager");
@@ -125,9 +125,9 @@ class BranchThreadsTest extends BranchFixture {
                 });
     }
 
-    /// J11.7: nobody calls `end` on its thread any more.
+    /// J11.7: `end` is not called on its thread any more.
     @Test
-    void aBranchIsGivenUpWhileItsThreadIsInNoTransaction() throws Exception {
+    void branchIsGivenUpOutsideOfTransaction() throws Exception {
         Account here = account("here");
         List<Step> waysToLearn = List.of(
                 () -> assertThrows(PersistenceException.class, () -> Transaction.run(() -> here.balance = 5)),
@@ -158,7 +158,7 @@ class BranchThreadsTest extends BranchFixture {
 
     /// J11.7: only its thread rolls back what it may be changing.
     @Test
-    void aBranchIsGivenUpWhileItsThreadIsInATransaction() throws Exception {
+    void branchIsGivenUpInsideOfTransaction() throws Exception {
         Account here = account("here");
         Account there = account("there");
         List<Step> waysToGoOn = List.of(() -> {}, () -> there.balance++, () -> Transaction.run(() -> here.balance--));
@@ -184,9 +184,9 @@ class BranchThreadsTest extends BranchFixture {
         assertEquals(1006, account("there").balance);
     }
 
-    /// J11.7: who leaves without committing was not told yet.
+    /// J11.7: a thread that leaves without committing has not been notified yet.
     @Test
-    void whoHasRolledBackHimselfIsToldOfABranchGivenUp() throws Exception {
+    void threadLearnsOfItsGivenUpBranch() throws Exception {
         Account here = account("here");
         resource.start(ONE, XAResource.TMNOFLAGS);
         try (var transaction = Transaction.begin()) {
@@ -237,10 +237,10 @@ class BranchThreadsTest extends BranchFixture {
         assertEquals(1001, account("there").balance);
     }
 
-    /// J11.7: until it is known how a branch ends that another thread has ended, what its thread does is its own; of a
-    /// rollback it is told then, once, and of a commit or a close it is not.
+    /// J11.7: while the outcome of a branch that another thread has ended is unknown, work of its own thread is not
+    /// part of it. Of a rollback that thread is notified then, once; of a commit or a close it is not.
     @Test
-    void aThreadIsToldWhenTheOutcomeIsKnown() throws Exception {
+    void threadIsNotifiedWhenOutcomeIsKnown() throws Exception {
         Account here = account("here");
         Account there = account("there");
         resource.start(ONE, XAResource.TMNOFLAGS);
@@ -275,9 +275,9 @@ class BranchThreadsTest extends BranchFixture {
         assertEquals(8, store.<Account>lookup("alone").balance);
     }
 
-    /// J11.7: what one thread was told, or has itself ended, another one does not know.
+    /// J11.7: a notification of one thread, or its own end of the branch, does not count for another thread.
     @Test
-    void eachThreadIsToldThatHadABranch() throws Exception {
+    void eachThreadOfBranchIsNotified() throws Exception {
         Account here = account("here");
         CountDownLatch isGivenUp = new CountDownLatch(1);
         CountDownLatch isInIt = new CountDownLatch(1);
@@ -350,7 +350,7 @@ class BranchThreadsTest extends BranchFixture {
     }
 
     @Test
-    void ofAStoreThatTakesPartTwiceOneMayFail() throws Exception {
+    void oneResourceOfStoreMayFail() throws Exception {
         XAResource other = store.xaResource();
         resource.start(ONE, XAResource.TMNOFLAGS);
         other.start(ONE, XAResource.TMJOIN);
@@ -364,7 +364,7 @@ class BranchThreadsTest extends BranchFixture {
     /// Two stores of objects take part one after the other on a thread: what both have changed in one branch would be
     /// prepared in one of them.
     @Test
-    void twoStoresTakePartOneAfterTheOther() throws Exception {
+    void twoStoresTakePartInSequence() throws Exception {
         try (Persistence second = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
             second.mark("account", new Account(5));
             Account there = second.lookup("account");
@@ -387,9 +387,9 @@ class BranchThreadsTest extends BranchFixture {
         }
     }
 
-    /// What both have changed in the branch of one is taken back in both, and whoever did it is told how to do it.
+    /// Changes of both in the branch of one are rolled back in both, and the exception says how to avoid this.
     @Test
-    void twoStoresAreNotChangedInTheBranchOfOne() throws Exception {
+    void branchOfOneStoreRefusesTwoStores() throws Exception {
         try (Persistence second = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
             second.mark("account", new Account(5));
             Account there = second.lookup("account");

@@ -25,7 +25,7 @@ class ClassChangeTest {
     private final MemoryGraph graph = new MemoryGraph();
     private final PersistenceOptions options = new PersistenceOptions();
 
-    /// What a version of the program makes, or shows.
+    /// Calls a version of the program, which makes or shows objects.
     private static Object call(Class<?> program, String method, Object argument) {
         try {
             var found = program.getDeclaredMethod(
@@ -119,7 +119,7 @@ class ClassChangeTest {
 
     /// The superclass keeps its definition, whose order the definition of the subclass goes on.
     @Test
-    void fieldsOfASuperclassChangePlacesWhileASubclassGetsMore() throws IOException {
+    void superclassFieldsMoveWhileSubclassGrows() throws IOException {
         String show =
                 " static Object show(Object it) { Item i = (Item) it; return i.a + \" \" + i.b + \" \" + i.c + \" \" + i.d; }"
                         + " static void change(Object it) { Item i = (Item) it; i.a++; i.c = \"changed\"; }";
@@ -135,7 +135,7 @@ class ClassChangeTest {
 
     /// One class, of which objects of three definitions are there at a time.
     @Test
-    void objectsOfSeveralDefinitionsAreThereAtATime() throws IOException {
+    void objectsOfSeveralDefinitionsCoexist() throws IOException {
         String methods = """
                 static Object make() { return new Node(1); }
                 static Object show(Object it) { String all = ""; for (Node n = (Node) it; n != null; n = n.next) all += n;
@@ -180,7 +180,7 @@ class ClassChangeTest {
     }
 
     @Test
-    void constantsOfEnumsComeAndChangeTheirPlaces() throws IOException {
+    void enumConstantsAreAddedAndReordered() throws IOException {
         String make = "static Object make() { return new ArrayList<>(List.of(Color.RED, Color.GREEN)); } ";
         make("enum Color { RED, GREEN } " + make);
         String second = """
@@ -194,7 +194,7 @@ class ClassChangeTest {
     }
 
     @Test
-    void whatDoesNotFitIsSaidAtOnce() throws IOException {
+    void allMisfitsAreReportedAtOnce() throws IOException {
         make("""
                 enum Color { RED }
                 static class Gone { int value; }
@@ -238,7 +238,7 @@ class ClassChangeTest {
     }
 
     @Test
-    void aNewNameThatNoFieldHasIsAMistake() throws IOException {
+    void newNameOfUnknownFieldIsRefused() throws IOException {
         make("static class Item { String adress = \"a\"; } static Object make() { return new Item(); }");
         options.renameField("Program$Item", "adress", "addres");
         String problems = problems("static class Item { String address; }");
@@ -246,7 +246,7 @@ class ClassChangeTest {
     }
 
     @Test
-    void aNewNameThatNoClassOrConstantHasIsAMistake() throws IOException {
+    void newNameOfUnknownClassIsRefused() throws IOException {
         make(
                 "enum Color { RED } static class Item { Object color = Color.RED; } static Object make() { return new Item(); }");
         options.renameClass("Program$Item", "Program$Thng").renameField("Program$Color", "RED", "SCARLETT");
@@ -268,7 +268,7 @@ class ClassChangeTest {
     private static final String SPELT = "static class Cust { String address; int age; }" + CUSTOMERS;
 
     @Test
-    void anOldNameThatNoFieldHadIsAMistakeIfAFieldWouldBeDropped() throws IOException {
+    void oldNameOfUnknownFieldRefusesDrop() throws IOException {
         make(MISSPELT);
         options.renameField("Program$Cust", "adres", "address");
         String problems = problems(SPELT);
@@ -281,7 +281,7 @@ class ClassChangeTest {
     }
 
     @Test
-    void aFieldWouldBeDroppedBecauseAnotherClassIsNamed() throws IOException {
+    void declarationOfOtherClassRefusesDrop() throws IOException {
         make("static class Base { String adress = \"Elm\"; } static class Cust extends Base { int age = 41; }"
                 + " static Object make() { return new Cust(); }");
         String second = "static class Base { String address; } static class Cust extends Base { int age; }" + CUSTOMERS;
@@ -322,7 +322,7 @@ class ClassChangeTest {
 
     /// An abstract class has no objects that it could be dropped from.
     @Test
-    void aFieldThatIsPushedDownIsNotDropped() throws IOException {
+    void fieldPushedDownIsNotDropped() throws IOException {
         make("static abstract class Base { String address = \"Elm\"; } static class Cust extends Base { int age = 41; }"
                 + " static Object make() { return new Cust(); }");
         options.renameField("Program$Base", "x", "y");
@@ -333,7 +333,7 @@ class ClassChangeTest {
     }
 
     @Test
-    void aStoreOlderThanTheFieldOpensIfNothingIsDropped() throws IOException {
+    void storeOlderThanFieldOpensWithoutDrop() throws IOException {
         make("static class Cust { int age = 41; } static Object make() { return new Cust(); }");
         options.renameField("Program$Cust", "adress", "address")
                 .renameField("Program$Elsewhere", "adress", "address")
@@ -343,7 +343,7 @@ class ClassChangeTest {
 
     /// A field got a name that another field has had, while the declaration of that is still there.
     @Test
-    void aFieldIsNotTwoOfTheStore() throws IOException {
+    void fieldCannotHaveTwoOldNames() throws IOException {
         String both = "static class Cust { String address = \"now\", adress = \"then\"; int age = 41; }";
         make(both + " static Object make() { return new Cust(); }");
         options.renameField("Program$Cust", "adress", "address");
@@ -364,7 +364,7 @@ class ClassChangeTest {
     }
 
     @Test
-    void aClassBecomesNoRecordEnumOrInterfaceAndNoneOfTheseAClass() throws IOException {
+    void changeOfClassKindIsRefused() throws IOException {
         String first = """
                 static class A { int k = 1; } static class B { int k = 1; } static class C { int k = 1; } static class D { }
                 record E(int k) { } record F(int k) { } record G(int k) { } enum H { X } enum I { X } enum J { X }
@@ -402,7 +402,7 @@ class ClassChangeTest {
             "static abstract class Base { int k = 4; } static class Item extends Base { int more; } " + ITEMS + PLACES;
 
     @Test
-    void aClassThatHasObjectsIsNotAbstractNow() throws IOException {
+    void classWithObjectsCannotBecomeAbstract() throws IOException {
         make("static class Item { int k = 4; } " + ITEMS + PLACES);
         String problems = problems("static abstract class Item { int k; }");
         assertTrue(
@@ -414,7 +414,7 @@ class ClassChangeTest {
 
     /// Objects of a class may be stored though it is the superclass of others.
     @Test
-    void aSuperclassThatCouldHaveObjectsIsNotAbstractNow() throws IOException {
+    void concreteSuperclassCannotBecomeAbstract() throws IOException {
         make("static class Base { int k = 4; } static class Item extends Base { int more; }"
                 + " static void change(Object it) { ((List<Object>) it).add(new Item()); ((List<Object>) it).add(new Base()); } "
                 + PLACES);
@@ -423,7 +423,7 @@ class ClassChangeTest {
     }
 
     @Test
-    void aSuperclassThatWasAbstractStaysSoAndMayGetObjects() throws IOException {
+    void abstractSuperclassMayBecomeConcrete() throws IOException {
         make(ABSTRACT_BASE);
         assertEquals("2", change(ABSTRACT_BASE));
         int classes = graph.classes();
@@ -439,7 +439,7 @@ class ClassChangeTest {
 
     /// Stores may have definitions that do not say whether their class was abstract.
     @Test
-    void ofADefinitionThatDoesNotSayOnlyASuperclassMayBeAbstract() throws IOException {
+    void undeclaredAbstractnessHoldsForSuperclassesOnly() throws IOException {
         make(ABSTRACT_BASE);
         graph.clearVersionsOfClasses();
         int classes = graph.classes();

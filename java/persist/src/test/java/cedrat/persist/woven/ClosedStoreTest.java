@@ -53,7 +53,7 @@ class ClosedStoreTest extends StoreFixture {
         void of(T object);
     }
 
-    /// Of an object that was stored, and of one that was loaded.
+    /// Checks a change of a stored object, and of a loaded one.
     private <T> void check(T object, Change<T> change) {
         Transaction.run(() -> {
             store.mark("one", object);
@@ -131,7 +131,7 @@ class ClosedStoreTest extends StoreFixture {
     }
 
     @Test
-    void aTransactionDoesNotChangeWhatIsStoredAsAWhole() {
+    void wholeObjectsOfClosedStoreCannotChange() {
         check(new StringBuilder("a"), text -> text.append("b"));
         check(new BitSet(), bits -> bits.set(3));
         check(new Properties(), properties -> properties.setProperty("a", "b"));
@@ -161,7 +161,7 @@ class ClosedStoreTest extends StoreFixture {
     }
 
     @Test
-    void whatWasLoadedCanBeReadAndWhatWasNotCannot() {
+    void onlyLoadedObjectsCanBeRead() {
         store.mark("nodes", new ArrayList<>(List.of(new Node(1, new Node(2, null)))));
         store.mark("map", new HashMap<>(Map.of("a", new Node(3, null))));
         reopen();
@@ -194,9 +194,9 @@ class ClosedStoreTest extends StoreFixture {
         assertEquals(1, store.<Node>lookup("node").value);
     }
 
-    /// What others have in a store that is open is theirs.
+    /// Objects of a store that is open may change.
     @Test
-    void whatWasOfAClosedStoreIsNoNewObjectOfAnother() {
+    void otherStoreRefusesObjectOfClosedOne() {
         List<String> list = new ArrayList<>(List.of("a"));
         int[] array = {1};
         Node node = new Node(1, null);
@@ -223,16 +223,16 @@ class ClosedStoreTest extends StoreFixture {
     private interface Order extends Comparator<String>, Serializable {}
 
     private static final Order BACKWARDS = (one, other) -> other.compareTo(one);
-    private static final String[] NOBODY = {};
+    private static final String[] EMPTY = {};
     private static final List<String> FIXED = List.of("x", "y", "z");
     private static final Map.Entry<String, Integer> PAIR = Map.entry("x", 1);
 
     /// A program has them once, and stores them again whenever it opens a store.
     @Test
-    void whatDoesNotChangeMayBeStoredAgain() {
+    void constantObjectsMayBeStoredAgain() {
         for (int opening = 0; opening < 3; opening++) {
             TreeMap<String, Object> map = new TreeMap<>(BACKWARDS);
-            map.put("nobody", NOBODY);
+            map.put("empty", EMPTY);
             map.put("fixed", FIXED);
             map.put("pair", PAIR);
             map.put("wrapped", Collections.unmodifiableList(FIXED));
@@ -245,7 +245,7 @@ class ClosedStoreTest extends StoreFixture {
     }
 
     @Test
-    void aTransactionDuringWhichTheStoreIsClosedIsRolledBack() throws Exception {
+    void closingTheStoreRollsBackTransaction() throws Exception {
         ArrayList<String> list = new ArrayList<>(List.of("a"));
         HashMap<String, String> map = new HashMap<>();
         store.mark("list", list);
@@ -276,7 +276,7 @@ class ClosedStoreTest extends StoreFixture {
 
     /// As when another thread closes the store while the commit is within it.
     @Test
-    void whatACommitHasMadePersistentDuringTheCloseIsKnown() throws Exception {
+    void objectsPersistedDuringCloseAreKnown() throws Exception {
         GraphStore below = new MemoryGraph().open();
         Persistence[] closing = new Persistence[1];
         GraphStore slow = (GraphStore) Proxy.newProxyInstance(

@@ -59,7 +59,7 @@ class CollectionChangesTest extends StoreFixture {
             this.isOrdered = isOrdered;
         }
 
-        /// What one sees of it.
+        /// Returns the visible content.
         Object show(Object collection) {
             if (isOrdered) {
                 return collection.toString();
@@ -544,7 +544,7 @@ class CollectionChangesTest extends StoreFixture {
     }
 
     @Test
-    void whatAnEntryLeadsToIsNamedByItsKey() {
+    void refusedValueIsNamedByItsKey() {
         Map<Object, Object> map = new HashMap<>();
         for (int i = 0; i < 100; i++) {
             map.put("key " + i, i);
@@ -567,7 +567,7 @@ class CollectionChangesTest extends StoreFixture {
 
     /// As if the class had changed between two runs.
     @Test
-    void aHeapThatComparesOtherwiseIsStoredAnew() {
+    void heapWithNewComparatorIsStoredAnew() {
         PriorityQueue<Ranked> heap = new PriorityQueue<>();
         for (int i = 0; i < 40; i++) {
             heap.add(new Ranked(i));

@@ -10,7 +10,7 @@ import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import org.junit.jupiter.api.Test;
 
-/// J8: what nobody reaches is removed from the store, and nothing else.
+/// J8: unreachable objects are removed from the store, and nothing else.
 class CollectionTest {
     private static final int LENGTH = 50;
 
@@ -72,7 +72,7 @@ class CollectionTest {
     }
 
     @Test
-    void whatTheProgramHasStaysWithAllThatItLeadsTo() {
+    void heldObjectsStayWithReferencedOnes() {
         try (Persistence store = open()) {
             Node first = store.lookup("first");
             Node second = first.next;
@@ -89,7 +89,7 @@ class CollectionTest {
     }
 
     @Test
-    void whatATransactionHasTakenOutAndPutsBackStays() {
+    void objectRemovedAndPutBackStays() {
         try (Persistence store = open()) {
             Node first = store.lookup("first");
             try (var transaction = Transaction.begin()) {

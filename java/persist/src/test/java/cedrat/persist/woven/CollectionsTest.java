@@ -279,7 +279,7 @@ class CollectionsTest {
     }
 
     @Test
-    void anIteratorThatIsOlderThanATransactionGoesOnAfterItsRollback() {
+    void olderIteratorGoesOnAfterRollback() {
         List<Integer> list = new ArrayList<>(List.of(1, 2, 3));
         Iterator<Integer> iterator = list.iterator();
         assertEquals(1, iterator.next());

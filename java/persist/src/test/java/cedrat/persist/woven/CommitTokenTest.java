@@ -65,7 +65,7 @@ class CommitTokenTest {
     }
 
     @Test
-    void whatATransactionSaysGoesBeforeWhatTheStoreSays() {
+    void transactionOptionOverridesStoreOption() {
         store.close();
         store = Persistence.open(graph.open(), new PersistenceOptions().durability(Durability.ASYNC));
         Counter again = store.lookup("counter");
@@ -79,7 +79,7 @@ class CommitTokenTest {
 
     /// It may lead to what it has read.
     @Test
-    void aTransactionThatChangesNothingHasATokenToo() {
+    void unchangedTransactionHasATokenToo() {
         CommitToken before = count(Durability.ASYNC);
         try (var transaction = Transaction.begin()) {
             assertTrue(transaction.commit(Durability.ASYNC).isDurable(), "it has looked at nothing under a lock");
@@ -104,7 +104,7 @@ class CommitTokenTest {
         });
     }
 
-    /// A store's own lists are no business of the transaction in which somebody waits.
+    /// A store's own lists do not belong to the transaction that waits.
     @Test
     void waitsInAnotherTransactionLeaveNothingThere() {
         CommitToken token = count(Durability.ASYNC);

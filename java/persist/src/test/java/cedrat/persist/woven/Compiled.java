@@ -22,7 +22,7 @@ final class Compiled extends URLClassLoader {
         this.classes = classes;
     }
 
-    /// What compiles.
+    /// The compiler.
     enum Compiler {
         JAVAC,
         ECJ

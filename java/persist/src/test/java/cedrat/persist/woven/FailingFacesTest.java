@@ -58,7 +58,7 @@ class FailingFacesTest {
         throw new AssertionError(name);
     }
 
-    /// J16: memory is restored, and who waits for the locks goes on, whatever becomes of them.
+    /// J16: memory is restored, and waiters for the locks go on, whatever becomes of them.
     @Test
     void objectsAreRestoredThoughPagesAreNot() throws InterruptedException {
         try (Persistence store = Persistence.open(failing(new MemoryGraph().open()), new PersistenceOptions())) {

@@ -310,7 +310,7 @@ class FormsTest {
     }
 
     @Test
-    void aReferenceToAnArrayThatLeadsBackToItComesBack() {
+    void atomicArrayReferringToItselfIsRestored() {
         AtomicReferenceArray<Object> array = new AtomicReferenceArray<>(2);
         array.set(1, array);
         AtomicReferenceArray<Object> found = again(array);
@@ -324,23 +324,23 @@ class FormsTest {
     }
 
     @Test
-    void whatExtendsAClassOfTheJdkWithStateIsRefused() {
+    void subclassOfStatefulJdkClassIsRefused() {
         var thrown = assertThrows(PersistenceException.class, () -> again(List.of(new Names())));
         assertTrue(
                 thrown.getMessage().contains("it → [0] leads to an object of " + Names.class.getName())
                         && thrown.getMessage()
-                                .contains("extends java.util.ArrayList, whose fields nobody sees: let it "
+                                .contains("extends java.util.ArrayList, whose fields are not accessible: let it "
                                         + "have a field of that type"),
                 thrown.getMessage());
     }
 
     /// Nothing but its handler knows the protocol.
     @Test
-    void anUrlWithAHandlerOfItsOwnIsRefused() throws Exception {
+    void urlWithOwnHandlerIsRefused() throws Exception {
         URL url = URL.of(URI.create("own:there"), new URLStreamHandler() {
             @Override
             protected URLConnection openConnection(URL any) throws IOException {
-                throw new IOException("nobody opens it");
+                throw new IOException("it is never opened");
             }
         });
         var thrown = assertThrows(PersistenceException.class, () -> again(url));
@@ -348,7 +348,7 @@ class FormsTest {
     }
 
     @Test
-    void classesAndWhatThereIsOnceComeBackAsThemselves() {
+    void classesAndSingletonsComeBackAsThemselves() {
         for (Object object : new Object[] {
             String.class,
             int.class,
@@ -478,7 +478,7 @@ class FormsTest {
 
     private record Point(int x, List<Integer> more) {}
 
-    /// What hashes and orders keys reads what is loaded with them.
+    /// Hash and comparison methods of keys read objects that are loaded with them.
     @Test
     void keysMayLeadToCollections() {
         Map<Object, String> map = new HashMap<>();
@@ -631,7 +631,7 @@ class FormsTest {
     }
 
     @Test
-    void whatCannotPersistIsRefusedWithThePath() throws Exception {
+    void refusalOfObjectNamesThePath() throws Exception {
         isRefused("a thread ends", new Thread());
         isRefused("a class loader", ClassLoader.getSystemClassLoader());
         try (java.net.ServerSocket socket = new java.net.ServerSocket()) {

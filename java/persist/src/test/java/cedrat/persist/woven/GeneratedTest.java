@@ -260,7 +260,7 @@ class GeneratedTest {
         }
     }
 
-    /// What is reachable from an object. Values are texts; where identity counts, there is a [Seen] for each
+    /// Content reachable from an object. Values are strings; where identity counts, there is a [Seen] for each
     /// object.
     private static final class Look {
         private final IdentityHashMap<Object, Seen> seen = new IdentityHashMap<>();
@@ -360,8 +360,8 @@ class GeneratedTest {
         return out.toString();
     }
 
-    /// What the same objects are to another version of their classes: fields that it does not have are gone,
-    /// those that are new have no value, those that are wider have the same one.
+    /// Returns the same objects as another version of their classes has them: removed fields are gone, new fields have
+    /// no value, wider fields have the same value.
     private static Seen changed(Seen root, Loaded now) {
         Map<Seen, Seen> done = new IdentityHashMap<>();
         ArrayDeque<Seen> open = new ArrayDeque<>(List.of(root));

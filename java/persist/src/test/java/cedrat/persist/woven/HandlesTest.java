@@ -147,7 +147,7 @@ class HandlesTest {
     }
 
     @Test
-    void aHandleOfAStaticFieldIsRefused() {
+    void handleOfStaticFieldIsRefused() {
         try (var transaction = Transaction.begin()) {
             var refused = assertThrows(UnsupportedOperationException.class, () -> SHARED.set(1));
             assertTrue(refused.getMessage().contains("static field"), refused.getMessage());

@@ -36,8 +36,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
-/// What is stored to a part of a persistent collection: while the virtual machine collects the collection, when it
-/// has, and while another transaction makes the part one of it.
+/// Assignments to a part of a persistent Java collection: while the virtual machine collects the collection,
+/// afterwards, and while another transaction makes the part one of it.
 class HeldPartsTest extends StoreFixture {
     /// After so many calls a method was compiled.
     private static final int CALLS = 100_000;
@@ -46,7 +46,7 @@ class HeldPartsTest extends StoreFixture {
 
     // ---- while a method of the collection runs
 
-    /// Lets the virtual machine collect what nobody has any more, when a set asks for its hash or compares it.
+    /// Lets the virtual machine collect unreachable objects, when a set asks for its hash or compares it.
     private static final class Collecting implements Comparable<Collecting> {
         private final int number;
         private transient boolean collects;
@@ -287,7 +287,7 @@ class HeldPartsTest extends StoreFixture {
         map.putAll(new TreeMap<>(Map.of("a", 1, "b", 2, "c", 3)));
     }
 
-    /// What one sees of it. Maps may have any order.
+    /// Returns the visible content. Maps may have any order.
     private static Object show(Object collection) {
         return collection instanceof Map<?, ?> map
                 ? map.entrySet().stream().map(Object::toString).sorted().toList()
@@ -367,8 +367,8 @@ class HeldPartsTest extends StoreFixture {
         assertEquals(expected, show(store.lookup("collection")));
     }
 
-    /// J3: who has stored to it before is waited for, and his change is not lost. Of what becomes persistent nobody
-    /// has known before whose it was.
+    /// J3: a transaction that has assigned to it before is waited for, and its change is not lost. Before an object
+    /// becomes persistent, its owner is unknown.
     @ParameterizedTest
     @MethodSource("growing")
     void whoHasChangedWhatBecomesAPartIsWaitedFor(Growing growing) throws InterruptedException {
@@ -416,7 +416,7 @@ class HeldPartsTest extends StoreFixture {
     /// J3: who has found what is taken back before he changes it is run again, and that ends: who begins later changes
     /// what is in no collection.
     @Test
-    void whoChangesWhatWasTakenBackIsRunAgain() throws InterruptedException {
+    void writerOfTakenBackPartRunsAgain() throws InterruptedException {
         Map<String, Object> made = new TreeMap<>(Map.of("a", 1));
         store.mark("map", made);
         CountDownLatch isAdded = new CountDownLatch(1);
@@ -444,19 +444,19 @@ class HeldPartsTest extends StoreFixture {
         });
         one.join();
         assertEquals(Map.of("a", "other"), made);
-        Map.Entry<String, Object> nobodys = taken.getFirst();
-        assertEquals("b", nobodys.getKey());
+        Map.Entry<String, Object> unowned = taken.getFirst();
+        assertEquals("b", unowned.getKey());
         Transaction.run(() -> {
-            nobodys.setValue("nobody's");
+            unowned.setValue("unowned");
         });
-        nobodys.setValue("outside of transactions");
+        unowned.setValue("outside of transactions");
         reopen();
         assertEquals(Map.of("a", "other"), store.lookup("map"));
     }
 
-    /// J3: who has read the array before another one outgrows it, and waits to store to it.
+    /// J3: a transaction has read the array before another one outgrows it, and waits to assign to it.
     @Test
-    void whoStoresToAnArrayThatWasOutgrownIsRunAgain() throws InterruptedException {
+    void writerOfOutgrownArrayRunsAgain() throws InterruptedException {
         List<String> made = new ArrayList<>(List.of("a", "b"));
         store.mark("list", made);
         CountDownLatch isRead = new CountDownLatch(1);
@@ -485,7 +485,7 @@ class HeldPartsTest extends StoreFixture {
 
     /// J3: likewise of an entry that another one has taken out.
     @Test
-    void whoChangesAnEntryThatHasGoneIsRunAgain() throws InterruptedException {
+    void writerOfRemovedEntryRunsAgain() throws InterruptedException {
         Map<String, Object> made = new TreeMap<>(Map.of("a", 1, "b", 2));
         store.mark("map", made);
         CountDownLatch isFound = new CountDownLatch(1);

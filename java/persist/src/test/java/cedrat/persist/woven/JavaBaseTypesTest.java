@@ -367,7 +367,7 @@ class JavaBaseTypesTest {
     }
 
     @Test
-    void otherClassesThatAreWovenAreAsTheyWere() {
+    void otherWovenClassesAreUnchanged() {
         restores(
                 () -> new StringJoiner(","),
                 (joiner, random) -> joiner.add("text" + random.nextInt()).setEmptyValue("none"),
@@ -434,7 +434,7 @@ class JavaBaseTypesTest {
     }
 
     @Test
-    void anIteratorThatItsQueueKnowsOfStays() {
+    void iteratorKnownToItsQueueStays() {
         var queue = new ArrayBlockingQueue<>(3, true, List.of(1, 2));
         Iterator<Integer> numbers = queue.iterator();
         try (var transaction = Transaction.begin()) {
@@ -448,9 +448,9 @@ class JavaBaseTypesTest {
         assertEquals(List.of(1, 2, 3), List.copyOf(queue));
     }
 
-    /// What a transaction reads by an iterator is not written by its rollback.
+    /// A rollback does not write what the transaction has read by an iterator.
     @Test
-    void aCollectionStaysWhenItsIteratorGoesBack() {
+    void collectionStaysWhenIteratorGoesBack() {
         // With room for more, so that its table stays.
         var map = new ConcurrentHashMap<Integer, String>(64);
         map.putAll(Map.of(1, "one", 2, "two"));
@@ -468,7 +468,7 @@ class JavaBaseTypesTest {
 
     /// J14
     @Test
-    void theFirstValueOfAThreadLocalBelongsToNoTransaction() {
+    void initialThreadLocalBelongsToNoTransaction() {
         ThreadLocal<List<String>> texts = ThreadLocal.withInitial(() -> new ArrayList<>(List.of("first")));
         try (var transaction = Transaction.begin()) {
             texts.get().add("second");
@@ -725,7 +725,7 @@ class JavaBaseTypesTest {
     }
 
     @Test
-    void aSubclassIsTreatedAsWhatItInheritsFrom() throws IOException {
+    void subclassIsTreatedAsItsSuperclass() throws IOException {
         Heard heard = new Heard();
         isRefused("java.util.concurrent.ConcurrentLinkedQueue", () -> heard.poll());
         isRefused("java.util.concurrent.ConcurrentLinkedQueue", () -> heard.offerAnyhow("text"));

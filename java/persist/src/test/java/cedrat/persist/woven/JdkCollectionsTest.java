@@ -62,7 +62,7 @@ class JdkCollectionsTest {
     }
 
     @Test
-    void resourcesOfAJarAreReadByAll() throws Exception {
+    void jarResourcesAreReadByAllThreads() throws Exception {
         isNoTransactions(name -> {
             InputStream in = Test.class.getResourceAsStream("Test.class");
             assertEquals(0xca, in.read());
@@ -85,7 +85,7 @@ class JdkCollectionsTest {
     }
 
     @Test
-    void threadsOfAClientOfTheJdkGoOn() throws Exception {
+    void threadsOfJdkClientGoOn() throws Exception {
         HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
         server.createContext("/", exchange -> {
             exchange.sendResponseHeaders(200, 2);
@@ -105,9 +105,9 @@ class JdkCollectionsTest {
         }
     }
 
-    /// Whoever the classes in between belong to.
+    /// Also with classes of the JDK or the program in between.
     @Test
-    void whatTheJdkChangesForTheProgramIsRestored() throws Throwable {
+    void changesOfJdkForProgramAreRestored() throws Throwable {
         List<Object> list = new ArrayList<>(List.of("old"));
         MethodHandle add = adding(list);
         List<Callable<?>> changes = List.of(
@@ -142,9 +142,9 @@ class JdkCollectionsTest {
         }
     }
 
-    /// What the program calls a collection with is called by the JDK, and is the program's still.
+    /// A collection that the program passes to a call is called by the JDK, and is the program's still.
     @Test
-    void whatTheJdkCallsTheProgramForIsRestored() {
+    void changesInJdkCallbacksAreRestored() {
         Map<String, List<Integer>> map = new HashMap<>();
         Map<String, Integer> counts = new TreeMap<>();
         List<Integer> seen = new LinkedList<>();
@@ -162,9 +162,9 @@ class JdkCollectionsTest {
         assertEquals("{}{}[]", map + "" + counts + seen);
     }
 
-    /// Also by what is no collection. What is persistent is restored, whoever changes it.
+    /// Also by code that is no collection. A persistent object is restored, whichever code changes it.
     @Test
-    void whatTheJdkChangesForItselfStaysUnlessItIsPersistent() throws Exception {
+    void onlyPersistentChangesOfJdkAreRestored() throws Exception {
         List<Object> own = new ArrayList<>();
         List<Object> kept = new ArrayList<>();
         Callable<?> toOwn = MethodHandleProxies.asInterfaceInstance(Callable.class, adding(own));
@@ -196,7 +196,7 @@ class JdkCollectionsTest {
 
     /// A refusal is for the program, not for the JDK.
     @Test
-    void whatTheProgramMayNotChangeItMayNotChangeByAView() {
+    void refusedChangeIsRefusedByViewToo() {
         var set = Collections.newSetFromMap(new ConcurrentHashMap<String, Boolean>());
         try (var transaction = Transaction.begin()) {
             assertThrows(UnsupportedOperationException.class, () -> set.add("text"));

@@ -81,7 +81,7 @@ class LaunchTest {
 
     /// J12
     @Test
-    void aManifestThatLacksALineIsToldWhich() throws Exception {
+    void manifestErrorNamesTheMissingLine() throws Exception {
         Ended ended = withManifest(false);
         assertTrue(ended.said.contains("add Can-Retransform-Classes: true"), ended.said);
         assertFalse(ended.said.contains("ASSERTION FAILED"), ended.said);
@@ -121,7 +121,7 @@ class LaunchTest {
 
     /// As the quick one of the virtual machine's compilers says itself, which reads by these methods too.
     @Test
-    void compiledReadsDoNotContainTheirSlowPath() throws Exception {
+    void compiledReadsExcludeTheirSlowPath() throws Exception {
         Ended ended = java(
                 "-javaagent:" + AGENT,
                 "-Xcomp",
@@ -176,7 +176,7 @@ class LaunchTest {
 
     /// J1
     @Test
-    void ifClassesWereThereBeforeTheAgentNoStoreIsOpened() throws Exception {
+    void classesBeforeAgentPreventStoreOpening() throws Exception {
         String said = attached();
         assertTrue(said.contains("not be loaded where these read them: " + Attached.class.getName()), said);
         assertTrue(said.contains("start Java with -javaagent"), said);
@@ -184,7 +184,7 @@ class LaunchTest {
     }
 
     @Test
-    void forSerialisationWovenClassesAreWhatTheyWere() throws Exception {
+    void wovenClassesSerialiseAsBefore() throws Exception {
         String[] line = {"-cp", CLASSES + java.io.File.pathSeparator + AGENT, Serialised.class.getName()};
         Ended plain = java(line);
         Ended woven = java(
@@ -234,7 +234,7 @@ class LaunchTest {
 
     /// J12
     @Test
-    void inAMethodThatRanBeforeTheAgentNothingBegins() throws Exception {
+    void methodOlderThanAgentBeginsNothing() throws Exception {
         String said = attached();
         assertTrue(said.contains(RESTORED), said);
         assertTrue(said.contains("count 0: the calling class has no write barriers"), said);
@@ -242,7 +242,7 @@ class LaunchTest {
 
     /// J12
     @Test
-    void afterAClassThatCannotBeWovenAnyMoreNothingBegins() throws Exception {
+    void nothingBeginsAfterAnUnweavableClass() throws Exception {
         String said = attached(Attached.Referring.class.getName());
         assertTrue(said.contains(Attached.Referring.class.getName() + " cannot be woven"), said);
         assertFalse(said.contains(RESTORED), said);

@@ -105,7 +105,7 @@ class LeavingTest {
     }
 
     @Test
-    void tryIsLeftByAnExceptionThatIsThrownAgain() {
+    void tryIsLeftByRethrownException() {
         assertEquals(0, kept(() -> assertThrows(Leaving.class, this::caughtAndThrownAgain)));
     }
 
@@ -122,7 +122,7 @@ class LeavingTest {
     }
 
     @Test
-    void anExceptionThatDoesNotLeaveDoesNothing() {
+    void exceptionCaughtInsideDoesNothing() {
         assertEquals(2, kept(this::caughtInside));
     }
 
@@ -168,7 +168,7 @@ class LeavingTest {
     }
 
     @Test
-    void tryIsLeftByBreakToALabel() {
+    void tryIsLeftByLabeledBreak() {
         assertEquals(0, kept(this::breakToALabel));
     }
 
@@ -227,7 +227,7 @@ class LeavingTest {
     }
 
     @Test
-    void aLambdaIsLeftByCommitOrRollback() {
+    void lambdaIsLeftByCommitOrRollback() {
         assertEquals(
                 1,
                 kept(() -> Transaction.run(transaction -> {

@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Timeout;
 /// J1.1: what a load waits for while it has the lock of loads, and what it does not.
 @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 public class LoadLockTest {
-    /// What the initialiser of [Item] does, or null.
+    /// Work of the initialiser of [Item], or null.
     private static volatile Supplier<Object> initialising;
 
     /// Each class loader of its own initialises it once.
@@ -80,7 +80,7 @@ public class LoadLockTest {
     /// Another thread has read an object of the class, and waits for the end of the initialiser, which loads
     /// something.
     @Test
-    void oneThatLoadsDoesNotWaitForALoadThatWaitsForIt() throws Exception {
+    void loadsDoNotWaitForEachOther() throws Exception {
         fill();
         try (var store = Persistence.open(graph.open(), new PersistenceOptions().classLoader(loader))) {
             CountDownLatch isInitialising = new CountDownLatch(1);
@@ -139,9 +139,9 @@ public class LoadLockTest {
         final Map<Key, String> map = new HashMap<>(Map.of(key, "value"));
     }
 
-    /// A load calls `hashCode`, which waits for the monitor of who waits for the load.
+    /// A load calls `hashCode`, which waits for a monitor of the thread that waits for the load.
     @Test
-    void whoHasEnteredTheMonitorThatALoadWaitsForIsTold() throws Exception {
+    void loadThatNeedsThreadsMonitorThrows() throws Exception {
         try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
             store.mark("root", new Root());
         }

@@ -19,7 +19,7 @@ import java.util.List;
 import java.util.Map;
 import org.junit.jupiter.api.Test;
 
-/// J7: what is not used any more is let go of.
+/// J7: unused objects are unloaded.
 class LoadedTest {
     private static final class Node {
         int value;
@@ -68,7 +68,7 @@ class LoadedTest {
     }
 
     @Test
-    void aListThatIsWalkedDoesNotStay() {
+    void walkedListIsUnloaded() {
         int length = 20_000;
         try (Persistence store = open(1 << 30)) {
             store.mark("first", list(length));
@@ -112,7 +112,7 @@ class LoadedTest {
     }
 
     @Test
-    void whatATransactionHasChangedStaysUntilItEnds() {
+    void changedObjectsStayUntilTransactionEnds() {
         int length = 1_000;
         try (Persistence store = open(1 << 30)) {
             store.mark("first", list(length));
@@ -210,7 +210,7 @@ class LoadedTest {
         }
     }
 
-    /// J7.1: who lets go looks under the monitor of the identity, and may be about to make the field pending.
+    /// J7.1: the unloading thread looks under the monitor of the identity, and may be about to make the field pending.
     @Test
     void aWriterWaitsForWhoLetsGo() throws Exception {
         try (Persistence store = open(1 << 30)) {

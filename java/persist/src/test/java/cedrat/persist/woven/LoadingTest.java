@@ -14,12 +14,12 @@ import java.util.concurrent.CyclicBarrier;
 import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.Test;
 
-/// What is persistent comes to memory when it is followed, once, whoever else loads.
+/// A persistent object is loaded when a reference to it is followed, once, though other threads load too.
 class LoadingTest extends StoreFixture {
     private record Pair(Object left, Object right) {}
 
     @Test
-    void aListOfAMillionIsStoredAndRead() {
+    void listOfMillionIsStoredAndRead() {
         int length = 1_000_000;
         Node first = null;
         for (int i = 0; i < length; i++) {
@@ -36,7 +36,7 @@ class LoadingTest extends StoreFixture {
     }
 
     @Test
-    void anObjectIsReadWhenAReferenceToItIsFollowed() {
+    void followedReferenceReadsItsObject() {
         store.mark("node", new Node(1, new Node(2, new Node(3, null))));
         reopen();
         long before = graph.reads();
@@ -50,7 +50,7 @@ class LoadingTest extends StoreFixture {
 
     /// A field that was pending, was set to null, and comes back by a rollback.
     @Test
-    void aPendingFieldThatIsOverwrittenComesBackByARollback() {
+    void rollbackRestoresOverwrittenPendingField() {
         store.mark("node", new Node(1, new Node(2, null)));
         reopen();
         Node node = store.lookup("node");
@@ -70,7 +70,7 @@ class LoadingTest extends StoreFixture {
     }
 
     @Test
-    void twoThreadsThatLoadAnObjectHaveTheSame() throws Exception {
+    void twoThreadsLoadTheSameObject() throws Exception {
         int length = 2_000;
         Node first = null;
         for (int i = 0; i < length; i++) {
@@ -108,7 +108,7 @@ class LoadingTest extends StoreFixture {
 
     /// Each thread follows references of its own to the same texts.
     @Test
-    void twoThreadsThatLoadATextHaveTheSame() throws Exception {
+    void twoThreadsLoadTheSameString() throws Exception {
         int length = 2_000;
         Pair[][] pairs = new Pair[2][length];
         for (int i = 0; i < length; i++) {
@@ -150,7 +150,7 @@ class LoadingTest extends StoreFixture {
 
     /// Of two threads one loads arrays, and the other one finds them, sooner or later.
     @Test
-    void whoFindsWhatAnotherLoadsKnowsThatItIsPersistent() throws Exception {
+    void objectLoadedByOtherThreadIsPersistent() throws Exception {
         Table[] tables = new Table[100];
         for (int i = 0; i < tables.length; i++) {
             tables[i] = new Table();
@@ -217,7 +217,7 @@ class LoadingTest extends StoreFixture {
 
     /// The store fills the map by the program's `hashCode`: that is no change of the transaction that reads it.
     @Test
-    void aLockThatIsTakenWhileAMapIsLoadedEndsNothing() {
+    void lockDuringMapLoadEndsNothing() {
         Map<Name, Integer> names = new HashMap<>();
         for (int i = 0; i < 10; i++) {
             names.put(new Name("name " + i), i);

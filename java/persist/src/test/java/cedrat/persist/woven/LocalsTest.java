@@ -67,7 +67,7 @@ class LocalsTest {
     }
 
     @Test
-    void whatHadNoValueKeepsWhatItWasGiven() {
+    void unassignedLocalKeepsItsNewValue() {
         assertEquals(4, unassigned());
     }
 
@@ -158,13 +158,13 @@ class LocalsTest {
     }
 
     @Test
-    void aResultIsWhatItWasWhenItWasReturned() {
+    void resultKeepsItsValueAtReturn() {
         assertEquals(6, returned(1));
         assertEquals(0, field);
     }
 
     @Test
-    void ofNestedTransactionsAreRestoredLevelByLevel() {
+    void nestedLocalsAreRestoredByLevel() {
         int x = 1;
         long y = 1;
         try (var outer = Transaction.begin()) {
@@ -194,7 +194,7 @@ class LocalsTest {
     }
 
     @Test
-    void areRestoredAtTheEndIfAnotherMethodRollsBack() {
+    void rollbackInOtherMethodRestoresAtEnd() {
         int x = 1;
         try (var transaction = Transaction.begin()) {
             x = 2;
@@ -216,7 +216,7 @@ class LocalsTest {
 
     /// The locals of an ended block are used again.
     @Test
-    void whatLiesInALocalThatWasUsedBeforeIsNotMixedUp() {
+    void reusedLocalIsNotMixedUp() {
         {
             String before = "before";
             String beforeToo = "before, too";

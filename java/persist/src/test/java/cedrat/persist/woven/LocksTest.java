@@ -71,7 +71,7 @@ class LocksTest {
     }
 
     @Test
-    void aRollbackDoesNotRestoreOverAnothersWrite() throws Exception {
+    void rollbackKeepsWritesOfOthers() throws Exception {
         Account account = new Account();
         Future<?> other;
         try (var transaction = Transaction.begin()) {
@@ -86,7 +86,7 @@ class LocksTest {
     }
 
     @Test
-    void whoHasWaitedRestoresWhatWasCommittedMeanwhile() throws Exception {
+    void waiterRestoresValuesCommittedMeanwhile() throws Exception {
         Account account = new Account();
         int[] array = new int[1];
         List<Future<?>> others = new ArrayList<>();
@@ -141,7 +141,7 @@ class LocksTest {
     }
 
     @Test
-    void locksOfANestedTransactionAreHeldToTheEndOfTheOutermost() throws Exception {
+    void locksOfNestedLastUntilOutermostEnds() throws Exception {
         Account account = new Account();
         Future<?> other;
         try (var outer = Transaction.begin()) {
@@ -160,7 +160,7 @@ class LocksTest {
     }
 
     @Test
-    void aStoreOutsideOfATransactionIsRefusedWhatIsLocked() throws Exception {
+    void assignmentOutsideRefusesLockedObject() throws Exception {
         Account account = new Account();
         Account read = new Account();
         total = 0;
@@ -196,7 +196,7 @@ class LocksTest {
                 return null;
             });
             writer = startAndWait(() -> Transaction.run(() -> RwLock.acquireWrite(account)));
-            // Who comes later does not overtake the writer; who reads already may read on.
+            // Later readers do not overtake the writer; present readers may read on.
             Future<?> reader = startAndWait(() -> Transaction.run(() -> RwLock.acquireRead(account)));
             RwLock.acquireRead(account);
             transaction.commit();
@@ -206,7 +206,7 @@ class LocksTest {
     }
 
     @Test
-    void aReaderBecomesAWriterWhenTheOtherReadersAreGone() throws Exception {
+    void lastReaderBecomesWriter() throws Exception {
         Account account = new Account();
         Future<?> upgrading;
         try (var transaction = Transaction.begin()) {
@@ -223,7 +223,7 @@ class LocksTest {
     }
 
     @Test
-    void aDeadlockHasOneVictimThatIsRolledBack() throws Exception {
+    void deadlockRollsBackOneVictim() throws Exception {
         Account first = new Account();
         Account second = new Account();
         CyclicBarrier bothHaveOne = new CyclicBarrier(2);
@@ -263,7 +263,7 @@ class LocksTest {
 
     /// By itself or by reflection, which does so too.
     @Test
-    void aVictimThatWrapsWhatItIsToldIsRunAgain() throws Exception {
+    void victimThatWrapsTheExceptionRunsAgain() throws Exception {
         Account mine = new Account();
         Account others = new Account();
         Method write = LocksTest.class.getDeclaredMethod("write", Account.class);
@@ -319,7 +319,7 @@ class LocksTest {
 
     /// J5.2: a victim is rolled back before its scope is left.
     @Test
-    void whatAVictimRunsOverGoesNoFurther() throws Exception {
+    void iteratorsOfVictimStop() throws Exception {
         Account first = new Account();
         Account second = new Account();
         List<Integer> list = new ArrayList<>(List.of(1, 2));

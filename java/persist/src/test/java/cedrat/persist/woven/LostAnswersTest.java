@@ -10,7 +10,7 @@ import javax.transaction.xa.XAResource;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/// J11.8: the store below has prepared a branch, and an error hides that from who has asked for it.
+/// J11.8: the store below has prepared a branch, and an error hides that from the caller.
 class LostAnswersTest extends BranchFixture {
     @BeforeEach
     void prepare() throws XAException {
@@ -20,7 +20,7 @@ class LostAnswersTest extends BranchFixture {
     }
 
     @Test
-    void whatIsSaidToBeRolledBackIsNotInDoubt() throws XAException {
+    void reportedRollbackIsNotInDoubt() throws XAException {
         fails(XAException.XA_RBROLLBACK, () -> resource.prepare(ONE));
         assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
         Transaction.run(() -> account("here").balance++);
@@ -29,9 +29,9 @@ class LostAnswersTest extends BranchFixture {
         assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
     }
 
-    /// Then nobody can say that it was rolled back.
+    /// Then it is not reported as rolled back.
     @Test
-    void whatMayBeInDoubtIsNotSaidToBeRolledBack() throws XAException {
+    void doubtfulCommitIsNotReportedRolledBack() throws XAException {
         lost.put("inDoubt", new OutOfMemoryError("as a test wants it"));
         fails(XAException.XAER_RMFAIL, () -> resource.prepare(ONE));
         assertThrows(PersistenceException.class, () -> account("here"));

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/// J3.1: who waits for a lock within a monitor.
+/// J3.1: waits for a lock within a monitor.
 @Timeout(value = 60, threadMode = Timeout.ThreadMode.SEPARATE_THREAD)
 class MonitorsTest {
     private static final class Account {
@@ -76,7 +76,7 @@ class MonitorsTest {
 
     /// To run the transaction again would leave the monitor as it is.
     @Test
-    void whoHasEnteredTheMonitorBeforeIsTold() throws Exception {
+    void threadAlreadyInMonitorIsVictim() throws Exception {
         Account account = new Account();
         Object monitor = new Object();
         Future<?> other;
@@ -102,7 +102,7 @@ class MonitorsTest {
 
     /// It has a lock of `java.util.concurrent`, whose owner is known though it is a virtual thread.
     @Test
-    void aVirtualThreadThatHasALockIsTold() throws Exception {
+    void virtualThreadWithLockIsVictim() throws Exception {
         Account account = new Account();
         ReentrantLock lock = new ReentrantLock();
         FutureTask<Void> task = new FutureTask<>(

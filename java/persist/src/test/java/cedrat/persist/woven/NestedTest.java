@@ -14,7 +14,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import org.junit.jupiter.api.Test;
 
-/// Transactions within transactions, ends of transactions, and whose they are.
+/// Transactions within transactions, ends of transactions, and their owners.
 class NestedTest {
     private static final class Cell {
         int value;
@@ -41,7 +41,7 @@ class NestedTest {
     }
 
     @Test
-    void aNestedCommitIsUndoneWithTheOuterTransaction() {
+    void outerRollbackUndoesNestedCommit() {
         try (var outer = Transaction.begin()) {
             cell.value = 1;
             try (var inner = Transaction.begin()) {
@@ -124,7 +124,7 @@ class NestedTest {
     }
 
     @Test
-    void anOuterTransactionDoesNotEndBeforeItsNestedOne() {
+    void outerTransactionCannotEndBeforeNested() {
         try (var outer = Transaction.begin()) {
             try (var inner = Transaction.begin()) {
                 assertThrows(IllegalStateException.class, outer::commit);

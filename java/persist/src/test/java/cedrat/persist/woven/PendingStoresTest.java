@@ -117,12 +117,12 @@ class PendingStoresTest {
     }
 
     @Test
-    void aStoreLoadsWhatARollbackPutsBack() {
+    void assignmentLoadsTheValueToRestore() {
         assertRestores(changed -> changed.next = other);
     }
 
     @Test
-    void onlyTheFieldThatIsStoredToIsLoaded() {
+    void onlyTheAssignedFieldIsLoaded() {
         letGo();
         try (var transaction = Transaction.begin()) {
             node.next = other;

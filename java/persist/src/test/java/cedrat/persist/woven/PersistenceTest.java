@@ -194,7 +194,7 @@ class PersistenceTest extends StoreFixture {
     }
 
     @Test
-    void namesAreMarkedAndUnmarkedInTransactionsOrAlone() {
+    void namesAreMarkedInTransactionsOrAlone() {
         Node one = new Node(1, null);
         assertTrue(store.mark("one", one));
         assertFalse(store.mark("one", one));
@@ -233,7 +233,7 @@ class PersistenceTest extends StoreFixture {
 
     /// J2, J3: what a collection is made of is the collection.
     @Test
-    void aCollectionIsLockedAndStoredToAsAWhole() throws InterruptedException {
+    void collectionIsLockedAsAWhole() throws InterruptedException {
         Map<Integer, String> map = new HashMap<>(Map.of(1, "one", 2, "two"));
         store.mark("map", map);
         assertThrows(IllegalStateException.class, () -> map.replace(1, "ten"));
@@ -352,7 +352,7 @@ class PersistenceTest extends StoreFixture {
     }
 
     @Test
-    void arraysOfEachTypeAreWhatTheyWereAndChangeByElement() {
+    void arraysOfEachTypeChangeByElement() {
         Object[] arrays = {
             new boolean[] {true, false},
             new byte[] {1, -1},

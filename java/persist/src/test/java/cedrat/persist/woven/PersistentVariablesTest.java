@@ -95,7 +95,7 @@ class PersistentVariablesTest {
 
     /// J2: the JDK marks the table meanwhile.
     @Test
-    void theHashOfATableIsAskedForOutsideOfTransactions() {
+    void tableHashIsReadOutsideOfTransactions() {
         Hashtable<String, Integer> table = new Hashtable<>(Map.of("a", 1, "b", 2));
         try (Persistence store = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
             store.mark("table", table);

@@ -13,7 +13,7 @@ import java.util.stream.Collectors;
 ///
 /// A field is called by its class and name, `C2.a`.
 public final class Program {
-    /// What each object of such a class can do, in the code of its own class.
+    /// Operations of each object of such a class, in the code of its own class.
     public interface Generated {
         /// Reads all fields, those of superclasses too.
         void fields(java.util.function.BiConsumer<String, Object> reader);
@@ -77,7 +77,7 @@ public final class Program {
     private static final List<String> OWN = List.of("R0", "R1", "E0", "I0", "I1", "C0[]", "I0[]", "E0[]");
     private static final List<String> NAMES = List.of("a", "b", "c", "d", "e", "f", "g", "h");
 
-    /// What each primitive type may become.
+    /// Wider types that each primitive type may become.
     private static final Map<String, List<String>> WIDER = Map.of(
             "byte", List.of("short", "int", "long", "float", "double"),
             "short", List.of("int", "long", "float", "double"),

@@ -37,7 +37,7 @@ class RandomCollectionsTest {
         }
     }
 
-    /// What happens within a transaction. Made before it, because it belongs to none.
+    /// A step within a transaction. Made before it, because it belongs to none.
     private sealed interface Step {
         record Operation(int collection, long number) implements Step {}
 
@@ -155,7 +155,7 @@ class RandomCollectionsTest {
                     }
                 });
             } catch (TakenBack e) {
-                // As it was to be. It may be nested, and what is told is no part of it.
+                // As expected. It may be nested, and the message is no part of it.
                 return;
             }
         }

@@ -142,7 +142,7 @@ final class RandomOperations {
             return found == null ? made : found;
         }
 
-        /// So many elements that are not there if they are equal to themselves alone.
+        /// Returns `count` elements that are absent if they are equal to themselves alone.
         private List<Object> others(Collection<?> there, int count, Random random) {
             List<Object> others = new ArrayList<>();
             Set<Integer> numbers = new HashSet<>();
@@ -214,7 +214,7 @@ final class RandomOperations {
         others.forEach((name, maker) -> kinds.add(new Kind(name + " of " + of, false, maker, KEYS, elements)));
     }
 
-    /// What one sees of it.
+    /// Returns the visible content.
     static List<String> show(Kind kind, Object collection) {
         List<String> shown = new ArrayList<>();
         if (collection instanceof Map<?, ?> map) {

@@ -212,7 +212,7 @@ class ReadsTest implements AutoCloseable {
     }
 
     @Test
-    void aNullOfAPersistentObjectIsAskedFor() {
+    void nullOfPersistentObjectIsChecked() {
         assertNull(node.text);
         assertNull(node.text);
         assertReads("text", "text");
@@ -426,7 +426,7 @@ class ReadsTest implements AutoCloseable {
     }
 
     @Test
-    void aCopyIsAnObjectOfItsOwn() {
+    void copyIsASeparateObject() {
         Node second = new Node();
         store.pend(node, "next", second);
         Node copy = node.clone();
@@ -442,7 +442,7 @@ class ReadsTest implements AutoCloseable {
 
     /// Its type is known in its own package only, and a cast would have to name it.
     @Test
-    void ofATypeThatTheReaderCannotName() {
+    void typeHiddenFromReaderIsRead() {
         Protected base = store.add(new Protected());
         Object value = Protected.makeUnnameable();
         store.pend(base, "unnameable", value);

@@ -28,13 +28,13 @@ import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 
-/// What a store refuses, and what is left then: of one that is closed, or has failed, and of objects that it cannot
-// store.
+/// Refusals of a store, and the state after them: of one that is closed, or has failed, and of objects that it cannot
+/// store.
 class RefusalsTest extends StoreFixture {
     private record Pair(Object left, Object right) {}
 
     @Test
-    void whatIsPersistentIsNotStoredToOutsideOfTransactions() {
+    void persistentObjectRefusesAssignmentOutside() {
         Node node = new Node(1, null);
         int[] array = {1};
         node.value = 2;
@@ -69,7 +69,7 @@ class RefusalsTest extends StoreFixture {
 
     /// The program's transient field, and the views of its superclass.
     @Test
-    void whatIsNotStoredMayBeStoredToOutsideOfTransactions() {
+    void transientStateAllowsAssignmentOutside() {
         store.mark("caching", new Caching());
         reopen();
         Caching caching = store.lookup("caching");
@@ -84,7 +84,7 @@ class RefusalsTest extends StoreFixture {
 
     /// The way of a refusal begins at a name, wherever the transaction has begun.
     @Test
-    void theWayToWhatIsRefusedBeginsAtAName() {
+    void pathOfRefusalBeginsAtAName() {
         store.mark("others", new ArrayList<>(List.of("a", new Object[] {new Pair("left", new Holder())})));
         reopen();
         List<?> others = store.lookup("others");
@@ -140,9 +140,9 @@ class RefusalsTest extends StoreFixture {
         return map;
     }
 
-    /// Of a map that was stored before.
+    /// A map that was stored before.
     @Test
-    void theWayToWhatIsRefusedNamesKeys() {
+    void pathOfRefusalNamesKeys() {
         wayIs("[k]", put(new HashMap<>(), "k"));
         wayIs("[7]", put(new TreeMap<>(), 7));
         wayIs("[" + Long.MAX_VALUE + "]", put(new LinkedHashMap<>(), Long.MAX_VALUE));
@@ -163,7 +163,7 @@ class RefusalsTest extends StoreFixture {
 
     /// As of one that is stored by the commit that is refused.
     @Test
-    void theWayThroughANewMapRunsNoCodeOfTheProgram() {
+    void pathThroughMapRunsNoProgramCode() {
         for (Object key : new Object[] {Size.LARGE, new Key(1)}) {
             Map<Object, Object> map = new HashMap<>();
             map.put(key, new Thread());
@@ -229,7 +229,7 @@ class RefusalsTest extends StoreFixture {
 
     /// J3
     @Test
-    void afterASyncThatFailedTheStoreRefusesEverything() {
+    void failedSyncMakesStoreRefuseEverything() {
         Node node = new Node(1, new Node(2, null));
         store.mark("node", node);
         reopen();
@@ -257,7 +257,7 @@ class RefusalsTest extends StoreFixture {
 
     /// J9: of what the store was asked only it knows what has become.
     @Test
-    void whatMayBeStoredIsNotSaidToBeRolledBack() {
+    void possiblyStoredIsNotReportedRolledBack() {
         Node node = new Node(1, null);
         store.mark("node", node);
         graph.throwBehindCommits(new StackOverflowError("as a test wants it"));
@@ -298,7 +298,7 @@ class RefusalsTest extends StoreFixture {
     }
 
     @Test
-    void aCommitToAStoreThatWasClosedMeanwhileIsRefused() throws Exception {
+    void commitToMeanwhileClosedStoreIsRefused() throws Exception {
         Node node = new Node(1, null);
         store.mark("node", node);
         try (var transaction = Transaction.begin()) {
@@ -316,7 +316,7 @@ class RefusalsTest extends StoreFixture {
 
     /// As the native one does while another thread is within a call of it.
     @Test
-    void aCloseThatWasRefusedMayBeRepeated() {
+    void refusedCloseMayBeRepeated() {
         int[] closes = {0};
         GraphStore below = new MemoryGraph().open();
         GraphStore busy = (GraphStore) Proxy.newProxyInstance(

@@ -213,7 +213,7 @@ class RolledBackIteratorsTest {
         assertThrows(ConcurrentModificationException.class, () -> kind.next.accept(runner));
     }
 
-    /// Of a transaction that ends otherwise, and of a collection that is as it was then, everything goes on.
+    /// After another end of the transaction, and on an unchanged Java collection, every iterator goes on.
     @ParameterizedTest
     @MethodSource("kinds")
     <C, R> void whatHasSeenWhatIsThereGoesOn(Kind<C, R> kind) {
@@ -255,7 +255,7 @@ class RolledBackIteratorsTest {
 
     /// `forEachRemaining` makes a step before it finds that the list has changed.
     @Test
-    void anIteratorThatWentAstrayGoesNoFurther() {
+    void invalidatedIteratorStops() {
         List<Consumer<List<String>>> changes =
                 List.of(list -> list.add(2, "x"), list -> list.remove(2), list -> list.remove(1), List::clear);
         for (Consumer<List<String>> change : changes) {
@@ -278,9 +278,9 @@ class RolledBackIteratorsTest {
         }
     }
 
-    /// Where it is no further than the list is, it goes on, in both directions.
+    /// An iterator that is not behind the list's end goes on, in both directions.
     @Test
-    void anIteratorThatIsWhereItWasGoesOn() {
+    void iteratorAtValidPositionGoesOn() {
         LinkedList<String> list = new LinkedList<>(List.of("a", "b", "d"));
         for (int steps = 0; steps <= 3; steps++) {
             for (boolean isBack : new boolean[] {false, true}) {
@@ -307,7 +307,7 @@ class RolledBackIteratorsTest {
 
     /// It counts no changes.
     @Test
-    void anIteratorOfADequeThatIsRestoredGoesNoFurther() {
+    void iteratorOfRestoredDequeStops() {
         List<Function<ArrayDeque<String>, Iterator<String>>> runners =
                 List.of(ArrayDeque::iterator, ArrayDeque::descendingIterator);
         for (Function<ArrayDeque<String>, Iterator<String>> runner : runners) {
@@ -327,9 +327,9 @@ class RolledBackIteratorsTest {
         }
     }
 
-    /// Of a deque that the transaction has not changed, or that was made in it.
+    /// A deque that the transaction has not changed, or that was made in it.
     @Test
-    void anIteratorOfADequeThatIsNotRestoredGoesOn() {
+    void iteratorOfUnrestoredDequeGoesOn() {
         ArrayDeque<String> deque = new ArrayDeque<>(List.of("a", "b"));
         ArrayDeque<String> other = new ArrayDeque<>();
         List<Iterator<String>> iterators = Transaction.call(transaction -> {
@@ -352,7 +352,7 @@ class RolledBackIteratorsTest {
 
     /// A part of a map counts its elements once as long as the map is not changed.
     @Test
-    void aPartOfAMapIsCountedAgain() {
+    void partOfMapIsCountedAgain() {
         TreeMap<Integer, Integer> map = new TreeMap<>(Map.of(1, 1, 2, 2));
         Set<?> part = Transaction.call(transaction -> {
             map.put(3, 3);
@@ -367,7 +367,7 @@ class RolledBackIteratorsTest {
 
     /// A collection that was made there too is left as it was.
     @Test
-    void whatRunsOverWhatWasMadeThereGoesOn() {
+    void iteratorOfNewCollectionGoesOn() {
         Iterator<Integer> numbers = Transaction.call(transaction -> {
             List<Integer> made = new ArrayList<>(List.of(1, 2));
             made.add(3);

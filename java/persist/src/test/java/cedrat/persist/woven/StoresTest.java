@@ -114,7 +114,7 @@ class StoresTest {
     }
 
     @Test
-    void fieldsStaticsAndElementsOfEachTypeAreRestored() {
+    void placesOfEachTypeAreRestored() {
         Everything everything = new Everything();
         everything.change(5);
         String before = everything.show();
@@ -127,7 +127,7 @@ class StoresTest {
     }
 
     @Test
-    void fieldsStaticsAndElementsOfEachTypeStayAfterACommit() {
+    void placesOfEachTypeStayAfterCommit() {
         Everything everything = new Everything();
         int staticInt = Everything.staticInt;
         try (var transaction = Transaction.begin()) {
@@ -156,7 +156,7 @@ class StoresTest {
 
     /// J13, J027
     @Test
-    void aPlaceIsKeptOnceForEachLevel() {
+    void placeIsLoggedOncePerLevel() {
         Point point = new Point();
         int[] array = new int[4];
         try (var outer = Transaction.begin()) {
@@ -231,7 +231,7 @@ class StoresTest {
 
     /// Arrays that code without barriers writes to are kept where it is called.
     @Test
-    void arraysThatTheJdkWritesToAreRestored() {
+    void arraysWrittenByJdkAreRestored() {
         check(array -> Arrays.fill(array, 9));
         check(array -> Arrays.fill(array, 1, 3, 9));
         check(Arrays::sort);
@@ -312,7 +312,7 @@ class StoresTest {
     /// J14: what a transaction has made nothing leads to after its rollback; what leads to it nevertheless
     /// finds it whole.
     @Test
-    void objectsThatARolledBackTransactionHasMadeAreWhole() {
+    void objectsMadeBeforeRollbackAreWhole() {
         Failed failed = assertThrows(Failed.class, () -> {
             try (var transaction = Transaction.begin()) {
                 assertEquals(0, transaction.undoSize());
@@ -332,7 +332,7 @@ class StoresTest {
     }
 
     @Test
-    void whatAnOuterTransactionHasMadeANestedOneRestores() {
+    void nestedTransactionRestoresObjectsOfOuter() {
         try (var outer = Transaction.begin()) {
             Point point = new Point();
             point.x = 1;
@@ -349,7 +349,7 @@ class StoresTest {
     }
 
     @Test
-    void storesBeforeAConstructorCallsAnotherAreRestored() {
+    void assignmentsBeforeConstructorCallAreRestored() {
         Linked first = new Linked(null, false);
         try (var transaction = Transaction.begin()) {
             assertEquals(first, new Linked(first, true).before);
@@ -374,7 +374,7 @@ class StoresTest {
     }
 
     @Test
-    void aClassInitialiserBeginsTransactionsIfItsThreadIsInNone() {
+    void classInitialiserMayBeginTransactions() {
         assertEquals(3, Beginning.POINT.x);
         try (var transaction = Transaction.begin()) {
             var thrown = assertThrows(ExceptionInInitializerError.class, () -> BeginningWithin.value++);
@@ -416,7 +416,7 @@ class StoresTest {
 
     /// As deserialisers do it.
     @Test
-    void finalFieldsThatReflectionHasStoredToAreRestored() throws Exception {
+    void finalFieldsAssignedByReflectionAreRestored() throws Exception {
         Fixed fixed = new Fixed("old", 7);
         Field name = Fixed.class.getDeclaredField("name");
         Field number = Fixed.class.getDeclaredField("number");
@@ -433,6 +433,6 @@ class StoresTest {
         assertEquals("old", name.get(fixed));
         assertEquals(7, number.getInt(fixed));
         assertEquals(1, fixed.after);
-        fixed.after = 3; // nobody has it locked
+        fixed.after = 3; // it is not locked
     }
 }

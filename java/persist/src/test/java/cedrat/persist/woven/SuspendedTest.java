@@ -115,7 +115,7 @@ class SuspendedTest {
 
     /// Nothing else here may have used it before.
     @Test
-    void classesOfTheJdkAreInitialisedOutsideOfTransactions() {
+    void jdkClassesInitialiseOutsideOfTransactions() {
         try (var transaction = Transaction.begin()) {
             assertEquals("EUR", Currency.getInstance("EUR").getCurrencyCode());
             transaction.rollback();
@@ -124,7 +124,7 @@ class SuspendedTest {
     }
 
     @Test
-    void classLoadersOfTheApplicationAreOutsideOfTransactions() throws Exception {
+    void applicationClassLoadersAreOutsideOfTransactions() throws Exception {
         ChildFirst loader = new ChildFirst(getClass().getClassLoader());
         Class<?> loaded;
         try (var transaction = Transaction.begin()) {
@@ -178,7 +178,7 @@ class SuspendedTest {
 
     /// It would be asked for again and again.
     @Test
-    void aWrapperThatIsNeededToMakeItIsSaid() {
+    void wrapperNeededByItsKeyIsRefused() {
         MemoryGraph graph = new MemoryGraph();
         try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
             Shelf shelf = new Shelf();

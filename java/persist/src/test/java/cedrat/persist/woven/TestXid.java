@@ -3,7 +3,7 @@ package cedrat.persist.woven;
 import java.util.Arrays;
 import javax.transaction.xa.Xid;
 
-/// What identifies a branch of a transaction.
+/// Identifier of a branch of a transaction.
 record TestXid(int format, byte[] global, byte[] branch) implements Xid {
     @Override
     public int getFormatId() {

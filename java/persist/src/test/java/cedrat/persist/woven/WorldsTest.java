@@ -290,9 +290,9 @@ class WorldsTest {
         }
     }
 
-    /// Of a list the elements that change are stored.
+    /// For a list, the changed elements are stored.
     @Test
-    void anElementOfAListCostsFewBytes() {
+    void listElementCostsFewBytes() {
         ArrayList<Object> list = new ArrayList<>();
         for (int i = 0; i < 10_000; i++) {
             list.add(i);

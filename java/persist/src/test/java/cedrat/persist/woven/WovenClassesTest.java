@@ -47,7 +47,7 @@ class WovenClassesTest {
     }
 
     @Test
-    void theTopmostOfAHierarchyHasTheIdentity() {
+    void topmostClassOfHierarchyHasIdentity() {
         assertTrue(declaresIdentity(Base.class));
         assertFalse(declaresIdentity(Derived.class));
         assertTrue(declaresIdentity(Names.class));
@@ -65,7 +65,7 @@ class WovenClassesTest {
     }
 
     @Test
-    void whatIsAddedIsNoneOfTheProgrammers() {
+    void addedMembersAreSynthetic() {
         for (Class<?> type : new Class<?>[] {Base.class, Derived.class, Pair.class, Named.class}) {
             for (Field field : type.getDeclaredFields()) {
                 boolean isAdded = field.getName().equals("cedrat$identity")

@@ -60,11 +60,11 @@ public final class OmidPeer implements Peer {
             hear(worker, client.commit(start, cells), commit -> load.decided(worker, commit));
         }
 
-        private void hear(int worker, TSOFuture<Long> answer, LongConsumer told) {
+        private void hear(int worker, TSOFuture<Long> answer, LongConsumer answered) {
             answer.addListener(
                     () -> {
                         try {
-                            told.accept(answer.get());
+                            answered.accept(answer.get());
                         } catch (ExecutionException failed) {
                             if (failed.getCause() instanceof AbortException) {
                                 load.decided(worker, Load.ABORTED);

@@ -41,7 +41,7 @@ final class OmidServer {
         System.out.println("listening on 127.0.0.1:" + port);
     }
 
-    /// It has to be told a port.
+    /// Returns a free port: the server does not choose one itself.
     private static int freePort() throws IOException {
         try (ServerSocket socket = new ServerSocket()) {
             socket.bind(new InetSocketAddress("127.0.0.1", 0));

@@ -24,22 +24,22 @@ import java.util.concurrent.TimeUnit;
 ///   └──────────────────────────────────────────────────────────────────────────────┘
 /// ```
 ///
-/// Appending: entries go to the ledger. Draining: it has grown long, and they wait. Replacing: it was closed
-/// under us, or too many bookies did not answer, and entries wait. Failed: nothing is acknowledged any more
-/// (L3).
+/// Appending: entries go to the ledger. Draining: the ledger is full, and entries wait. Replacing: another
+/// process closed the ledger, or too many bookies did not answer, and entries wait. Failed: nothing is
+/// acknowledged any more (L3).
 ///
 /// - K1  An entry is appended to a ledger only when all those before it are acknowledged, or were appended to
 ///   the same ledger: so ledgers hold entries without gaps (L2).
 /// - K2  An entry is appended to a ledger only when that is in the list.
-/// - K3  Of a ledger that failed, entries are acknowledged, or appended to the next one, only when it was
-///   closed for all, which says what it holds, and after the list was changed, which says that nobody has
-///   taken the log (L4).
+/// - K3  Entries of a ledger that failed are acknowledged, or appended to the next one, only after the ledger
+///   was closed for all, which shows its content, and after the list was changed, which shows that no other
+///   server has taken the log (L4).
 /// - K4  Ledgers leave the list before they are deleted.
 ///
-/// **Threads:** its methods may be called by any; what waits for BookKeeper or ZooKeeper is done by a thread
-/// of its own, "ledgers", one thing after the other.
+/// **Threads:** its methods may be called by any thread. Waits for BookKeeper and ZooKeeper run on a thread of
+/// its own, "ledgers", one after the other.
 final class Appender {
-    /// So many entries are on their way to the bookies at a time.
+    /// Largest number of entries in flight to the bookies.
     private static final int SENT_MAX = 64;
 
     /// So often in a row, without an acknowledgement in between, is a ledger replaced.
@@ -234,7 +234,7 @@ final class Appender {
         next = null;
         isRolling = false;
         state = State.APPENDING;
-        // Whoever opens the log closes it otherwise.
+        // If this fails, the next opening of the log closes the ledger.
         full.close();
     }
 
@@ -371,7 +371,7 @@ final class Appender {
                 delete(strays);
             }
         } catch (IOException | RejectedExecutionException later) {
-            // They are in nobody's way.
+            // Undeleted ledgers do no harm.
         }
     }
 
@@ -395,7 +395,7 @@ final class Appender {
         entries.clear();
     }
 
-    /// Waits until all is acknowledged, or the log has failed. Nobody is told anything after this.
+    /// Waits until all is acknowledged, or the log has failed. The listener is not called afterwards.
     void close() throws IOException {
         boolean hasFailed;
         boolean interrupted = false;

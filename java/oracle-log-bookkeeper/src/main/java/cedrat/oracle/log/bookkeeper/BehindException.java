@@ -2,7 +2,7 @@ package cedrat.oracle.log.bookkeeper;
 
 import java.io.IOException;
 
-/// What was to be replayed next is gone: whoever has the log did not need it any more.
+/// The next entry to replay has been deleted: the log's owner did not need it any more.
 final class BehindException extends IOException {
     private static final long serialVersionUID = 1;
 

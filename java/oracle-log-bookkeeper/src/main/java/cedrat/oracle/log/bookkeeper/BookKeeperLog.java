@@ -15,7 +15,7 @@ import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.state.SessionConnectionStateErrorPolicy;
 import org.apache.curator.retry.RetryNTimes;
 
-/// A log in Apache BookKeeper, for several servers of which one has it.
+/// A log in Apache BookKeeper, for several servers of which one owns it.
 ///
 /// ```text
 /// Fresh ──open──▶ Standing by ──its turn──▶ Open ──close──▶ Closed
@@ -23,16 +23,16 @@ import org.apache.curator.retry.RetryNTimes;
 ///                                             └─failure─▶ Failed ──close
 /// ```
 ///
-/// Standing by: the log is followed, and replayed as far as it is acknowledged, until whoever has it ends or
-/// loses its session of ZooKeeper. Then (L4) the list of ledgers is changed, so that the one before cannot
-/// change it any more; the ledgers that are not closed are recovered, so that it cannot append to them any
-/// more; what they hold is replayed; and a fresh ledger is listed.
+/// Standing by: the server follows the log, and replays the acknowledged entries, until the owner ends or
+/// loses its ZooKeeper session. Then (L4) it takes the log in four steps. It changes the list of ledgers, so
+/// that the former owner cannot change it any more. It recovers the ledgers that are not closed, so that the
+/// former owner cannot append to them any more. It replays their content, and lists a fresh ledger.
 ///
-/// So nobody has to believe a clock, or that the one before has noticed: it may have slept all the while, and
-/// find when it wakes that none of its appends is acknowledged. That its session is lost is a reason to stop
-/// at once, not what keeps the log whole.
+/// So safety depends neither on a clock nor on what the former owner has noticed: it may have been suspended
+/// all the while, and finds when it resumes that none of its appends is acknowledged. The loss of its session
+/// makes a server stop at once, but does not protect the log.
 ///
-/// An acknowledged entry is on the disks of two bookies at least.
+/// An acknowledged entry is on the disks of at least two bookies.
 public final class BookKeeperLog implements Log {
     private static final int CONNECT_S = 30;
     private static final int RETRIES = 30;
@@ -143,10 +143,10 @@ public final class BookKeeperLog implements Log {
         }
     }
 
-    /// Replays what is known to be acknowledged of a log, and takes it from nobody: no ledger is closed, the
-    /// list is not changed, and nobody is told. Of a log that somebody appends to, entries are missing at the
-    /// end; of one whose last server has died, perhaps the last that were acknowledged as well, for that they
-    /// were is told by the entries behind them.
+    /// Replays the entries of a log that are known to be acknowledged, without taking it: no ledger is closed,
+    /// and the list is not changed. If a server still appends, entries are missing at the end. If the last server
+    /// has died, the last acknowledged ones may be missing too, because an acknowledgement is recorded in the
+    /// entries that follow.
     static void read(Place place, Replay replay) throws IOException, DamagedEntryException {
         try (CuratorFramework zooKeeper = connect(place);
                 Ledgers ledgers = new Ledgers(place.zooKeeper());

@@ -10,8 +10,8 @@ import java.util.logging.Logger;
 
 /// Makes logs in BookKeeper.
 public final class BookKeeperLogs implements SharedLogs {
-    /// What these say of their daily life is of no interest to an oracle. Kept here, for the JDK forgets
-    /// loggers that nobody holds.
+    /// Loggers whose routine messages are of no interest to an oracle. Held here, because the JDK drops loggers
+    /// without strong references.
     private static final List<Logger> QUIET = List.of(Logger.getLogger("org.apache"), Logger.getLogger("io.netty"));
 
     /// Of no state.

@@ -6,9 +6,9 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 
-/// Replays a log while somebody else appends to it, so that little is left to do when that one is gone.
+/// Replays a log while another server appends to it, so that little is left to do when that one has ended.
 ///
-/// Until the log is taken it replays what is known to be acknowledged: what no recovery can lose. For one
+/// Until the log is taken it replays the entries that are known to be acknowledged, which no recovery can lose. For one
 /// thread at a time.
 final class Follower implements AutoCloseable {
     private final Ledgers ledgers;
@@ -31,7 +31,7 @@ final class Follower implements AutoCloseable {
         };
     }
 
-    /// How many entries were replayed.
+    /// Returns the number of entries that were replayed.
     long replayed() {
         return replayed;
     }
@@ -65,8 +65,8 @@ final class Follower implements AutoCloseable {
         }
     }
 
-    /// Replays all that is left, when this is the list and the log was taken: nobody else appends any more
-    /// once it returns.
+    /// Replays the rest after the log was taken with this list: no other server appends any more once it
+    /// returns.
     void finish(LedgerList list) throws IOException, DamagedEntryException {
         closeFollowing();
         learn(list);

@@ -20,13 +20,13 @@ record LedgerList(long openings, long owner, List<Long> doomed, List<Long> ledge
     private static final byte[] MAGIC = "CEDRLIST".getBytes(StandardCharsets.US_ASCII);
     private static final short VERSION = 1;
 
-    /// So many ledgers fit a node of ZooKeeper, which has a megabyte.
+    /// Largest number of ledgers: they fit a node of ZooKeeper, which has a megabyte.
     static final int LEDGERS_MAX = 50_000;
 
     private static final int HEADER_BYTES = MAGIC.length + 2 + 2 + 8 + 8 + 4 + 4;
     private static final int CHECKSUM_BYTES = 4;
 
-    /// Of a log that nobody has taken yet.
+    /// List of a log that no server has taken yet.
     static final LedgerList EMPTY = new LedgerList(0, 0, List.of(), List.of());
 
     LedgerList {

@@ -26,7 +26,7 @@ final class LedgerReader implements AutoCloseable {
         return handle.getId();
     }
 
-    /// Whether nobody appends to it any more. What was appended last, one that is opened after this knows.
+    /// Whether the ledger is closed for appends. A reader opened after that knows the last entry.
     boolean isClosed() {
         return handle.isClosed();
     }

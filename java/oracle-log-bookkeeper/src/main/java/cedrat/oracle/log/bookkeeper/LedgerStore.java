@@ -7,8 +7,8 @@ interface LedgerStore {
     /// A fresh ledger, which says where it comes from.
     LedgerWriter create(Origin origin) throws IOException;
 
-    /// Sees to it that nobody appends to a ledger any more. Returns the last entry that it holds for good; -1
-    /// if it holds none.
+    /// Seals a ledger against all appends. Returns the last entry that it holds permanently; -1 if it holds
+    /// none.
     long seal(long ledger) throws IOException;
 
     /// Deletes a ledger, if it is there.

@@ -44,7 +44,7 @@ final class Ledgers implements LedgerStore, AutoCloseable {
         try {
             bookKeeper = BookKeeper.newBuilder(configuration).build();
         } catch (BKException problem) {
-            throw problem("BookKeeper is not to be had", problem);
+            throw problem("cannot reach BookKeeper", problem);
         } catch (InterruptedException interrupted) {
             throw interrupted(interrupted);
         }
@@ -110,12 +110,12 @@ final class Ledgers implements LedgerStore, AutoCloseable {
         }
     }
 
-    /// Sees to it that nobody appends to the ledger any more, and opens it.
+    /// Seals the ledger against all appends, and opens it.
     LedgerReader recover(long ledger) throws IOException {
         return open(ledger, true);
     }
 
-    /// Opens a ledger that somebody may still append to.
+    /// Opens a ledger that may still grow.
     LedgerReader follow(long ledger) throws IOException {
         return open(ledger, false);
     }
@@ -145,7 +145,7 @@ final class Ledgers implements LedgerStore, AutoCloseable {
         }
     }
 
-    /// What a ledger says of itself; empty if it is not there.
+    /// Returns the metadata of a ledger; empty if it does not exist.
     Optional<Map<String, byte[]>> metadata(long ledger) throws IOException {
         try {
             return Optional.of(await("cannot ask for ledger " + ledger, bookKeeper.getLedgerMetadata(ledger))

@@ -6,10 +6,10 @@ import org.apache.curator.framework.CuratorFramework;
 import org.apache.zookeeper.KeeperException;
 import org.apache.zookeeper.data.Stat;
 
-/// The node of ZooKeeper with the list of ledgers. For one thread at a time.
+/// ZooKeeper node that holds the list of ledgers. For one thread at a time.
 ///
-/// It is changed by compare-and-set on its version alone. So whoever changes it knows that nobody else has
-/// done so since he read it, or hears that somebody has: then the log is that one's.
+/// The node is changed only by compare-and-set on its version. So a change succeeds only if no other server
+/// has changed it since it was read; otherwise the writer gets an error, and the other server owns the log.
 final class ListNode implements OwnedList {
     private static final int ATTEMPTS_MAX = 100;
 
@@ -74,7 +74,7 @@ final class ListNode implements OwnedList {
         }
     }
 
-    /// Takes the log: nobody who had it before can change the list any more.
+    /// Takes the log: no former owner can change the list any more.
     LedgerList take(long owner) throws IOException {
         for (int attempt = 0; attempt < ATTEMPTS_MAX; attempt++) {
             LedgerList found = read();
@@ -125,6 +125,6 @@ final class ListNode implements OwnedList {
         if (problem instanceof InterruptedException) {
             Thread.currentThread().interrupt();
         }
-        return new IOException("ZooKeeper is not to be had: " + problem.getMessage(), problem);
+        return new IOException("cannot reach ZooKeeper: " + problem.getMessage(), problem);
     }
 }

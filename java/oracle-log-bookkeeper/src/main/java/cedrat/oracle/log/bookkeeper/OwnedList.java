@@ -4,14 +4,14 @@ import java.io.IOException;
 
 /// The list of ledgers of a log that was taken. For one thread at a time.
 interface OwnedList {
-    /// What it held when it was read or written last.
+    /// Returns the list as it was read or written last.
     LedgerList list();
 
-    /// What ledgers say that are made for it.
+    /// Returns the origin that ledgers made for this list carry.
     Origin origin();
 
-    /// Writes another list, if nobody has written one since this was read or written.
+    /// Writes another list, if it was not changed since this object read or wrote it.
     ///
-    /// @throws ReplacedException if somebody has
+    /// @throws ReplacedException if another server has changed it
     void change(LedgerList other) throws IOException;
 }

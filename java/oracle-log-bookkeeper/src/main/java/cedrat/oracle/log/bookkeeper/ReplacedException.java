@@ -2,8 +2,8 @@ package cedrat.oracle.log.bookkeeper;
 
 import java.io.IOException;
 
-/// Somebody else has the log, or may have it. A server that stands by again replays what that one has
-/// decided.
+/// Another server owns the log, or may own it. A server that stands by again replays the other server's
+/// decisions.
 final class ReplacedException extends IOException {
     private static final long serialVersionUID = 1;
 

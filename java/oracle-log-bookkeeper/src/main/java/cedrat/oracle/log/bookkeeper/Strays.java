@@ -4,17 +4,17 @@ import java.io.IOException;
 import java.util.HashSet;
 import java.util.Set;
 
-/// Looks for ledgers that were made for the log and are not in its list, because whoever has made them ended,
-/// or was replaced, in between; and deletes them.
+/// Finds and deletes ledgers that were made for the log and are not in its list, because their maker ended or
+/// was replaced before it listed them.
 ///
-/// - Y1  A ledger is deleted only if it says itself that it was made for this very log, in an earlier
-///   opening. Who made it then cannot list it any more: the list was taken since.
-/// - Y2  What is in the list, or in it as doomed, is left to the list.
+/// - Y1  A ledger is deleted only if its metadata says that it was made for this very log, in an earlier
+///   opening. Its maker cannot list it any more: the list was taken since.
+/// - Y2  A ledger in the list, also a doomed one, is left to the list.
 ///
-/// It asks for one ledger after the other of all that the bookies have, also those of others; so it goes in
-/// steps, between which its caller does what is more urgent. For one thread at a time.
+/// It checks all ledgers of the bookies one by one, including those of other logs. It goes in steps, between
+/// which its caller does more urgent work. For one thread at a time.
 final class Strays {
-    /// So many at a time.
+    /// Number of ledgers in a step.
     static final int STEP_LEDGERS = 32;
 
     private final Ledgers ledgers;
@@ -22,7 +22,7 @@ final class Strays {
     private final Set<Long> listed;
     private Ledgers.All all;
 
-    /// Those of the log that was taken to make this list, and makes its ledgers with this origin.
+    /// Finds strays of the log that was taken with this list, and makes its ledgers with this origin.
     Strays(Ledgers ledgers, Origin now, LedgerList list) {
         this.ledgers = ledgers;
         this.now = now;

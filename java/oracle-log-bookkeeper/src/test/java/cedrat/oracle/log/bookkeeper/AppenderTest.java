@@ -7,15 +7,15 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.log.bookkeeper.HeldLedgers.Step;
-import cedrat.oracle.log.contract.Told;
+import cedrat.oracle.log.contract.RecordingListener;
 import java.io.IOException;
 import java.nio.ByteBuffer;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/// What becomes of entries while ledgers fill, fail and go, step by step. What a real BookKeeper does is for
-/// [BookKeeperLogTest].
+/// Entries while ledgers fill, fail and are deleted, step by step. [BookKeeperLogTest] covers a real
+/// BookKeeper.
 @Timeout(60)
 class AppenderTest {
     /// The third entry fills a ledger.
@@ -24,10 +24,10 @@ class AppenderTest {
     private static final int ENDLESS = 1 << 20;
 
     private final HeldLedgers ledgers = new HeldLedgers();
-    private final Told told = new Told();
+    private final RecordingListener listener = new RecordingListener();
 
     private Appender appender(int ledgerBytesMax) throws IOException {
-        return new Appender(ledgers, ledgers, List.of(), 0, ledgerBytesMax, told);
+        return new Appender(ledgers, ledgers, List.of(), 0, ledgerBytesMax, listener);
     }
 
     private static void append(Appender appender, long from, long to) {
@@ -50,12 +50,12 @@ class AppenderTest {
         assertEquals(List.of(1L, 2L, 3L), ledgers.entries(1));
         ledgers.acknowledge(1, 0, 2);
         assertEquals(List.of(), ledgers.entries(2), "K1");
-        assertEquals(2, told.newest());
+        assertEquals(2, listener.newest());
         ledgers.acknowledge(1, 2, 3);
         assertEquals(List.of(4L, 5L), ledgers.entries(2));
         assertTrue(ledgers.isClosed(1));
         ledgers.acknowledge(2, 0, 2);
-        assertEquals(List.of(1L, 2L, 3L, 4L, 5L), told.acknowledged());
+        assertEquals(List.of(1L, 2L, 3L, 4L, 5L), listener.acknowledged());
         appender.close();
     }
 
@@ -79,7 +79,7 @@ class AppenderTest {
         appender.close();
     }
 
-    /// The first one too; and whoever is not the log's owner any more gets no ledger.
+    /// Also the first ledger must be listed; a server that no longer owns the log gets no ledger.
     @Test
     void whoCannotListALedgerDoesNotBegin() {
         ledgers.refuseChanges(new ReplacedException("taken", null));
@@ -105,25 +105,25 @@ class AppenderTest {
         append(appender, 6, 6);
         ledgers.awaitReached(Step.SEAL);
         ledgers.acknowledge(1, 3, 4); // whatever the bookies say now
-        assertEquals(2, told.newest(), "K3: it is not sealed");
+        assertEquals(2, listener.newest(), "K3: it is not sealed");
         ledgers.go(Step.SEAL);
         ledgers.awaitReached(Step.CREATE);
-        assertEquals(2, told.newest(), "K3: another may have the log");
+        assertEquals(2, listener.newest(), "K3: another may have the log");
         ledgers.go(Step.CREATE);
         ledgers.awaitReached(Step.CHANGE);
         append(appender, 7, 7);
-        assertEquals(2, told.newest(), "K3: another may have the log");
+        assertEquals(2, listener.newest(), "K3: another may have the log");
         assertEquals(List.of(), ledgers.entries(2), "K2");
         ledgers.go(Step.CHANGE);
         appender.settle();
-        assertEquals(List.of(1L, 2L, 4L), told.acknowledged(), "K3: the closed ledger holds them");
+        assertEquals(List.of(1L, 2L, 4L), listener.acknowledged(), "K3: the closed ledger holds them");
         assertEquals(List.of(5L, 6L, 7L), ledgers.entries(2), "K3: each is in one ledger, in its order");
         ledgers.refuse(1, 4); // whatever is heard of that one now
         appender.settle();
-        assertEquals(4, told.newest(), "K3: that ledger is asked no more");
+        assertEquals(4, listener.newest(), "K3: that ledger is asked no more");
         ledgers.acknowledge(2, 0, 3);
-        assertEquals(7, told.newest());
-        assertFalse(told.toldTooMuch());
+        assertEquals(7, listener.newest());
+        assertFalse(listener.wasCalledAfterEnd());
         appender.close();
     }
 
@@ -136,12 +136,12 @@ class AppenderTest {
         ledgers.sealedBehind(1, 1);
         ledgers.refuse(1, 1);
         appender.settle();
-        assertEquals(List.of(1L), told.acknowledged());
+        assertEquals(List.of(1L), listener.acknowledged());
         assertEquals(List.of(2L, 3L), ledgers.entries(2));
         ledgers.sealedBehind(2, 2);
         ledgers.refuse(2, 0);
         appender.settle();
-        assertEquals(List.of(1L, 3L), told.acknowledged());
+        assertEquals(List.of(1L, 3L), listener.acknowledged());
         assertEquals(List.of(), ledgers.entries(3));
         ledgers.sealedBehind(3, 0);
         append(appender, 4, 4);
@@ -149,11 +149,11 @@ class AppenderTest {
         appender.settle();
         assertEquals(List.of(4L), ledgers.entries(4), "an empty ledger");
         ledgers.acknowledge(4, 0, 1);
-        assertEquals(4, told.newest());
+        assertEquals(4, listener.newest());
         appender.close();
     }
 
-    /// K3, L4: what the closed ledger holds belongs to whoever has taken the log meanwhile.
+    /// K3, L4: the content of the closed ledger belongs to the server that has taken the log meanwhile.
     @Test
     void whoWasReplacedAcknowledgesNothingOfAClosedLedger() throws Exception {
         Appender appender = appender(ENDLESS);
@@ -161,12 +161,12 @@ class AppenderTest {
         ledgers.sealedBehind(1, 2);
         ledgers.refuseChanges(new ReplacedException("taken", null));
         ledgers.refuse(1, 0);
-        assertInstanceOf(ReplacedException.class, told.awaitFailed());
+        assertInstanceOf(ReplacedException.class, listener.awaitFailed());
         appender.settle();
-        assertEquals(List.of(), told.acknowledged(), "K3");
+        assertEquals(List.of(), listener.acknowledged(), "K3");
         assertEquals(List.of(), ledgers.entries(2), "K3");
         appender.close();
-        assertFalse(told.toldTooMuch());
+        assertFalse(listener.wasCalledAfterEnd());
     }
 
     /// The same where the next ledger was listed before this one failed: that tells nothing of who has the
@@ -181,9 +181,9 @@ class AppenderTest {
         ledgers.sealedBehind(1, 3);
         ledgers.refuseChanges(new ReplacedException("taken", null));
         ledgers.refuse(1, 0);
-        assertInstanceOf(ReplacedException.class, told.awaitFailed());
+        assertInstanceOf(ReplacedException.class, listener.awaitFailed());
         appender.settle();
-        assertEquals(List.of(), told.acknowledged(), "K3");
+        assertEquals(List.of(), listener.acknowledged(), "K3");
         assertEquals(List.of(), ledgers.entries(2), "K3");
         appender.close();
     }
@@ -199,11 +199,11 @@ class AppenderTest {
         ledgers.sealedBehind(1, 2);
         ledgers.refuse(1, 0);
         appender.settle();
-        assertEquals(List.of(2L), told.acknowledged());
+        assertEquals(List.of(2L), listener.acknowledged());
         assertEquals(List.of(3L, 4L), ledgers.entries(2));
         assertEquals(List.of(1L, 2L), ledgers.list().ledgers());
         ledgers.acknowledge(2, 0, 2);
-        assertEquals(List.of(2L, 3L, 4L), told.acknowledged());
+        assertEquals(List.of(2L, 3L, 4L), listener.acknowledged());
         appender.close();
     }
 
@@ -215,10 +215,10 @@ class AppenderTest {
         ledgers.acknowledge(1, 0, 2);
         ledgers.sealedBehind(1, 1);
         ledgers.refuse(1, 2);
-        assertTrue(told.awaitFailed().getCause().getMessage().contains("L2"));
+        assertTrue(listener.awaitFailed().getCause().getMessage().contains("L2"));
         append(appender, 4, 4);
         appender.close();
-        assertEquals(List.of(1L, 2L), told.acknowledged());
+        assertEquals(List.of(1L, 2L), listener.acknowledged());
         assertEquals(List.of(), ledgers.entries(2));
     }
 
@@ -228,14 +228,14 @@ class AppenderTest {
         Appender appender = appender(ENDLESS);
         append(appender, 1, 1);
         int ledger = 1;
-        for (; !told.hasFailed(); ledger++) {
+        for (; !listener.hasFailed(); ledger++) {
             assertTrue(ledger < 100);
             ledgers.sealedBehind(ledger, 0);
             ledgers.refuse(ledger, 0);
             appender.settle();
         }
         assertEquals(12, ledger);
-        assertTrue(told.awaitFailed().getMessage().contains("10 ledgers in a row"));
+        assertTrue(listener.awaitFailed().getMessage().contains("10 ledgers in a row"));
         appender.close();
     }
 
@@ -275,12 +275,12 @@ class AppenderTest {
         assertEquals(List.of(), ledgers.deleted());
         assertEquals(List.of(1L), ledgers.list().doomed());
         appender.close();
-        new Appender(ledgers, ledgers, List.of(), 10, ENDLESS, new Told()).close();
+        new Appender(ledgers, ledgers, List.of(), 10, ENDLESS, new RecordingListener()).close();
         assertEquals(List.of(1L), ledgers.deleted());
         assertEquals(List.of(), ledgers.list().doomed());
     }
 
-    /// So many ledgers of three entries, and another with one.
+    /// Fills this number of ledgers with three entries each, and another with one.
     private void fill(Appender appender, int count) throws Exception {
         for (int ledger = 1; ledger <= count; ledger++) {
             append(appender, 3 * ledger - 2, 3 * ledger);
@@ -289,6 +289,6 @@ class AppenderTest {
         }
         append(appender, 3 * count + 1, 3 * count + 1);
         ledgers.acknowledge(count + 1, 0, 1);
-        assertEquals(3 * count + 1, told.newest());
+        assertEquals(3 * count + 1, listener.newest());
     }
 }

@@ -9,7 +9,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.SharedLogs.Place;
 import cedrat.oracle.log.contract.LogContract;
-import cedrat.oracle.log.contract.Told;
+import cedrat.oracle.log.contract.RecordingListener;
 import cedrat.services.Bookies;
 import java.io.IOException;
 import java.nio.ByteBuffer;
@@ -122,7 +122,7 @@ class BookKeeperLogTest extends LogContract {
     private static Replayed replayed(Place place) throws Exception {
         Replayed replayed = new Replayed();
         try (Log log = new BookKeeperLog(place)) {
-            log.open(replayed, new Told());
+            log.open(replayed, new RecordingListener());
         }
         return replayed;
     }
@@ -148,13 +148,13 @@ class BookKeeperLogTest extends LogContract {
         Place place = place();
         for (int opening = 0; opening < 3; opening++) {
             Replayed replayed = new Replayed();
-            Told told = new Told();
+            RecordingListener listener = new RecordingListener();
             try (Log log = new BookKeeperLog(place)) {
-                log.open(replayed, told);
+                log.open(replayed, listener);
                 assertEquals(opening * 3000, replayed.next);
                 assertEquals((opening + 1) * 3000, append(log, opening * 3000, (opening + 1) * 3000));
             }
-            assertEquals((opening + 1) * 3000, told.newest());
+            assertEquals((opening + 1) * 3000, listener.newest());
         }
         assertTrue(list(place).ledgers().size() > 6, "ledgers were rolled: " + list(place));
         assertEquals(3, list(place).openings());
@@ -170,19 +170,19 @@ class BookKeeperLogTest extends LogContract {
         Place place = place();
         LedgerList before;
         try (Log log = new BookKeeperLog(place)) {
-            Told told = new Told();
-            log.open(new Replayed(), told);
-            told.awaitAcknowledged(append(log, 0, 3000));
+            RecordingListener listener = new RecordingListener();
+            log.open(new Replayed(), listener);
+            listener.awaitAcknowledged(append(log, 0, 3000));
         }
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (Log log = new BookKeeperLog(place)) {
-            log.open(new Replayed(), told);
-            told.awaitAcknowledged(append(log, 3000, 6000));
+            log.open(new Replayed(), listener);
+            listener.awaitAcknowledged(append(log, 3000, 6000));
             before = list(place);
             log.forgetBefore(5001);
             while (list(place).ledgers().getFirst().equals(before.ledgers().getFirst())
                     || !list(place).doomed().isEmpty()) {
-                told.awaitAcknowledged(append(log, told.newest(), told.newest() + 1));
+                listener.awaitAcknowledged(append(log, listener.newest(), listener.newest() + 1));
             }
         }
         LedgerList after = list(place);
@@ -195,7 +195,7 @@ class BookKeeperLogTest extends LogContract {
         }
         Replayed replayed = replayed(place);
         assertTrue(replayed.first > 3000 && replayed.first <= 5000, "from " + replayed.first);
-        assertEquals(told.newest(), replayed.next);
+        assertEquals(listener.newest(), replayed.next);
     }
 
     @Test
@@ -204,12 +204,12 @@ class BookKeeperLogTest extends LogContract {
         Place place = place();
         byte[] longest = new byte[Log.ENTRY_BYTES_MAX];
         try (Log log = new BookKeeperLog(place)) {
-            Told told = new Told();
-            log.open(new Replayed(), told);
-            told.awaitAcknowledged(log.append(longest, 0, longest.length));
+            RecordingListener listener = new RecordingListener();
+            log.open(new Replayed(), listener);
+            listener.awaitAcknowledged(log.append(longest, 0, longest.length));
         }
         try (Log log = new BookKeeperLog(place)) {
-            log.open((bytes, from, length) -> assertEquals(longest.length, length), new Told());
+            log.open((bytes, from, length) -> assertEquals(longest.length, length), new RecordingListener());
         }
     }
 
@@ -240,7 +240,7 @@ class BookKeeperLogTest extends LogContract {
         Place another = place();
         for (Place each : List.of(place, another)) {
             try (Log log = new BookKeeperLog(each)) {
-                log.open(new Replayed(), new Told());
+                log.open(new Replayed(), new RecordingListener());
                 append(log, 0, 3000);
             }
         }
@@ -293,7 +293,7 @@ class BookKeeperLogTest extends LogContract {
         try (Ledgers ledgers = new Ledgers(place.zooKeeper())) {
             long stray = stray(ledgers, origin(place));
             try (BookKeeperLog log = new BookKeeperLog(place)) {
-                log.open(new Replayed(), new Told());
+                log.open(new Replayed(), new RecordingListener());
                 for (int steps = 1 + count(ledgers) / Strays.STEP_LEDGERS; steps > 0; steps--) {
                     log.settle();
                 }
@@ -310,33 +310,33 @@ class BookKeeperLogTest extends LogContract {
         return read;
     }
 
-    /// Whoever has the log does not notice: its ledgers stay open, and its list is what it was.
+    /// The owner of the log is not affected: its ledgers stay open, and its list is unchanged.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
     void aLogIsReadWhileSomebodyHasIt() throws Exception {
         Place place = place();
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (Log log = new BookKeeperLog(place)) {
-            log.open(new Replayed(), told);
+            log.open(new Replayed(), listener);
             long appended = 0;
             while (list(place).ledgers().size() < 2) {
-                told.awaitAcknowledged(append(log, appended, appended += 100)); // until a ledger is full
+                listener.awaitAcknowledged(append(log, appended, appended += 100)); // until a ledger is full
             }
-            // An entry tells how far those before it were acknowledged when it was sent.
-            told.awaitAcknowledged(append(log, appended, ++appended));
+            // An entry carries the last acknowledged entry before it, as of the time when it was sent.
+            listener.awaitAcknowledged(append(log, appended, ++appended));
             LedgerList before = list(place);
             for (int count = 0; count < 10; count++) {
                 Replayed read = read(place);
                 assertEquals(0, read.first);
                 assertTrue(
                         read.next >= appended - 1 && read.next <= appended, "up to " + read.next + " of " + appended);
-                told.awaitAcknowledged(append(log, appended, ++appended));
+                listener.awaitAcknowledged(append(log, appended, ++appended));
             }
             assertEquals(before, list(place));
-            assertFalse(told.hasFailed());
+            assertFalse(listener.hasFailed());
         }
-        assertEquals(told.newest(), read(place).next);
-        assertEquals(told.newest(), replayed(place).next);
+        assertEquals(listener.newest(), read(place).next);
+        assertEquals(listener.newest(), replayed(place).next);
     }
 
     @Test
@@ -351,16 +351,16 @@ class BookKeeperLogTest extends LogContract {
 
     // ---- what goes wrong --------------------------------------------------------------------------------------------
 
-    /// K3. Whether the closed ledger holds entries that nobody was told of is chance.
+    /// K3. Whether the closed ledger holds unacknowledged entries is chance.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
     void aLedgerThatIsClosedWhileEntriesAreUnderWayIsReplaced() throws Exception {
         Place place = place();
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         long next = 0;
         try (Log log = new BookKeeperLog(place);
                 Ledgers others = new Ledgers(place.zooKeeper())) {
-            log.open(new Replayed(), told);
+            log.open(new Replayed(), listener);
             for (int round = 0; round < 5; round++) {
                 long ledger = list(place).ledgers().getLast();
                 FutureTask<Void> closing = new FutureTask<>(() -> {
@@ -371,10 +371,10 @@ class BookKeeperLogTest extends LogContract {
                 while (!closing.isDone()) {
                     long last = append(log, next, next + 100);
                     next += 100;
-                    told.awaitAcknowledged(Math.max(1, last - 200)); // so that some are always under way
+                    listener.awaitAcknowledged(Math.max(1, last - 200)); // so that some are always under way
                 }
                 closing.get();
-                told.awaitAcknowledged(append(log, next, ++next));
+                listener.awaitAcknowledged(append(log, next, ++next));
             }
         }
         Replayed replayed = replayed(place);
@@ -382,35 +382,35 @@ class BookKeeperLogTest extends LogContract {
         assertEquals(next, replayed.next);
     }
 
-    /// A ledger that is closed under the log is followed by another, and nobody notices.
+    /// A ledger that is closed under the log is followed by another, and appends succeed.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
     void aLedgerThatSomebodyClosesIsReplaced() throws Exception {
         Place place = place();
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (Log log = new BookKeeperLog(place);
                 Ledgers others = new Ledgers(place.zooKeeper())) {
-            log.open(new Replayed(), told);
+            log.open(new Replayed(), listener);
             for (int round = 0; round < 5; round++) {
                 append(log, round * 100, round * 100 + 50);
                 others.recover(list(place).ledgers().getLast()).close();
-                told.awaitAcknowledged(append(log, round * 100 + 50, round * 100 + 100));
+                listener.awaitAcknowledged(append(log, round * 100 + 50, round * 100 + 100));
             }
         }
         assertTrue(list(place).ledgers().size() > 5);
-        assertIncreasing(told.acknowledged());
+        assertIncreasing(listener.acknowledged());
         assertEquals(500, replayed(place).next);
     }
 
-    /// L4: whoever has the log since, nothing that the one before appends is acknowledged.
+    /// L4: once another server has the log, no append of the former owner is acknowledged.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
     void whoWasReplacedHasNothingAcknowledged() throws Exception {
         Place place = place();
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         Log log = new BookKeeperLog(place);
-        log.open(new Replayed(), told);
-        told.awaitAcknowledged(append(log, 0, 100));
+        log.open(new Replayed(), listener);
+        listener.awaitAcknowledged(append(log, 0, 100));
         try (CuratorFramework curator = curator(place);
                 Ledgers ledgers = new Ledgers(place.zooKeeper())) {
             ListNode node = new ListNode(curator, place.path());
@@ -421,9 +421,9 @@ class BookKeeperLogTest extends LogContract {
             assertEquals(100, replayed.next);
         }
         append(log, 100, 200);
-        assertInstanceOf(ReplacedException.class, told.awaitFailed());
+        assertInstanceOf(ReplacedException.class, listener.awaitFailed());
         log.close();
-        assertEquals(100, told.newest());
+        assertEquals(100, listener.newest());
         assertEquals(100, replayed(place).next);
     }
 
@@ -432,19 +432,19 @@ class BookKeeperLogTest extends LogContract {
     @Execution(ExecutionMode.CONCURRENT)
     void whoWasReplacedWhileALedgerWasRolledHasNothingAcknowledged() throws Exception {
         Place place = place();
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (CuratorFramework curator = curator(place);
                 Ledgers ledgers = new Ledgers(place.zooKeeper())) {
             ListNode node = new ListNode(curator, place.path());
             node.take(5);
-            Appender appender = new Appender(ledgers, node, List.of(), 0, 1000, told);
+            Appender appender = new Appender(ledgers, node, List.of(), 0, 1000, listener);
             long acknowledged = appender.append(new byte[10], 0, 10);
-            told.awaitAcknowledged(acknowledged);
+            listener.awaitAcknowledged(acknowledged);
             ListNode successor = new ListNode(curator, place.path());
             LedgerList taken = successor.take(6);
             // The ledger is still open, and full now: what comes next has to go to another one.
             appender.append(new byte[2000], 0, 2000);
-            assertInstanceOf(ReplacedException.class, told.awaitFailed());
+            assertInstanceOf(ReplacedException.class, listener.awaitFailed());
             assertEquals(taken, list(place));
             appender.close();
         }
@@ -456,29 +456,29 @@ class BookKeeperLogTest extends LogContract {
     @Execution(ExecutionMode.CONCURRENT)
     void aServerThatWaitsTakesOverWhenTheSessionIsLost() throws Exception {
         Place place = place();
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         BookKeeperLog first = new BookKeeperLog(place);
-        first.open(new Replayed(), told);
-        told.awaitAcknowledged(append(first, 0, 1000));
+        first.open(new Replayed(), listener);
+        listener.awaitAcknowledged(append(first, 0, 1000));
         Replayed replayed = new Replayed();
-        Told toldSecond = new Told();
+        RecordingListener secondListener = new RecordingListener();
         try (Log second = new BookKeeperLog(place)) {
             CompletableFuture<Void> opening = CompletableFuture.runAsync(() -> {
                 try {
-                    second.open(replayed, toldSecond);
+                    second.open(replayed, secondListener);
                 } catch (Exception problem) {
                     throw new IllegalStateException(problem);
                 }
             });
-            told.awaitAcknowledged(append(first, 1000, 2000));
+            listener.awaitAcknowledged(append(first, 1000, 2000));
             assertFalse(opening.isDone());
             endSession(place, first);
-            assertInstanceOf(ReplacedException.class, told.awaitFailed());
+            assertInstanceOf(ReplacedException.class, listener.awaitFailed());
             first.close();
             opening.join();
             assertEquals(2000, replayed.next);
             assertEquals(2100, append(second, 2000, 2100));
-            toldSecond.awaitAcknowledged(2100);
+            secondListener.awaitAcknowledged(2100);
         }
         assertEquals(2100, replayed(place).next);
     }
@@ -506,24 +506,24 @@ class BookKeeperLogTest extends LogContract {
     @ResourceLock(BOOKIES)
     void aBookieMayDie() throws Exception {
         Place place = place();
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (Log log = new BookKeeperLog(place)) {
-            log.open(new Replayed(), told);
+            log.open(new Replayed(), listener);
             append(log, 0, 500);
             bookies.get(2).service().kill();
-            told.awaitAcknowledged(append(log, 500, 3000));
+            listener.awaitAcknowledged(append(log, 500, 3000));
         }
         try {
             assertEquals(3000, replayed(place).next);
             try (Log log = new BookKeeperLog(place)) {
-                log.open(new Replayed(), told);
+                log.open(new Replayed(), listener);
                 append(log, 3000, 3500);
             }
         } finally {
             bookies.restart(2);
         }
         try (Log log = new BookKeeperLog(place)) {
-            log.open(new Replayed(), told);
+            log.open(new Replayed(), listener);
             append(log, 3500, 4000);
         }
         assertEquals(4000, replayed(place).next);

@@ -20,7 +20,7 @@ import java.util.concurrent.CompletionException;
 /// An entry is one long. Ledgers are numbered from 1 on. What waits for an answer of the store or the list
 /// can be held up ([#hold]); appends are always answered by hand.
 final class HeldLedgers implements LedgerStore, OwnedList {
-    /// What can be held up.
+    /// Step at which calls can be held.
     enum Step {
         CREATE,
         SEAL,
@@ -156,20 +156,20 @@ final class HeldLedgers implements LedgerStore, OwnedList {
 
     // ---- what the test does -----------------------------------------------------------------------------------------
 
-    /// From now on whoever comes to this step waits.
+    /// Holds callers at this step from now on.
     synchronized void hold(Step step) {
         held.put(step, new CompletableFuture<>());
         reached.remove(step);
     }
 
-    /// Returns when somebody waits at this step.
+    /// Returns when a caller waits at this step.
     synchronized void awaitReached(Step step) throws InterruptedException {
         while (!reached.contains(step)) {
             wait();
         }
     }
 
-    /// Nobody waits at this step any more.
+    /// Releases the callers at this step.
     void go(Step step) {
         CompletableFuture<Void> gate;
         synchronized (this) {
@@ -178,7 +178,7 @@ final class HeldLedgers implements LedgerStore, OwnedList {
         gate.complete(null);
     }
 
-    /// Whoever waits at this step fails.
+    /// Fails the callers at this step.
     void fail(Step step, IOException problem) {
         CompletableFuture<Void> gate;
         synchronized (this) {
@@ -192,7 +192,7 @@ final class HeldLedgers implements LedgerStore, OwnedList {
         refused = problem;
     }
 
-    /// Somebody seals the ledger, or will: it holds so many entries.
+    /// Another process seals the ledger, or will: it holds this number of entries.
     synchronized void sealedBehind(long ledger, int entries) {
         sealed.put(ledger, entries - 1L);
     }
@@ -213,7 +213,7 @@ final class HeldLedgers implements LedgerStore, OwnedList {
         answer(ledger, entry).completeExceptionally(new IOException("the ledger is fenced"));
     }
 
-    /// What was appended to a ledger.
+    /// Returns the entries that were appended to a ledger.
     synchronized List<Long> entries(long ledger) {
         return ledgers.containsKey(ledger) ? List.copyOf(ledgers.get(ledger).entries) : List.of();
     }

@@ -24,14 +24,14 @@ import java.util.concurrent.locks.ReentrantLock;
 /// entry that comes when none is under way is written by who appends it: whatever that thread could do
 /// meanwhile is less than what waking two others takes.
 public final class EmbeddedLog implements Log {
-    /// Where the log lies and how long it may get.
+    /// Place and size of the log.
     ///
-    /// @param directory its own; made if it is not there
+    /// @param directory its own directory; created if it does not exist
     /// @param limitBytes its size on disk, of which about three quarters hold entries; 0: 1 GiB. When entries
-    ///     do not fit the log fails, so it should be twice what is kept at a time, and
+    ///     do not fit the log fails. So it should be twice the size that is kept at a time, and
     ///     [EmbeddedLog#forgetBefore] be called
-    /// @param segmentBytes the length of one of its files, a multiple of 4,096, which is the unit in which
-    ///     room comes back; 0: 16 MiB. What it was created with stays
+    /// @param segmentBytes the length of one of its files, a multiple of 4,096; space is freed by whole files;
+    ///     0: 16 MiB. A log keeps the length that it was created with
     public record Options(Path directory, long limitBytes, long segmentBytes) {
         /// Checked.
         public Options {
@@ -59,7 +59,7 @@ public final class EmbeddedLog implements Log {
         private static final long SEGMENT_BYTES_MAX = 16 << 20;
     }
 
-    /// So many bytes are appended before they are forced, at most, for they wait in memory.
+    /// Largest number of bytes that are appended before they are forced, for they wait in memory.
     private static final long BATCH_BYTES_MAX = 8 << 20;
 
     /// The log thread looks so often for an entry before it lets the processor go.
@@ -98,7 +98,7 @@ public final class EmbeddedLog implements Log {
     private volatile boolean closing;
     private volatile long forgetBefore;
 
-    // Of whoever holds this: the log thread, or who appends.
+    // Guarded by this lock, which the log thread or an appending thread holds.
     private final ReentrantLock writing = new ReentrantLock();
     private final MemorySegment atOnce = Arena.ofAuto().allocate(AT_ONCE_BYTES_MAX);
     private final ArrayDeque<Mark> marks = new ArrayDeque<>();
@@ -275,7 +275,7 @@ public final class EmbeddedLog implements Log {
         force(number, bytes);
     }
 
-    /// So many bytes were appended, up to this entry: they become durable, and are acknowledged.
+    /// Makes these appended bytes durable, up to this entry, and acknowledges them.
     private void force(long number, long bytes) throws IOException {
         log.force(lastLsn);
         acknowledged = number;
@@ -283,7 +283,7 @@ public final class EmbeddedLog implements Log {
         mark(number, bytes);
     }
 
-    /// So many bytes were written up to this entry, the last one there is.
+    /// Records that these bytes were written up to this entry, the last one.
     private void mark(long number, long bytes) {
         markedBytes += bytes + BLOCK_BYTES;
         if (markedBytes >= markBytes) {

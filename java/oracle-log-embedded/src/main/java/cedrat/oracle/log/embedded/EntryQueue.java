@@ -46,7 +46,7 @@ final class EntryQueue {
 
     /// One that the taker is through with.
     private final AtomicReference<Buffer> spare = new AtomicReference<>();
-    /// How many entries were put; what it counts can be seen by who reads it.
+    /// Number of entries that were put; a reader of this number sees the entries that it counts.
     private volatile long put;
 
     // The putter's.

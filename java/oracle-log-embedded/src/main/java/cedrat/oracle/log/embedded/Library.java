@@ -4,7 +4,7 @@ import cedrat.library.Libcedrat;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 
-/// Where the functions of libcedrat that a log needs lie in memory.
+/// Addresses of the functions of libcedrat that a log needs.
 final class Library {
     final MemorySegment open;
     final MemorySegment close;

@@ -56,7 +56,7 @@ final class NativeLog implements AutoCloseable {
     private static final VarHandle LOG_LIMIT_BYTES = field("log_limit_bytes");
     private static final VarHandle SEGMENT_BYTES = field("segment_bytes");
 
-    /// Told the entries of a log.
+    /// Receives the entries of a log.
     @FunctionalInterface
     interface Entries<X extends Exception> {
         /// An entry, which is overwritten when this returns; and its LSN.

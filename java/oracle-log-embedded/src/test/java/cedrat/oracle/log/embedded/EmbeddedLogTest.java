@@ -11,7 +11,7 @@ import cedrat.oracle.log.EntryWriter;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.OracleReplay;
 import cedrat.oracle.log.contract.LogContract;
-import cedrat.oracle.log.contract.Told;
+import cedrat.oracle.log.contract.RecordingListener;
 import cedrat.oracle.state.StatusOracle;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -49,24 +49,25 @@ class EmbeddedLogTest extends LogContract {
     }
 
     /// Appends the numbered entries from here to there, and returns when all are acknowledged.
-    private static void append(EmbeddedLog log, Told told, long from, long to) throws InterruptedException {
+    private static void append(EmbeddedLog log, RecordingListener listener, long from, long to)
+            throws InterruptedException {
         long last = 0;
         for (long number = from; number < to; number++) {
             byte[] entry = Numbered.entry(number);
             last = log.append(entry, 0, entry.length);
             Arrays.fill(entry, (byte) 1); // it may be overwritten
         }
-        told.awaitAcknowledged(last);
+        listener.awaitAcknowledged(last);
     }
 
     /// Which numbered entries are there: the first, and the one behind the last.
     private static Numbered replayed(EmbeddedLog.Options options) throws Exception {
         Numbered replayed = new Numbered();
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (EmbeddedLog log = new EmbeddedLog(options)) {
-            log.open(replayed, told);
+            log.open(replayed, listener);
         }
-        assertEquals(List.of(), told.acknowledged());
+        assertEquals(List.of(), listener.acknowledged());
         return replayed;
     }
 
@@ -75,13 +76,13 @@ class EmbeddedLogTest extends LogContract {
     void whatWasAcknowledgedIsReplayedByEachLaterOpening() throws Exception {
         for (int opening = 0; opening < 4; opening++) {
             Numbered replayed = new Numbered();
-            Told told = new Told();
+            RecordingListener listener = new RecordingListener();
             try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
-                log.open(replayed, told);
+                log.open(replayed, listener);
                 assertEquals(opening * 120, replayed.next);
-                append(log, told, replayed.next, replayed.next + 120);
+                append(log, listener, replayed.next, replayed.next + 120);
             }
-            assertEquals((opening + 1) * 120, told.newest(), "numbers go on behind what was replayed");
+            assertEquals((opening + 1) * 120, listener.newest(), "numbers go on behind what was replayed");
         }
         assertEquals(480, replayed(options(folder)).next);
     }
@@ -91,14 +92,16 @@ class EmbeddedLogTest extends LogContract {
         byte[] large = new byte[Log.ENTRY_BYTES_MAX];
         Arrays.fill(large, 1000, large.length - 1000, (byte) 7);
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
-            log.open((bytes, from, length) -> {}, new Told());
+            log.open((bytes, from, length) -> {}, new RecordingListener());
             log.append(large, 0, 0);
             log.append(large, 0, large.length);
             log.append(large, 999, 2);
         }
         List<byte[]> found = new ArrayList<>();
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
-            log.open((bytes, from, length) -> found.add(Arrays.copyOfRange(bytes, from, from + length)), new Told());
+            log.open(
+                    (bytes, from, length) -> found.add(Arrays.copyOfRange(bytes, from, from + length)),
+                    new RecordingListener());
         }
         assertEquals(3, found.size());
         assertEquals(0, found.get(0).length);
@@ -109,17 +112,18 @@ class EmbeddedLogTest extends LogContract {
     /// L4.
     @Test
     void whoIsSecondIsRefused() throws Exception {
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
-            log.open(new Numbered(), told);
+            log.open(new Numbered(), listener);
             for (int attempt = 0; attempt < 2; attempt++) {
                 EmbeddedLog second = new EmbeddedLog(options(folder));
-                IOException refused = assertThrows(IOException.class, () -> second.open(new Numbered(), new Told()));
+                IOException refused =
+                        assertThrows(IOException.class, () -> second.open(new Numbered(), new RecordingListener()));
                 assertTrue(refused.getMessage().contains("CEDRAT_IN_USE"), refused.getMessage());
                 assertThrows(IllegalStateException.class, () -> second.append(new byte[1], 0, 1));
                 second.close();
             }
-            append(log, told, 0, 10);
+            append(log, listener, 0, 10);
         }
         assertEquals(10, replayed(options(folder)).next);
     }
@@ -138,7 +142,8 @@ class EmbeddedLogTest extends LogContract {
                     kept = Long.parseLong(line.substring(5));
                     if (kept >= enough && enough >= 0) {
                         EmbeddedLog second = new EmbeddedLog(options(folder));
-                        assertThrows(IOException.class, () -> second.open(new Numbered(), new Told()), "L4");
+                        assertThrows(
+                                IOException.class, () -> second.open(new Numbered(), new RecordingListener()), "L4");
                         process.toHandle()
                                 .destroyForcibly(); // unlike the process's own, it lets what was printed be read
                         enough = Long.MAX_VALUE;
@@ -192,15 +197,15 @@ class EmbeddedLogTest extends LogContract {
     @Test
     void theLogIsBoundedIfWhatIsNotWantedIsForgotten() throws Exception {
         EmbeddedLog.Options options = small(folder);
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         long wanted = 0;
         byte[] bytes = new byte[2000];
         try (EmbeddedLog log = new EmbeddedLog(options)) {
-            log.open((entry, from, length) -> {}, told);
+            log.open((entry, from, length) -> {}, listener);
             for (int number = 1; number <= 10_000; number++) { // five times the limit
                 log.append(bytes, 0, bytes.length);
                 if (number % 100 == 0) {
-                    told.awaitAcknowledged(number);
+                    listener.awaitAcknowledged(number);
                     wanted = number - 50;
                     log.forgetBefore(wanted);
                 }
@@ -210,7 +215,7 @@ class EmbeddedLogTest extends LogContract {
         assertTrue(size(folder.resolve("log")) <= options.limitBytes(), size(folder.resolve("log")) + " bytes");
         int[] found = {0};
         try (EmbeddedLog log = new EmbeddedLog(options)) {
-            log.open((entry, from, length) -> found[0]++, new Told());
+            log.open((entry, from, length) -> found[0]++, new RecordingListener());
         }
         assertTrue(found[0] >= 10_000 - wanted + 1, found[0] + " entries are left");
         assertTrue(found[0] < 1000, found[0] + " entries are left");
@@ -219,12 +224,12 @@ class EmbeddedLogTest extends LogContract {
     /// L5: what earlier openings left is given up too.
     @Test
     void whatIsForgottenIsNotReplayed() throws Exception {
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
-            log.open(new Numbered(), told);
-            append(log, told, 0, 200);
+            log.open(new Numbered(), listener);
+            append(log, listener, 0, 200);
         }
-        Told again = new Told();
+        RecordingListener again = new RecordingListener();
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
             Numbered replayed = new Numbered();
             log.open(replayed, again);
@@ -237,7 +242,7 @@ class EmbeddedLogTest extends LogContract {
         assertEquals(200, replayed.first);
         assertEquals(210, replayed.next);
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
-            log.open(new Numbered(), new Told());
+            log.open(new Numbered(), new RecordingListener());
             log.forgetBefore(10);
         }
         replayed = replayed(options(folder));
@@ -248,26 +253,26 @@ class EmbeddedLogTest extends LogContract {
     @Test
     void aFullLogFailsAndSaysWhatToDo() throws Exception {
         EmbeddedLog.Options options = new EmbeddedLog.Options(folder, 512 << 10, 64 << 10);
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         EmbeddedLog full = new EmbeddedLog(options);
-        full.open(new Numbered(), told);
+        full.open(new Numbered(), listener);
         byte[] entry = new byte[7000];
         for (int appended = 0; appended < 1000; appended++) {
             full.append(entry, 0, entry.length);
         }
-        Exception cause = told.awaitFailed();
+        Exception cause = listener.awaitFailed();
         assertTrue(cause.getMessage().contains("CEDRAT_LOG_FULL"), cause.getMessage());
         assertTrue(cause.getMessage().contains("raise the limit"), cause.getMessage());
-        long kept = told.newest();
+        long kept = listener.newest();
         assertEquals(1001, full.append(entry, 0, entry.length), "entries are taken");
         full.close();
-        assertEquals(kept, told.newest(), "L3");
-        assertFalse(told.toldTooMuch());
+        assertEquals(kept, listener.newest(), "L3");
+        assertFalse(listener.wasCalledAfterEnd());
         int[] found = {0};
         try (EmbeddedLog log = new EmbeddedLog(options)) {
-            log.open((bytes, from, length) -> found[0]++, new Told());
+            log.open((bytes, from, length) -> found[0]++, new RecordingListener());
         }
-        assertTrue(found[0] >= told.newest(), "L2");
+        assertTrue(found[0] >= listener.newest(), "L2");
         assertTrue(found[0] < 1000);
     }
 
@@ -275,23 +280,23 @@ class EmbeddedLogTest extends LogContract {
     @Test
     void aFullLogFailsOfAShortEntryToo() throws Exception {
         EmbeddedLog.Options options = new EmbeddedLog.Options(folder, 512 << 10, 64 << 10);
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         EmbeddedLog full = new EmbeddedLog(options);
-        full.open(new Numbered(), told);
+        full.open(new Numbered(), listener);
         byte[] entry = new byte[100];
         long newest = 0;
-        while (!told.hasFailed()) { // each takes a block
+        while (!listener.hasFailed()) { // each takes a block
             newest = full.append(entry, 0, entry.length);
             assertTrue(newest < 1000);
-            told.awaitToldOf(newest);
+            listener.awaitAcknowledgedOrFailed(newest);
         }
-        assertTrue(told.awaitFailed().getMessage().contains("CEDRAT_LOG_FULL"));
-        assertEquals(newest - 1, told.newest());
+        assertTrue(listener.awaitFailed().getMessage().contains("CEDRAT_LOG_FULL"));
+        assertEquals(newest - 1, listener.newest());
         assertEquals(newest + 1, full.append(entry, 0, entry.length), "entries are taken");
         full.forgetBefore(1);
         full.close();
-        assertEquals(newest - 1, told.newest(), "L3");
-        assertFalse(told.toldTooMuch());
+        assertEquals(newest - 1, listener.newest(), "L3");
+        assertFalse(listener.wasCalledAfterEnd());
     }
 
     /// The newest write may be torn by a crash: all that lies before it is there.
@@ -299,11 +304,11 @@ class EmbeddedLogTest extends LogContract {
     void aTornTailIsDropped() throws Exception {
         Path copy = Files.createDirectory(folder.resolve("copy"));
         Path original = folder.resolve("original");
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (EmbeddedLog log = new EmbeddedLog(options(original))) {
-            log.open(new Numbered(), told);
-            append(log, told, 0, 7);
-            append(log, told, 7, 20);
+            log.open(new Numbered(), listener);
+            append(log, listener, 0, 7);
+            append(log, listener, 7, 20);
             copy(original, copy); // as it is when the power fails
         }
         Path segment = onlySegmentWithRecords(copy);
@@ -317,11 +322,11 @@ class EmbeddedLogTest extends LogContract {
 
     @Test
     void damagedBytesAreToldWithFileAndOffset() throws Exception {
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
-            log.open(new Numbered(), told);
-            append(log, told, 0, 5);
-            append(log, told, 5, 10);
+            log.open(new Numbered(), listener);
+            append(log, listener, 0, 5);
+            append(log, listener, 5, 10);
         }
         Path segment = onlySegmentWithRecords(folder);
         long first = blocks(segment).getFirst();
@@ -329,7 +334,8 @@ class EmbeddedLogTest extends LogContract {
             long at = first + within;
             damage(segment, at);
             EmbeddedLog log = new EmbeddedLog(options(folder));
-            IOException refused = assertThrows(IOException.class, () -> log.open(new Numbered(), new Told()));
+            IOException refused =
+                    assertThrows(IOException.class, () -> log.open(new Numbered(), new RecordingListener()));
             assertTrue(refused.getMessage().contains("CEDRAT_DAMAGED"), refused.getMessage());
             assertTrue(
                     refused.getMessage().contains(segment + ", byte " + (first + within / 64 * 64) + ":"),
@@ -345,17 +351,18 @@ class EmbeddedLogTest extends LogContract {
     void entriesThatTheOracleRefusesDoNotOpenTheLog() throws Exception {
         EntryWriter writer = new EntryWriter();
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
-            log.open((bytes, from, length) -> {}, new Told());
+            log.open((bytes, from, length) -> {}, new RecordingListener());
             for (long newest : new long[] {5, 9}) { // from 0 to 5, and from 4 to 9
                 writer.begin(newest == 5 ? 0 : 4);
                 writer.close(newest);
                 log.append(writer.bytes(), 0, writer.length());
             }
         }
-        for (int attempt = 0; attempt < 2; attempt++) { // nobody has it open afterwards
+        for (int attempt = 0; attempt < 2; attempt++) { // no process has it open afterwards
             EmbeddedLog log = new EmbeddedLog(options(folder));
             StatusOracle oracle = new StatusOracle(10, new EntryWriter());
-            assertThrows(DamagedEntryException.class, () -> log.open(new OracleReplay(oracle), new Told()));
+            assertThrows(
+                    DamagedEntryException.class, () -> log.open(new OracleReplay(oracle), new RecordingListener()));
             log.close();
         }
     }

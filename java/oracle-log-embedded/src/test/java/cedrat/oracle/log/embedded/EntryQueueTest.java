@@ -30,7 +30,7 @@ class EntryQueueTest {
         return entry;
     }
 
-    /// What is put comes out, whatever the lengths and however putting and taking alternate.
+    /// Entries come out as they were put, for all lengths and all sequences of puts and takes.
     @Property(tries = 50)
     void entriesComeOutAsTheyWerePut(@ForAll @LongRange(min = 1) long seed) {
         EntryQueue queue = new EntryQueue();

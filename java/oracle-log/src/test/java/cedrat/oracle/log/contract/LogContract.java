@@ -10,7 +10,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/// What each kind of log promises; its own test extends this.
+/// Tests that each kind of log passes; the test of each kind extends this class.
 @Timeout(120)
 public abstract class LogContract {
     private static final Log.Replay NOTHING = (bytes, from, length) -> {
@@ -27,7 +27,7 @@ public abstract class LogContract {
     void itTakesEntriesOnlyWhileItIsOpen() throws Exception {
         Log log = fresh();
         assertThrows(IllegalStateException.class, () -> log.append(new byte[1], 0, 1));
-        log.open(NOTHING, new Told());
+        log.open(NOTHING, new RecordingListener());
         log.append(new byte[1], 0, 1);
         log.close();
         assertThrows(IllegalStateException.class, () -> log.append(new byte[1], 0, 1));
@@ -42,60 +42,60 @@ public abstract class LogContract {
     /// L1.
     @Test
     void entriesAreNumberedAndAcknowledgedInTheirOrder() throws Exception {
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (Log log = fresh()) {
             assertTrue(log.appendsMax() >= 1);
-            log.open(NOTHING, told);
+            log.open(NOTHING, listener);
             byte[] bytes = new byte[1000];
             for (int number = 1; number <= 2000; number++) {
                 assertEquals(number, log.append(bytes, number % 100, number % 900));
                 if (number % 500 == 0) {
-                    told.awaitAcknowledged(number);
+                    listener.awaitAcknowledged(number);
                 }
             }
         }
-        assertIncreasing(told.acknowledged());
-        assertEquals(2000, told.newest());
+        assertIncreasing(listener.acknowledged());
+        assertEquals(2000, listener.newest());
     }
 
     @Test
     void oneAtATimeIsAcknowledgedToo() throws Exception {
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (Log log = fresh()) {
-            log.open(NOTHING, told);
+            log.open(NOTHING, listener);
             for (int number = 1; number <= 50; number++) {
                 log.append(new byte[] {1}, 0, 1);
-                told.awaitAcknowledged(number);
-                assertEquals(number, told.newest(), "nothing is acknowledged that was not appended");
+                listener.awaitAcknowledged(number);
+                assertEquals(number, listener.newest(), "nothing is acknowledged that was not appended");
             }
         }
     }
 
     @Test
     void closingWaitsForAcknowledgementsAndNobodyIsToldAnythingAfter() throws Exception {
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         Log log = fresh();
-        log.open(NOTHING, told);
+        log.open(NOTHING, listener);
         long last = 0;
         for (int number = 0; number < 3000; number++) {
             last = log.append(new byte[10_000], 0, 10_000);
         }
         log.close();
-        assertEquals(last, told.newest());
-        told.endsHere();
+        assertEquals(last, listener.newest());
+        listener.endsHere();
         log.close();
-        assertFalse(told.toldTooMuch());
+        assertFalse(listener.wasCalledAfterEnd());
     }
 
     @Test
     void anEntryMayBeFourMebibytesLongAndNoLonger() throws Exception {
         byte[] tooLong = new byte[Log.ENTRY_BYTES_MAX + 1];
-        Told told = new Told();
+        RecordingListener listener = new RecordingListener();
         try (Log log = fresh()) {
-            log.open(NOTHING, told);
+            log.open(NOTHING, listener);
             assertThrows(IllegalArgumentException.class, () -> log.append(tooLong, 0, tooLong.length));
             assertEquals(1, log.append(tooLong, 1, Log.ENTRY_BYTES_MAX));
-            told.awaitAcknowledged(1);
+            listener.awaitAcknowledged(1);
         }
     }
 

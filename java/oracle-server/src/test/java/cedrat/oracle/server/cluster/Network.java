@@ -19,19 +19,19 @@ import java.util.Set;
 import java.util.SplittableRandom;
 
 /// A network between clients and servers that loses whole frames, and delivers them late, twice, and in
-/// another order: also over connections that the session has had before or got later, and also to and from
-/// servers that were replaced meanwhile. Of a client that has gone away the server hears late.
+/// another order: also over earlier or later connections of the session, and also to and from servers that
+/// were replaced meanwhile. A server notices late that a client has gone away.
 ///
-/// What opens, announces and closes a session arrives as it was sent: that is the connection's, and TCP
-/// carries no frame of it over to another one. **Threads:** any may call.
+/// Frames that open, announce and close a session arrive as they were sent: they belong to the connection, and
+/// TCP carries no frame of it over to another one. **Threads:** any may call.
 public final class Network implements AutoCloseable {
-    /// Of a thousand frames so many are lost, late, and doubled.
+    /// Number of frames, of a thousand, that are lost, late, and doubled.
     private static final int LOST = 10;
 
     private static final int LATE = 20;
     private static final int DOUBLED = 40;
 
-    /// Of a hundred frames so many take a late one with them.
+    /// Number of frames, of a hundred, that take a late one with them.
     private static final int TAKES_ONE_ALONG = 20;
 
     private static final int LATE_MAX = 16;
@@ -83,27 +83,27 @@ public final class Network implements AutoCloseable {
         isCalm = true;
     }
 
-    /// From now on nobody hears of this server, which hears all.
+    /// Drops all replies of this server from now on; requests still reach it.
     public synchronized void silence(InetSocketAddress server) {
         silenced.add(server);
         begins.clear();
     }
 
-    /// What silenced servers have said is heard.
+    /// Delivers the replies of silenced servers.
     public synchronized void unsilence() {
         silenced.clear();
         held.forEach(Runnable::run);
         held.clear();
     }
 
-    /// Waits until so many begins were sent to a server since somebody was silenced.
+    /// Waits until this number of begins were sent to a server since one was silenced.
     public synchronized void awaitBegins(InetSocketAddress server, int count) throws InterruptedException {
         while (begins.getOrDefault(server, 0) < count) {
             wait();
         }
     }
 
-    /// How many frames were lost, were late, and were doubled.
+    /// Returns the numbers of frames that were lost, were late, and were doubled.
     @Override
     public synchronized String toString() {
         return lost + " lost, " + late + " late, " + doubled + " doubled";
@@ -162,7 +162,7 @@ public final class Network implements AutoCloseable {
             try {
                 socket.getOutputStream().write(frame);
             } catch (IOException gone) {
-                // whoever reads there notices
+                // the reader of that socket gets the error
             }
         }
 
@@ -191,7 +191,7 @@ public final class Network implements AutoCloseable {
                     client.close();
                 }
             } catch (IOException closed) {
-                // the door; or the client was quicker
+                // the listening socket was closed, or the client closed first
             }
         }
     }

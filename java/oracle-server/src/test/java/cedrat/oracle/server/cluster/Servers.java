@@ -30,7 +30,7 @@ public record Servers(Bookies bookies, Path folder, String path, int rowsLog2) {
     /// So short that ledgers are rolled all the time.
     private static final int LEDGER_BYTES = 8000;
 
-    /// Those of an oracle that remembers few rows.
+    /// Servers of an oracle that remembers few rows.
     public Servers(Bookies bookies, Path folder, String path) {
         this(bookies, folder, path, ROWS_LOG2);
     }

@@ -29,7 +29,7 @@ public final class WallClock {
         set(Duration.ZERO);
     }
 
-    /// What processes are to be started with.
+    /// Returns the environment of a process with this clock.
     public Map<String, String> environment() {
         return Map.of(
                 "LD_PRELOAD",

@@ -1,6 +1,6 @@
 package cedrat.persist.bench.bank;
 
-/// What a bank has after some transactions.
+/// Sums of a bank after some transactions.
 ///
 /// @param accounts the sum over all accounts
 /// @param tellers  the sum over all tellers
@@ -8,7 +8,7 @@ package cedrat.persist.bench.bank;
 /// @param history  the sum over the history
 /// @param recorded lines of the history
 public record Balances(long accounts, long tellers, long branches, long history, long recorded) {
-    /// Those of a bank that has done so many transfers of this sum.
+    /// Returns the balances of a bank after this number of transfers with this total amount.
     public static Balances of(long sum, long transfers) {
         return new Balances(sum, sum, sum, sum, transfers);
     }

@@ -13,9 +13,9 @@ public final class Cedrat implements Engine {
     /// The stages of Table 1, each without something that the one before has.
     private enum Stage {
         COMPLETE("cedrat"),
-        /// Commits are given to nobody.
+        /// Commits are discarded.
         WITHOUT_STORE("cedrat:no-store"),
-        /// Nothing is persistent: locks, and a log of old values.
+        /// Nothing is persistent: locks, and an undo log.
         IN_MEMORY("cedrat:memory"),
         /// No transaction: what the program itself does.
         PLAIN("cedrat:plain");
@@ -174,7 +174,7 @@ public final class Cedrat implements Engine {
         return new Line(older, transfer.amount(), System.currentTimeMillis(), transfer.account(), transfer.teller());
     }
 
-    /// Of the history the newest line of each branch is kept: all of it would fill memory.
+    /// A bank in memory. Only the newest line of each branch's history is kept: all of it would fill memory.
     private static final class InMemory implements Bank {
         private final Books books = new Books();
         private final boolean hasTransactions;

@@ -3,9 +3,9 @@ package cedrat.persist.bench.bank;
 import java.io.IOException;
 import java.nio.file.Path;
 
-/// Who keeps the bank.
+/// A system that stores the bank.
 public interface Engine {
-    /// What `--only system=…` says.
+    /// Returns its name in `--only system=…`.
     String name();
 
     /// Opens the bank, which is made if it is not there.
@@ -26,7 +26,7 @@ public interface Engine {
         /// One transaction, committed when this returns.
         void transact(Transfer transfer) throws Exception;
 
-        /// What there is now; no transaction runs meanwhile.
+        /// Returns the present sums; no transaction runs meanwhile.
         Balances balances() throws Exception;
 
         @Override

@@ -33,7 +33,7 @@ public final class RawLog implements Engine {
     }
 
     /// One that is described by `raw:BYTES:WRITES:WAY`: so many bytes a transaction, so many writes under way at
-    /// most; who waits looks again and again (`spin`), or sleeps (`sleep`).
+    /// most; a waiting thread looks again and again (`spin`), or sleeps (`sleep`).
     static RawLog of(String description) {
         String[] parts = description.split(":");
         return new RawLog(Integer.parseInt(parts[1]), Integer.parseInt(parts[2]), parts[3].equals("spin"));
@@ -49,7 +49,7 @@ public final class RawLog implements Engine {
         return new Open(directory.resolve("log"));
     }
 
-    /// What is written at once: in its first block stand the count and sum of all transfers up to it.
+    /// Bytes of one write: its first block has the count and sum of all transfers up to it.
     private static final class Batch {
         long transfers;
         long sum;
@@ -63,7 +63,7 @@ public final class RawLog implements Engine {
         private final ReentrantLock lock = new ReentrantLock();
         private final Condition written = lock.newCondition();
         private final ByteBuffer[] buffers = new ByteBuffer[writesMax];
-        /// Read without the lock by who spins.
+        /// Read without the lock by spinning threads.
         private volatile int freeBuffers;
         private Batch gathering = new Batch();
         private long transfers;
@@ -92,7 +92,7 @@ public final class RawLog implements Engine {
             }
         }
 
-        /// Of this option javac warns as a JDK's own, and cannot be told not to.
+        /// Returns an option of the JDK about which javac warns, and the warning cannot be suppressed.
         private static OpenOption pastTheCache() throws IOException {
             try {
                 return (OpenOption) Class.forName("com.sun.nio.file.ExtendedOpenOption")

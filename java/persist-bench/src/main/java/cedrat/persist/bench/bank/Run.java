@@ -24,7 +24,7 @@ import picocli.CommandLine.Option;
 @Command(name = "run")
 public final class Run implements Callable<Integer> {
     /// A file of this name in the directory is made when the measurement begins, and another when it has ended:
-    /// who traces system calls sees it.
+    /// a tracer of system calls sees it.
     public static final String BEGINS = "measurement-begins";
     /// As above.
     public static final String ENDS = "measurement-ends";
@@ -51,7 +51,7 @@ public final class Run implements Callable<Integer> {
         System.exit(new CommandLine(new Run()).execute(arguments));
     }
 
-    /// What a thread has done.
+    /// Results of a thread.
     private record Done(long measured, long transfers, long sum) {}
 
     @Override

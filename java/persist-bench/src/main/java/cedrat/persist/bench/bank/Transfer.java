@@ -2,15 +2,15 @@ package cedrat.persist.bench.bank;
 
 import java.util.random.RandomGenerator;
 
-/// What one transaction of Debit-Credit does: an amount is added to the balance of an account, of the teller
+/// One transaction of Debit-Credit: an amount is added to the balance of an account, of the teller
 /// and of the branch, and recorded in the history (TPC-B; Transactions for Java, §4.1.1).
 ///
 /// @param account its number
-/// @param teller  the number of the teller who does it
+/// @param teller  the number of the teller
 /// @param branch  the number of the teller's branch
 /// @param amount  may be negative
 public record Transfer(int account, int teller, int branch, long amount) {
-    /// So many branches: with fewer, eight threads would mostly wait for each other's branch.
+    /// Number of branches: with fewer, eight threads would mostly wait for each other's branch.
     public static final int BRANCHES = 64;
     /// Tellers of all branches.
     public static final int TELLERS = 10 * BRANCHES;

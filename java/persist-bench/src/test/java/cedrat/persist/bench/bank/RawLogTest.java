@@ -18,7 +18,7 @@ class RawLogTest {
 
     /// One thread shares no write with another, and none is left out: each has a block with the sum up to it.
     @Test
-    void eachTransferIsAWriteOfItsOwn() throws Exception {
+    void eachTransferIsASeparateWrite() throws Exception {
         RawLog raw = RawLog.of("raw:320:1:sleep");
         SplittableRandom random = new SplittableRandom(1);
         int transfers = 20;

@@ -14,7 +14,7 @@ import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.ValueSource;
 
-/// What is left of a transfer when parts of the whole are left out.
+/// Transfers with parts of the whole left out.
 class StagesTest {
     private static final int TRANSFERS = 100;
 

@@ -7,7 +7,7 @@ public class Protected {
     protected Protected other;
     public Unnameable unnameable;
 
-    /// What may lie in the last one.
+    /// Returns an object that the last one may hold.
     public static Object makeUnnameable() {
         return new Unnameable();
     }

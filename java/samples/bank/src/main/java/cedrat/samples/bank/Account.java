@@ -3,7 +3,7 @@ package cedrat.samples.bank;
 import java.util.ArrayList;
 import java.util.List;
 
-/// Somebody's money, and how it came about. It knows nothing of transactions.
+/// An account with its balance and its payments. It knows nothing of transactions.
 final class Account {
     final String owner;
     private final List<Long> bookings = new ArrayList<>();

@@ -3,18 +3,18 @@ package cedrat.samples.bank;
 import cedrat.persist.RwLock;
 import java.util.List;
 
-/// What is done with accounts, each a transaction (Transactions for Java, §2.1). Any number of threads may do
-/// it at a time. Each method throws [cedrat.persist.DeadlockException] if another's transaction and this one
-/// would have waited for each other, and this one has given way: everything is as it was, and it is to be
-/// called again. If it was called in a transaction, that was rolled back too, and is to be run again.
+/// Operations on accounts, each a transaction (Transactions for Java, §2.1). Any number of threads may call
+/// them at a time. Each method throws [cedrat.persist.DeadlockException] if its transaction was the victim of
+/// a deadlock: its changes were rolled back, and the method is to be called again. If it was called in a
+/// transaction, that was rolled back too, and is to be run again.
 final class Bank {
     /// Money that is to go from one account to another.
     record Payment(Account from, Account to, long cents) {}
 
     private Bank() {}
 
-    /// Makes a payment, if it leaves nobody with less than nothing. Otherwise it returns false, and both
-    /// accounts are as they were.
+    /// Makes a payment, unless an account would become negative. Then it returns false, and both accounts are
+    /// unchanged.
     static boolean pay(Payment payment) {
         boolean isMade = false;
         transaction {
@@ -50,7 +50,7 @@ final class Bank {
         return made;
     }
 
-    /// What all accounts have together, at one moment.
+    /// Returns the sum of all accounts, at one moment.
     static long total(List<Account> accounts) {
         transaction {
             long cents = 0;

@@ -1,6 +1,6 @@
 package cedrat.samples.debitcredit;
 
-/// What a customer has.
+/// Account of a customer.
 final class Account {
     long cents;
 }

@@ -18,7 +18,7 @@ final class Bank {
     /// Books an amount, which is negative if it is paid out: on the account, with the teller, at the teller's
     /// branch and in its history. When it returns, that lasts.
     ///
-    /// All lock in the same order (accounts, tellers, branches), so nobody has to give way.
+    /// All lock in the same order (accounts, tellers, branches), so no transaction is a deadlock victim.
     static void book(Account account, Teller teller, long cents) {
         Branch branch = teller.branch;
         transaction (commit) {
@@ -33,9 +33,9 @@ final class Bank {
     }
 
     /// Throws [IllegalStateException] unless accounts, tellers, branches and their histories have the same sum.
-    /// Nobody may book meanwhile.
+    /// No booking may run meanwhile.
     ///
-    /// @return how much was booked how often
+    /// @return the number of entries and their sum
     Books books() {
         long accounts = all(branch -> branch.accounts.stream().mapToLong(account -> account.cents));
         long tellers = all(branch -> branch.tellers.stream().mapToLong(teller -> teller.cents));
@@ -48,7 +48,7 @@ final class Bank {
         return new Books(branches.stream().mapToLong(branch -> branch.history.size()).sum(), sums);
     }
 
-    /// What the books say.
+    /// Number of entries in the books, and their sum.
     record Books(long entries, long cents) {}
 
     private long all(Function<Branch, LongStream> of) {

@@ -16,6 +16,6 @@ final class Branch {
     final List<Entry> history = new ArrayList<>();
     long cents;
 
-    /// What was done, and when, in milliseconds since 1970.
+    /// A booking, and its time in milliseconds since 1970.
     record Entry(Account account, Teller teller, long cents, long time) {}
 }

@@ -19,7 +19,7 @@ final class Main {
     private static final long CENTS_MAX = 100_000;
     private static final int SAID_EACH = 1_000;
 
-    /// Of a hundred accounts so many are kept by the branch where somebody comes.
+    /// Percentage of the accounts that are kept by the branch of the teller.
     private static final int LOCAL = 85;
 
     private Main() {}

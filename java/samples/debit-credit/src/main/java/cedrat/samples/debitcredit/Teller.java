@@ -1,6 +1,6 @@
 package cedrat.samples.debitcredit;
 
-/// Somebody at a counter, with what was paid in there and not out again.
+/// A teller, with the sum of the payments in, less those out.
 final class Teller {
     final Branch branch;
     long cents;

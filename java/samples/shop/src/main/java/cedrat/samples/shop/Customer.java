@@ -3,7 +3,7 @@ package cedrat.samples.shop;
 import java.util.ArrayList;
 import java.util.List;
 
-/// Who buys. A customer knows the orders, and an order its customer.
+/// A customer. A customer knows the orders, and an order its customer.
 final class Customer {
     final String name;
     final List<Order> orders = new ArrayList<>();

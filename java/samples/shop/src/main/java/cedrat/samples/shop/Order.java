@@ -3,9 +3,9 @@ package cedrat.samples.shop;
 import java.time.Instant;
 import java.util.List;
 
-/// What a customer has ordered.
+/// An order of a customer.
 record Order(Customer customer, Instant when, List<Line> lines) {
-    /// So many pieces of a product.
+    /// Number of pieces of a product.
     record Line(Product product, int pieces) {
         long cents() {
             return product.cents * pieces;

@@ -1,6 +1,6 @@
 package cedrat.samples.shop;
 
-/// What the shop sells.
+/// A product of the shop.
 final class Product {
     final String name;
     final long cents;

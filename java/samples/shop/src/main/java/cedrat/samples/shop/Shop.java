@@ -59,7 +59,7 @@ final class Shop {
         for (Customer customer : customers.values()) {
             for (Order order : customer.orders) {
                 if (order.customer() != customer) {
-                    throw new IllegalStateException("an order of " + customer.name + " is somebody else's");
+                    throw new IllegalStateException("an order of " + customer.name + " belongs to another customer");
                 }
                 order.lines().forEach(line -> sold.merge(line.product(), line.pieces(), Integer::sum));
                 cents += order.cents();

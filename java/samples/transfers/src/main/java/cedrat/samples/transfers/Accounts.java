@@ -30,7 +30,7 @@ final class Accounts {
     private final int count;
     private final Witness witness;
 
-    /// So many in each table.
+    /// Opens this number of accounts in each table.
     Accounts(Tables tables, int count, Witness witness) {
         this.witness = witness;
         current = tables.table(CURRENT);

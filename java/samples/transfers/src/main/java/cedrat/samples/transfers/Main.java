@@ -22,7 +22,7 @@ import picocli.CommandLine.Spec;
         exitCodeList = {
             "0:the total was always the same",
             "1:it was not, or something failed",
-            "2:the command makes no sense"
+            "2:the command is invalid"
         })
 public final class Main implements Callable<Integer> {
     @Option(
@@ -82,7 +82,7 @@ public final class Main implements Callable<Integer> {
     }
 
     static int run(String... arguments) {
-        return run(Witness.NOBODY, Main.class, arguments);
+        return run(Witness.NONE, Main.class, arguments);
     }
 
     /// The same, with a witness of what this process does, and clients that are processes of another program.

@@ -25,13 +25,13 @@ import org.apache.hadoop.hbase.HBaseConfiguration;
 
 /// The accounts in two tables of HBase, and the clients processes of their own.
 ///
-/// @param servers where the oracle is
-/// @param zooKeeper where HBase is
-/// @param clients so many
-/// @param transfersEach so many transfers of each
-/// @param accounts so many in each table
-/// @param seed chance begins here
-/// @param witness is told of what this process does
+/// @param servers addresses of the oracle's servers
+/// @param zooKeeper address of HBase's ZooKeeper
+/// @param clients number of clients
+/// @param transfersEach number of transfers of each
+/// @param accounts number of accounts in each table
+/// @param seed seed of the random choices
+/// @param witness receives the operations of this process
 /// @param program what a client runs: a class with a `main` that takes this command's arguments
 record Processes(
         List<InetSocketAddress> servers,
@@ -178,7 +178,7 @@ record Processes(
             }
         });
         try (Transaction last = new TransactionManager(oracle, staying).begin(Isolation.SNAPSHOT)) {
-            new Accounts(staying, accounts, Witness.NOBODY).emptyFirst(last);
+            new Accounts(staying, accounts, Witness.NONE).emptyFirst(last);
             last.commit();
         }
     }

@@ -26,7 +26,7 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /// Accounts in two tables, and clients that move money between them.
 final class Transfers {
-    /// What was seen.
+    /// Result of a run.
     ///
     /// @param transfers how many transfers were committed
     /// @param totals how often all balances were added up while they were made
@@ -57,7 +57,7 @@ final class Transfers {
         seeds = new SplittableRandom(seed);
         store.create(Accounts.CURRENT, Granularity.ROW);
         store.create(Accounts.SAVINGS, Granularity.ROW);
-        this.accounts = new Accounts(tables, accounts, Witness.NOBODY);
+        this.accounts = new Accounts(tables, accounts, Witness.NONE);
     }
 
     // ---- those who use it

@@ -1,9 +1,9 @@
 package cedrat.samples.transfers;
 
-/// Told of what a client does with accounts, one transaction after the other, so that somebody may judge it.
+/// Receives the operations of a client on accounts, one transaction after the other, for a checker.
 interface Witness {
-    /// Nobody.
-    Witness NOBODY = new Witness() {
+    /// Ignores all operations.
+    Witness NONE = new Witness() {
         @Override
         public void begins() {}
 

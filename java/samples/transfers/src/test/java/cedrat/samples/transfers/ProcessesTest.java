@@ -21,7 +21,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/// The command with tables in a real HBase, as somebody types it.
+/// The command with tables in a real HBase, as a user runs it.
 @Tag("services")
 @Timeout(300)
 class ProcessesTest {

@@ -15,7 +15,7 @@ import java.util.stream.Stream;
 final class RecordedMain {
     private static final String FILES = "history-";
 
-    /// Attempts that have aborted are calls of their own, of a process that nobody has.
+    /// Aborted attempts are calls of their own, of a process number that no process has.
     private static final long ABORTED = 1_000_000_000;
 
     private RecordedMain() {}
@@ -73,8 +73,8 @@ final class RecordedMain {
         }
     }
 
-    /// What all processes have written in a folder, in the order of time. The last line of one that was
-    /// killed may be a part of one: it has got to before that.
+    /// Lines that all processes have written in a folder, in the order of time. The last line of a killed process
+    /// may be incomplete, and is then left out.
     static List<String> history(Path folder) throws IOException {
         List<String> lines = new ArrayList<>();
         try (Stream<Path> files = Files.list(folder)) {

@@ -4,26 +4,26 @@ import cedrat.oracle.log.Log;
 import java.util.ArrayList;
 import java.util.List;
 
-/// What a log has told, for tests that wait for it.
-public final class Told implements Log.Listener {
+/// Listener that records the calls of a log, for tests that wait for them.
+public final class RecordingListener implements Log.Listener {
     private final List<Long> acknowledged = new ArrayList<>();
     private final List<Exception> failures = new ArrayList<>();
-    private boolean mayBeTold = true;
-    private boolean toldTooMuch;
+    private boolean mayBeCalled = true;
+    private boolean wasCalledAfterEnd;
 
-    /// Nothing yet.
-    public Told() {}
+    /// Has recorded nothing.
+    public RecordingListener() {}
 
     @Override
     public synchronized void acknowledged(long number) {
-        toldTooMuch |= !mayBeTold || !failures.isEmpty();
+        wasCalledAfterEnd |= !mayBeCalled || !failures.isEmpty();
         acknowledged.add(number);
         notifyAll();
     }
 
     @Override
     public synchronized void failed(Exception cause) {
-        toldTooMuch |= !mayBeTold || !failures.isEmpty();
+        wasCalledAfterEnd |= !mayBeCalled || !failures.isEmpty();
         failures.add(cause);
         notifyAll();
     }
@@ -33,7 +33,7 @@ public final class Told implements Log.Listener {
         return acknowledged.isEmpty() ? 0 : acknowledged.getLast();
     }
 
-    /// Each number that was acknowledged, in the order of the telling.
+    /// Each number that was acknowledged, in the order of the calls.
     public synchronized List<Long> acknowledged() {
         return List.copyOf(acknowledged);
     }
@@ -49,7 +49,7 @@ public final class Told implements Log.Listener {
     }
 
     /// Returns when this number is acknowledged, or the log has failed.
-    public synchronized void awaitToldOf(long number) throws InterruptedException {
+    public synchronized void awaitAcknowledgedOrFailed(long number) throws InterruptedException {
         while (newest() < number && failures.isEmpty()) {
             wait();
         }
@@ -68,13 +68,13 @@ public final class Told implements Log.Listener {
         return failures.getFirst();
     }
 
-    /// From now on nothing may be told.
+    /// Marks the end: no call is allowed from now on.
     public synchronized void endsHere() {
-        mayBeTold = false;
+        mayBeCalled = false;
     }
 
-    /// Whether something was told after a failure, or after [#endsHere].
-    public synchronized boolean toldTooMuch() {
-        return toldTooMuch;
+    /// Whether the log called after a failure, or after [#endsHere].
+    public synchronized boolean wasCalledAfterEnd() {
+        return wasCalledAfterEnd;
     }
 }
