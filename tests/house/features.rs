@@ -1,12 +1,11 @@
-//! What the papers name is tested somewhere and described somewhere: `docs/features.md` says where.
+//! Each feature of the papers has a test and a description: `docs/features.md` names them.
 
 use std::collections::BTreeSet;
 
 use cedrat_tests::root;
 
-/// The capabilities that this part of the project has taken on, by their numbers in the project's checklist
-/// of the papers: L is Lemon, D its draft LLADD, H is Hathi, J is Transactions for Java,
-/// R is ReTSO.
+/// The features that this part of the project implements, by their numbers in the project's checklist of the papers: L is
+/// Lemon, D its draft LLADD, H is Hathi, J is Transactions for Java, R is ReTSO.
 const TAKEN_ON: &[&str] = &[
     "L001", "L002", "L004", "L005", "L006", "L007", "L008", "L009", "L011", "L012", "L015", "L016", "L017", "L019",
     "L022", "L023", "L024", "L025", "L027", "L028", "L029", "L030", "L034", "L035", "L036", "L037", "L038", "L039",
@@ -35,7 +34,7 @@ struct Row {
     pages: Vec<String>,
 }
 
-/// The texts between each pair of `open` and `close`.
+/// Returns the texts between each pair of `open` and `close`.
 fn between(cell: &str, open: &str, close: &str) -> Vec<String> {
     cell.split(open).skip(1).filter_map(|rest| rest.split_once(close)).map(|(inner, _)| inner.to_string()).collect()
 }
@@ -53,7 +52,7 @@ fn rows(page: &str) -> Vec<Row> {
         .collect()
 }
 
-/// What is wrong with a reference to a test.
+/// Returns the fault of a reference to a test, if there is one.
 fn broken_test(reference: &str) -> Option<String> {
     let Some((path, name)) = reference.split_once("::") else {
         return Some("is not `path::name`".to_string());

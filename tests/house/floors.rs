@@ -1,13 +1,13 @@
-//! The crates' stairs go one way: a room knows only rooms below it.
+//! The dependencies of the crates have one direction: a crate depends only on crates of lower layers.
 
 use std::process::Command;
 
 use serde_json::Value;
 
-/// The floors, from the ground up. A crate may use those above it in this list, never those below.
+/// The layers, from the lowest up. A crate may use those above it in this list, never those below.
 ///
-/// `check` stands below `structures` because their tests use it; that nobody but tests and the front
-/// door does is the second test here.
+/// `check` stands below `structures` because their tests use it; a second test here verifies that only tests and the public
+/// API do.
 const FLOORS: [&str; 15] = [
     "cedrat-sync",
     "cedrat-media",
@@ -30,11 +30,11 @@ const FLOORS: [&str; 15] = [
 struct Edge {
     from: String,
     to: String,
-    /// Only tests take this stair.
+    /// Whether only tests have this dependency.
     for_tests: bool,
 }
 
-/// Which crate of the workspace uses which other.
+/// Returns the dependencies between the crates of the workspace.
 fn edges() -> Vec<Edge> {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--format-version=1", "--no-deps", "--offline"])

@@ -1,11 +1,11 @@
-//! Each numbered sentence of `docs/inside/invariants.md` is guarded: something cites its number.
+//! Each numbered sentence of `docs/inside/invariants.md` is guarded: an assertion or a test cites its number.
 
 use std::collections::BTreeSet;
 
 use cedrat_tests::{root, sources};
 
-/// The numbers of the sentences, as `E1.3` or `W4`, from their bold beginnings.
-fn sentences(page: &str) -> BTreeSet<String> {
+/// Returns the numbers of the sentences, as `E1.3` or `W4`, from their bold beginnings.
+pub(crate) fn sentences(page: &str) -> BTreeSet<String> {
     page.lines()
         .filter_map(|line| line.strip_prefix("- **"))
         .filter_map(|rest| rest.split_once("**"))
@@ -13,7 +13,7 @@ fn sentences(page: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// Whether `text` holds `number` not as a part of a longer one: `E1.1` is not in `E1.12`.
+/// Returns whether `text` contains `number`, but not as a part of a longer one: `E1.1` is not in `E1.12`.
 fn cites(text: &str, number: &str) -> bool {
     text.match_indices(number).any(|(at, _)| {
         let before = text[..at].chars().next_back();
@@ -27,7 +27,7 @@ fn cites(text: &str, number: &str) -> bool {
     })
 }
 
-/// The sentences that are excused, from a list that `UPDATE=1` rewrites.
+/// Returns the sentences that are excused, from a list that `UPDATE=1` rewrites.
 fn excused(uncited: &BTreeSet<String>) -> BTreeSet<String> {
     let path = root().join("tests/house/uncited.txt");
     if std::env::var_os("UPDATE").is_some() {

@@ -1,11 +1,11 @@
-//! Every link in a page of the documentation leads somewhere.
+//! Every link in a page of the documentation has an existing target.
 
 use std::collections::BTreeSet;
 use std::path::{Component, Path, PathBuf};
 
 use cedrat_tests::{root, sources};
 
-/// The targets of `[text](target)` in a page, code blocks left out.
+/// Returns the targets of `[text](target)` in a page, code blocks left out.
 fn targets(page: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut in_code = false;
@@ -27,7 +27,7 @@ fn targets(page: &str) -> Vec<String> {
     found
 }
 
-/// What a heading is called in a link, by the rule of the usual renderers.
+/// Returns the anchor of a heading, by the rule of the usual renderers.
 fn anchor(heading: &str) -> String {
     heading
         .trim_start_matches('#')
@@ -46,7 +46,7 @@ fn anchors(page: &str) -> BTreeSet<String> {
     page.lines().filter(|line| line.starts_with('#')).map(anchor).collect()
 }
 
-/// Resolves `.` and `..` without asking the file system.
+/// Resolves `.` and `..` without the file system.
 fn plain(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -61,7 +61,7 @@ fn plain(path: &Path) -> PathBuf {
     plain
 }
 
-/// What is wrong with a link from `page` to `target`, if anything is.
+/// Returns the fault of a link from `page` to `target`, if there is one.
 fn broken(page: &str, text: &str, target: &str) -> Option<String> {
     if target.starts_with("https://") || target.starts_with("http://") {
         return None;

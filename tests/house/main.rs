@@ -1,8 +1,10 @@
-//! The repository asks itself what a reviewer would ask again and again.
+//! Tests of the repository itself, in place of recurring questions of reviewers.
 #![forbid(unsafe_code)]
 
 mod features;
 mod floors;
 mod invariants;
+mod language;
 mod links;
+mod planted;
 mod tidy;

@@ -1,9 +1,9 @@
-//! The black-box judge of the status oracle, and of transactions over Java objects: histories that clients and threads have
-//! recorded are judged by Elle's method, which knows nothing of timestamps, logs or locks.
+//! The black-box judge of the status oracle, and of transactions over Java objects: it verifies histories that clients and
+//! threads have recorded by Elle's method, which does not know timestamps, logs or locks.
 //!
-//! `judge FOLDER…`: each folder holds folders that are named by what is expected of the histories in them: a consistency
-//! model, such as `strict-serializable`, or with `not-` in front one that a history must not satisfy. That a planted fault
-//! is found shows that the judge can find one.
+//! `judge FOLDER…`: each folder contains folders that are named by the expectation of the histories in them: a consistency
+//! model, such as `strict-serializable`, or `not-` and a model that a history must not satisfy. A planted fault that is found
+//! shows that the judge can find one.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use adya::{History, Opts, Valid, Workload, check};
 
 const NOT: &str = "not-";
 
-/// What is expected of a history.
+/// Expectation of a history.
 struct Expectation<'n> {
     model: &'n str,
     holds: bool,
@@ -28,13 +28,13 @@ impl<'n> Expectation<'n> {
         }
     }
 
-    /// What was found, or why that is wrong.
+    /// Returns a description of the result, or the reason why it is not as expected.
     fn judge(&self, history: &str) -> Result<String, String> {
         if !adya::model::all_models().contains(self.model) {
-            return Err(format!("nobody knows the model {}", self.model));
+            return Err(format!("unknown model {}", self.model));
         }
         let history = History::from_json(history).map_err(|wrong| wrong.to_string())?;
-        // Who changes an account reads it first, and so it is known which value came behind which.
+        // Each transaction reads an account before it changes it, so the order of its values is known.
         let options = Opts { models: vec![self.model.into()], wfr_keys: true, ..Opts::default() };
         let report = check(&history, workload(&history), &options);
         let found = format!("{} lines, {:?}", history.ops.len(), report.anomaly_types);
@@ -52,7 +52,7 @@ impl<'n> Expectation<'n> {
     }
 }
 
-/// Rows hold lists that grow, or values that are overwritten.
+/// Returns the workload: rows contain lists that grow, or values that are overwritten.
 fn workload(history: &History) -> Workload {
     let mut operations = history.ops.iter().flat_map(|op| &op.value);
     if operations.any(|operation| matches!(operation, Mop::Write { .. })) {
@@ -149,7 +149,7 @@ mod tests {
         {"type":"ok","process":1,"value":[["r","x",1],["w","x",3]]}
     "#;
 
-    /// Half of one that changes two rows.
+    /// Half of a transaction that changes two rows.
     const HALF: &str = r#"
         {"type":"invoke","process":0,"value":[]}
         {"type":"ok","process":0,"value":[["w","x",1],["w","y",1]]}

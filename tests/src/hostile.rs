@@ -1,13 +1,14 @@
-//! Places where strange bytes come in, as functions of bytes: the fuzz targets call them, and so does a test with
-//! bounded random input.
+//! Entry points for hostile bytes, as functions of bytes. The fuzz targets call them, and so does a test with bounded random
+//! input.
 //!
-//! Each must return: with an answer or with an error, never with a panic, a hang, or memory that grows with what the
-//! bytes claim. None may change what it refuses (R2).
+//! Each must return a result or an error, never a panic, a hang, or memory that grows with lengths in the bytes. None may
+//! change what it refuses (R2).
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use cedrat::graph::{self, Graph, Identity, Mode, Reference};
+use cedrat::heap::{Heap, HeapCounter, HeapMap, HeapOptions, HeapOrderedMap, HeapQueue, HeapVec};
 use cedrat::media::{Durability, Image, Media, OpenMode, SECTOR_LEN, SimDisk, write_all_at};
 use cedrat::pages::layout::Layouts;
 use cedrat::pages::{Damaged, PAGE_LEN, PageBuf, PageId, Slot, verify};
@@ -15,7 +16,9 @@ use cedrat::structures::{ArrayList, HashTable};
 use cedrat::txn::{Commit, Options, Store, Txn, Vote};
 use cedrat::wal::{Log, LogError, Lsn};
 
-/// A small store with a table, a list, and transactions that ended in each way, as a kill leaves it.
+use crate::repair::{self, Target};
+
+/// Makes a small store with a table, a list, and transactions that ended in each way, as a kill leaves it.
 pub fn sample() -> Image {
     let disk = SimDisk::new();
     let options = Options { partitions: 2, ..Options::simulated() };
@@ -43,6 +46,165 @@ pub fn sample() -> Image {
     image
 }
 
+/// Name of the heap of [`whole_sample`].
+const HEAP: &str = "heap";
+
+/// Values in a heap of [`whole_sample`], each under its name.
+struct InHeap {
+    map: HeapMap<u64, u64>,
+    ordered: HeapOrderedMap<u64, u64>,
+    queue: HeapQueue<u64>,
+    list: HeapVec<u64>,
+    counter: HeapCounter,
+}
+
+impl InHeap {
+    fn open(heap: &Heap) -> cedrat::heap::Result<InHeap> {
+        Ok(InHeap {
+            map: HeapMap::open(heap, "map")?,
+            ordered: HeapOrderedMap::open(heap, "ordered")?,
+            queue: HeapQueue::open(heap, "queue")?,
+            list: HeapVec::open(heap, "list")?,
+            counter: HeapCounter::open(heap, "counter")?,
+        })
+    }
+
+    fn fill(&self, heap: &Heap, from: u64) -> cedrat::heap::Result<()> {
+        heap.atomically(|tx| {
+            for number in from..from + 60 {
+                self.map.insert(tx, number, number)?;
+                self.ordered.insert(tx, number * 7 % 64, number)?;
+                self.queue.push(tx, number)?;
+                self.list.push(tx, number)?;
+                self.counter.add(tx, 1)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads all of it, whatever it contains.
+    fn walk(&self, heap: &Heap) -> cedrat::heap::Result<()> {
+        heap.atomically(|tx| self.map.for_each(tx, |_, _| Ok(())))?;
+        heap.atomically(|tx| self.map.verify(tx))?;
+        heap.atomically(|tx| self.map.get(tx, &7))?;
+        heap.atomically(|tx| self.ordered.range(tx, ..))?;
+        heap.atomically(|tx| self.ordered.verify(tx))?;
+        heap.atomically(|tx| self.ordered.first(tx))?;
+        heap.atomically(|tx| self.ordered.last(tx))?;
+        heap.atomically(|tx| self.list.get(tx, 3))?;
+        heap.atomically(|tx| self.counter.get(tx))?;
+        heap.atomically(|tx| (0..5).try_for_each(|_| self.queue.pop(tx).map(drop)))?;
+        heap.atomically(|tx| self.map.insert(tx, 1_000, 1).map(drop))?;
+        heap.atomically(|tx| self.ordered.remove(tx, &5).map(drop))?;
+        heap.atomically(|tx| self.map.clear(tx))?;
+        heap.atomically(|tx| self.ordered.clear(tx))
+    }
+}
+
+/// Makes a store with everything that recovery reads: a table and a list, a heap with one of each structure and a checkpoint,
+/// a prepared transaction and a loser over pages and heaps.
+pub fn whole_sample() -> Image {
+    let disk = SimDisk::from_image(sample());
+    let store = open(&disk).expect("a sound store");
+    let options = HeapOptions { chunk_len: 16 << 10, ..HeapOptions::new(256 << 10) };
+    let heap = store.memory().create_heap(HEAP, &options).expect("room");
+    let kept = InHeap::open(&heap).expect("room");
+    kept.fill(&heap, 0).expect("room");
+    store.checkpoint().expect("room");
+    kept.fill(&heap, 100).expect("room");
+    // Only one of them writes words of the heap: otherwise they would block each other.
+    let change = |number: u64, in_heap: bool| {
+        let mut txn = store.begin();
+        let table = HashTable::<u64, String>::open(&mut txn, "table").expect("it is there");
+        table.insert(&mut txn, &number, &"prepared ".repeat(9)).expect("room");
+        if in_heap {
+            txn.heap(|tx| kept.list.set(tx, number % 50, number).map(drop)).expect("room");
+        }
+        txn
+    };
+    let Ok(Vote::Prepared(prepared)) = change(501, true).prepare(b"branch") else {
+        unreachable!("it has changed something")
+    };
+    drop(prepared);
+    let loser = change(502, false);
+    store.log().force(store.log().current_lsn()).expect("an honest disk");
+    let image = disk.image();
+    drop(loser);
+    image
+}
+
+fn open(disk: &SimDisk) -> cedrat::Result<Store> {
+    let options = Options { create: false, partitions: 2, ..Options::simulated() };
+    Store::open(Arc::new(disk.clone()), options, cedrat::registry())
+}
+
+/// Opens, checks, walks and writes the whole store, changed behind its checksums. Returns the number of entries of its table,
+/// or the first error.
+pub fn repaired(sample: &Image, target: Option<Target>, input: &[u8]) -> Result<u64, String> {
+    used_whole(&repair::changed(sample, target, input))
+}
+
+/// Like [`repaired`], with one byte of a record changed; `None` if there is none. See [`repair::changed_record`].
+pub fn repaired_record(sample: &Image, older: usize, at: usize, byte: u8) -> Option<Result<u64, String>> {
+    repair::changed_record(sample, older, at, byte).map(|disk| used_whole(&disk))
+}
+
+fn used_whole(disk: &SimDisk) -> Result<u64, String> {
+    // Each of these reads bytes that the others refuse.
+    let looked = unchanged_by(disk, read_log).map_err(|error| error.to_string());
+    let use_all = || -> cedrat::Result<u64> {
+        let store = open(disk)?;
+        let checked = store.check().map(drop);
+        for branch in store.in_doubt() {
+            store.prepared(&branch.id)?.rollback()?;
+        }
+        for heap in store.memory().heaps() {
+            let verified = heap.verify().map(drop);
+            InHeap::open(&heap).and_then(|kept| kept.walk(&heap)).and(verified)?;
+        }
+        let length = store.transact(|txn| {
+            let table = HashTable::<u64, String>::open(txn, "table")?;
+            table.get(txn, &7)?;
+            table.insert(txn, &7, &"seven".to_string())?;
+            let list = ArrayList::<u64>::open(txn, "list")?;
+            list.get(txn, 3)?;
+            table.len(txn)
+        })?;
+        store.checkpoint()?;
+        checked.map(|()| length)
+    };
+    use_all().map_err(|error| error.to_string()).and_then(|length| looked.map(|_| length))
+}
+
+/// Opens, checks, reads and collects a graph whose pages and records are changed behind their checksums. Returns the number
+/// of objects, or the first error.
+pub fn repaired_graph(sample: &Image, input: &[u8]) -> Result<u64, String> {
+    let target = if input.first().is_some_and(|first| first & 3 == 0) { Target::Records } else { Target::Pages };
+    let disk = repair::changed(sample, Some(target), input);
+    let use_all = || -> Result<u64, Box<dyn std::error::Error>> {
+        let store = open(&disk)?;
+        let graph = Graph::open(&store, GRAPH, graph::Options::default())?;
+        let checked = graph.check().map(drop);
+        let mut objects = 0;
+        for page in graph.object_pages()? {
+            for identity in graph.objects_of_page(page)? {
+                graph.read(identity)?;
+                objects += 1;
+            }
+        }
+        graph.roots()?;
+        let mut collection = graph.collect([])?;
+        while collection.step(100)? != graph::Stage::Done {
+            if collection.stage() == graph::Stage::Marked {
+                collection.seal([])?;
+            }
+        }
+        checked?;
+        Ok(objects)
+    };
+    use_all().map_err(|error| error.to_string())
+}
+
 /// Changes of the bytes of some files, read from fuzz input: any input means some changes.
 struct Changes<'a> {
     input: &'a [u8],
@@ -55,13 +217,13 @@ impl Changes<'_> {
         Some(number.iter().fold(0, |number, byte| number << 8 | u64::from(*byte)))
     }
 
-    /// Makes one change to one of the files; none when the input is used up.
+    /// Makes one change to one of the files; `None` when the input is used up.
     fn make(&mut self, disk: &SimDisk, names: &[String]) -> Option<()> {
         let name = &names[self.number(1)? as usize % names.len()];
         let kind = self.number(1)?;
         let file = disk.open(name, OpenMode::ReadWrite).expect("a file of the sample");
         let length = disk.len(file).expect("a file of the sample");
-        // Most of what counts lies at the beginnings of files.
+        // Most important bytes lie at the beginnings of files.
         let offset = match kind & 0x30 {
             0x00 => self.number(2)?,
             0x10 => self.number(2)? % 256,
@@ -91,7 +253,7 @@ impl Changes<'_> {
     }
 }
 
-/// The sample with the files whose name begins with `folder` changed as `input` says.
+/// Returns the sample with the files whose names begin with `folder` changed by `input`.
 fn changed(sample: &Image, folder: &str, input: &[u8]) -> SimDisk {
     let disk = SimDisk::from_image(sample.clone());
     let names: Vec<String> = sample.names().filter(|name| name.starts_with(folder)).map(String::from).collect();
@@ -122,20 +284,20 @@ fn unchanged_by<T>(disk: &SimDisk, look: impl FnOnce(&SimDisk) -> T) -> T {
     seen
 }
 
-/// The log reader, over a changed log: how many records it has, or an error that names a file.
+/// Reads a changed log. Returns the number of records, or an error that names a file.
 pub fn log_reader(sample: &Image, input: &[u8]) -> Result<u64, String> {
     let disk = changed(sample, "log/", input);
     unchanged_by(&disk, read_log).map_err(|error| error.to_string())
 }
 
-/// The control file, changed anywhere: as [`log_reader`].
+/// Reads a changed control file, like [`log_reader`].
 pub fn control_file(sample: &Image, input: &[u8]) -> Result<u64, String> {
     let disk = changed(sample, "control", input);
     unchanged_by(&disk, read_log).map_err(|error| error.to_string())
 }
 
-/// The whole store, changed in any of its files: opened, which is recovering, checked, read and written. How many
-/// entries its table has, or the first error.
+/// Opens, checks, reads and writes a store, with changes in any of its files. Returns the number of entries of its table, or
+/// the first error.
 pub fn store(sample: &Image, input: &[u8]) -> Result<u64, String> {
     let disk = changed(sample, "", input);
     let options = Options { create: false, ..Options::simulated() };
@@ -152,10 +314,10 @@ pub fn store(sample: &Image, input: &[u8]) -> Result<u64, String> {
     open_and_use().map_err(|error| error.to_string())
 }
 
-/// The name of the graph in [`graph_sample`].
+/// Name of the graph in [`graph_sample`].
 const GRAPH: &str = "graph";
 
-/// A small store with a graph: objects in circles, one in pieces, one that nobody reaches, and roots.
+/// Makes a small store with a graph: objects in cycles, one in pieces, an unreachable one, and roots.
 pub fn graph_sample() -> Image {
     let disk = SimDisk::new();
     let store = Store::open(Arc::new(disk.clone()), Options::simulated(), cedrat::registry()).expect("a new store");
@@ -178,7 +340,7 @@ pub fn graph_sample() -> Image {
     disk.image()
 }
 
-/// All that a graph has.
+/// The whole content of a graph.
 #[derive(Debug, PartialEq)]
 struct Content {
     objects: BTreeMap<u64, Vec<u8>>,
@@ -186,8 +348,8 @@ struct Content {
 }
 
 impl Content {
-    /// Whoever finds it unsound has found a mistake, but for references to objects that are not there: who commits them has made
-    /// them up (E21.4).
+    /// Reads a graph, which must be sound, except for references to objects that do not exist: a commit may contain invented
+    /// references (E21.4).
     fn of(graph: &Graph) -> Content {
         let mut problems = graph.check().expect("nothing keeps it from looking").problems;
         problems.retain(|problem| !problem.contains("no object is"));
@@ -202,7 +364,7 @@ impl Content {
     }
 }
 
-/// Changes of each kind, which make sense: what is made of them by some other bytes is more likely to come far.
+/// Returns valid changes of each kind: variants with some other bytes are more likely to pass the first validations.
 fn sensible_changes(sample: &Content) -> Vec<u8> {
     let mut changes = graph::Changes::new();
     let there: Vec<Identity> = sample.objects.keys().filter_map(|&number| Identity::new(number)).collect();
@@ -218,8 +380,7 @@ fn sensible_changes(sample: &Content) -> Vec<u8> {
     changes.as_bytes().to_vec()
 }
 
-/// The buffer of a commit that fuzz input means: the input itself, or changes that make sense, with some bytes of the input in
-/// them.
+/// Returns the buffer of a commit for fuzz input: the input itself, or valid changes with some bytes of the input in them.
 fn buffer(sample: &Content, input: &[u8]) -> Vec<u8> {
     let Some((&kind, mut rest)) = input.split_first() else { return Vec::new() };
     if kind & 1 == 0 {
@@ -233,7 +394,7 @@ fn buffer(sample: &Content, input: &[u8]) -> Vec<u8> {
             0 => buffer.truncate(at),
             1 => drop(buffer.drain(at..(at + usize::from(*byte)).min(buffer.len()))),
             2 => buffer.splice(at..at, std::iter::repeat_n(*byte, usize::from(how >> 3))).for_each(drop),
-            // Words to be taken for references and numbers.
+            // Words that may be taken for references and numbers.
             3 if at + 8 <= buffer.len() => {
                 let from = usize::from(*byte) * 8 % (buffer.len() - 7);
                 buffer.copy_within(from..from + 8, at / 8 * 8);
@@ -245,9 +406,9 @@ fn buffer(sample: &Content, input: &[u8]) -> Vec<u8> {
     buffer
 }
 
-/// The buffer of a graph's commit: any bytes are refused, and have then done nothing; or they are committed, and the graph is
-/// sound, also after another opening. They are committed by a branch too, or rolled back with one. How many objects there are
-/// then, or why they are refused.
+/// Commits a buffer to a graph. Any bytes are refused without an effect, or they are committed and the graph is sound, also
+/// after another opening. They are committed by a branch too, or rolled back with one. Returns the number of objects, or the
+/// reason of the refusal.
 pub fn graph_commit(sample: &Image, input: &[u8]) -> Result<u64, String> {
     let disk = SimDisk::from_image(sample.clone());
     let open = || {
@@ -294,7 +455,7 @@ pub fn graph_commit(sample: &Image, input: &[u8]) -> Result<u64, String> {
     done.map(|()| after.objects.len() as u64).map_err(|error| error.to_string())
 }
 
-/// The page reader: any bytes, as a page of each layout. How many layouts found sense in it.
+/// Reads any bytes as a page of each layout. Returns the number of layouts that accept them.
 pub fn page_reader(input: &[u8]) -> u64 {
     let mut bytes = [0; PAGE_LEN];
     let length = input.len().min(PAGE_LEN);
@@ -303,7 +464,7 @@ pub fn page_reader(input: &[u8]) -> u64 {
     let _ = verify(&bytes, id);
     let mut sensible = 0;
     for layout in Layouts::default().iter() {
-        // As if this layout had been written there: otherwise most input ends at the number of its kind.
+        // With the kind of this layout: otherwise most input would end there.
         bytes[6..8].copy_from_slice(&layout.kind().0.to_le_bytes());
         let page = PageBuf::from_bytes(id, &bytes);
         let page = page.page_ref();

@@ -1,10 +1,11 @@
-//! What the tests of the whole house share.
+//! Shared code of the tests of the whole repository.
 //!
-//! The tests lie beside this folder, one folder for each kind of doubt: `house` asks whether the
-//! repository keeps its own rules, `hostile` what strange bytes do.
+//! The tests lie beside this folder, one folder for each subject: `house` verifies the repository's own rules, `hostile` the
+//! effects of hostile bytes.
 #![forbid(unsafe_code)]
 
 pub mod hostile;
+pub mod repair;
 pub mod seed;
 
 pub use cedrat::media::Image;
@@ -20,15 +21,15 @@ pub fn root() -> PathBuf {
 /// A text file of the repository.
 #[derive(Clone, Debug)]
 pub struct SourceFile {
-    /// Where it lies, from the root, with `/` between folders.
+    /// Path from the root, with `/` between folders.
     pub name: String,
-    /// What is in it.
+    /// Content of the file.
     pub text: String,
 }
 
-/// The repository's files that end in one of `endings`, in the order of their names.
+/// Returns the repository's files that end in one of `endings`, in the order of their names.
 ///
-/// Folders that are built (they hold a `CACHEDIR.TAG`, or are a `target` beside a `pom.xml`) and hidden ones are left out.
+/// Build folders (with a `CACHEDIR.TAG`, or a `target` beside a `pom.xml`) and hidden ones are left out.
 pub fn sources(endings: &[&str]) -> Vec<SourceFile> {
     let root = root();
     let mut found = Vec::new();

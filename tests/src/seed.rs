@@ -1,4 +1,4 @@
-//! Chance that can be repeated.
+//! Reproducible random numbers.
 
 /// The seed of all random tests: `CEDRAT_SEED`, or 1.
 pub fn from_environment() -> u64 {
@@ -11,12 +11,12 @@ pub fn from_environment() -> u64 {
 pub struct Random(u64);
 
 impl Random {
-    /// The numbers that follow from this seed.
+    /// Makes the generator of this seed.
     pub fn new(seed: u64) -> Random {
         Random(seed)
     }
 
-    /// The next number below `bound`, which is not 0.
+    /// Returns the next number below `bound`, which is not 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut number = self.0;

@@ -1,4 +1,4 @@
-//! Structures on a disk that refuses, and on one whose bytes go bad.
+//! Structures on a disk with errors, and on one with damaged bytes.
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
@@ -21,6 +21,22 @@ fn notices_damage<T: Subject>(name: &str, subject: T) {
     let workout = Workout { transactions: 25, ..Workout::of(subject) };
     let check = check::damages(name, workout).seed(check::seed(1)).cases(1_500);
     check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
+}
+
+#[track_caller]
+fn survives_openings<T: Subject>(name: &str, subject: T) {
+    let workout = Workout { transactions: 40, checkpoint_every: 6, ..Workout::of(subject) };
+    let check = check::openings(name, workout).seed(check::seed(1)).bases(4).every(5);
+    check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
+}
+
+/// E5.3, R5.
+#[test]
+fn structures_survive_faults_of_openings() {
+    survives_openings("hash-table-openings", Hash);
+    survives_openings("page-list-openings", LinkedPages);
+    survives_openings("array-list-openings", Array);
+    survives_openings("catalogue-openings", Names);
 }
 
 /// E16.4, E16.5, W6.

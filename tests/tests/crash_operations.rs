@@ -13,7 +13,7 @@ use cedrat::txn::{
 };
 use cedrat::wal::Lsn;
 
-/// Operations, a part of them refused, and what they were performed on.
+/// Operations, including refused ones, and the pages that they were performed on.
 #[track_caller]
 fn passes<O: Operation>(check: OperationCheck<O>) -> Tried {
     let check = check.registry(cedrat::registry()).seed(check::seed(1));
@@ -66,7 +66,7 @@ fn versioned(chance: &mut Rng, page: &mut PageMut<'_>) {
     }
 }
 
-/// A page with slots equals another if the same slots hold the same records, wherever they lie.
+/// Returns whether the same slots of two pages contain the same records, wherever they lie.
 fn same_slots(one: &PageRef<'_>, other: &PageRef<'_>) -> bool {
     let records = |page: &PageRef<'_>| -> Vec<Vec<u8>> {
         let page = Slotted::of(page).expect("a slotted page");
@@ -76,7 +76,7 @@ fn same_slots(one: &PageRef<'_>, other: &PageRef<'_>) -> bool {
     records(one) == records(other)
 }
 
-/// As `same_slots`; the versions go on, in undo too (E19.1).
+/// Like `same_slots`; versions are not compared, since they increase in undo too (E19.1).
 fn same_versioned_slots(one: &PageRef<'_>, other: &PageRef<'_>) -> bool {
     let records = |page: &PageRef<'_>| -> Vec<Vec<u8>> {
         let page = Versioned::of(page).expect("a versioned page");
@@ -131,7 +131,7 @@ fn fixed_records_keep_the_rules_in_random_cases() {
         check::operation::<SetFixed>(|chance, _| (SetFixed { record: bytes(chance, 110) }, slot(chance, 32)))
             .pages(fixed),
     );
-    // Records beyond the count mean nothing, so that bytes there may differ.
+    // Records beyond the count have no meaning, so their bytes may differ.
     let same = |one: &PageRef<'_>, other: &PageRef<'_>| {
         let (one, other) = (Fixed::of(one).expect("fixed"), Fixed::of(other).expect("fixed"));
         one.count() == other.count() && one.iter().eq(other.iter())

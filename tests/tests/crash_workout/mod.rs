@@ -1,5 +1,5 @@
-//! What every structure is put through: transactions of a few steps, some taken back, wholly or by half, some not waited for,
-//! by one or several threads, with checkpoints in between; and each step told to a model.
+//! The workload of every structure: transactions of a few steps, some rolled back, wholly or half, some asynchronous, in one
+//! or several threads, with checkpoints in between. A model follows each step.
 
 #![allow(dead_code, reason = "not every suite uses every subject")]
 
@@ -11,27 +11,27 @@ use std::fmt::Debug;
 use cedrat::check::{self, Outcome, Rng, Run, Scenario};
 use cedrat::txn::{Options, Registry, Store, Txn};
 
-/// What a step means for the model.
+/// Effect of a step on the model.
 pub(crate) type Effect<M> = Box<dyn Fn(&mut M) + Send>;
 
 /// A structure, and a model of it.
 pub(crate) trait Subject: Send + Sync + 'static {
     /// The model.
     type Model: Clone + PartialEq + Debug + Send + 'static;
-    /// Where the structure is.
+    /// Place of the structure.
     type Root: Clone + Send + Sync + 'static;
 
-    /// Makes what the workload begins with.
+    /// Creates the initial structure.
     fn create(&self, txn: &mut Txn) -> Outcome<Self::Root>;
-    /// Changes something, by chance.
+    /// Makes a random change.
     fn step(&self, txn: &mut Txn, root: &Self::Root, chance: &mut Rng) -> Outcome<Effect<Self::Model>>;
-    /// Everything in it.
+    /// Reads the whole content.
     fn read(&self, txn: &mut Txn, root: &Self::Root) -> Outcome<Self::Model>;
-    /// Its own check.
+    /// Runs the structure's own check.
     fn check(&self, txn: &mut Txn, root: &Self::Root) -> Outcome;
 }
 
-/// A subject, and how it is put through its paces.
+/// A subject, and the parameters of its workload.
 pub(crate) struct Workout<T> {
     pub(crate) subject: std::sync::Arc<T>,
     pub(crate) transactions: u64,
@@ -62,7 +62,7 @@ impl<T: Subject> Workout<T> {
         Workout { subject: self.subject.clone(), ..*self }
     }
 
-    /// Some steps; what they mean together.
+    /// Makes some steps; returns their combined effect.
     fn steps(
         &self,
         txn: &mut Txn,
@@ -80,7 +80,7 @@ impl<T: Subject> Workout<T> {
         let chance = run.rng(number);
         let mut waiting = Vec::new();
         for turn in 1..=self.transactions {
-            // A transaction that lost a deadlock begins again, with the same chance.
+            // A transaction that was a deadlock victim begins again, with the same random numbers.
             let chance = chance.part(turn);
             match chance.clone().below(8) {
                 0 => run.roll_back(|txn| self.steps(txn, root, &mut chance.part(0)).map(drop))?,

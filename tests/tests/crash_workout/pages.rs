@@ -1,4 +1,4 @@
-//! The built-in operations on single pages, and the allocation of pages, with plain memory beside each.
+//! The built-in operations on single pages, and the allocation of pages, each with a model in plain memory.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ fn page_of(txn: &mut Txn, kind: LayoutKind) -> Result<PageId> {
     Ok(page)
 }
 
-/// Whether the operation was performed; a refusal is no failure, but changes nothing.
+/// Returns whether the operation was performed; a refusal is not a failure, but changes nothing.
 fn performed(result: Result<()>) -> Result<bool> {
     match result {
         Ok(()) => Ok(true),
@@ -35,7 +35,7 @@ fn nothing<M>() -> Effect<M> {
     Box::new(|_| ())
 }
 
-/// The two layouts with slots differ in their operations' names only.
+/// The two layouts with slots differ only in the names of their operations.
 macro_rules! slots {
     ($name:ident, $layout:ident, $kind:expr, $insert:ident, $update:ident, $delete:ident, $doc:literal) => {
         #[doc = $doc]
@@ -195,7 +195,7 @@ impl Subject for RawPage {
 /// Pages and regions, allocated and freed, with a directory of them on a page of its own (E7).
 pub(crate) struct Space;
 
-/// Entries in the directory: first page, pages, what stands in the first.
+/// Number of entries in the directory: first page, number of pages, content of the first.
 const ENTRIES: u64 = 24;
 const ENTRY_LEN: u64 = 24;
 
@@ -215,7 +215,7 @@ impl Space {
 
 impl Subject for Space {
     type Model = BTreeMap<u64, [u64; 3]>;
-    /// The directory, and how many pages are allocated besides those in it.
+    /// The directory, and the number of allocated pages besides those in it.
     type Root = (PageId, u64);
 
     fn create(&self, txn: &mut Txn) -> Outcome<Self::Root> {

@@ -1,4 +1,4 @@
-//! The structures, and plain memory beside each.
+//! The structures, each with a model in plain memory.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use super::{Effect, Subject};
 
 type Bytes = Vec<u8>;
 
-/// What a structure's walk over itself says.
+/// Returns an error if a structure's check has found a problem.
 fn sound(checked: &Checked) -> Outcome {
     match checked.is_sound() {
         true => Ok(()),
@@ -21,7 +21,7 @@ fn sound(checked: &Checked) -> Outcome {
     }
 }
 
-/// A few bytes, now and then many.
+/// Makes a few bytes, now and then many.
 fn value(chance: &mut Rng) -> Bytes {
     let len = match chance.below(8) {
         0 => chance.index(1_500),
@@ -30,7 +30,7 @@ fn value(chance: &mut Rng) -> Bytes {
     chance.bytes(len)
 }
 
-/// One of two hundred keys of different lengths.
+/// Returns one of two hundred keys of different lengths.
 fn key(chance: &mut Rng) -> Bytes {
     let number = chance.below(200) as u8;
     vec![number; 1 + usize::from(number) % 40]
@@ -77,7 +77,7 @@ impl Subject for Hash {
 /// [`RawArrayList`].
 pub(crate) struct Array;
 
-/// Bytes of an element.
+/// Length of an element.
 const ELEMENT_LEN: usize = 40;
 
 impl Subject for Array {
@@ -119,7 +119,7 @@ impl Subject for Array {
     }
 }
 
-/// The two lists have the same face; this says what is done with it.
+/// The workload of both lists, which have the same interface.
 macro_rules! list {
     ($name:ident, $list:ident, $doc:literal) => {
         #[doc = $doc]
@@ -205,7 +205,7 @@ impl Subject for RecordsOfAnyLength {
             }
             (1, Some(at)) => match records.update(txn, at, &record) {
                 Ok(()) => Ok(Box::new(move |model| drop(model.insert(at, record.clone())))),
-                // The page has no room for a longer one.
+                // The page has no space for a longer one.
                 Err(cedrat::Error::Refused(_)) => Ok(Box::new(|_| ())),
                 Err(error) => Err(error.into()),
             },
@@ -228,7 +228,7 @@ impl Subject for RecordsOfAnyLength {
 /// [`Increment`] on records of a page, with and without a lock on the page.
 pub(crate) struct Counters;
 
-/// Counters on a page.
+/// Number of counters on a page.
 const COUNTERS: u16 = 6;
 
 impl Subject for Counters {
@@ -237,7 +237,7 @@ impl Subject for Counters {
 
     fn create(&self, txn: &mut Txn) -> Outcome<PageId> {
         let page = txn.allocate()?;
-        // Long records, so that a torn page is one that matters.
+        // Long records, so that a torn page matters.
         txn.update(RecordId::page(page), &FormatFixed { record_len: 500, count: COUNTERS })?;
         Ok(page)
     }
@@ -263,7 +263,7 @@ impl Subject for Counters {
     }
 }
 
-/// Names: structures made, filled, dropped, and their pages used again.
+/// Names: structures are created, filled, dropped, and their pages reused.
 pub(crate) struct Names;
 
 impl Subject for Names {

@@ -1,0 +1,223 @@
+//! The language of the repository: openings of documentation comments, words, names of functions and tests, long sentences.
+//!
+//! The rules are in CONTRIBUTING.md, their patterns in `language.txt`. `language_counts.txt` holds the number of violations for
+//! each folder and kind; a number may only shrink, and `UPDATE=1` records a smaller one.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use cedrat_tests::{SourceFile, root, sources};
+
+/// Longest sentence of a user page, in words.
+const SENTENCE_WORDS_MAX: usize = 35;
+
+/// Longest name of a test, in words.
+const TEST_NAME_WORDS_MAX: usize = 7;
+
+/// Prefixes of functions that answer a question and change nothing.
+const QUESTIONS: [&str; 4] = ["is_", "has_", "may_", "can_"];
+
+/// Patterns of `language.txt`.
+struct Rules {
+    words: Vec<String>,
+    openings: Vec<String>,
+}
+
+impl Rules {
+    fn read() -> Rules {
+        let text = std::fs::read_to_string(root().join("tests/house/language.txt")).expect("the rules");
+        let of = |kind: &str| text.lines().filter_map(|line| line.strip_prefix(kind)).map(String::from).collect();
+        Rules { words: of("word "), openings: of("opening ") }
+    }
+
+    /// Number of banned words in a line.
+    fn banned_words(&self, line: &str) -> usize {
+        let line = line.to_lowercase();
+        self.words.iter().map(|word| whole_words(&line, word)).sum()
+    }
+
+    fn is_banned_opening(&self, text: &str) -> bool {
+        self.openings.iter().any(|opening| {
+            text.strip_prefix(opening.as_str()).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric()))
+        })
+    }
+}
+
+/// Occurrences of `word` in `line` that are not part of a longer word.
+fn whole_words(line: &str, word: &str) -> usize {
+    let is_word = |c: char| c.is_alphanumeric() || c == '_';
+    line.match_indices(word)
+        .filter(|(at, _)| !line[..*at].ends_with(is_word) && !line[at + word.len()..].starts_with(is_word))
+        .count()
+}
+
+/// Text of a documentation comment's line, without its marks.
+fn documentation(line: &str) -> Option<&str> {
+    let line = line.trim();
+    ["///", "//!", "/**"]
+        .iter()
+        .find_map(|mark| line.strip_prefix(mark))
+        .or_else(|| line.strip_prefix('*').filter(|rest| !rest.starts_with('/')))
+        .map(str::trim_start)
+}
+
+/// Violations of one file: kind, line number (0 for a whole page), and the text.
+fn violations(rules: &Rules, file: &SourceFile) -> Vec<(&'static str, usize, String)> {
+    let mut found = Vec::new();
+    let code = !file.name.ends_with(".md");
+    let mut before = "";
+    for (number, line) in file.text.lines().enumerate() {
+        let mut add = |kind| found.push((kind, number + 1, line.trim().to_string()));
+        for _ in 0..rules.banned_words(line) {
+            add("word");
+        }
+        if code {
+            let opens = line.trim().starts_with("/**") || documentation(before).is_none_or(str::is_empty);
+            if documentation(line).is_some_and(|text| opens && rules.is_banned_opening(text)) {
+                add("opening");
+            }
+            if is_changing_question(line) {
+                add("mutator");
+            }
+            if test_name(before, line).is_some_and(|name| words_of_name(name) > TEST_NAME_WORDS_MAX) {
+                add("name");
+            }
+        }
+        before = line;
+    }
+    if !code && is_user_page(&file.name) {
+        found.extend(long_sentences(&file.text).into_iter().map(|sentence| ("sentence", 0, sentence)));
+    }
+    found
+}
+
+/// Whether this line of Rust begins a function whose name is a question, but which changes something or returns nothing.
+fn is_changing_question(line: &str) -> bool {
+    let Some((_, rest)) = line.split_once("fn ") else {
+        return false;
+    };
+    let question = QUESTIONS.iter().any(|prefix| rest.starts_with(prefix));
+    let returns_nothing = rest.trim_end().ends_with('{') && !rest.contains("->") && rest.contains(')');
+    question && !line.trim_start().starts_with("//") && (rest.contains("(&mut self") || returns_nothing)
+}
+
+/// Name of the test function that this line begins.
+fn test_name<'a>(before: &str, line: &'a str) -> Option<&'a str> {
+    let line = line.trim();
+    let before = before.trim();
+    if before.starts_with("#[test") {
+        return line.strip_prefix("fn ")?.split('(').next();
+    }
+    let is_java_test = before.starts_with("@Test") || before.starts_with("@ParameterizedTest");
+    line.strip_prefix("void ").filter(|_| is_java_test)?.split('(').next()
+}
+
+/// Number of words of a name in snake case or camel case.
+fn words_of_name(name: &str) -> usize {
+    if name.contains('_') { name.split('_').count() } else { 1 + name.chars().filter(|c| c.is_uppercase()).count() }
+}
+
+fn is_user_page(name: &str) -> bool {
+    name.contains("docs/use/") || ["README.md", "CONTRIBUTING.md", "ARCHITECTURE.md"].contains(&name)
+}
+
+/// Sentences of a page that are too long. Table rows and code are not sentences.
+fn long_sentences(page: &str) -> Vec<String> {
+    let prose: Vec<&str> = page.split("```").step_by(2).collect();
+    let mut blocks = vec![String::new()];
+    for line in prose.join("\n\n").lines() {
+        let line = line.trim();
+        let begins = line.is_empty() || line.starts_with('|') || line.starts_with("- ") || line.starts_with('#');
+        if begins {
+            blocks.push(String::new());
+        }
+        if !line.starts_with('|') {
+            let block = blocks.last_mut().expect("there is a block");
+            *block += line;
+            *block += " ";
+        }
+    }
+    let mut found = Vec::new();
+    for block in blocks {
+        let mut sentence = Vec::new();
+        for word in block.split_whitespace() {
+            sentence.push(word);
+            if word.ends_with(['.', '!', '?', ':']) {
+                if sentence.len() > SENTENCE_WORDS_MAX {
+                    found.push(sentence.join(" "));
+                }
+                sentence.clear();
+            }
+        }
+        if sentence.len() > SENTENCE_WORDS_MAX {
+            found.push(sentence.join(" "));
+        }
+    }
+    found
+}
+
+/// The folder that a file's violations count for: a crate, a Java module, or the first folder.
+fn folder(name: &str) -> String {
+    let parts: Vec<&str> = name.split('/').collect();
+    match parts.as_slice() {
+        ["crates" | "java", module, _, ..] => format!("{}/{module}", parts[0]),
+        [first, _, ..] => (*first).to_string(),
+        _ => ".".to_string(),
+    }
+}
+
+fn recorded(list: &str) -> BTreeMap<(String, String), usize> {
+    list.lines()
+        .filter(|line| !line.starts_with('#'))
+        .filter_map(|line| {
+            let mut cells = line.split(' ');
+            let count = cells.next()?.parse().expect("a count");
+            Some(((cells.next()?.to_string(), cells.next()?.to_string()), count))
+        })
+        .collect()
+}
+
+#[test]
+fn language_violations_only_shrink() {
+    let rules = Rules::read();
+    let mut counts: BTreeMap<(String, String), usize> = BTreeMap::new();
+    let mut places: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for file in sources(&[".rs", ".java", ".h", ".c", ".md", "x"]) {
+        for (kind, line, text) in violations(&rules, &file) {
+            let key = (folder(&file.name), kind.to_string());
+            *counts.entry(key.clone()).or_default() += 1;
+            places.entry(key).or_default().push(format!("{}:{line}: {text}", file.name));
+        }
+    }
+    let path = root().join("tests/house/language_counts.txt");
+    if std::env::var_os("UPDATE").is_some() {
+        let mut list = String::from("# Violations of the language rules: count, folder, kind. Counts only shrink.\n");
+        for ((folder, kind), count) in &counts {
+            writeln!(list, "{count} {folder} {kind}").expect("writing to a string");
+        }
+        std::fs::write(&path, list).expect("the counts");
+    }
+    let recorded = recorded(&std::fs::read_to_string(&path).expect("the counts"));
+    for (key, count) in &counts {
+        let allowed = recorded.get(key).copied().unwrap_or(0);
+        let (folder, kind) = key;
+        assert!(
+            *count <= allowed,
+            "{folder} has {count} violations of kind `{kind}`, {allowed} are recorded; rules: tests/house/language.txt\n{}",
+            places[key].join("\n")
+        );
+    }
+}
+
+#[test]
+fn each_kind_of_violation_is_found() {
+    let rules = Rules { words: vec!["old tale".to_string()], openings: vec!["What".to_string()] };
+    let rust = "/// What it is.\nfn is_told(&mut self) -> bool {}\n// An Old Tale, old tales\n/// Whatever\nfn has_run(a: u8) {\n";
+    let tests = "#[test]\nfn one_two_three_four_five_six_seven_eight() {\n";
+    let file = |name: &str, text: String| SourceFile { name: name.to_string(), text };
+    let kinds = |file: &SourceFile| violations(&rules, file).into_iter().map(|(kind, ..)| kind).collect::<Vec<_>>();
+    assert_eq!(kinds(&file("a.rs", rust.to_string())), ["opening", "mutator", "word", "mutator"]);
+    assert_eq!(kinds(&file("a.rs", tests.to_string())), ["name"]);
+    let long = ["word"; SENTENCE_WORDS_MAX + 1].join(" ");
+    assert_eq!(kinds(&file("docs/use/a.md", format!("{long}.\n\n| {long} |\n"))), ["sentence"]);
+}
