@@ -51,7 +51,7 @@ fn commits_alone_that_depend_on_others_survive_every_crash() {
     let purse = Purse {
         sessions: 2,
         words: 6,
-        transfers: 100,
+        transfers: 240,
         alone_one_in: 2,
         checkpoint_every: 30,
         options,

@@ -199,7 +199,7 @@ fn passes(check: check::Crashes<Post>) {
 
 #[test]
 fn blocks_survive_every_crash() {
-    passes(check::crashes("heap-blocks", Post { steps: 60, checkpoint_every: 0 }).at_least(2_000).again(6, 80));
+    passes(check::crashes("heap-blocks", Post { steps: 110, checkpoint_every: 0 }).at_least(2_000).again(6, 80));
 }
 
 #[test]
