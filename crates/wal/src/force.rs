@@ -16,6 +16,7 @@ use crate::log::{ControlState, Forced, Shared};
 use crate::partition::{Block, Next, Partition, Step};
 use crate::segment::Slot;
 use crate::sink::{InFile, Piece};
+use crate::space::Space;
 use crate::{LogError, LogOffset, Lsn, PartitionId, Position};
 
 impl Shared {
@@ -229,7 +230,9 @@ impl Shared {
             match self.pool.take() {
                 Some(slot) => break slot,
                 // No reservation covers this; without space for it the log cannot continue.
-                None => self.prepare_segment().map_err(|error| ("a new log segment".into(), error))?,
+                None => self
+                    .prepare_segment(|_| self.pool.is_empty())
+                    .map_err(|error| ("a new log segment".into(), error))?,
             }
         };
         let header = self.pool.header(partition, sequence, self.epoch);
@@ -271,11 +274,10 @@ impl Shared {
         }
     }
 
-    /// Prepares one more segment.
-    pub(crate) fn prepare_segment(&self) -> io::Result<()> {
-        self.reader.opening.change(identity, || self.pool.prepare(&*self.media))?;
-        self.space.segment_prepared();
-        Ok(())
+    /// Prepares one more segment, if it is still wanted when its turn comes: another thread may have prepared the last one
+    /// that the limit allows.
+    pub(crate) fn prepare_segment(&self, is_wanted: impl FnOnce(&Space) -> bool) -> io::Result<()> {
+        self.reader.opening.change(identity, || self.pool.prepare(&*self.media, &self.space, is_wanted))
     }
 
     /// Waits, and helps to write, while the partition holds too many unwritten bytes.

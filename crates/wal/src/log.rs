@@ -524,7 +524,7 @@ impl Shared {
                 let limit = self.space.segments_max * self.reader.geometry.segment_len;
                 return Err(LogFull::Limit { asked: forward.saturating_add(undo), limit, kept_from });
             }
-            match self.prepare_segment() {
+            match self.prepare_segment(Space::may_grow) {
                 Ok(()) => {}
                 Err(error) if is_disk_full(&error) => {
                     return Err(LogFull::Disk { segment_len: self.reader.geometry.segment_len });

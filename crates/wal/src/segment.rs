@@ -18,6 +18,7 @@ use std::io;
 
 use crate::block::{BLOCK_UNIT, SEQUENCE_NONE, SegmentHeader};
 use crate::checksum::StoreId;
+use crate::space::Space;
 use crate::{LogOffset, PartitionId};
 
 /// The directory of the segment files.
@@ -125,14 +126,28 @@ impl Pool {
         (!state.free.is_empty()).then(|| state.free.remove(0))
     }
 
+    /// Whether there is no free segment file.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.state.lock().free.is_empty()
+    }
+
     /// Returns a segment file to the pool for another life.
     pub(crate) fn give_back(&self, slot: Arc<Slot>) {
         self.state.lock().free.push(slot);
     }
 
-    /// Prepares one more segment file. After an error the file is left for another attempt.
-    pub(crate) fn prepare(&self, media: &dyn Media) -> io::Result<()> {
+    /// Prepares one more segment file, if it is still wanted when no other one is being prepared, and counts it. After an
+    /// error the file is left for another attempt.
+    pub(crate) fn prepare(
+        &self,
+        media: &dyn Media,
+        space: &Space,
+        is_wanted: impl FnOnce(&Space) -> bool,
+    ) -> io::Result<()> {
         let _one_at_a_time = self.filling.lock();
+        if !is_wanted(space) {
+            return Ok(());
+        }
         let (number, mode) = {
             let mut state = self.state.lock();
             match state.unready.pop() {
@@ -146,6 +161,7 @@ impl Pool {
         match self.fill(media, number, mode) {
             Ok(slot) => {
                 self.state.lock().free.push(Arc::new(slot));
+                space.segment_prepared();
                 Ok(())
             }
             Err(error) => {

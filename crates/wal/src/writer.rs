@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use crate::error::StopReason;
 use crate::log::Shared;
+use crate::space::Space;
 use crate::{LogOptions, PartitionId};
 
 /// The maximum number of threads that write; the partitions are distributed among them.
@@ -191,10 +192,10 @@ impl Drop for Writer {
     }
 }
 
-/// Prepares a segment at each request.
+/// Prepares a segment at each request, if it is still needed.
 fn make(shared: &Shared) {
     while !shared.writer.make.hear(|| None) {
-        if shared.prepare_segment().is_err() {
+        if shared.prepare_segment(Space::is_short).is_err() {
             // The next reservation tries again, and reports the error.
         }
     }
@@ -315,6 +316,29 @@ mod tests {
             }
             assert_eq!(log.durable_lsn(), Lsn::ZERO);
             writer.running.store(false, Ordering::SeqCst);
+        });
+    }
+
+    /// A request to prepare a segment may be served when a reservation has prepared the last one already.
+    #[test]
+    fn prepared_segments_keep_to_the_limit() {
+        explore(5, 300, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let options = LogOptions { log_bytes_max: 12 * crate::SEGMENT_LEN_MIN, ..LogOptions::small() };
+            let log = Log::create(&media, &options, &[]).expect("a log is created");
+            let shared = log.shared();
+            assert!(shared.space.is_short());
+            shared.writer.make.ask();
+            let mut all = log.reserve(ByteLen(0), ByteLen(0)).expect("nothing is asked");
+            while log.reserve_more(&mut all, ByteLen(10_000), ByteLen(0)).is_ok() {}
+            assert_eq!(log.space().segments, 12);
+            let maker = spawn(shared, "maker".into(), make).expect("a thread");
+            while shared.writer.make.asked.lock().something {
+                thread::yield_now();
+            }
+            shared.writer.make.ask_to_quit();
+            maker.join().expect("no panic");
+            assert_eq!(log.space().segments, 12, "the limit");
         });
     }
 }
