@@ -192,7 +192,8 @@ impl Cache {
     /// Keeps a record as its page has it, if there is space, and the record is not about to leave its page: dead, or with an
     /// insertion that may be undone. `None` if the page was read too early: read it again (E19.17).
     pub(crate) fn bring(&self, at: RecordId, found: Image, pages: &dyn Pages) -> Result<Option<Image>> {
-        let (mut room, mut state) = self.reserve(self.state.lock(), Kept::clean_bytes(&found), at, pages)?;
+        let (room, state) = self.reserve(self.state.lock(), Kept::clean_bytes(&found), at, pages)?;
+        let (mut room, mut state) = (room.ok(), state); // without room, the record is returned and not kept
         state.statistics.misses += 1;
         self.settle(&mut state, at);
         let Some(kept) = state.kept(at) else {

@@ -118,13 +118,13 @@ impl State {
         Some(kept)
     }
 
-    /// Returns the record that the clock's hand finds unused, or `None` after two rounds.
-    pub(crate) fn victim(&mut self, except: RecordId) -> Option<RecordId> {
+    /// Returns the record, of those that `may_be` one, that the clock's hand finds unused, or `None` after two rounds.
+    pub(crate) fn victim(&mut self, may_be: impl Fn(RecordId) -> bool) -> Option<RecordId> {
         for _ in 0..2 * self.lines.len() {
             let line = self.hand;
             self.hand = (line + 1) % self.lines.len();
             let Some(kept) = &mut self.lines[line] else { continue };
-            if kept.at() == except || !kept.may_go() {
+            if !kept.may_go() || !may_be(kept.at()) {
                 continue;
             }
             if !std::mem::take(&mut kept.was_used) {

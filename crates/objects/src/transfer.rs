@@ -14,9 +14,10 @@
 //! Memory is reserved before a record is entered, so a thread that waits for space has no record in an I/O phase. It waits
 //! while other records are in one, or other reservations exist, because these end; otherwise there is no space.
 
+use cedrat_pages::PageId;
 use cedrat_pages::layout::Versioned;
 use cedrat_sync::{Arc, Condvar, MutexGuard, planted};
-use cedrat_txn::{KeptRecord, RecordId, Refused, Result};
+use cedrat_txn::{Error, KeptRecord, RecordId, Refused, Result};
 
 use crate::cache::{Cache, Pages};
 use crate::error::ObjectError;
@@ -104,6 +105,12 @@ impl<'c> Reservation<'c> {
     }
 }
 
+/// All records must stay.
+pub(crate) struct NoRoom {
+    /// The reason, if one could be evicted otherwise.
+    why: Option<Error>,
+}
+
 impl Drop for Reservation<'_> {
     fn drop(&mut self) {
         if self.bytes > 0 {
@@ -129,26 +136,40 @@ impl Cache {
     }
 
     /// Reserves memory, and evicts other records if necessary. Returns no reservation if all others must stay.
+    ///
+    /// A record whose page cannot be written stays, and hinders no request while another one can be evicted: it holds the log,
+    /// so the checkpoints report it (E19.4).
     pub(crate) fn reserve<'c>(
         &'c self,
         mut state: Latched<'c>,
         bytes: u64,
         except: RecordId,
         pages: &dyn Pages,
-    ) -> Result<(Option<Reservation<'c>>, Latched<'c>)> {
+    ) -> Result<(Result<Reservation<'c>, NoRoom>, Latched<'c>)> {
+        let mut unwritable: Vec<PageId> = Vec::new();
+        let mut why = None;
         loop {
             if state.used_bytes + bytes <= self.cache_bytes {
                 state.used_bytes += bytes;
                 state.reserved_bytes += bytes;
-                return Ok((Some(Reservation { cache: self, bytes }), state));
+                return Ok((Ok(Reservation { cache: self, bytes }), state));
             }
-            match state.victim(except) {
-                Some(victim) => {
-                    state = self.flush_latched(state, victim, pages)?;
-                    state.statistics.evictions += u64::from(state.drop_flushed(victim));
-                }
+            match state.victim(|at| at != except && !unwritable.contains(&at.page)) {
+                Some(victim) => match self.flush_latched(state, victim, pages) {
+                    Ok(flushed) => {
+                        state = flushed;
+                        state.statistics.evictions += u64::from(state.drop_flushed(victim));
+                    }
+                    Err(stopped @ Error::Stopped(_)) => return Err(stopped),
+                    Err(_) if planted!("unwritable_victim_refuses") => return Err(Error::Misuse("planted")),
+                    Err(error) => {
+                        unwritable.push(victim.page);
+                        why = Some(error);
+                        state = self.state.lock();
+                    }
+                },
                 None if state.busy > 0 || state.reserved_bytes > 0 => self.waiting.room.wait(&mut state),
-                None => return Ok((None, state)),
+                None => return Ok((Err(NoRoom { why }), state)),
             }
         }
     }
@@ -163,8 +184,11 @@ impl Cache {
     ) -> Result<(Reservation<'c>, Latched<'c>)> {
         let (room, state) = self.reserve(state, bytes, except, pages)?;
         let (held_bytes, cache_bytes) = (state.used_bytes, self.cache_bytes);
-        let room = room.ok_or(ObjectError::CacheFull { held_bytes, cache_bytes })?;
-        Ok((room, state))
+        let full = || ObjectError::CacheFull { held_bytes, cache_bytes }.into();
+        match room {
+            Ok(room) => Ok((room, state)),
+            Err(NoRoom { why }) => Err(why.unwrap_or_else(full)),
+        }
     }
 
     /// Adds a record as its page has it, in reserved memory, unless it is in the cache by now. `None`: the page no longer has

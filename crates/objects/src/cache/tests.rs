@@ -162,6 +162,38 @@ fn all_others_are_written() {
     assert_eq!(cache.oldest(), Some(Lsn::new(6)));
 }
 
+/// A record whose page cannot be written refuses nothing that concerns other pages, as long as another one can be evicted.
+#[test]
+fn unwritable_victim_does_not_hinder_others() {
+    let damaged = |slot| RecordId::new(PageId::new(4), Slot(slot));
+    let found = |version| image(new_record(&[7; 16], 16, false), version);
+    let len = Kept::clean_bytes(&found(1));
+    let (cache, pages) = (Cache::new(6 * len), Taking(Mutex::default(), Some(PageId::new(4)), Lsn::ZERO));
+    let change = |cache: &Cache, at| {
+        let changed = cache.change(TxnId(7), at, Some(found(1)), |_, _| true, &put(8), Back::Stays, &pages);
+        changed.map(|changing| changing.unwrap().logged(Lsn::new(5)))
+    };
+    (1..4).for_each(|slot| change(&cache, damaged(slot)).unwrap());
+    cache.ended(TxnId(7), Some(Lsn::new(6)));
+    for page in 10..40 {
+        let at = RecordId::new(PageId::new(page), Slot(1));
+        assert!(cache.bring(at, found(1), &pages).unwrap().is_some());
+        assert!(cache.get(at).is_some(), "it is read, and kept");
+        change(&cache, at).unwrap();
+        cache.ended(TxnId(7), Some(Lsn::new(6)));
+    }
+    assert!((1..4).all(|slot| cache.peek(damaged(slot)).is_some()), "E19.9");
+    assert_eq!(cache.oldest(), Some(Lsn::new(5)), "E19.4");
+    // No other one can be evicted.
+    let cache = Cache::new(len);
+    change(&cache, damaged(1)).unwrap();
+    cache.ended(TxnId(7), Some(Lsn::new(6)));
+    assert!(cache.bring(AT, found(1), &pages).unwrap().is_some());
+    assert!(cache.get(AT).is_none(), "it is read, and not kept");
+    let refused = change(&cache, AT).unwrap_err();
+    assert!(refused.to_string().contains("damaged"), "{refused}");
+}
+
 /// The counters agree with the content.
 #[test]
 fn memory_is_counted_to_the_last_byte() {
@@ -247,7 +279,7 @@ fn record_changed_while_it_is_evicted_stays() {
     let (room, state) =
         cache.reserve(cache.state.lock(), 9_900, RecordId::new(PageId::new(3), Slot(1)), &evicting).unwrap();
     drop(state);
-    assert!(room.is_some(), "the second time it has gone");
+    assert!(room.is_ok(), "the second time it has gone");
     assert_eq!((cache.statistics().records, cache.statistics().flushes, cache.statistics().evictions), (0, 2, 1));
     assert_eq!(cache.statistics().bytes, 9_900);
     drop(room);
