@@ -21,12 +21,20 @@
 //! neither version nor `EXCLUSIVE` nor `RESIDENT` have changed (E12.2).
 //!
 //! A thread that must wait spins a few times, then sets `WAITERS` and sleeps; a thread that releases the latch and
-//! finds the bit wakes the sleepers.
+//! finds the bit wakes the sleepers, if that ends what one of them waits for.
+//!
+//! A writer that sleeps because of readers also sets `BARRED`, so that an endless stream of readers does not starve it
+//! (E13.6). `BARRED` holds off readers until some writer has had the page, which begins the next phase. It does not
+//! hold off:
+//!
+//! - a thread that holds a page shared already, because the writer of that page may wait for it;
+//! - write-back, which holds the area mutex, for which a holder of a shared page may wait;
+//! - a reader that was held off before and has waited for a whole phase, because a stream of writers would starve it.
 
 use cedrat_sync::atomic::{AtomicU64, Ordering, fence};
 use cedrat_sync::{Condvar, Mutex, planted, spin_hint};
 
-use crate::order::{Held, Latched};
+use crate::order::{Held, HeldShared, Latched};
 use crate::page::PageId;
 
 /// The bits that count the holders of the shared latch.
@@ -41,11 +49,49 @@ const RESIDENT: u64 = 1 << 14;
 const COLD: u64 = 1 << 15;
 /// A copy of the page is being written home; until it is durable there, the frame must stay.
 const WRITING: u64 = 1 << 16;
+/// A writer sleeps until the readers have left; other readers wait for a writer's turn.
+const BARRED: u64 = 1 << 17;
+/// The number of turns of writers that `BARRED` has ended, modulo 4.
+const PHASE: u64 = 0b11 << 18;
+/// The increment of the phase.
+const NEXT_PHASE: u64 = 1 << 18;
 /// The increment of the version.
 const VERSION: u64 = 1 << 20;
 
 /// The bits that must be equal before and after for an optimistic read to be valid.
 const WITNESS: u64 = !(VERSION - 1) | EXCLUSIVE | RESIDENT;
+
+/// Whether a writer holds the page, or no further reader can be counted.
+#[inline(always)]
+fn is_closed(word: u64) -> bool {
+    word & EXCLUSIVE != 0 || word & SHARED == SHARED
+}
+
+/// The respect of a reader for `BARRED`.
+#[derive(Clone, Copy, Debug)]
+enum Courtesy {
+    /// It is not held off.
+    None,
+    /// It has not been held off yet.
+    Unmet,
+    /// It was held off in this phase.
+    Since(u64),
+}
+
+impl Courtesy {
+    /// Whether a reader that finds this word is held off. If it is late by a multiple of four phases, for one more.
+    fn is_held_off(&mut self, word: u64) -> bool {
+        let phase = word & PHASE;
+        match *self {
+            Courtesy::None => return false,
+            Courtesy::Unmet if word & BARRED == 0 => return false,
+            Courtesy::Unmet => *self = Courtesy::Since(phase),
+            Courtesy::Since(met) if met != phase => *self = Courtesy::None,
+            Courtesy::Since(_) => {}
+        }
+        matches!(self, Courtesy::Since(_)) && word & BARRED != 0
+    }
+}
 
 /// The number of spins before sleeping. A latch is held for well under a microsecond unless its page is being read
 /// from disk.
@@ -107,7 +153,7 @@ impl<'a> Latch<'a> {
     }
 
     #[inline(always)]
-    fn attempt(&self, next: impl Fn(u64) -> Result<u64, Attempt>) -> Attempt {
+    fn attempt(&self, mut next: impl FnMut(u64) -> Result<u64, Attempt>) -> Attempt {
         let mut word = self.word.load(Ordering::Relaxed);
         loop {
             let wanted = match next(word) {
@@ -122,10 +168,10 @@ impl<'a> Latch<'a> {
     }
 
     #[inline(always)]
-    fn attempt_shared(&self, warms: bool) -> Attempt {
+    fn attempt_shared(&self, warms: bool, mut is_held_off: impl FnMut(u64) -> bool) -> Attempt {
         let keep = if warms { !COLD } else { !0 };
         self.attempt(|word| {
-            if word & EXCLUSIVE != 0 || word & SHARED == SHARED {
+            if is_closed(word) || is_held_off(word) {
                 Err(Attempt::Busy)
             } else if word & RESIDENT == 0 {
                 Err(Attempt::Absent)
@@ -160,25 +206,30 @@ impl<'a> Latch<'a> {
     /// Waits for the latch and takes it shared; `None` if the page is out.
     #[inline]
     pub(crate) fn shared(self) -> Option<SharedLatch<'a>> {
-        self.wait_shared(true)
+        let held = HeldShared::take(self.page);
+        let attempt = match self.attempt_shared(true, |word| word & BARRED != 0) {
+            Attempt::Busy if held.is_only() => self.wait_shared(true, Courtesy::Unmet),
+            Attempt::Busy => self.wait_shared(true, Courtesy::None),
+            attempt => attempt,
+        };
+        (attempt == Attempt::Taken).then(|| SharedLatch { latch: self, _held: Some(held) })
     }
 
     /// Waits for the shared latch as [`Latch::shared`] does, for write-back: writing a page home does not count as
     /// use.
     pub(crate) fn shared_in_passing(self) -> Option<SharedLatch<'a>> {
-        self.wait_shared(false)
+        let held = HeldShared::take(self.page);
+        let attempt = self.wait_shared(false, Courtesy::None);
+        (attempt == Attempt::Taken).then(|| SharedLatch { latch: self, _held: Some(held) })
     }
 
-    #[inline(always)]
-    fn wait_shared(self, warms: bool) -> Option<SharedLatch<'a>> {
-        let held = Held::take(Latched::SharedPage(self.page));
+    /// Takes the latch shared, or returns `Absent`; never `Busy`.
+    #[cold]
+    fn wait_shared(&self, warms: bool, mut courtesy: Courtesy) -> Attempt {
         loop {
-            match self.attempt_shared(warms) {
-                Attempt::Taken => {
-                    return Some(SharedLatch { latch: self, _held: Some(held) });
-                }
-                Attempt::Absent => return None,
-                Attempt::Busy => self.wait_while(|word| word & EXCLUSIVE != 0 || word & SHARED == SHARED),
+            match self.attempt_shared(warms, |word| courtesy.is_held_off(word)) {
+                Attempt::Busy => self.wait_while(0, |word| is_closed(word) || courtesy.is_held_off(word)),
+                attempt => return attempt,
             }
         }
     }
@@ -186,7 +237,7 @@ impl<'a> Latch<'a> {
     /// Takes the shared latch as [`Latch::shared_in_passing`] does, if that is possible without waiting, so in any
     /// order.
     pub(crate) fn try_shared_in_passing(self) -> Option<SharedLatch<'a>> {
-        (self.attempt_shared(false) == Attempt::Taken).then(|| SharedLatch { latch: self, _held: None })
+        (self.attempt_shared(false, |_| false) == Attempt::Taken).then(|| SharedLatch { latch: self, _held: None })
     }
 
     /// Waits for the latch and takes it exclusively; `None` if the page is out.
@@ -199,7 +250,7 @@ impl<'a> Latch<'a> {
                     return Some(ExclusiveLatch { latch: self, changed: false, leaves: false, _held: Some(held) });
                 }
                 Attempt::Absent => return None,
-                Attempt::Busy => self.wait_while(|word| word & (EXCLUSIVE | SHARED) != 0),
+                Attempt::Busy => self.wait_while(BARRED, |word| word & (EXCLUSIVE | SHARED) != 0),
             }
         }
     }
@@ -217,7 +268,7 @@ impl<'a> Latch<'a> {
         });
         match self.announce(attempt) {
             Attempt::Taken => return Some(Loading { latch: self }),
-            Attempt::Busy => self.wait_while(|word| word & EXCLUSIVE != 0),
+            Attempt::Busy => self.wait_while(0, |word| word & EXCLUSIVE != 0),
             Attempt::Absent => {}
         }
         None
@@ -281,8 +332,9 @@ impl<'a> Latch<'a> {
         self.word.load(Ordering::Relaxed) & (RESIDENT | EXCLUSIVE) != 0
     }
 
+    /// Returns when the word is not `busy`. Before the thread sleeps because of readers, it sets `bar` too.
     #[cold]
-    fn wait_while(&self, busy: impl Fn(u64) -> bool) {
+    fn wait_while(&self, bar: u64, mut busy: impl FnMut(u64) -> bool) {
         for _ in 0..SPINS {
             if !busy(self.word.load(Ordering::Relaxed)) {
                 return;
@@ -296,10 +348,12 @@ impl<'a> Latch<'a> {
             if !busy(word) {
                 return;
             }
-            // The bit is set on the very word that was busy: the thread that ends that state finds it, and then locks
-            // our wait queue.
-            let marked = word & WAITERS != 0
-                || self.word.compare_exchange(word, word | WAITERS, Ordering::Relaxed, Ordering::Relaxed).is_ok();
+            let bar = if word & SHARED == 0 || planted!("readers_overtake_writer") { 0 } else { bar };
+            // The bits are set on the very word that was busy: the thread that ends that state finds them, and then
+            // locks our wait queue.
+            let wanted = word | WAITERS | bar;
+            let marked = word == wanted
+                || self.word.compare_exchange(word, wanted, Ordering::Relaxed, Ordering::Relaxed).is_ok();
             if marked {
                 woken.wait(&mut bed);
             }
@@ -320,6 +374,11 @@ impl<'a> Latch<'a> {
         debug_assert!(word & EXCLUSIVE != 0 && word & SHARED == 0, "E13: released without being held");
         loop {
             let mut wanted = (word & !(EXCLUSIVE | clear)) | set;
+            if word & BARRED != 0 {
+                // Whether the writer that waits had this turn or another one did: it sets the bit again.
+                let phase = wanted.wrapping_add(NEXT_PHASE) & PHASE;
+                wanted = (wanted & !(BARRED | PHASE)) | phase;
+            }
             if new_version {
                 // After 2^44 versions the count wraps; no reader is suspended that long.
                 wanted = wanted.wrapping_add(VERSION);
@@ -339,7 +398,7 @@ impl<'a> Latch<'a> {
 #[derive(Debug)]
 pub(crate) struct SharedLatch<'a> {
     latch: Latch<'a>,
-    _held: Option<Held>,
+    _held: Option<HeldShared>,
 }
 
 impl SharedLatch<'_> {
@@ -353,7 +412,8 @@ impl Drop for SharedLatch<'_> {
     fn drop(&mut self) {
         let word = self.latch.word.fetch_sub(1, Ordering::Release);
         debug_assert!(word & SHARED != 0 && word & EXCLUSIVE == 0, "E13: released without being held");
-        if word & WAITERS != 0 && word & SHARED == 1 {
+        // The last reader makes room for a writer, the first one to leave of the largest number for a reader.
+        if word & WAITERS != 0 && matches!(word & SHARED, 1 | SHARED) {
             self.latch.wake();
         }
     }
@@ -448,6 +508,8 @@ impl Drop for Evicting<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(not(cedrat_shuttle))]
+    use cedrat_sync::thread;
 
     struct Page {
         word: AtomicU64,
@@ -571,5 +633,91 @@ mod tests {
         exclusive.leave_out();
         drop(exclusive);
         assert_eq!(page.state(), 0);
+    }
+
+    /// Runs `wait` in a thread, and `then` once that thread is about to sleep for the page.
+    #[cfg(not(cedrat_shuttle))]
+    fn with_waiter(page: &Page, wait: impl FnOnce(Latch<'_>) + Send, then: impl FnOnce()) {
+        thread::scope(|scope| {
+            let waiter = scope.spawn(|| wait(page.latch()));
+            while page.state() & WAITERS == 0 {
+                thread::yield_now();
+            }
+            then();
+            waiter.join().unwrap();
+        });
+    }
+
+    #[cfg(not(cedrat_shuttle))]
+    #[test]
+    fn full_latch_wakes_reader_when_one_leaves() {
+        let page = Page::loaded();
+        let latch = page.latch();
+        let mut readers: Vec<_> = (0..SHARED).map(|_| latch.try_shared_in_passing().unwrap()).collect();
+        assert!(latch.try_shared_in_passing().is_none(), "no more can be counted");
+        let mut is_woken = false;
+        with_waiter(
+            &page,
+            |latch| drop(latch.shared().unwrap()),
+            || {
+                drop(readers.pop());
+                is_woken = page.state() & WAITERS == 0;
+                readers.clear(); // so that the waiter ends in any case
+            },
+        );
+        assert!(is_woken);
+    }
+
+    /// E13.6.
+    #[cfg(not(cedrat_shuttle))]
+    #[test]
+    fn waiting_writer_holds_off_new_readers() {
+        let page = Page::loaded();
+        let latch = page.latch();
+        let held = latch.shared().unwrap();
+        let is_refused = |latch: Latch<'_>| {
+            let attempt = latch.attempt_shared(true, |word| word & BARRED != 0);
+            drop((attempt == Attempt::Taken).then(|| SharedLatch { latch, _held: None }));
+            attempt == Attempt::Busy
+        };
+        let mut is_held_off = false;
+        with_waiter(
+            &page,
+            |latch| drop(latch.exclusive().unwrap()),
+            || {
+                is_held_off = is_refused(latch);
+                if is_held_off {
+                    drop(latch.shared().expect("a thread that holds a page is not held off"));
+                    drop(latch.shared_in_passing().expect("nor is write-back"));
+                }
+                drop(held);
+            },
+        );
+        assert!(is_held_off);
+        assert_eq!(page.state() & !PHASE, RESIDENT, "the writer has had its turn");
+        assert!(latch.shared().is_some());
+    }
+
+    /// E13.6: a stream of writers that wait does not starve a reader.
+    #[test]
+    fn reader_is_held_off_for_one_phase() {
+        let phase = |number: u64| RESIDENT | number * NEXT_PHASE;
+        let mut courtesy = Courtesy::Unmet;
+        assert!(!courtesy.is_held_off(phase(3)));
+        assert!(courtesy.is_held_off(phase(3) | BARRED | 1));
+        assert!(courtesy.is_held_off(phase(3) | BARRED | EXCLUSIVE), "the writer's turn");
+        assert!(!courtesy.is_held_off(phase(0) | BARRED | 2), "the next writer waits already");
+        assert!(!courtesy.is_held_off(phase(3) | BARRED), "it has waited");
+    }
+
+    #[test]
+    fn eviction_ends_the_hold_off() {
+        let page = Page::loaded();
+        let latch = page.latch();
+        page.word.fetch_or(BARRED | COLD, Ordering::Relaxed);
+        latch.try_evict().unwrap().finish();
+        assert_eq!(page.state(), NEXT_PHASE, "its writer finds it absent");
+        latch.begin_load().unwrap().finish();
+        assert!(latch.shared().is_some());
     }
 }

@@ -5,6 +5,10 @@
 //! out of order panics with the names of both, whether or not another thread was there. Page latches that are only
 //! *tried*, as by eviction and write-back, cannot wait and are not announced.
 
+use std::cell::Cell;
+
+use cedrat_sync::thread_local;
+
 use crate::page::PageId;
 
 /// The rank of a [`crate::StructureLatch`] in the order: lower ranks are taken first (E13.3).
@@ -114,6 +118,42 @@ mod checked {
 }
 
 pub(crate) use checked::Held;
+
+thread_local! {
+    /// The number of [`HeldShared`] of this thread.
+    static SHARED_PAGES: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Marks a page as held shared by this thread, until dropped by the same thread.
+///
+/// Counted in every build: a thread that holds a page is not held off at another one (E13.6).
+#[derive(Debug)]
+pub(crate) struct HeldShared {
+    _held: Held,
+}
+
+impl HeldShared {
+    /// # Panics
+    /// As [`Held::take`].
+    #[inline(always)]
+    pub(crate) fn take(page: PageId) -> HeldShared {
+        let _held = Held::take(Latched::SharedPage(page));
+        SHARED_PAGES.with(|pages| pages.set(pages.get() + 1));
+        HeldShared { _held }
+    }
+
+    /// Whether the thread holds no page shared besides this one.
+    pub(crate) fn is_only(&self) -> bool {
+        SHARED_PAGES.with(Cell::get) == 1
+    }
+}
+
+impl Drop for HeldShared {
+    #[inline(always)]
+    fn drop(&mut self) {
+        SHARED_PAGES.with(|pages| pages.set(pages.get() - 1));
+    }
+}
 
 #[cfg(test)]
 mod tests {
