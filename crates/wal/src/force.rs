@@ -100,10 +100,11 @@ impl Shared {
         late.for_each(|partition| self.writer.flush(partition.id));
     }
 
-    /// Writes the records that the partition holds now and that no other thread writes, one block after the other.
-    pub(crate) fn write_out(&self, partition: &Partition) -> Result<(), Stopped> {
+    /// Writes the records that the partition holds now and that no other thread writes, one block after the other; those
+    /// of the open block if `open` is set.
+    pub(crate) fn write_out(&self, partition: &Partition, open: bool) -> Result<(), Stopped> {
         self.check_running()?;
-        let (mut next, last) = partition.take_first(self.clock.known_durable(), self.options.writes_in_flight);
+        let (mut next, last) = partition.take_first(self.clock.known_durable(), self.options.writes_in_flight, open);
         while let Some(block) = next {
             next = self.write(partition, block, Some(last))?;
         }

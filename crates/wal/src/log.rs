@@ -449,9 +449,9 @@ impl Shared {
         drop(tail);
         reservation.pay(cost);
         if sealed && planted!("append_writes") {
-            let _ = self.write_out(partition);
+            let _ = self.write_out(partition, true);
         }
-        self.writer.appended(partition.id, sealed);
+        self.writer.appended(partition.id, sealed, reservation.spending());
         match decision {
             Ok(kept) => Decided { appended, kept },
             Err(panic) => resume_unwind(panic),

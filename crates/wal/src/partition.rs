@@ -240,10 +240,20 @@ impl Partition {
         offset.get() < self.flushed.load(Ordering::Acquire)
     }
 
-    /// Returns the first block to write of those present now, and the offset of the last of them.
-    pub(crate) fn take_first(&self, durable: Lsn, writes_in_flight: usize) -> (Option<Arc<Block>>, LogOffset) {
+    /// Returns the first block to write of those present now, the open one included if `open` is set, and the offset of
+    /// the last of them.
+    pub(crate) fn take_first(
+        &self,
+        durable: Lsn,
+        writes_in_flight: usize,
+        open: bool,
+    ) -> (Option<Arc<Block>>, LogOffset) {
         let mut tail = self.tail.lock();
-        let last = tail.open.offset;
+        let last = match tail.queue.back() {
+            _ if open => tail.open.offset,
+            Some(sealed) => sealed.block.offset(),
+            None => return (None, tail.flushed),
+        };
         (tail.take_up_to(self, durable, last, writes_in_flight), last)
     }
 
@@ -690,7 +700,7 @@ mod tests {
                     let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);
                     log.append(PartitionId(0), head, &[&vec![number as u8 + 1; len]], &mut room);
                 }
-                let (block, _) = partition.take_first(log.durable_lsn(), usize::MAX);
+                let (block, _) = partition.take_first(log.durable_lsn(), usize::MAX, true);
                 block.expect("records wait in the open block")
             };
             let mut waiting = vec![block_of(1, 100)];

@@ -13,7 +13,8 @@
 //! partition pays for that (E16.7): its reservation has space for two such rests besides its records, and if one was
 //! spent, growing the reservation replaces it first. So forward work is refused before its padding takes space that
 //! is reserved for other transactions. A rollback is never refused: an eighth of the bytes reserved for undo is
-//! reserved for padding too, and the cost of forces beyond that comes from the segments that are never reserved.
+//! reserved for padding too, and the cost of forces beyond that comes from the segments that are never reserved. While
+//! there is no other space, the writer threads close no block of their own accord that only rollbacks have begun (E16.9).
 //!
 //! Appended bytes are deducted from the reservation; the segments that hold them show in `taken`. A segment that is
 //! begun ahead of need counts as taken from then on, for no other partition can have it; none is begun if less than
@@ -189,6 +190,12 @@ impl Space {
         let taken = self.taken.load(Ordering::Acquire);
         let free = self.segments_max.saturating_sub(taken + self.kept_back);
         self.reserved.load(Ordering::Acquire) <= free * self.segment_capacity / 4 * 3 / 2
+    }
+
+    /// Whether there is no space for the padding of a reservation: a rollback pays for the rests of blocks from segments
+    /// that are never reserved.
+    pub(crate) fn is_used_up(&self) -> bool {
+        self.promisable() < self.reserved.load(Ordering::Acquire) + PADDING
     }
 
     /// Whether another segment may be created.
@@ -373,6 +380,12 @@ impl Reservation {
         (adopted.undo, adopted.undo_padding, adopted.used) = (left, padding, used);
         adopted.spending = Spending::Undo;
         adopted
+    }
+
+    /// Returns the part that pays for appends.
+    #[inline]
+    pub(crate) fn spending(&self) -> Spending {
+        self.spending
     }
 
     /// Sets the part that pays for appends from now on. A fresh reservation spends [`Spending::Forward`].

@@ -7,12 +7,12 @@
 //! it, and beginning one takes three writes: separate threads do that.
 
 use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::{Arc, Condvar, Mutex, hurry, thread};
+use cedrat_sync::{Arc, Condvar, Mutex, hurry, planted, thread};
 use std::time::Duration;
 
-use crate::error::StopReason;
+use crate::error::{StopReason, Stopped};
 use crate::log::Shared;
-use crate::space::Space;
+use crate::space::{Space, Spending};
 use crate::{LogOptions, PartitionId};
 
 /// The maximum number of threads that write; the partitions are distributed among them.
@@ -31,6 +31,10 @@ pub(crate) struct WriterState {
     running: AtomicBool,
     /// Whether the threads sleep long: everything is durable and promised.
     idle: AtomicBool,
+    /// Whether the log has no free space (E16.9): open blocks are left to be filled, while only rollbacks append.
+    saving: AtomicBool,
+    /// Whether another record was appended since that was asked last.
+    hurried: AtomicBool,
     /// Requests to the threads that write.
     write: Vec<Call>,
     /// Requests to the thread that begins segments.
@@ -49,13 +53,16 @@ struct Call {
 #[derive(Debug, Default)]
 struct Asked {
     something: bool,
+    /// Whether the request is for records in open blocks too.
+    open: bool,
     quit: bool,
 }
 
 impl Call {
     /// Requests the work of the thread. Cheap if a request is pending already.
-    fn ask(&self) {
+    fn ask(&self, open: bool) {
         let mut asked = self.asked.lock();
+        asked.open |= open;
         if !asked.something {
             asked.something = true;
             drop(asked);
@@ -68,8 +75,8 @@ impl Call {
         self.changed.notify_one();
     }
 
-    /// Waits for a request, or until `at_most` has elapsed. Returns whether the thread is to quit.
-    fn hear(&self, at_most: impl Fn() -> Option<Duration>) -> bool {
+    /// Waits for a request, or until `at_most` has elapsed. Returns the requests since the last call.
+    fn hear(&self, at_most: impl Fn() -> Option<Duration>) -> Asked {
         let mut asked = self.asked.lock();
         if !asked.something && !asked.quit {
             match at_most() {
@@ -83,16 +90,16 @@ impl Call {
                 }
             }
         }
-        asked.something = false;
-        asked.quit
+        let quit = asked.quit;
+        std::mem::replace(&mut *asked, Asked { quit, ..Asked::default() })
     }
 }
 
 impl WriterState {
     pub(crate) fn new(partitions: u16) -> WriterState {
         let write = (0..partitions.min(WRITERS_MAX)).map(|_| Call::default()).collect();
-        let (running, idle) = (AtomicBool::new(false), AtomicBool::new(false));
-        WriterState { running, idle, write, begin: Call::default(), make: Call::default() }
+        let [running, idle, saving, hurried] = [(); 4].map(|()| AtomicBool::new(false));
+        WriterState { running, idle, saving, hurried, write, begin: Call::default(), make: Call::default() }
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -101,27 +108,52 @@ impl WriterState {
 
     /// Requests a flush from the thread that writes the partition. Cheap if a request is pending already.
     pub(crate) fn flush(&self, partition: PartitionId) {
-        self.write[partition.index() % self.write.len()].ask();
+        self.of(partition).ask(true);
+    }
+
+    fn of(&self, partition: PartitionId) -> &Call {
+        &self.write[partition.index() % self.write.len()]
     }
 
     /// Notes an append: the partition's thread must not sleep on.
     #[inline]
-    pub(crate) fn appended(&self, partition: PartitionId, sealed: bool) {
-        if sealed || self.idle.load(Ordering::Relaxed) {
-            self.appended_slowly(partition);
+    pub(crate) fn appended(&self, partition: PartitionId, sealed: bool, spending: Spending) {
+        if sealed || self.idle.load(Ordering::Relaxed) || self.saving.load(Ordering::Relaxed) {
+            self.appended_slowly(partition, sealed, spending);
         }
     }
 
     #[cold]
-    fn appended_slowly(&self, partition: PartitionId) {
+    fn appended_slowly(&self, partition: PartitionId, sealed: bool, spending: Spending) {
         if !self.is_running() {
             return;
         }
-        if self.idle.swap(false, Ordering::Relaxed) {
-            self.write.iter().for_each(Call::ask); // none sleeps long any more
-        } else {
-            self.flush(partition);
+        if spending == Spending::Forward {
+            self.hurried.store(true, Ordering::Release);
         }
+        if self.idle.swap(false, Ordering::Relaxed) {
+            self.write.iter().for_each(|call| call.ask(true)); // none sleeps long any more
+        } else if sealed {
+            self.of(partition).ask(false);
+        }
+    }
+
+    /// Whether a thread leaves open blocks to be filled in this round, unless it was asked for their records (E16.9).
+    ///
+    /// The first thread decides that. An appender that misses `saving` has placed its record before a thread looks for
+    /// blocks to write; one that finds it sets `hurried`.
+    fn leaves_open_blocks(&self, number: usize, is_used_up: impl Fn() -> bool) -> bool {
+        if number > 0 {
+            return self.saving.load(Ordering::Acquire);
+        }
+        let is_used_up = is_used_up() && !planted!("open_blocks_written_unasked");
+        let was_saving = self.saving.swap(is_used_up, Ordering::AcqRel);
+        let is_hurried = self.hurried.swap(false, Ordering::AcqRel);
+        let leaves = is_used_up && was_saving && !is_hurried;
+        if is_used_up && !leaves {
+            self.write[1..].iter().for_each(|call| call.ask(true));
+        }
+        leaves
     }
 
     /// Returns the time for which a writing thread waits for a request before it writes unasked.
@@ -188,13 +220,14 @@ impl Drop for Writer {
         }
         writer.running.store(false, Ordering::SeqCst);
         writer.idle.store(false, Ordering::SeqCst);
+        writer.saving.store(false, Ordering::SeqCst);
         self.shared.tickets.wake_all();
     }
 }
 
 /// Prepares a segment at each request, if it is still needed.
 fn make(shared: &Shared) {
-    while !shared.writer.make.hear(|| None) {
+    while !shared.writer.make.hear(|| None).quit {
         if shared.prepare_segment(Space::is_short).is_err() {
             // The next reservation tries again, and reports the error.
         }
@@ -204,7 +237,7 @@ fn make(shared: &Shared) {
 /// Begins segments ahead of need, at each request.
 fn begin(shared: &Shared) {
     hurry();
-    while !shared.writer.begin.hear(|| None) {
+    while !shared.writer.begin.hear(|| None).quit {
         if shared.begin_ahead().is_err() {
             return; // the log stopped
         }
@@ -218,29 +251,29 @@ fn write(shared: &Shared, number: usize) {
     let own = || shared.partitions.iter().skip(number).step_by(writer.write.len());
     let mut before = shared.clock.newest();
     loop {
-        let quit = writer.write[number].hear(|| Some(writer.patience(&shared.options)));
+        let asked = writer.write[number].hear(|| Some(writer.patience(&shared.options)));
         let newest = shared.clock.newest();
-        let written = match quit {
+        let written = match asked.quit {
             true => shared.force(newest).map(drop),
-            false => own().try_for_each(|partition| shared.write_out(partition)),
+            false => write_round(shared, number, asked.open),
         };
         if written.is_err() {
             shared.tickets.wake_all();
             return;
         }
-        if quit {
+        if asked.quit {
             return;
         }
         if own().any(|partition| shared.ahead_of(partition).is_some()) {
-            writer.begin.ask();
+            writer.begin.ask(false);
         }
         if number > 0 {
             continue;
         }
         if shared.space.is_short() {
-            writer.make.ask();
+            writer.make.ask(false);
         }
-        if newest == before && shared.promise().is_ok() {
+        if newest == before && !writer.saving.load(Ordering::Relaxed) && shared.promise().is_ok() {
             // Two checks without a record between them: sleep until there is one.
             writer.idle.store(true, Ordering::SeqCst);
             if shared.clock.newest() != newest {
@@ -249,6 +282,13 @@ fn write(shared: &Shared, number: usize) {
         }
         before = newest;
     }
+}
+
+/// Writes the partitions of one thread once.
+fn write_round(shared: &Shared, number: usize, open: bool) -> Result<(), Stopped> {
+    let leaves = shared.writer.leaves_open_blocks(number, || shared.space.is_used_up()) && !open;
+    let mut own = shared.partitions.iter().skip(number).step_by(shared.writer.write.len());
+    own.try_for_each(|partition| shared.write_out(partition, !leaves))
 }
 
 #[cfg(test)]
@@ -328,7 +368,7 @@ mod tests {
             let log = Log::create(&media, &options, &[]).expect("a log is created");
             let shared = log.shared();
             assert!(shared.space.is_short());
-            shared.writer.make.ask();
+            shared.writer.make.ask(false);
             let mut all = log.reserve(ByteLen(0), ByteLen(0)).expect("nothing is asked");
             while log.reserve_more(&mut all, ByteLen(10_000), ByteLen(0)).is_ok() {}
             assert_eq!(log.space().segments, 12);
@@ -339,6 +379,53 @@ mod tests {
             shared.writer.make.ask_to_quit();
             maker.join().expect("no panic");
             assert_eq!(log.space().segments, 12, "the limit");
+        });
+    }
+
+    /// A rollback that waits for pages appends a record from time to time. Were each of them written unasked, the rests of
+    /// blocks would take more space than there is (E16.9).
+    #[test]
+    fn slow_rollback_on_full_disk_has_room() {
+        explore(6, 1, || {
+            let disk = Arc::new(SimDisk::new());
+            let media: Arc<dyn Media> = Arc::clone(&disk) as _;
+            let log = Log::create(&media, &LogOptions { partitions: 2, ..LogOptions::small() }, &[]).expect("a log");
+            let mut others = log.reserve(ByteLen(10_000), ByteLen(0)).expect("there is room");
+            let undo = crate::record_len_bound(ByteLen(50));
+            let mut room = log.reserve(ByteLen(0), undo).expect("there is room");
+            let mut undos = 1;
+            while undos < 10_000 && log.reserve_more(&mut room, ByteLen(0), undo).is_ok() {
+                undos += 1;
+            }
+            disk.set_capacity(Some(disk.space()));
+            let mut rest = log.reserve(ByteLen(0), ByteLen(0)).expect("nothing is asked");
+            while log.reserve_more(&mut rest, ByteLen(1000), ByteLen(0)).is_ok() {}
+            let shared = log.shared();
+            // As if the threads were running, and their time was over after each record.
+            shared.writer.running.store(true, Ordering::SeqCst);
+            let append = |partition: u16, room: &mut crate::Reservation| {
+                let head = RecordHead::new(Kind::COMPENSATION, TxnId(1), None);
+                let lsn = log.append(PartitionId(partition), head, &[&[7; 50]], room).lsn;
+                for number in 0..2 {
+                    let open = std::mem::take(&mut shared.writer.write[number].asked.lock().open);
+                    write_round(shared, number, open).expect("E16.9: the log has no room for a rollback");
+                }
+                lsn
+            };
+            room.spend(Spending::Undo);
+            for number in 0..undos {
+                append(1, &mut room);
+                if number % 1000 == 0 {
+                    let lsn = append(0, &mut others);
+                    assert_eq!(log.durable_lsn(), lsn, "other transactions are durable in time");
+                }
+            }
+            let lsn = log.current_lsn();
+            assert!(log.durable_lsn() < lsn);
+            assert!(pin!(log.ticket(lsn)).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            assert!(shared.writer.write[1].asked.lock().open, "a ticket asks for it");
+            log.force(lsn).expect("the log runs");
+            shared.writer.running.store(false, Ordering::SeqCst);
         });
     }
 }
