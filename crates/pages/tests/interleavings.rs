@@ -259,3 +259,29 @@ fn a_structure_latch_keeps_shapes_whole() {
         assert_eq!(look(&shape), (changes, changes));
     });
 }
+
+/// E13.6: a writer that holds off readers waits for no thread that it holds off.
+#[test]
+fn readers_of_two_pages_and_writers_end() {
+    explore(7, SCHEDULES, || {
+        let (_disk, yard) = Yard::simulated(few_pages(8), 12);
+        let yard = Arc::new(yard);
+        let mut threads = Vec::new();
+        for (first, second) in [(0, 1), (1, 0)] {
+            let reading = yard.clone();
+            threads.push(thread::spawn(move || {
+                for _ in 0..3 {
+                    let outer = reading.pool.read(page(first)).unwrap();
+                    thread::yield_now();
+                    let inner = reading.pool.read(page(second)).unwrap();
+                    assert_eq!(inner.u64_at(8), inner.u64_at(3000));
+                    drop(outer);
+                }
+            }));
+            let writing = yard.clone();
+            threads.push(thread::spawn(move || (1..4).for_each(|value| set_both(&writing, page(first), value))));
+        }
+        yard.pool.write_back(WriteBack::Below(yard.pool.redo_point().next().next())).unwrap();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
+}
