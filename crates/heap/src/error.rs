@@ -209,6 +209,11 @@ impl Interrupt {
         self.0.is_none()
     }
 
+    /// Returns whether the heap has no space for a block.
+    pub(crate) fn is_heap_full(&self) -> bool {
+        matches!(self.0.as_deref(), Some(Why::Failed(Error::HeapFull { .. })))
+    }
+
     /// Returns the required action; `None` after a conflict.
     pub(crate) fn why(self) -> Option<Why> {
         self.0.map(|why| *why)

@@ -126,16 +126,16 @@ impl Held {
     ///
     /// # Errors
     /// [`Error::Conflict`]: the transaction lost a write conflict and was rolled back; begin again. Any other error of
-    /// `work` leaves the transaction running. [`Error::Misuse`] if none runs.
+    /// `work` rolls back what it has done, and leaves the transaction running. [`Error::Misuse`] if none runs.
+    ///
+    /// # Panics
+    /// If `work` does. The transaction then cannot commit.
     #[inline]
     pub fn run<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
         if !self.running {
             return Err(Error::Misuse("no transaction runs; begin one first"));
         }
-        match work(&mut self.tx()) {
-            Ok(value) => Ok(value),
-            Err(interrupt) => Err(self.interrupted(interrupt)),
-        }
+        self.tx().call(work).map_err(|interrupt| self.interrupted(interrupt))
     }
 
     #[cold]
@@ -229,6 +229,8 @@ impl fmt::Debug for Held {
 
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
     use crate::{HeapOptions, MemoryOptions};
 
@@ -256,5 +258,96 @@ mod tests {
         other.run(|tx| tx.write(&heap, 0, 8)).expect("kept until the commit");
         drop(other);
         assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("nobody else writes"), 7);
+    }
+
+    /// What was done before the panic is not a whole call.
+    #[test]
+    fn panicked_call_does_not_commit() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
+        let mut held = Held::new(&memory).expect("a place");
+        held.begin().expect("it goes on");
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            held.run(|tx| -> Result<(), Interrupt> {
+                tx.write(&heap, 0, 7)?;
+                panic!("in the work")
+            })
+        }));
+        assert!(panicked.is_err() && held.is_running());
+        assert!(matches!(held.commit(Commit::Sync), Err(Error::Conflict)), "half a call was committed");
+        held.begin().expect("it goes on");
+        held.run(|tx| tx.write(&heap, 8, 1)).expect("no other transaction writes");
+        held.commit(Commit::Sync).expect("the next transaction is whole");
+        assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("reading"), 0);
+    }
+
+    #[test]
+    fn failed_call_leaves_earlier_ones() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
+        let mut held = Held::new(&memory).expect("a place");
+        held.begin().expect("it goes on");
+        held.run(|tx| tx.write(&heap, 0, 1)).expect("no other transaction writes");
+        let failed = held.run(|tx| -> Result<(), Interrupt> {
+            tx.write(&heap, 0, 2)?;
+            tx.write(&heap, 8, 2)?;
+            Err(Interrupt::abort("as planned"))
+        });
+        assert!(matches!(failed, Err(Error::Aborted(_))), "{failed:?}");
+        held.run(|tx| tx.write(&heap, 16, 3)).expect("it goes on");
+        held.commit(Commit::Sync).expect("no other transaction writes");
+        let words = heap.atomically(|tx| Ok([tx.read(&heap, 0)?, tx.read(&heap, 8)?, tx.read(&heap, 16)?]));
+        assert_eq!(words.expect("reading"), [1, 0, 3]);
+    }
+
+    /// A program may hold a transaction for hours: its memory is bounded by what it has changed.
+    #[test]
+    fn successful_calls_leave_no_savepoints() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
+        let mut held = Held::new(&memory).expect("a place");
+        held.begin().expect("it goes on");
+        (0..1000).for_each(|value| held.run(|tx| tx.write(&heap, 0, value)).expect("no other transaction writes"));
+        assert_eq!(held.descriptor().kept_for_savepoints(), 0);
+        let mut joined = held.hand_over(&memory).expect("the same memory");
+        for value in 0..1000 {
+            joined.run(|tx| tx.write(&heap, 0, value)).expect("no other transaction writes");
+            joined.run_reading(|tx| tx.read(&heap, 8)).expect("no other transaction writes");
+        }
+        assert_eq!(joined.tx().this.kept_for_savepoints(), 0);
+        // A savepoint that was set within a call counts in later ones.
+        let set = joined.run(|tx| Ok(tx.savepoint())).expect("it goes on");
+        joined.run(|tx| tx.write(&heap, 0, 5000)).expect("no other transaction writes");
+        joined.run(|tx| tx.back_to(set)).expect("it was set in this transaction");
+        assert_eq!(joined.run(|tx| tx.read(&heap, 0)).expect("its own"), 999);
+        // It is gone with all writes.
+        joined.run(|tx| (0..9).try_for_each(|_| tx.update(&heap, 0, |value| value + 1).map(drop))).expect("it goes on");
+        let set = joined.run(|tx| Ok(tx.savepoint())).expect("it goes on");
+        joined.back_to(None).expect("to its beginning");
+        assert!(matches!(joined.run(|tx| tx.back_to(set)), Err(Error::Misuse(_))));
+    }
+
+    /// A call that met a conflict and says nothing of it has done only a part of its work.
+    #[test]
+    fn swallowed_conflict_does_not_commit() {
+        let options = MemoryOptions { locking: crate::Locking::EncounterTime, ..MemoryOptions::small() };
+        let memory = Memory::volatile(options).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
+        let mut owner = Held::new(&memory).expect("a place");
+        owner.begin().expect("it goes on");
+        owner.run(|tx| tx.write(&heap, 64, 1)).expect("no other transaction writes");
+        let swallow = |tx: &mut Tx<'_>| {
+            tx.write(&heap, 0, 7)?;
+            assert!(tx.read(&heap, 64).is_err(), "the owner holds its lock");
+            Ok(())
+        };
+        let mut joined = Joined::begin(&memory).expect("a place");
+        joined.run(swallow).expect("it says nothing");
+        assert!(matches!(joined.prepare(usize::MAX), Err(Error::Conflict)), "a joined transaction");
+        drop(joined);
+        let mut held = Held::new(&memory).expect("a place");
+        held.begin().expect("it goes on");
+        held.run(swallow).expect("it says nothing");
+        assert!(matches!(held.commit(Commit::Sync), Err(Error::Conflict)), "a held transaction");
     }
 }

@@ -52,28 +52,15 @@ impl Joined {
         ManuallyDrop::new(Tx { shared: self.memory.shared(), this })
     }
 
-    /// Runs reads and writes.
+    /// Runs reads and writes. An error of `work` rolls back what it has done.
     ///
     /// # Errors
     /// Those of `work`; [`Error::Conflict`] after a write conflict.
     pub fn run<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
         let mut tx = self.tx();
-        let before = tx.savepoint();
-        // Until the work has returned: a panic that is caught leaves it half done.
-        let was_interrupted = std::mem::replace(&mut tx.this.interrupted, true);
-        let done = work(&mut tx);
-        match done {
-            Ok(value) => {
-                tx.this.interrupted = was_interrupted;
-                Ok(value)
-            }
-            Err(interrupt) => {
-                let error = interrupt.into_error();
-                tx.this.interrupted = was_interrupted || matches!(error, Error::Conflict);
-                tx.back_to(before).map_err(Interrupt::into_error)?;
-                Err(error)
-            }
-        }
+        let done = tx.call(work).map_err(Interrupt::into_error);
+        tx.this.interrupted |= matches!(done, Err(Error::Conflict));
+        done
     }
 
     /// Runs `work` as [`Joined::run`] does, but refuses writes, allocations and frees.
@@ -81,15 +68,15 @@ impl Joined {
     /// # Errors
     /// [`Error::Misuse`] if `work` wrote, allocated or freed, which is then rolled back; else as [`Joined::run`].
     pub fn run_reading<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
-        let before = self.savepoint();
-        let value = self.run(work)?;
-        if self.tx().has_changed_since(&before) {
-            self.back_to(Some(before))?;
-            return Err(Error::Misuse(
-                "heap words cannot be written within a nested top action, nor in an undo (E10.7)",
-            ));
-        }
-        Ok(value)
+        self.run(|tx| {
+            let before = tx.position();
+            let value = work(tx)?;
+            if tx.has_changed_since(&before) {
+                let what = "heap words cannot be written within a nested top action, nor in an undo (E10.7)";
+                return Err(Error::Misuse(what).into());
+            }
+            Ok(value)
+        })
     }
 
     /// Returns whether anything was written, allocated or freed.

@@ -6,7 +6,7 @@
 //!   that would see any other state is interrupted before it sees it;
 //! - the snapshot may move to a newer LSN, if nothing that was read has changed in between.
 
-use cedrat_sync::{Arc, spin_hint, thread};
+use cedrat_sync::{Arc, planted, spin_hint, thread};
 
 use crate::blocks::{Batch, BlockChange};
 use crate::error::{Error, Interrupt, Result};
@@ -207,6 +207,12 @@ impl Descriptor {
         self.window.store_words = if stores { self.window_words } else { 0 };
     }
 
+    /// Returns the number of values that are kept for rollbacks to savepoints.
+    #[cfg(all(test, not(cedrat_shuttle)))]
+    pub(crate) fn kept_for_savepoints(&self) -> usize {
+        self.savepoints.len() + self.writes.journaled()
+    }
+
     pub(crate) fn next_random(&mut self) -> u64 {
         self.random ^= self.random << 13;
         self.random ^= self.random >> 7;
@@ -298,6 +304,16 @@ impl<'a> Tx<'a> {
     pub fn write_bytes(&mut self, heap: &Heap, offset: u64, bytes: &[u8]) -> Result<(), Interrupt> {
         self.shared.check_same(heap)?;
         heap.core.check_range(offset, bytes.len() as u64)?;
+        self.writes(|tx| tx.write_range(heap, offset, bytes))
+    }
+
+    /// Runs several writes as a whole. Only a lock can fail them.
+    #[inline(always)]
+    pub(crate) fn writes(&mut self, step: impl FnOnce(&mut Self) -> Result<(), Interrupt>) -> Result<(), Interrupt> {
+        if self.this.encounter { self.whole(step) } else { step(self) }
+    }
+
+    fn write_range(&mut self, heap: &Heap, offset: u64, bytes: &[u8]) -> Result<(), Interrupt> {
         let (mut at, mut bytes) = (offset, bytes);
         while !bytes.is_empty() {
             let skip = (at % WORD_LEN) as usize;
@@ -550,6 +566,55 @@ impl<'a> Tx<'a> {
         self.this.writes.mark() != savepoint.writes || self.this.blocks.len() != savepoint.blocks
     }
 
+    /// Returns the current point, which is no savepoint: [`Tx::back_to`] refuses it.
+    pub(crate) fn position(&mut self) -> HeapSavepoint {
+        HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len(), number: 0 }
+    }
+
+    /// Runs a step of several writes, allocations and frees as a whole: an error rolls back all of them, and the transaction
+    /// may continue.
+    ///
+    /// Not for code of the program, which may roll back to an older savepoint ([`Tx::call`]).
+    #[inline]
+    pub(crate) fn whole<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, Interrupt>) -> Result<T, Interrupt> {
+        let is_outermost = !self.this.writes.is_journaling();
+        let before = self.position();
+        let done = step(self);
+        if done.is_err() && !planted!("half_call_kept") {
+            self.undo_since(&before);
+        }
+        if is_outermost {
+            self.this.writes.unmark();
+        }
+        done
+    }
+
+    /// Runs one call of a transaction that is held from call to call: an error rolls back what the call has done, and the
+    /// transaction continues. After a panic it cannot commit.
+    #[inline]
+    pub(crate) fn call<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Interrupt>) -> Result<T, Interrupt> {
+        let is_outermost = !self.this.writes.is_journaling();
+        let before = self.savepoint();
+        let mut call = Call { tx: self, has_returned: false };
+        let mut done = work(call.tx);
+        call.has_returned = true;
+        drop(call);
+        if let Err(interrupt) = &done
+            && let Err(gone) = self.back_to(before)
+            && !interrupt.is_conflict()
+        {
+            done = Err(gone); // the call has itself rolled back further
+        }
+        // A program may keep savepoints of its own until the end of the transaction.
+        if let Some(at) = self.this.savepoints.iter().rposition(|&number| number == before.number) {
+            self.this.savepoints.remove(at);
+        }
+        if is_outermost && self.this.savepoints.is_empty() && !planted!("savepoints_of_calls_kept") {
+            self.this.writes.unmark();
+        }
+        done
+    }
+
     /// Rolls back the writes, allocations and frees since the savepoint. The read set is kept (E10.6).
     ///
     /// # Errors
@@ -603,6 +668,7 @@ impl<'a> Tx<'a> {
         }
         self.this.locked_newer = false;
         self.this.writes.clear();
+        self.this.savepoints.clear();
     }
 
     /// Rolls the transaction back completely. Its locks get the state that they had before.
@@ -626,13 +692,29 @@ impl<'a> Tx<'a> {
         self.this.writes.clear();
         self.this.blocks.clear();
         self.this.savepoints.clear();
-        self.slot().end();
+        if !planted!("ended_transaction_keeps_blocks") {
+            self.slot().end();
+        }
     }
 
     fn drop_blocks(&mut self, keep: usize) {
         while self.this.blocks.len() > keep {
             let change = self.this.blocks.pop().expect("there is one");
             self.abandon_block(&change);
+        }
+    }
+}
+
+/// A call that runs. Drop during a panic keeps the transaction from committing half of it.
+struct Call<'t, 'a> {
+    tx: &'t mut Tx<'a>,
+    has_returned: bool,
+}
+
+impl Drop for Call<'_, '_> {
+    fn drop(&mut self) {
+        if !self.has_returned && !planted!("panicked_call_commits") {
+            self.tx.this.interrupted = true;
         }
     }
 }

@@ -238,11 +238,30 @@ impl WriteSet {
         WriteMark { writes: self.writes.len(), journal: self.journal.len() }
     }
 
+    /// Returns whether overwritten values are journaled.
+    #[inline]
+    pub(crate) fn is_journaling(&self) -> bool {
+        self.journaling
+    }
+
+    /// Invalidates all marks: nothing is journaled any more.
+    #[inline]
+    pub(crate) fn unmark(&mut self) {
+        self.journal.clear();
+        self.journaling = false;
+    }
+
     /// Sets a mark as [`WriteSet::mark`] does, and invalidates all older marks.
     #[inline]
     pub(crate) fn mark_afresh(&mut self) -> WriteMark {
         self.journal.clear();
         self.mark()
+    }
+
+    /// Returns the number of overwritten values in the journal.
+    #[cfg(all(test, not(cedrat_shuttle)))]
+    pub(crate) fn journaled(&self) -> usize {
+        self.journal.len()
     }
 
     /// Returns the words added since the mark.

@@ -74,6 +74,10 @@ impl Tx<'_> {
     pub fn set_root(&mut self, heap: &Heap, name: &str, offset: u64, type_name: &str) -> Result<(), Interrupt> {
         limit("the length of a root's name, in bytes", name.len() as u64, NAME_LEN_MAX)?;
         limit("the length of the name of a type, in bytes", type_name.len() as u64, TYPE_LEN_MAX)?;
+        self.whole(|tx| tx.set_root_whole(heap, name, offset, type_name))
+    }
+
+    fn set_root_whole(&mut self, heap: &Heap, name: &str, offset: u64, type_name: &str) -> Result<(), Interrupt> {
         self.block_len(heap, offset)?;
         let core = &heap.core;
         let list = list_of(name);
@@ -83,7 +87,6 @@ impl Tx<'_> {
         {
             return self.write_word(core, found.at / WORD_LEN + 1, offset);
         }
-        // Before the old root goes: a transaction that is held goes on after an error, and keeps the old root.
         let at = self.allocate(heap, NAME_AT + name.len() as u64 + type_name.len() as u64)?;
         if let Some(found) = &replaced {
             self.unlink(heap, found)?;
@@ -119,7 +122,7 @@ impl Tx<'_> {
         let found = self.find_root(&heap.core, list_of(name), |root| root.name == name)?;
         let unknown = || Interrupt::failed(Error::Unknown { what: "root", name: name.to_owned() });
         let found = found.ok_or_else(unknown)?;
-        self.unlink(heap, &found)?;
+        self.whole(|tx| tx.unlink(heap, &found))?;
         Ok(found.root)
     }
 

@@ -2,7 +2,8 @@
 //!
 //! Each is a head block with a name, a root of the heap, and further blocks that it references. A handle is the heap, the
 //! offset of the head and a number that the head has had since its creation: a handle of a removed structure is refused
-//! (S5). Operations are reads and writes of the transaction that calls them, so they can be combined freely.
+//! (S5). Operations are reads and writes of the transaction that calls them, so they can be combined freely. One that fails
+//! leaves nothing, so that a transaction that continues after its error commits whole operations only (H8).
 
 mod counter;
 mod hash_map;
@@ -48,15 +49,27 @@ impl<T> Clone for Head<T> {
 impl<T> Head<T> {
     /// Opens the structure with this name, or creates one whose head has `words` words, all zero.
     fn open(tx: &mut Tx<'_>, heap: &Heap, name: &str, type_name: String, words: u64) -> Result<Self, Interrupt> {
+        let (offset, number) = tx.whole(|tx| Self::find_or_create(tx, heap, name, type_name, words))?;
+        Ok(Head { heap: heap.clone(), offset, number, of: PhantomData })
+    }
+
+    /// Returns the offset of the head, and its number.
+    fn find_or_create(
+        tx: &mut Tx<'_>,
+        heap: &Heap,
+        name: &str,
+        type_name: String,
+        words: u64,
+    ) -> Result<(u64, u64), Interrupt> {
         let core = &heap.core;
-        let (offset, number) = match tx.root(heap, name)? {
+        match tx.root(heap, name)? {
             Some(root) if root.type_name == type_name => {
                 let first = tx.block_at(core, root.offset, words * WORD_LEN)?;
-                (root.offset, tx.read_word(core, first)?)
+                Ok((root.offset, tx.read_word(core, first)?))
             }
             Some(root) => {
                 let error = Error::WrongType { name: name.to_owned(), found: root.type_name, wanted: type_name };
-                return Err(Interrupt::failed(error));
+                Err(Interrupt::failed(error))
             }
             None => {
                 let offset = tx.allocate(heap, words * WORD_LEN)?;
@@ -68,10 +81,9 @@ impl<T> Head<T> {
                     tx.write_word(core, offset / WORD_LEN + word, 0)?;
                 }
                 tx.set_root(heap, name, offset, &type_name)?;
-                (offset, number)
+                Ok((offset, number))
             }
-        };
-        Ok(Head { heap: heap.clone(), offset, number, of: PhantomData })
+        }
     }
 
     fn core(&self) -> &Arc<Core> {
@@ -92,6 +104,10 @@ impl<T> Head<T> {
 
     /// Frees the head and removes its name. The blocks that it references are freed already.
     fn remove(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
+        tx.whole(|tx| self.remove_whole(tx, name))
+    }
+
+    fn remove_whole(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
         let first = self.first(tx)?;
         match tx.root(&self.heap, name)? {
             Some(root) if root.offset == self.offset => tx.remove_root(&self.heap, name)?,
@@ -137,12 +153,19 @@ impl<T> Head<T> {
         Ok(value)
     }
 
+    /// Refuses a value that would reach beyond the heap.
+    #[inline]
+    fn check<P: crate::Plain>(&self, word: u64) -> Result<(), Interrupt> {
+        if word.saturating_add(P::WORDS as u64) > self.heap.core.words() {
+            return Err(self.heap.core.refuse(word.saturating_mul(WORD_LEN), P::WORDS as u64 * WORD_LEN));
+        }
+        Ok(())
+    }
+
     /// Returns the value that begins at a word.
     #[inline]
     fn load<P: crate::Plain>(&self, tx: &mut Tx<'_>, word: u64) -> Result<P, Interrupt> {
-        if word.saturating_add(P::WORDS as u64) > self.heap.core.words() {
-            return Err(self.heap.core.refuse(word.saturating_mul(WORD_LEN), WORD_LEN));
-        }
+        self.check::<P>(word)?;
         tx.load(&self.heap.core, word)
     }
 
@@ -168,8 +191,10 @@ impl<T> Head<T> {
         Interrupt::failed(Error::damaged(format!("heap {}", core.name), word.saturating_mul(WORD_LEN), what))
     }
 
+    /// Stores a value that begins at a word.
     #[inline]
     fn store<P: crate::Plain>(&self, tx: &mut Tx<'_>, word: u64, value: &P) -> Result<(), Interrupt> {
+        self.check::<P>(word)?;
         tx.store(&self.heap.core, word, value)
     }
 }

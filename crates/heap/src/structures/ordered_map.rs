@@ -216,6 +216,10 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     /// # Errors
     /// The heap is full; the map was removed; a conflict.
     pub fn insert(&self, tx: &mut Tx<'_>, key: K, value: V) -> Result<Option<V>, Interrupt> {
+        tx.whole(|tx| self.insert_whole(tx, key, value))
+    }
+
+    fn insert_whole(&self, tx: &mut Tx<'_>, key: K, value: V) -> Result<Option<V>, Interrupt> {
         if let Some((leaf, index, true)) = self.find(tx, &key)? {
             let at = Self::behind_word(leaf, index);
             let before = self.0.load(tx, at)?;
@@ -295,6 +299,10 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     /// # Errors
     /// The map was removed; a conflict.
     pub fn remove(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<V>, Interrupt> {
+        tx.whole(|tx| self.remove_whole(tx, key))
+    }
+
+    fn remove_whole(&self, tx: &mut Tx<'_>, key: &K) -> Result<Option<V>, Interrupt> {
         let Some((leaf, index, true)) = self.find(tx, key)? else { return Ok(None) };
         let value = self.0.load(tx, Self::behind_word(leaf, index))?;
         self.count(tx, u64::MAX)?;
@@ -594,6 +602,10 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     /// # Errors
     /// The map was removed; a conflict.
     pub fn clear(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
+        tx.whole(|tx| self.clear_whole(tx))
+    }
+
+    fn clear_whole(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
         let (first, root) = self.root(tx)?;
         let mut nodes: Vec<Node> = root.into_iter().collect();
         while let Some(node) = nodes.pop() {
@@ -611,6 +623,10 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     /// # Errors
     /// It was removed, or does not have this name; a conflict.
     pub fn remove_as(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
+        tx.whole(|tx| self.remove_as_whole(tx, name))
+    }
+
+    fn remove_as_whole(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
         self.clear(tx)?;
         self.0.remove(tx, name)
     }

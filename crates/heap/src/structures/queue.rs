@@ -54,6 +54,10 @@ impl<T: Plain> HeapQueue<T> {
     /// # Errors
     /// The heap is full; the queue was removed; a conflict.
     pub fn push(&self, tx: &mut Tx<'_>, value: T) -> Result<(), Interrupt> {
+        tx.whole(|tx| self.push_whole(tx, value))
+    }
+
+    fn push_whole(&self, tx: &mut Tx<'_>, value: T) -> Result<(), Interrupt> {
         let first = self.0.first(tx)?;
         let mut newest = self.0.get(tx, first + NEWEST)?;
         if newest == 0 {
@@ -73,6 +77,10 @@ impl<T: Plain> HeapQueue<T> {
     /// # Errors
     /// The queue was removed; a conflict.
     pub fn pop(&self, tx: &mut Tx<'_>) -> Result<Option<T>, Interrupt> {
+        tx.whole(|tx| self.pop_whole(tx))
+    }
+
+    fn pop_whole(&self, tx: &mut Tx<'_>) -> Result<Option<T>, Interrupt> {
         let first = self.0.first(tx)?;
         let Some((before, oldest)) = self.oldest(tx, first)? else { return Ok(None) };
         let value = self.0.load(tx, oldest + 1)?;
@@ -110,7 +118,7 @@ impl<T: Plain> HeapQueue<T> {
     /// The queue was removed; a conflict.
     pub fn len(&self, tx: &mut Tx<'_>) -> Result<u64, Interrupt> {
         let first = self.0.first(tx)?;
-        Ok(self.0.get(tx, first + APPENDED)? - self.0.get(tx, first + TAKEN)?)
+        Ok(self.0.get(tx, first + APPENDED)?.wrapping_sub(self.0.get(tx, first + TAKEN)?))
     }
 
     /// Returns whether the queue is empty. Conflicts only with removals, and with appends to an empty queue.
@@ -127,6 +135,10 @@ impl<T: Plain> HeapQueue<T> {
     /// # Errors
     /// It was removed, or does not have this name; a conflict.
     pub fn remove_as(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
+        tx.whole(|tx| self.remove_as_whole(tx, name))
+    }
+
+    fn remove_as_whole(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
         let first = self.0.first(tx)?;
         let mut block = self.0.get(tx, first + OLDEST)?;
         let mut steps = self.0.steps(1 + T::WORDS as u64);

@@ -75,7 +75,8 @@ impl<T: Plain> HeapVec<T> {
     /// Returns the first word of an existing element.
     fn word_of(&self, tx: &mut Tx<'_>, first: u64, index: u64) -> Result<u64, Interrupt> {
         let (segment, before) = place(index);
-        Ok(self.0.get(tx, first + SEGMENTS_AT + segment)? + before * T::WORDS as u64)
+        // The segment may be any word: an element beyond the heap is refused.
+        Ok(self.0.get(tx, first + SEGMENTS_AT + segment)?.saturating_add(before * T::WORDS as u64))
     }
 
     /// Returns an element; `None` if the index is out of range.
@@ -110,6 +111,10 @@ impl<T: Plain> HeapVec<T> {
     /// # Errors
     /// The heap is full; the vector was removed; a conflict.
     pub fn push(&self, tx: &mut Tx<'_>, value: T) -> Result<u64, Interrupt> {
+        tx.whole(|tx| self.push_whole(tx, value))
+    }
+
+    fn push_whole(&self, tx: &mut Tx<'_>, value: T) -> Result<u64, Interrupt> {
         let first = self.0.first(tx)?;
         let len = self.0.get(tx, first + LEN)?;
         let (segment, before) = place(len);
@@ -128,6 +133,10 @@ impl<T: Plain> HeapVec<T> {
     /// # Errors
     /// The vector was removed; a conflict.
     pub fn pop(&self, tx: &mut Tx<'_>) -> Result<Option<T>, Interrupt> {
+        tx.whole(|tx| self.pop_whole(tx))
+    }
+
+    fn pop_whole(&self, tx: &mut Tx<'_>) -> Result<Option<T>, Interrupt> {
         let first = self.0.first(tx)?;
         let Some(last) = self.0.get(tx, first + LEN)?.checked_sub(1) else { return Ok(None) };
         let word = self.word_of(tx, first, last)?;
@@ -154,6 +163,10 @@ impl<T: Plain> HeapVec<T> {
     /// # Errors
     /// The vector was removed; a conflict.
     pub fn clear(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
+        tx.whole(|tx| self.clear_whole(tx))
+    }
+
+    fn clear_whole(&self, tx: &mut Tx<'_>) -> Result<(), Interrupt> {
         let first = self.0.first(tx)?;
         self.0.set(tx, first + LEN, 0)?;
         (0..SEGMENTS).try_for_each(|segment| self.free_segment(tx, first, segment))
@@ -164,7 +177,39 @@ impl<T: Plain> HeapVec<T> {
     /// # Errors
     /// It was removed, or does not have this name; a conflict.
     pub fn remove_as(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
+        tx.whole(|tx| self.remove_as_whole(tx, name))
+    }
+
+    fn remove_as_whole(&self, tx: &mut Tx<'_>, name: &str) -> Result<(), Interrupt> {
         self.clear(tx)?;
         self.0.remove(tx, name)
+    }
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{Error, HeapOptions, Memory, MemoryOptions};
+
+    /// A word beyond the heap would reach the log with the commit, and no later opening could replay it.
+    #[test]
+    fn element_beyond_heap_is_not_stored() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("heap", &HeapOptions::new(1 << 20)).expect("a heap");
+        let vector: HeapVec<u64> = HeapVec::open(&heap, "vector").expect("room");
+        heap.atomically(|tx| vector.push(tx, 1)).expect("room");
+        for segment in [heap.size() / 8, u64::MAX] {
+            heap.atomically(|tx| {
+                let first = vector.0.first(tx)?;
+                vector.0.set(tx, first + SEGMENTS_AT, segment)
+            })
+            .expect("a word of the vector");
+            for stored in [
+                heap.atomically(|tx| vector.set(tx, 0, 2).map(drop)),
+                heap.atomically(|tx| vector.push(tx, 2).map(drop)),
+            ] {
+                assert!(matches!(stored, Err(Error::OutOfRange { .. })), "{stored:?}");
+            }
+        }
     }
 }

@@ -79,8 +79,12 @@ impl HeapTx<'_, '_> {
     /// # Errors
     /// Those of [`Tx::allocate`].
     pub fn create<T: Plain>(&mut self, value: T) -> Result<Handle<T>, Interrupt> {
-        let offset = self.tx.allocate(self.heap, T::WORDS as u64 * WORD_LEN)?;
-        self.write_value(offset / WORD_LEN, &value)?;
+        let heap = self.heap;
+        let offset = self.tx.whole(|tx| {
+            let offset = tx.allocate(heap, T::WORDS as u64 * WORD_LEN)?;
+            tx.store(&heap.core, offset / WORD_LEN, &value)?;
+            Ok(offset)
+        })?;
         Ok(Handle::at_offset(offset).expect("no block begins at 0"))
     }
 
@@ -146,10 +150,14 @@ impl HeapTx<'_, '_> {
     /// Those of [`Tx::allocate`].
     pub fn create_array<T: Plain>(&mut self, len: u64, value: impl Fn(u64) -> T) -> Result<Array<T>, Interrupt> {
         let bytes = len.saturating_mul(T::WORDS as u64 * WORD_LEN);
-        let offset = self.tx.allocate(self.heap, bytes)?;
-        for index in 0..len {
-            self.write_value(offset / WORD_LEN + index * T::WORDS as u64, &value(index))?;
-        }
+        let heap = self.heap;
+        let offset = self.tx.whole(|tx| {
+            let offset = tx.allocate(heap, bytes)?;
+            for index in 0..len {
+                tx.store(&heap.core, offset / WORD_LEN + index * T::WORDS as u64, &value(index))?;
+            }
+            Ok(offset)
+        })?;
         Ok(Array::at_offset(offset).expect("no block begins at 0"))
     }
 
@@ -246,7 +254,8 @@ impl Tx<'_> {
     pub(crate) fn store<T: Plain>(&mut self, core: &Arc<Core>, word: u64, value: &T) -> Result<(), Interrupt> {
         with_words::<T, _>(|words| {
             value.to_words(words);
-            words.iter().enumerate().try_for_each(|(at, &value)| self.write_word(core, word + at as u64, value))
+            let words = &*words;
+            self.writes(|tx| (word..).zip(words).try_for_each(|(word, &value)| tx.write_word(core, word, value)))
         })
     }
 }
