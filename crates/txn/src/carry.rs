@@ -76,12 +76,12 @@ impl Inner {
             let Some((since, mut parked)) = self.branches.borrow_parked(&id) else { continue };
             if self.is_worth_carrying(&parked, is_full) {
                 let store = Store::of_thread(&inner);
-                let mut txn = Box::new(std::mem::take(&mut parked).expect("it was just looked at").taken_up(&store));
-                let done = txn.carry_forward(since);
-                parked = Some(Box::new(Parked::of(txn)));
-                carried = carried.and(done);
+                let txn = std::mem::take(&mut parked).expect("it was just looked at").taken_up(&store);
+                let mut borrowed = Borrowed { inner: self, id: &id, txn: Some(Box::new(txn)) };
+                carried = carried.and(borrowed.txn().carry_forward(since));
+            } else {
+                self.branches.give_back(&id, parked);
             }
-            self.branches.give_back(&id, parked);
         }
         carried
     }
@@ -107,6 +107,60 @@ impl Inner {
     }
 }
 
+/// A branch that a checkpoint has taken up. Drop gives it back, also after a panic: its outcome is open, and it must not be
+/// rolled back (E9.1).
+struct Borrowed<'a> {
+    inner: &'a Inner,
+    id: &'a [u8],
+    /// Present until the drop.
+    txn: Option<Box<Txn>>,
+}
+
+impl Borrowed<'_> {
+    fn txn(&mut self) -> &mut Txn {
+        self.txn.as_mut().expect("it has the transaction until it is dropped")
+    }
+}
+
+impl Drop for Borrowed<'_> {
+    fn drop(&mut self) {
+        if planted!("carrying_panic_rolls_back") && std::thread::panicking() {
+            return drop(self.txn.take());
+        }
+        let parked = self.txn.take().map(|txn| Box::new(Parked::of(txn)));
+        self.inner.branches.give_back(self.id, parked);
+    }
+}
+
+/// A transaction whose records are being copied, as it was before. Drop restores it, unless the copies have replaced the
+/// records.
+struct Copying<'t> {
+    txn: &'t mut Txn,
+    room: Option<Reservation>,
+    last: Option<LogOffset>,
+    undoing: bool,
+    are_copied: bool,
+}
+
+impl<'t> Copying<'t> {
+    /// Prepares a transaction for its copies, which are paid from `room`.
+    fn of(txn: &'t mut Txn, room: Reservation) -> Copying<'t> {
+        let (room, last) = (txn.room.replace(room), txn.last.take());
+        let undoing = std::mem::replace(&mut txn.undoing, false);
+        Copying { txn, room, last, undoing, are_copied: false }
+    }
+}
+
+impl Drop for Copying<'_> {
+    fn drop(&mut self) {
+        self.txn.room = self.room.take();
+        self.txn.undoing = self.undoing;
+        if !self.are_copied {
+            self.txn.last = self.last;
+        }
+    }
+}
+
 impl CarryRoom {
     /// Reserves room if the log has some; otherwise the next checkpoint tries again.
     pub(crate) fn reserve(&mut self, inner: &Inner) {
@@ -117,8 +171,8 @@ impl CarryRoom {
 }
 
 impl Txn {
-    /// Copies all records that the transaction needs to the head of the log. After a failure the transaction is
-    /// unchanged, and the copies made so far have no effect.
+    /// Copies all records that the transaction needs to the head of the log. After a failure or a panic the transaction
+    /// is unchanged, and the copies made so far have no effect.
     fn carry_forward(&mut self, since: Lsn) -> Result<()> {
         let needed = self.needed()?;
         self.carry.len = needed.len;
@@ -133,25 +187,15 @@ impl Txn {
             }
             None => log.reserve(ByteLen(needed.len), ByteLen(0))?,
         };
-        let own_room = self.room.replace(room);
-        let (last, undoing) = (self.last, std::mem::replace(&mut self.undoing, false));
-        self.last = None;
-        let copied = self.copy(&needed, since);
-        self.room = own_room;
-        self.undoing = undoing;
-        match copied {
-            Ok((first, moved)) => {
-                // The log is forced before it is truncated.
-                self.entry.as_ref().expect("it has records").keep_from(first);
-                self.deferred
-                    .moves(|place| moved.binary_search_by_key(&place, |&(from, _)| from).ok().map(|at| moved[at].1));
-                Ok(())
-            }
-            Err(error) => {
-                self.last = last;
-                Err(error)
-            }
-        }
+        let mut copying = Copying::of(self, room);
+        let (first, moved) = copying.txn.copy(&needed, since)?;
+        copying.are_copied = true;
+        drop(copying);
+        // The log is forced before it is truncated.
+        self.entry.as_ref().expect("it has records").keep_from(first);
+        let newest_before = |place| moved.partition_point(|&(from, _)| from <= place).checked_sub(1);
+        self.deferred.moves(|place| newest_before(place).map(|at| moved[at].1));
+        Ok(())
     }
 
     /// Returns the data to copy.
@@ -214,15 +258,12 @@ impl Txn {
         let mut space = Vec::new();
         // Ranges are never split: each record is parsed by itself.
         let of_record = self.part_len_max() / SPACE_LEN_MAX;
-        let freed = std::mem::take(&mut self.freed);
-        let put = freed.chunks(of_record.max(1)).try_for_each(|some| {
+        for some in self.freed.clone().chunks(of_record.max(1)) {
             space.clear();
             some.iter().for_each(|freed| put_space(&mut space, freed.extent.first, freed.extent.pages, freed.lsn));
             Head(&mut self.head).carried(Lsn::ZERO, Kind::VOID);
-            self.append(CARRIED, &space).map(drop)
-        });
-        self.freed = freed;
-        put?;
+            self.append(CARRIED, &space)?;
+        }
         let mut bytes = Vec::with_capacity(needed.branch.len() + 10);
         varint::put(&mut bytes, since.get());
         bytes.extend_from_slice(&needed.branch);

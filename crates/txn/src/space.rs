@@ -414,13 +414,17 @@ impl Txn {
         }
         self.alive()?;
         let extent = self.take_extent(pages)?;
-        match self.as_last_step(|txn| txn.set_space(extent, true)) {
-            Ok(_) => Ok(extent.first_page()),
-            Err(error) => {
-                self.inner().space.give(extent);
-                Err(error)
-            }
+        let mut is_set = false;
+        let done = self.as_last_step(|txn| {
+            txn.set_space(extent, true)?;
+            is_set = true;
+            Ok(())
+        });
+        // Once set, only its undo gives it back: a transaction doomed during the call has been rolled back at its end.
+        if done.is_err() && (!is_set || planted!("undone_allocation_given_twice")) {
+            self.inner().space.give(extent);
         }
+        done.map(|()| extent.first_page())
     }
 
     /// Takes free pages that the page file contains.
