@@ -9,7 +9,8 @@ use std::fmt;
 use std::time::{Duration, Instant};
 
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use cedrat_sync::{Arc, Mutex, planted};
+use cedrat_sync::thread::{self, ThreadId};
+use cedrat_sync::{Arc, Condvar, Mutex, planted};
 use cedrat_wal::{LogFull, Lsn};
 
 use crate::claim::Excess;
@@ -53,8 +54,68 @@ pub(crate) struct Limits {
     /// The number of written log bytes at which transactions are measured next.
     due_at: AtomicU64,
     is_due: AtomicBool,
-    /// A thread that finds the log full waits here for the rollback by another thread. Held by no thread that has a latch.
-    rolling_back: Mutex<()>,
+    rolling_back: RollingBack,
+}
+
+/// Rollbacks by the store, of one thread at a time. A thread that finds the log full waits for the rollback by another
+/// thread, which may make room; no waiting thread has a latch.
+#[derive(Debug, Default)]
+struct RollingBack {
+    /// Whether a thread rolls back: most transactions begin while none does.
+    is_running: AtomicBool,
+    by: Mutex<Option<Roller>>,
+    changed: Condvar,
+}
+
+/// The thread that rolls back.
+#[derive(Debug)]
+struct Roller {
+    thread: ThreadId,
+    /// An undo has begun another transaction, which may need what a waiting transaction has locked: nothing waits any more.
+    is_in_another: bool,
+}
+
+/// The right to roll back. Drop passes it on.
+struct Turn<'a>(&'a RollingBack);
+
+impl RollingBack {
+    /// Waits for the right to roll back. `None` if this thread rolls back already, in an undo that runs another transaction, or
+    /// waiting could last without end.
+    fn begin(&self) -> Option<Turn<'_>> {
+        let thread = thread::current().id();
+        let mut by = self.by.lock();
+        loop {
+            match &*by {
+                None => {
+                    *by = Some(Roller { thread, is_in_another: false });
+                    self.is_running.store(true, Ordering::Relaxed);
+                    return Some(Turn(self));
+                }
+                Some(roller) if roller.thread == thread || roller.is_in_another => return None,
+                Some(_) => self.changed.wait(&mut by),
+            }
+        }
+    }
+
+    /// Notes that a transaction begins, perhaps in an undo of the thread that rolls back.
+    #[cold]
+    fn transaction_begins(&self) {
+        let mut by = self.by.lock();
+        if let Some(roller) = &mut *by
+            && roller.thread == thread::current().id()
+        {
+            roller.is_in_another = true;
+            self.changed.notify_all();
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.is_running.store(false, Ordering::Relaxed);
+        *self.0.by.lock() = None;
+        self.0.changed.notify_all();
+    }
 }
 
 impl Limits {
@@ -67,7 +128,7 @@ impl Limits {
             clock: Arc::clone(&options.clock),
             due_at: AtomicU64::new(bytes / 4),
             is_due: AtomicBool::new(false),
-            rolling_back: Mutex::new(()),
+            rolling_back: RollingBack::default(),
         }
     }
 
@@ -75,6 +136,15 @@ impl Limits {
     #[inline]
     pub(crate) fn now(&self) -> Duration {
         if self.time.is_some() { self.clock.now() } else { Duration::ZERO }
+    }
+
+    /// Notes that a transaction begins.
+    #[inline]
+    pub(crate) fn transaction_begins(&self) {
+        // This thread has set it, if it runs an undo of such a rollback.
+        if self.rolling_back.is_running.load(Ordering::Relaxed) {
+            self.rolling_back.transaction_begins();
+        }
     }
 
     /// Returns the bytes of log that a prepared transaction may hold.
@@ -130,8 +200,9 @@ impl Store {
     /// As [`enforce_limits`](Store::enforce_limits), and treats `also` as over its limit, whatever it holds.
     pub(crate) fn roll_back_over_limit(&self, also: Option<&Arc<Entry>>) -> Result<usize> {
         self.inner.alive()?;
-        let _alone = self.inner.limits.rolling_back.lock();
-        self.inner.limits.is_due.store(false, Ordering::Relaxed);
+        let limits = &self.inner.limits;
+        let Some(_turn) = limits.rolling_back.begin() else { return Ok(0) };
+        limits.is_due.store(false, Ordering::Relaxed);
         let over = self.inner.over_limit_and(also);
         let mut rolled_back = 0;
         for (entry, excess) in over {

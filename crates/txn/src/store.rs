@@ -159,6 +159,7 @@ impl Store {
     /// Begins a transaction. It has no cost until it changes something.
     #[inline]
     pub fn begin(&self) -> Txn {
+        self.inner.limits.transaction_begins();
         let id = TxnId(self.inner.next_txn.fetch_add(1, Ordering::Relaxed));
         Txn::new(self.clone(), id)
     }

@@ -8,9 +8,11 @@ use std::time::Duration;
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
-use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, thread};
-use cedrat_txn::{Clock, Commit, Error, LogicalUndo, Options, PageLocks, Prepared, Result, Store, Txn, Undo, Vote};
+use cedrat_txn::{
+    Clock, Commit, Error, LogicalUndo, NoLocks, Options, PageLocks, Prepared, Result, Store, Txn, Undo, Vote,
+};
 use common::*;
 use serde::{Deserialize, Serialize};
 
@@ -408,4 +410,108 @@ fn checkpointer_rolls_back_idle_transaction() {
     drop(idle);
     assert_eq!(values(&store, &pages), [0; 3]);
     store.close().unwrap();
+}
+
+/// An undo that runs another transaction, in a log that is full.
+#[derive(Debug, Serialize, Deserialize)]
+struct RunsAnother {
+    page: u64,
+}
+
+impl LogicalUndo for RunsAnother {
+    const NAME: &'static str = "test.runs-another";
+
+    fn undo(&self, txn: &mut Txn) -> Result<()> {
+        let store = txn.store().clone();
+        let page = PageId::new(self.page);
+        for amount in 0..100 {
+            // Refused or not: the log has little room.
+            let mut other = store.begin();
+            let _ = other.log_record(KIND, &[3; 2000]).and_then(|_| add(&mut other, page, amount));
+            let _ = other.commit(Commit::NoFlush);
+        }
+        add(txn, page, -1)
+    }
+}
+
+/// The rollback of a transaction over its limit does not wait for itself.
+#[test]
+fn undo_runs_other_transaction_in_full_log() {
+    let disk = Arc::new(SimDisk::new());
+    let media: Arc<dyn cedrat_media::Media> = Arc::<SimDisk>::clone(&disk);
+    let options = Options { txn_log_limit_bytes: Some(u64::MAX), locks: Arc::new(NoLocks), ..small() };
+    let store = Store::open(media, options, registry().record_kind(KIND).logical::<RunsAnother>()).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let mut idle = store.begin();
+    idle.nested((), |txn| {
+        add(txn, page, 1)?;
+        Ok(((), Undo::logical(&RunsAnother { page: page.get() })))
+    })
+    .unwrap();
+    write(&store, 2).expect("the idle transaction is rolled back");
+    assert_eq!(store.running(), 0, "E16.3");
+    assert!(idle.commit(Commit::Sync).is_err());
+    write(&store, 2).unwrap();
+    store.check().unwrap();
+}
+
+static IN_OTHER: AtomicBool = AtomicBool::new(false);
+
+/// An undo that runs another transaction, which waits for a lock.
+#[derive(Debug, Serialize, Deserialize)]
+struct Waits {
+    own: u64,
+    locked: u64,
+}
+
+impl LogicalUndo for Waits {
+    const NAME: &'static str = "test.waits";
+
+    fn undo(&self, txn: &mut Txn) -> Result<()> {
+        let mut other = txn.store().begin();
+        IN_OTHER.store(true, Ordering::SeqCst);
+        // Refused or not: the log has little room.
+        let _ = add(&mut other, PageId::new(self.locked), 1);
+        drop(other);
+        add(txn, PageId::new(self.own), -1)
+    }
+}
+
+/// The undo waits for the lock of a transaction that finds the log full: if that one waited for the rollback, both would
+/// wait without end, and no lock manager would see it.
+#[test]
+fn full_log_awaits_no_blocked_undo() {
+    let clock = Arc::new(ByHand::default());
+    let by_hand: Arc<dyn Clock> = clock.clone();
+    let limit = Some(Duration::from_secs(10));
+    let options = Options { txn_log_limit_bytes: Some(u64::MAX), txn_time_limit: limit, clock: by_hand, ..small() };
+    let media: Arc<dyn cedrat_media::Media> = Arc::new(SimDisk::new());
+    let store = Store::open(media, options, registry().record_kind(KIND).logical::<Waits>()).unwrap();
+    let [own, locked] = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
+    let mut idle = store.begin();
+    idle.nested((), |txn| {
+        add(txn, own, 1)?;
+        Ok(((), Undo::logical(&Waits { own: own.get(), locked: locked.get() })))
+    })
+    .unwrap();
+    clock.0.store(11, Ordering::SeqCst);
+    let mut writer = store.begin();
+    add(&mut writer, locked, 1).unwrap();
+    let rolls_back = {
+        let store = store.clone();
+        thread::spawn(move || store.enforce_limits())
+    };
+    while !IN_OTHER.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    let full = loop {
+        if let Err(full) = writer.log_record(KIND, &[7; 2000]) {
+            break full;
+        }
+    };
+    assert!(matches!(full, Error::LogFull { .. }), "{full}");
+    drop(writer);
+    assert_eq!(rolls_back.join().unwrap().unwrap(), 1, "E16.3");
+    assert_eq!((store.running(), values(&store, &[own])), (0, vec![0]));
+    assert!(idle.commit(Commit::Sync).is_err());
 }
