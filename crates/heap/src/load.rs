@@ -250,7 +250,7 @@ fn load_chunks(media: &Arc<dyn Media>, store: &StoreId, heap: &FoundHeap, thread
     let parts = thread::scope(|scope| {
         // Fewer threads where the system refuses more. This one does not help: most of the time each waits for the disk.
         let spawn = |_| thread::spawn_in(scope, "cedrat-load", work).ok();
-        let running: Vec<_> = (0..threads).map_while(spawn).collect();
+        let running: Vec<_> = (0..threads.min(root.chunks as usize)).map_while(spawn).collect();
         let mut parts = vec![work()];
         parts.extend(running.into_iter().map(|thread| thread.join().expect("loading does not panic")));
         parts

@@ -12,6 +12,9 @@ use crate::limits::{Clock, SystemClock};
 use crate::locks::{LockManager, PageLocks};
 use crate::report::Progress;
 
+/// Maximum number of threads that recover a store. Each may take about 20 MB for the records that wait for it.
+pub(crate) const REDO_THREADS_MAX: usize = 64;
+
 /// Options of a store. Those marked *fixed* take effect when the store is created, and are ignored later.
 pub struct Options {
     /// Memory for pages, in bytes: a hard limit.
@@ -41,8 +44,8 @@ pub struct Options {
     /// Whether the store has threads of its own: log writers, a page cleaner, and a checkpointer. Correctness does not
     /// depend on them; without them, [`crate::Store::checkpoint`] runs when the log is full.
     pub background: bool,
-    /// The number of threads that load heaps and redo pages and words in recovery. 0: the opening thread itself, in a
-    /// repeatable order.
+    /// The number of threads that load heaps and redo pages and words in recovery, at most 64; more count as 64. If the
+    /// system refuses some, fewer are used. 0: the opening thread itself, in a repeatable order.
     pub redo_threads: usize,
     /// The growth of the log, in bytes, after which the checkpointer runs; `u64::MAX`: only when the log is full.
     pub checkpoint_every_bytes: u64,

@@ -2,7 +2,8 @@
 
 mod common;
 
-use cedrat_media::{Media, RealDisk, SimDisk};
+use cedrat_heap::HeapOptions;
+use cedrat_media::{Loss, Media, RealDisk, SimDisk};
 use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Error, FormatFresh, LOCK_FILE, Options, RecordId, SetRange, Store};
 use cedrat_wal::{ByteLen, Kind, PartitionId, RecordHead, StopReason, TxnId};
@@ -85,4 +86,22 @@ fn deleted_lock_file_allows_no_second_opening() {
         drop(store);
         Store::open(media, options(), registry()).unwrap();
     }
+}
+
+/// A number of threads that no system has is clamped.
+#[test]
+fn absurd_number_of_redo_threads_opens() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let words = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(8192) };
+    let words = store.memory().create_heap("words", &words).unwrap();
+    words.atomically(|tx| tx.write(&words, 8, 7)).unwrap();
+    store.transact(|txn| txn.update(at(page, 0), &Add { amount: 3 })).unwrap();
+    drop((words, store));
+    let disk = Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything));
+    let store = open_with(&disk, Options { redo_threads: usize::MAX, ..options() }).unwrap();
+    assert_eq!(read_number(&store, at(page, 0)).unwrap(), 3);
+    let words = store.memory().heap("words").unwrap();
+    assert_eq!(words.atomically(|tx| tx.read(&words, 8)).unwrap(), 7);
 }

@@ -31,7 +31,7 @@ use cedrat_sync::{Arc, planted};
 use cedrat_wal::Found;
 
 use crate::error::Result;
-use crate::options::Options;
+use crate::options::{Options, REDO_THREADS_MAX};
 use crate::prepared;
 use crate::registry::Registry;
 use crate::report::{Progress, RecoveryReport};
@@ -56,7 +56,8 @@ pub(crate) fn recover(
     home::log_is_whole(&home, &found)?;
     let checkpoint = found.control().checkpoint;
     let known = schema::bind(registry, found.control())?;
-    let mut heaps = FoundHeaps::load(&media, found.control().store, &options.memory, options.redo_threads)?;
+    let threads = options.redo_threads.min(REDO_THREADS_MAX);
+    let mut heaps = FoundHeaps::load(&media, found.control().store, &options.memory, threads)?;
     heaps.fit(checkpoint.scan_lsn, found.end_lsn())?;
     let mut analysis = analysis::analyse(&found, &known, &mut heaps, &tell)?;
     analysis.plant(options);
@@ -88,7 +89,7 @@ pub(crate) fn recover(
     let redo_began = Instant::now();
     if let Some(from) = analysis.redo_from.filter(|_| !planted!("opened_without_redo")) {
         let part = redo::Part { from, end: report.end, uncounted: &analysis.uncounted };
-        let redone = redo::redo(&store, &part, options.redo_threads, &tell)?;
+        let redone = redo::redo(&store, &part, threads, &tell)?;
         report.redone = redone.records;
         report.pages = redone.pages;
     }

@@ -46,41 +46,41 @@ pub(crate) struct Part<'a> {
     pub(crate) uncounted: &'a Uncounted,
 }
 
-/// Repeats history; with 0 threads, on the calling thread.
+/// Repeats history, with as many of `threads` as the system gives; with none, on the calling thread.
 pub(crate) fn redo(store: &Store, part: &Part<'_>, threads: usize, tell: &dyn Fn(Progress)) -> Result<Redone> {
     let inner = &*store.inner;
-    if threads == 0 {
-        let mut worker = Worker::new(inner);
-        read(inner, part, 1, tell, |_, batch| worker.apply(&batch))?;
-        return Ok(worker.done());
-    }
     let lanes: Vec<Lane<Batch>> = (0..threads).map(|_| Lane::new(LANE_LEN)).collect();
     let mut outcomes = Vec::new();
     let mut reading = Ok(());
     thread::scope(|scope| {
-        let workers: Vec<_> = lanes
-            .iter()
-            .map(|lane| {
-                scope.spawn(move || {
-                    // Closed on every exit, including a panic: the reader must not wait for a worker that has ended.
-                    let _closed_at_end = Closing(lane);
-                    let mut worker = Worker::new(inner);
-                    while let Some(batch) = lane.take() {
-                        worker.apply(&batch)?;
-                    }
-                    Ok::<Redone, Error>(worker.done())
-                })
-            })
-            .collect();
-        {
-            let _all_closed_at_end: Vec<_> = lanes.iter().map(Closing).collect();
+        // Also after a panic: the workers must not wait for a reader that has ended.
+        let all_closed_at_end: Vec<_> = lanes.iter().map(Closing).collect();
+        let work = |lane| {
+            move || {
+                // Closed on every exit, including a panic: the reader must not wait for a worker that has ended.
+                let _closed_at_end = Closing(lane);
+                let mut worker = Worker::new(inner);
+                while let Some(batch) = lane.take() {
+                    worker.apply(&batch)?;
+                }
+                Ok::<Redone, Error>(worker.done())
+            }
+        };
+        let spawn = |lane| thread::spawn_in(scope, "cedrat-redo", work(lane)).ok();
+        let workers: Vec<_> = lanes.iter().map_while(spawn).collect();
+        if workers.is_empty() {
+            let mut worker = Worker::new(inner);
+            reading = read(inner, part, 1, tell, |_, batch| worker.apply(&batch));
+            outcomes.push(Ok(Ok(worker.done())));
+        } else {
             // If a lane is closed early, its worker returns the cause.
-            reading = read(inner, part, threads, tell, |lane, batch| {
+            reading = read(inner, part, workers.len(), tell, |lane, batch| {
                 lanes[lane].put(batch);
                 Ok(())
             });
         }
-        outcomes = workers.into_iter().map(|worker| worker.join()).collect();
+        drop(all_closed_at_end);
+        outcomes.extend(workers.into_iter().map(|worker| worker.join()));
     });
     let mut redone = Redone::default();
     for outcome in outcomes {
