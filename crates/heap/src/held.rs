@@ -260,7 +260,7 @@ mod tests {
         assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("nobody else writes"), 7);
     }
 
-    /// What was done before the panic is not a whole call.
+    /// A call that has panicked is half done.
     #[test]
     fn panicked_call_does_not_commit() {
         let memory = Memory::volatile(MemoryOptions::small()).expect("memory");

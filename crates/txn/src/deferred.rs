@@ -27,7 +27,7 @@ use std::fmt;
 
 use cedrat_pages::layout::{Versioned, VersionedMut};
 use cedrat_pages::{Damaged, LatchedPage, LayoutKind, PageId, PageMut, PageRef, Slot};
-use cedrat_sync::{Arc, Mutex, Weak};
+use cedrat_sync::{Arc, Mutex, Weak, planted};
 use cedrat_wal::{Kind, LogOffset, Lsn, RecordHead, Spending, TxnId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -340,16 +340,20 @@ impl Deferred {
     }
 
     /// Updates positions after records were carried forward: `to` returns the new position of each (E9.13).
+    ///
+    /// A record that was not copied is replaced by the newest copy of those before it. Before the first, nothing is undone.
     pub(crate) fn moves(&mut self, to: impl Fn(LogOffset) -> Option<LogOffset>) {
         let moved = |place: LogOffset| to(place).unwrap_or(place);
         self.newest = self.newest.map(moved);
         self.kept.iter_mut().for_each(|(behind, ..)| *behind = moved(*behind));
     }
 
-    /// Announces that the change at this position is about to be undone in its page (E19.7).
+    /// Announces that the change at this position is about to be undone in its page (E19.7). A record is noted with the
+    /// newest position when it was kept, and there may be records that need no undo between its change and that.
     #[inline]
     pub(crate) fn withdraws(&mut self, place: LogOffset) {
-        while let Some((_, at, keeper)) = self.kept.pop_if(|&mut (behind, ..)| behind == place) {
+        let is_due = |behind| if planted!("kept_behind_its_change_alone") { behind == place } else { behind >= place };
+        while let Some((_, at, keeper)) = self.kept.pop_if(|&mut (behind, ..)| is_due(behind)) {
             keeper.0.unflushed.withdrawn(at);
         }
     }
