@@ -7,7 +7,7 @@
 //!    │                       │
 //!    │ over its limit        │ over its limit: doomed; its owner rolls back in this call or the next,
 //!    ▼                       ▼ unless the store takes it in between
-//!   Taken ──▶ rolled back by the store; the owner's next call says so
+//!   Taken ──▶ Undone: rolled back by the store; the owner's next call says so
 //! ```
 //!
 //! An owner begins a call with one exchange and ends it with one store. While no call runs, the entry of the
@@ -27,6 +27,7 @@ use crate::transaction::Freed;
 const IDLE: u8 = 0;
 const IN_CALL: u8 = 1;
 const TAKEN: u8 = 2;
+const UNDONE: u8 = 3;
 
 /// The reason why a transaction is rolled back by a thread other than its owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +101,20 @@ impl Claim {
     /// Whether the store has taken the transaction.
     #[inline]
     pub(crate) fn is_taken(&self) -> bool {
-        self.state.load(Ordering::Acquire) == TAKEN
+        self.state.load(Ordering::Acquire) >= TAKEN
+    }
+
+    /// Notes that the store has undone the transaction, if it has taken it, and is about to release its locks.
+    #[inline]
+    pub(crate) fn end_taken(&self) {
+        if self.is_taken() {
+            self.state.store(UNDONE, Ordering::Release);
+        }
+    }
+
+    /// Whether the store has undone the transaction. If not, the store releases the locks granted so far.
+    pub(crate) fn is_undone(&self) -> bool {
+        self.state.load(Ordering::Acquire) == UNDONE
     }
 
     /// Returns the position of the newest record and the remaining reservation, for the store that has taken the transaction.

@@ -418,11 +418,18 @@ impl Txn {
     /// lock.
     #[inline]
     pub(crate) fn keeps_lock(&self) -> Result<()> {
-        if self.is_taken() && self.calls == 0 {
+        if self.is_taken() && self.calls == 0 { Err(self.lost_lock()) } else { Ok(()) }
+    }
+
+    /// Releases a lock that was granted after the rollback. During the rollback no lock is released: others would change
+    /// what is not undone yet.
+    #[cold]
+    fn lost_lock(&self) -> Error {
+        let is_undone = self.entry.as_ref().is_none_or(|entry| entry.claim.is_undone());
+        if is_undone || planted!("locks_released_before_undo") {
             self.inner().locks.ended(self.id);
-            return Err(self.over_limit_error());
         }
-        Ok(())
+        self.over_limit_error()
     }
 
     /// Returns the error for the limit that was exceeded.

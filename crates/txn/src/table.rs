@@ -201,6 +201,7 @@ impl Table {
     /// Removes a transaction whose last record was appended, before its locks are released. `durable`: some LSN up to which
     /// the log is durable.
     pub(crate) fn leave(&self, mut entry: Arc<Entry>, memory: Memory, durable: Lsn) {
+        entry.claim.end_taken();
         let Shard { running, committed, spare } = &mut *self.shard(entry.id).lock();
         running.remove(&entry.id);
         let commit = entry.committed();

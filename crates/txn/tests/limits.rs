@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::sync::Barrier;
 use std::time::Duration;
 
 use cedrat_heap::HeapOptions;
@@ -10,6 +11,7 @@ use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, thread};
+use cedrat_txn::locks::{LockManager, LockMode, Resource};
 use cedrat_txn::{
     Clock, Commit, Error, LogicalUndo, NoLocks, Options, PageLocks, Prepared, Result, Store, Txn, Undo, Vote,
 };
@@ -244,6 +246,66 @@ fn upgrade_after_rollback_leaves_no_lock() {
     reader.commit(Commit::Sync).unwrap();
     assert!(matches!(waiting.join().unwrap(), Err(Error::TimeLimit { .. })));
     assert_eq!(locks.locked(), 0, "E16.3: no transaction runs, so no lock is held");
+}
+
+/// Reached twice by an undo: as it begins, and before it ends.
+static UNDO: Barrier = Barrier::new(2);
+
+/// An undo that takes long.
+#[derive(Debug, Serialize, Deserialize)]
+struct TakesLong;
+
+impl LogicalUndo for TakesLong {
+    const NAME: &'static str = "test.takes-long";
+
+    fn undo(&self, _: &mut Txn) -> Result<()> {
+        UNDO.wait();
+        UNDO.wait();
+        Ok(())
+    }
+}
+
+/// The owner of a transaction that the store is rolling back gets the lock that it waits for. Until everything is undone, no
+/// other transaction gets a lock of it: undo would overwrite its changes.
+#[test]
+fn taken_transaction_keeps_locks_until_undone() {
+    let clock = Arc::new(ByHand::default());
+    let locks = Arc::new(PageLocks::default());
+    let options = Options {
+        txn_time_limit: Some(Duration::from_secs(10)),
+        clock: Arc::<ByHand>::clone(&clock),
+        locks: Arc::<PageLocks>::clone(&locks),
+        ..small()
+    };
+    let registry = registry().logical::<TakesLong>();
+    let store = Store::open(Arc::new(SimDisk::new()), options, registry).unwrap();
+    let pages = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
+    let reader = store.begin();
+    drop(reader.read(pages[1]).unwrap());
+    let mut waits = store.begin();
+    add(&mut waits, pages[0], 1).unwrap();
+    waits.nested((), |_| Ok(((), Undo::logical(&TakesLong)))).unwrap();
+    let blocked = locks.counts().blocked;
+    let waiting = thread::spawn(move || add(&mut waits, pages[1], 1));
+    while locks.counts().blocked == blocked {
+        thread::yield_now();
+    }
+    clock.0.store(11, Ordering::SeqCst);
+    let enforcing = {
+        let store = store.clone();
+        thread::spawn(move || store.enforce_limits().unwrap())
+    };
+    UNDO.wait();
+    reader.commit(Commit::Sync).unwrap();
+    assert!(matches!(waiting.join().unwrap(), Err(Error::TimeLimit { .. })));
+    let other = store.begin();
+    let is_locked = !locks.try_lock(other.id(), Resource::Page(pages[0]), LockMode::Exclusive);
+    UNDO.wait();
+    assert_eq!(enforcing.join().unwrap(), 1);
+    assert!(is_locked, "E16.8: its change of the page is not undone yet");
+    drop(other);
+    assert_eq!(locks.locked(), 0, "E16.3: no transaction runs, so no lock is held");
+    assert_eq!(values(&store, &pages), [0; 2]);
 }
 
 /// An undo that fails.
