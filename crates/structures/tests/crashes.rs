@@ -104,6 +104,29 @@ fn hash_table() {
     survives(24, &step, &look);
 }
 
+/// Entries of which one or two fill a page, so that buckets have several pages (S2, S3).
+#[test]
+fn hash_table_of_long_entries() {
+    let step = |txn: &mut Txn, n: usize| {
+        let table = HashTable::<u32, Vec<u8>>::open_or_create(txn, "t")?;
+        for k in 0..6_u32 {
+            let key = n as u32 * 5 + k;
+            table.insert(txn, &key, &vec![n as u8; 1200 + (key as usize * 337 + n * 11) % 2500])?;
+        }
+        table.remove(txn, &(n as u32 * 3))?;
+        Ok(())
+    };
+    let look = |store: &Store| {
+        store.transact(|txn| {
+            let table = HashTable::<u32, Vec<u8>>::open(txn, "t")?;
+            let mut all = table.iter(txn)?.collect::<Result<Vec<_>>>()?;
+            all.sort();
+            Ok(all)
+        })
+    };
+    survives(12, &step, &look);
+}
+
 /// Tables are created and dropped.
 #[test]
 fn catalogue() {

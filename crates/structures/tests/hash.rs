@@ -4,9 +4,11 @@ mod common;
 
 use std::collections::BTreeMap;
 
+use cedrat_media::SimDisk;
 use cedrat_structures::{Catalogue, ENTRY_LEN_MAX, HashTable, RawHashTable, StructureError, drop_named};
-use cedrat_txn::{Commit, Error, Result, Txn, TxnOptions};
-use common::{Bench, check_all, in_vain};
+use cedrat_sync::Arc;
+use cedrat_txn::{Commit, Error, NoLocks, Options, Result, Txn, TxnOptions};
+use common::{Bench, check_all, in_vain, open_with};
 use proptest::prelude::*;
 
 type Table = HashTable<Vec<u8>, Vec<u8>>;
@@ -377,5 +379,23 @@ fn table_takes_few_pages_for_its_data() -> Result<()> {
         println!("{entries} entries of {len} bytes: {taken:.2} bytes in pages for each byte of data");
         assert!(taken <= most, "{entries} entries of {len} bytes: {taken:.2}");
     }
+    Ok(())
+}
+
+/// The pages of large entries' chains are freed with the table, however many there are.
+#[test]
+fn rolled_back_table_keeps_no_page() -> Result<()> {
+    let options = Options { log_limit_bytes: 128 << 20, locks: Arc::new(NoLocks), ..Options::simulated() };
+    let store = open_with(&Arc::new(SimDisk::new()), options);
+    store.transact(|txn| Table::create(txn, "table").map(drop))?;
+    let before = store.check()?.pages_allocated;
+    let mut txn = store.begin();
+    let table = RawHashTable::create(&mut txn)?;
+    (0..4000_u64).try_for_each(|number| table.put(&mut txn, &number.to_be_bytes(), &[7; 3000]).map(drop))?;
+    assert!(table.check(&txn)?.pages.len() > 4000);
+    txn.rollback()?;
+    assert_eq!(store.check()?.pages_allocated, before, "pages of no table");
+    assert_eq!(store.log().space().overdrawn.0, 0, "E16.1");
+    check_all(&store);
     Ok(())
 }

@@ -1,5 +1,6 @@
 //! Operations on a whole table: iterating, checking, dropping.
 
+use std::cmp::Reverse;
 use std::collections::HashSet;
 
 use cedrat_pages::PageId;
@@ -11,9 +12,9 @@ use super::ops::{SetLive, Unfound};
 use super::resident;
 use super::table::RawHashTable;
 use crate::checked::Checked;
-use crate::regions::region_pages;
+use crate::regions::{REGION_PAGES_MAX, region_pages};
 
-/// Maximum number of overflow pages that the undo of a creation frees.
+/// Maximum number of runs of contiguous overflow pages that the undo of a creation frees.
 const UNDO_FREES_MAX: usize = 1000;
 const _: () = assert!((UNDO_FREES_MAX + 600) * 40 <= <Unfound as LogicalUndo>::LOG_BYTES_MAX as usize);
 
@@ -74,15 +75,15 @@ impl RawHashTable {
     pub(super) fn give_back(&self, txn: &mut Txn) -> Result<()> {
         let _shape = self.resident.latch.exclusive();
         let header = resident::read(txn.store(), &*txn.read_latched(self.root)?)?;
-        // The log space of undo is bounded (E16.1): rather than exceed it, the undo of a creation leaks overflow pages
-        // of a table that was filled beyond the bound.
-        let mut room = if txn.is_undoing() { UNDO_FREES_MAX } else { usize::MAX };
+        let mut overflow = Vec::new();
         for bucket in 0..header.buckets {
-            let chain = self.chain(txn, bucket)?;
-            for &page in chain[1..].iter().take(room) {
-                txn.free(page)?;
-            }
-            room = room.saturating_sub(chain.len() - 1);
+            overflow.extend_from_slice(&self.chain(txn, bucket)?[1..]);
+        }
+        // The log space of undo is bounded (E16.1): rather than exceed it, the undo of a creation leaks overflow pages
+        // that lie in very many places, because other transactions allocated pages between them.
+        let most = if txn.is_undoing() { UNDO_FREES_MAX } else { usize::MAX };
+        for (first, pages) in runs(overflow).into_iter().take(most) {
+            txn.free_region(first, pages)?;
         }
         for (number, first) in header.regions.iter().enumerate() {
             txn.free_region(PageId::new(*first), region_pages(number))?;
@@ -146,6 +147,21 @@ impl RawHashTable {
         }
         Ok(checked)
     }
+}
+
+/// Returns the runs of contiguous pages among these, longest first. No run crosses a page of the space map, which belongs to
+/// no table.
+fn runs(mut pages: Vec<PageId>) -> Vec<(PageId, u64)> {
+    pages.sort_unstable();
+    let mut runs: Vec<(PageId, u64)> = Vec::new();
+    for page in pages {
+        match runs.last_mut() {
+            Some((first, len)) if page.get() - first.get() == *len && *len < REGION_PAGES_MAX => *len += 1,
+            _ => runs.push((page, 1)),
+        }
+    }
+    runs.sort_unstable_by_key(|&(_, len)| Reverse(len));
+    runs
 }
 
 /// An iterator over the entries of a table: see [`RawHashTable::iter`].
@@ -225,6 +241,15 @@ impl Iterator for Entries<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_are_freed_in_runs() {
+        let pages = [9, 3, 4, 20, 5, 8].map(PageId::new).to_vec();
+        assert_eq!(runs(pages), [(3, 3), (8, 2), (20, 1)].map(|(first, len)| (PageId::new(first), len)));
+        let many = (1..=REGION_PAGES_MAX + 2).map(PageId::new).collect();
+        let lens: Vec<u64> = runs(many).into_iter().map(|(_, len)| len).collect();
+        assert_eq!(lens, [REGION_PAGES_MAX, 2]);
+    }
 
     #[test]
     fn every_bucket_has_one_parent() {
