@@ -177,6 +177,12 @@ fn limited_address_space_opens_smaller_store() {
     holds("limited");
 }
 
+/// E1.9.
+#[test]
+fn forked_child_changes_no_file() {
+    holds("forked");
+}
+
 #[test]
 fn volatile_heaps_and_plain_stores_keep_promises() {
     holds("volatile");

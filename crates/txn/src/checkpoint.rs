@@ -179,7 +179,7 @@ impl Inner {
     /// Flushes records that are kept elsewhere and have changes older than `flush_before` first. A record that cannot
     /// be written holds the log from its oldest change on, but does not stop the checkpoint.
     fn try_checkpoint(&self, flush_before: Lsn, is_full: bool) -> Result<()> {
-        self.alive()?;
+        self.alive_here()?;
         let written = self.checkpoints.begins();
         let carried = self.carry_branches_forward(is_full);
         self.memory.checkpoint()?;

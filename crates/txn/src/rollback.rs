@@ -245,7 +245,7 @@ impl Txn {
         if self.last <= back_to {
             return Ok(());
         }
-        self.inner().alive()?;
+        self.inner().alive_here()?;
         let before = (self.undoing, self.how);
         self.undoing = true;
         let undone = self.walk_back_to(back_to, goes_on);

@@ -70,6 +70,8 @@ pub(crate) struct Inner {
     attempts: u32,
     pub(crate) layouts: Layouts,
     pub(crate) opening: Opening,
+    /// The process that has opened the store.
+    process: u32,
     residents: Mutex<Residents>,
     report: Mutex<RecoveryReport>,
     #[cfg(feature = "planted-faults")]
@@ -87,8 +89,6 @@ struct Lease {
     threads: Mutex<Option<Threads>>,
     /// Whether one of the store's own threads owns it: then its drop closes nothing.
     is_a_threads: bool,
-    /// The process that has opened the store.
-    process: u32,
 }
 
 /// Ended in this order: threads that request work before those that do it.
@@ -362,7 +362,7 @@ impl fmt::Debug for Store {
 impl Lease {
     fn of(inner: &Arc<Inner>, is_a_threads: bool) -> Arc<Lease> {
         let (inner, threads) = (Arc::clone(inner), Mutex::new(None));
-        Arc::new(Lease { inner, threads, is_a_threads, process: std::process::id() })
+        Arc::new(Lease { inner, threads, is_a_threads })
     }
 }
 
@@ -371,9 +371,8 @@ impl Drop for Lease {
         if self.is_a_threads {
             return;
         }
-        if self.process != std::process::id() {
-            // A forked child has no threads to wait for, and must not write to its parent's files.
-            self.inner.log.stop("it belongs to the process that has opened it, and this one was forked from that");
+        if self.inner.stop_in_forked_child() {
+            // There are no threads to wait for.
             return std::mem::forget(self.threads.get_mut().take());
         }
         drop(self.threads.get_mut().take());
@@ -415,6 +414,7 @@ impl Inner {
             attempts: options.attempts.max(1),
             layouts: registry.layouts().clone(),
             opening: Opening::new(),
+            process: std::process::id(),
             residents: Mutex::default(),
             report: Mutex::default(),
             #[cfg(feature = "planted-faults")]
@@ -432,6 +432,23 @@ impl Inner {
     #[inline]
     pub(crate) fn alive(&self) -> Result<()> {
         if self.log.is_stopped() { Err(self.why_not_alive()) } else { Ok(()) }
+    }
+
+    /// Checks as [`alive`](Inner::alive), and that this process has opened the store: a forked child has the handles, and
+    /// not the pages.
+    pub(crate) fn alive_here(&self) -> Result<()> {
+        self.stop_in_forked_child();
+        self.alive()
+    }
+
+    /// Stops the store, in this process alone, if the process was forked from the one that has opened it, and returns whether
+    /// it was. A forked child has neither the threads nor the pages, and must not write to the files (E1.9).
+    fn stop_in_forked_child(&self) -> bool {
+        let is_forked = self.process != std::process::id();
+        if is_forked {
+            self.log.stop("it belongs to the process that has opened it, and this one was forked from that");
+        }
+        is_forked
     }
 
     #[cold]

@@ -566,7 +566,7 @@ impl Txn {
     }
 
     pub(crate) fn undo_all(&mut self) -> Result<()> {
-        self.inner().alive()?;
+        self.inner().alive_here()?;
         self.how = How::Plain;
         self.undo_everything()?;
         self.end_rollback();

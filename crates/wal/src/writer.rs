@@ -23,6 +23,8 @@ const WRITERS_MAX: u16 = 8;
 pub struct Writer {
     shared: Arc<Shared>,
     threads: Vec<thread::JoinHandle<()>>,
+    /// The process of the threads.
+    process: u32,
 }
 
 /// The state through which requests reach the threads.
@@ -183,7 +185,7 @@ impl Writer {
         }
         threads.extend(spawn(shared, "cedrat-begins".into(), begin));
         threads.extend(spawn(shared, "cedrat-segments".into(), make));
-        Writer { shared: Arc::clone(shared), threads }
+        Writer { shared: Arc::clone(shared), threads, process: std::process::id() }
     }
 }
 
@@ -213,6 +215,12 @@ impl Drop for StopsIfPanicking<'_> {
 
 impl Drop for Writer {
     fn drop(&mut self) {
+        if self.process != std::process::id() {
+            // A forked child has no threads to wait for, and must not write to its parent's files (E1.9).
+            let why = "it belongs to the process that has opened it, and this one was forked from that";
+            self.shared.stop(StopReason::Asked(why.into()));
+            return std::mem::forget(std::mem::take(&mut self.threads));
+        }
         let writer = &self.shared.writer;
         writer.all().for_each(Call::ask_to_quit);
         for thread in self.threads.drain(..) {
