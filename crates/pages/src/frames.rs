@@ -61,14 +61,21 @@ impl PageWords {
 
     /// Copies bytes out; the caller has checked the bounds.
     #[inline]
-    pub(crate) fn load(&self, mut at: usize, mut into: &mut [u8]) {
-        while !into.is_empty() {
-            let skip = at % 8;
-            let len = into.len().min(8 - skip);
-            let word = self.word(at / 8).to_le_bytes();
-            let (now, later) = into.split_at_mut(len);
-            now.copy_from_slice(&word[skip..skip + len]);
-            (into, at) = (later, at + len);
+    pub(crate) fn load(&self, at: usize, into: &mut [u8]) {
+        let (first, rest) = into.split_at_mut(into.len().min(at.next_multiple_of(8) - at));
+        self.load_within_a_word(at, first);
+        let at = at + first.len();
+        let (words, last) = rest.as_chunks_mut::<8>();
+        for (index, word) in (at / 8..).zip(words.iter_mut()) {
+            *word = self.word(index).to_le_bytes();
+        }
+        self.load_within_a_word(at + size_of_val(words), last);
+    }
+
+    #[inline]
+    fn load_within_a_word(&self, at: usize, into: &mut [u8]) {
+        if !into.is_empty() {
+            into.copy_from_slice(&self.word(at / 8).to_le_bytes()[at % 8..][..into.len()]);
         }
     }
 
@@ -111,14 +118,27 @@ impl PageWords {
         self.set_word(at / 8, u64::from_le_bytes(word));
     }
 
+    /// Writes the lowest `len` bytes of a number, 1 to 8; the caller has checked the bounds and is the page's only writer.
+    #[inline]
+    pub(crate) fn set_number(&self, at: usize, len: usize, value: u64) {
+        let (index, shift) = (at / 8, at % 8 * 8);
+        let mask = u64::MAX >> (64 - len * 8);
+        self.set_word(index, self.word(index) & !(mask << shift) | (value & mask) << shift);
+        let done = 64 - shift;
+        if len * 8 > done {
+            self.set_word(index + 1, self.word(index + 1) & !(mask >> done) | (value & mask) >> done);
+        }
+    }
+
     /// Sets `len` bytes from `at` on to `byte`; the caller has checked the bounds and is the page's only writer.
     pub(crate) fn fill(&self, mut at: usize, mut len: usize, byte: u8) {
+        let word = u64::from_le_bytes([byte; 8]);
         while len > 0 {
-            let skip = at % 8;
-            let now = len.min(8 - skip);
-            let mut word = self.word(at / 8).to_le_bytes();
-            word[skip..skip + now].fill(byte);
-            self.set_word(at / 8, u64::from_le_bytes(word));
+            let now = len.min(8 - at % 8);
+            match now {
+                8 => self.set_word(at / 8, word),
+                part => self.set_number(at, part, word),
+            }
             (at, len) = (at + now, len - now);
         }
     }
@@ -232,7 +252,13 @@ mod tests {
                 if (1..=8).contains(&len) {
                     let mut word = [0; 8];
                     word[..len].copy_from_slice(&bytes[at..at + len]);
-                    assert_eq!(page.number(at, len), u64::from_le_bytes(word), "{at} {len}");
+                    let number = u64::from_le_bytes(word);
+                    assert_eq!(page.number(at, len), number, "{at} {len}");
+                    // Higher bytes of the number are not written, and the neighbours stay.
+                    page.set_number(at, len, !number);
+                    assert_eq!(page.number(at, len), !number & u64::MAX >> (64 - 8 * len), "{at} {len}");
+                    page.set_number(at, len, number);
+                    assert!(page.equal(0, &bytes), "{at} {len}");
                 }
             }
         }

@@ -208,17 +208,23 @@ impl<'a> PageMut<'a> {
 
     /// Writes two bytes.
     pub fn put_u16(&mut self, offset: usize, value: u16) -> Result<(), Damaged> {
-        self.put(offset, &value.to_le_bytes())
+        self.put_number(offset, 2, value.into())
     }
 
     /// Writes four bytes.
     pub fn put_u32(&mut self, offset: usize, value: u32) -> Result<(), Damaged> {
-        self.put(offset, &value.to_le_bytes())
+        self.put_number(offset, 4, value.into())
     }
 
     /// Writes eight bytes.
     pub fn put_u64(&mut self, offset: usize, value: u64) -> Result<(), Damaged> {
-        self.put(offset, &value.to_le_bytes())
+        self.put_number(offset, 8, value)
+    }
+
+    #[inline]
+    fn put_number(&mut self, offset: usize, len: usize, value: u64) -> Result<(), Damaged> {
+        self.words.set_number(inside(self.id, offset, len)?, len, value);
+        Ok(())
     }
 
     /// Sets every byte of `range` to `byte`.
