@@ -57,6 +57,15 @@ impl Lock {
         Lock { of, holders: Holders::default(), queue: None }
     }
 
+    /// Returns a lock with one holder.
+    #[inline]
+    pub(super) fn held(of: Hashed, txn: TxnId, mode: LockMode) -> Lock {
+        let mut lock = Lock::new(of);
+        lock.holders.first = Some((txn, mode));
+        lock.holders.counts[mode as usize] = 1;
+        lock
+    }
+
     pub(super) fn mode_of(&self, txn: TxnId) -> Option<LockMode> {
         self.holders.get(txn)
     }
@@ -71,6 +80,13 @@ impl Lock {
 
     pub(super) fn is_idle(&self) -> bool {
         self.holders.len() == 0 && !self.has_waiters()
+    }
+
+    /// Returns whether the lock is idle once this transaction, which holds it, has released it.
+    #[inline]
+    pub(super) fn is_held_alone_by(&self, txn: TxnId) -> bool {
+        let Holders { first, others, .. } = &self.holders;
+        self.queue.is_none() && others.is_none() && first.is_some_and(|(holder, _)| holder == txn)
     }
 
     fn has_waiters(&self) -> bool {

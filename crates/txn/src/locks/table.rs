@@ -11,9 +11,10 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use cedrat_sync::{Arc, Mutex, planted};
+use cedrat_sync::{Arc, Mutex, MutexGuard, planted};
 use cedrat_wal::TxnId;
 use hashbrown::HashTable;
+use hashbrown::hash_table::Entry;
 
 use super::deadlock::Search;
 use super::lock::{Hashed, Lock, Take};
@@ -34,8 +35,8 @@ const SPARE: usize = 4;
 /// Locks, their holders and their queues.
 #[derive(Debug)]
 pub(super) struct LockTable {
-    shards: Vec<Mutex<Locks>>,
-    txns: Vec<Mutex<Txns>>,
+    shards: Box<[Mutex<Locks>; SHARDS]>,
+    txns: Box<[Mutex<Txns>; SHARDS]>,
     /// Held over each search for a cycle, its decision, and each withdrawal of a request.
     detecting: Mutex<()>,
     /// Number of transactions that are registered as waiting.
@@ -100,12 +101,52 @@ impl Locks {
         self.table.find_mut(of.hash, of.is_of())
     }
 
-    fn lock_of(&mut self, of: Hashed) -> &mut Lock {
+    #[inline]
+    fn entry(&mut self, of: Hashed) -> Entry<'_, Lock> {
         #[cfg(test)]
         {
             self.operations += 1;
         }
-        self.table.entry(of.hash, of.is_of(), |lock| lock.of.hash).or_insert_with(|| Lock::new(of)).into_mut()
+        self.table.entry(of.hash, of.is_of(), |lock| lock.of.hash)
+    }
+
+    /// Grants a lock as [`Lock::take`] does. Usually no other transaction uses the resource: then there is nothing to compare.
+    #[inline]
+    fn take(&mut self, of: Hashed, txn: TxnId, mode: LockMode) -> Take {
+        match self.entry(of) {
+            Entry::Vacant(vacant) => {
+                vacant.insert(Lock::held(of, txn, mode));
+                Take::Granted { first: true }
+            }
+            Entry::Occupied(mut lock) => lock.get_mut().take(txn, mode),
+        }
+    }
+
+    /// Releases the lock of `txn`, and hands it over. The granted requests are added to `decided`.
+    #[inline]
+    fn release(&mut self, of: Hashed, txn: TxnId, decided: &mut Vec<Arc<Waiter>>) {
+        #[cfg(test)]
+        {
+            self.operations += 1;
+        }
+        let Ok(mut entry) = self.table.find_entry(of.hash, of.is_of()) else { return };
+        if !entry.get().is_held_alone_by(txn) {
+            entry.get_mut().release(txn, decided);
+            if !entry.get().is_idle() {
+                return;
+            }
+        }
+        entry.remove();
+        self.shrink();
+    }
+
+    /// Frees memory after a lock was removed.
+    #[inline]
+    fn shrink(&mut self) {
+        let (len, capacity) = (self.table.len(), self.table.capacity());
+        if capacity > SHARD_KEPT && len < capacity / 8 {
+            self.table.shrink_to(2 * len, |lock| lock.of.hash);
+        }
     }
 
     /// Changes a lock, and removes it if it is idle afterwards.
@@ -118,10 +159,7 @@ impl Locks {
         let changed = change(entry.get_mut());
         if entry.get().is_idle() {
             entry.remove();
-            let (len, capacity) = (self.table.len(), self.table.capacity());
-            if capacity > SHARD_KEPT && len < capacity / 8 {
-                self.table.shrink_to(2 * len, |lock| lock.of.hash);
-            }
+            self.shrink();
         }
         Some(changed)
     }
@@ -130,8 +168,8 @@ impl Locks {
 impl LockTable {
     pub(super) fn new() -> LockTable {
         LockTable {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-            txns: (0..SHARDS).map(|_| Mutex::default()).collect(),
+            shards: Box::new(std::array::from_fn(|_| Mutex::default())),
+            txns: Box::new(std::array::from_fn(|_| Mutex::default())),
             detecting: Mutex::default(),
             waiting: AtomicUsize::new(0),
             counters: Counters::default(),
@@ -167,6 +205,7 @@ impl LockTable {
 
     /// Requests a lock. A blocked request is in the queue, and closes no cycle: its thread [waits](Waiter::park), and
     /// then [ends the wait](LockTable::end_wait).
+    #[inline]
     pub(super) fn request(
         &self,
         txn: TxnId,
@@ -176,18 +215,30 @@ impl LockTable {
     ) -> Result<Request, NotGiven> {
         let of = Hashed::new(resource);
         let mut locks = self.shard(of).lock();
-        let lock = locks.lock_of(of);
-        match lock.take(txn, mode) {
-            Take::Held => return Ok(Request::Granted),
+        match locks.take(of, txn, mode) {
+            Take::Held => Ok(Request::Granted),
             Take::Granted { first } => {
                 drop(locks);
                 if first {
                     self.txns(txn).lock().note(txn, of);
                 }
-                return Ok(Request::Granted);
+                Ok(Request::Granted)
             }
-            Take::Blocked => {}
+            Take::Blocked => self.block(locks, of, txn, mode, is_prepared),
         }
+    }
+
+    /// Adds a request that conflicts to the queue of its lock, or refuses it. Apart from the others, which are short.
+    #[cold]
+    fn block(
+        &self,
+        mut locks: MutexGuard<'_, Locks>,
+        of: Hashed,
+        txn: TxnId,
+        mode: LockMode,
+        is_prepared: Option<&dyn Fn(TxnId) -> bool>,
+    ) -> Result<Request, NotGiven> {
+        let lock = locks.find_mut(of).expect("another transaction holds it, or waits for it");
         if let Some(prepared) = is_prepared.and_then(|is| lock.prepared_before(txn, mode, is)) {
             return Err(NotGiven::Prepared(prepared));
         }
@@ -199,7 +250,7 @@ impl LockTable {
         if self.register(&waiter) && self.refuse_deadlock(&waiter) {
             self.txns(txn).lock().waiting.remove(&txn);
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(Deadlock { txn, resource }.into());
+            return Err(Deadlock { txn, resource: of.resource }.into());
         }
         Ok(Request::Blocked(waiter))
     }
@@ -207,7 +258,7 @@ impl LockTable {
     /// Acquires a lock if that needs no wait.
     pub(super) fn try_lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> bool {
         let of = Hashed::new(resource);
-        let taken = self.shard(of).lock().lock_of(of).take(txn, mode);
+        let taken = self.shard(of).lock().take(of, txn, mode);
         if taken == (Take::Granted { first: true }) {
             self.txns(txn).lock().note(txn, of);
         }
@@ -273,7 +324,7 @@ impl LockTable {
     /// Grants a lock unconditionally.
     pub(super) fn grant(&self, txn: TxnId, resource: Resource, mode: LockMode) {
         let of = Hashed::new(resource);
-        let first = self.shard(of).lock().lock_of(of).force(txn, mode);
+        let first = self.shard(of).lock().entry(of).or_insert_with(|| Lock::new(of)).into_mut().force(txn, mode);
         if first {
             self.txns(txn).lock().note(txn, of);
         }
@@ -315,8 +366,10 @@ impl LockTable {
         let Some(mut list) = self.txns(txn).lock().held.remove(&txn) else { return };
         for of in list.drain(..) {
             let mut decided = Vec::new();
-            self.shard(of).lock().change(of, |lock| lock.release(txn, &mut decided));
-            self.wake(decided);
+            self.shard(of).lock().release(of, txn, &mut decided);
+            if !decided.is_empty() {
+                self.wake(decided);
+            }
         }
         if list.capacity() == RESOURCES {
             let spare = &mut self.txns(txn).lock().spare;
