@@ -531,13 +531,35 @@ fn put_shape_and(bytes: &mut Vec<u8>, undo: UndoShape, at: RecordId) {
     bytes.push(undo as u8 | if at.slot.0 == 0 { SLOT_ZERO } else { 0 });
 }
 
-/// Appends one change of a commit record.
-pub(crate) fn put_change(bytes: &mut Vec<u8>, change: Redo<'_>) {
-    varint::put(bytes, u64::from(change.operation));
-    varint::put(bytes, change.at.page.get());
-    varint::put(bytes, u64::from(change.at.slot.0));
-    varint::put(bytes, change.arguments.len() as u64);
-    bytes.extend_from_slice(change.arguments);
+/// Appends one change of a commit record. `put` appends the arguments; if it fails, nothing is appended.
+#[inline]
+pub(crate) fn put_change<E>(
+    bytes: &mut Vec<u8>,
+    operation: u32,
+    at: RecordId,
+    put: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
+) -> Result<(), E> {
+    let begin = bytes.len();
+    varint::put(bytes, u64::from(operation));
+    varint::put(bytes, at.page.get());
+    varint::put(bytes, u64::from(at.slot.0));
+    // The length is known afterwards. As a rule it has the one byte that is left for it here, and nothing is copied twice.
+    let len_at = bytes.len();
+    bytes.push(0);
+    let put = put(bytes);
+    if put.is_err() {
+        bytes.truncate(begin);
+        return put;
+    }
+    match bytes.len() - len_at - 1 {
+        len @ 0..0x80 => bytes[len_at] = len as u8,
+        len => {
+            let mut len_bytes = Vec::new();
+            varint::put(&mut len_bytes, len as u64);
+            bytes.splice(len_at..=len_at, len_bytes);
+        }
+    }
+    Ok(())
 }
 
 /// The maximum number of bytes that [`put_change`] appends besides the arguments.
@@ -575,6 +597,14 @@ mod tests {
 
     fn parse(kind: Kind, parts: &[&[u8]]) -> (Vec<u8>, Kind) {
         (parts.concat(), kind)
+    }
+
+    fn put_whole(changes: &mut Vec<u8>, redo: &Redo<'_>) {
+        let put = |bytes: &mut Vec<u8>| {
+            bytes.extend_from_slice(redo.arguments);
+            Ok::<_, ()>(())
+        };
+        put_change(changes, redo.operation, redo.at, put).unwrap();
     }
 
     proptest! {
@@ -617,6 +647,25 @@ mod tests {
             prop_assert_eq!(Body::parse(Kind::NESTED_END, &head), Ok(expected));
         }
 
+        /// The length of a change's arguments has as many bytes as it needs, and a change that cannot be encoded has none.
+        #[test]
+        fn arguments_of_any_length_come_back(lens in proptest::collection::vec(0usize..20_000, 1..4)) {
+            let arguments: Vec<Vec<u8>> = lens.iter().map(|&len| (0..len).map(|at| at as u8).collect()).collect();
+            let mut changes = Vec::new();
+            let redos: Vec<Redo<'_>> = arguments.iter().zip(1..).map(|(arguments, page)| {
+                Redo { operation: 7, at: RecordId::new(PageId::new(page), Slot(2)), arguments }
+            }).collect();
+            for redo in &redos {
+                put_whole(&mut changes, redo);
+                let refuse = |bytes: &mut Vec<u8>| {
+                    bytes.extend_from_slice(redo.arguments);
+                    Err(())
+                };
+                prop_assert_eq!(put_change(&mut changes, redo.operation, redo.at, refuse), Err(()));
+            }
+            prop_assert_eq!(Changes(&changes).collect::<Vec<_>>(), redos);
+        }
+
         /// Changes round-trip whole, each once and in order, with or without heap words behind them, which begin with a
         /// byte below 0x80 (E19.15).
         #[test]
@@ -628,7 +677,7 @@ mod tests {
             }).collect();
             let in_record = |redos: &[Redo<'_>]| {
                 let (mut head, mut changes) = (Vec::new(), Vec::new());
-                redos.iter().for_each(|&redo| put_change(&mut changes, redo));
+                redos.iter().for_each(|redo| put_whole(&mut changes, redo));
                 Head(&mut head).commit_with_changes(changes.len());
                 [head, changes].concat()
             };

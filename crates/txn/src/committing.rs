@@ -16,7 +16,7 @@ use std::fmt;
 
 use cedrat_wal::{Kind, Lsn, Ticket};
 
-use crate::body::{CHANGE_HEAD_LEN_MAX, Head, Redo, put_change, room_for};
+use crate::body::{CHANGE_HEAD_LEN_MAX, Head, put_change, room_for};
 use crate::deferred::{Delta, Keeper, TakenBackBy};
 use crate::encode;
 use crate::error::{Error, Result};
@@ -30,8 +30,6 @@ pub struct CommitChanges<'t> {
     inner: &'t Inner,
     bytes: Vec<u8>,
     len_max: usize,
-    /// The arguments of the current change.
-    arguments: Vec<u8>,
     newest: Option<RecordId>,
 }
 
@@ -60,9 +58,8 @@ impl CommitChanges<'_> {
             return Err(Refused::new(format!("there is no page {}", at.page)).into());
         }
         let operation = self.inner.number_of_delta::<D>()?;
-        self.arguments.clear();
-        encode::into_vec(delta, &mut self.arguments).map_err(|_| unspeakable(D::NAME))?;
-        put_change(&mut self.bytes, Redo { operation, at, arguments: &self.arguments });
+        let encode = |bytes: &mut Vec<u8>| encode::into_vec(delta, bytes).map_err(|_| unspeakable(D::NAME));
+        put_change(&mut self.bytes, operation, at, encode)?;
         self.newest = Some(at);
         if self.bytes.len() > self.len_max {
             return Err(Error::Misuse("the changes of a commit take more room than was asked for"));
@@ -121,13 +118,12 @@ impl Txn {
         self.enter()?;
         self.store.inner.log.throttle(self.partition)?;
         self.room_for_records(room_for(len_max), 0)?;
-        let (mut bytes, arguments) = (std::mem::take(&mut self.arguments), std::mem::take(&mut self.head));
+        let mut bytes = std::mem::take(&mut self.arguments);
         bytes.clear();
         let inner = &*self.store.inner;
-        let mut changes = CommitChanges { inner, bytes, len_max, arguments, newest: None };
+        let mut changes = CommitChanges { inner, bytes, len_max, newest: None };
         let changed = change(self, &mut changes);
-        let CommitChanges { bytes, arguments, .. } = changes;
-        self.head = arguments;
+        let CommitChanges { bytes, .. } = changes;
         let lsn =
             changed.and_then(|changed| changed.map(|changed| self.log_commit(&bytes, changed, logged)).transpose());
         self.arguments = bytes;
