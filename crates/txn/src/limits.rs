@@ -336,8 +336,10 @@ impl Txn {
         }
         let Some(entry) = &self.entry else { return };
         if self.deferred.is_any() || !self.freed.is_empty() {
-            let (freed, deferred) = (std::mem::take(&mut self.freed), std::mem::take(&mut self.deferred));
-            *entry.claim.deposit.lock() = crate::claim::Deposit { freed, deferred };
+            // Exchanged with empty ones, both times: nothing has to be dropped.
+            let deposit = &mut *entry.claim.deposit.lock();
+            std::mem::swap(&mut deposit.freed, &mut self.freed);
+            std::mem::swap(&mut deposit.deferred, &mut self.deferred);
             self.has_deposit = true;
         }
         let room = self.room.as_ref().map_or_else(Default::default, cedrat_wal::Reservation::outstanding);
@@ -347,8 +349,10 @@ impl Txn {
     #[cold]
     fn take_deposit(&mut self) {
         let entry = self.entry.as_ref().expect("it has left something there");
-        let deposit = std::mem::take(&mut *entry.claim.deposit.lock());
-        (self.freed, self.deferred, self.has_deposit) = (deposit.freed, deposit.deferred, false);
+        let deposit = &mut *entry.claim.deposit.lock();
+        std::mem::swap(&mut deposit.freed, &mut self.freed);
+        std::mem::swap(&mut deposit.deferred, &mut self.deferred);
+        self.has_deposit = false;
     }
 
     /// Runs `work` as one call: the store does not take the transaction before it ends. For steps that belong together
