@@ -126,7 +126,7 @@ impl Cache {
     pub(crate) fn get(&self, at: RecordId) -> Option<Image> {
         let mut state = self.state.lock();
         let line = state.line(at)?;
-        state.recent = line;
+        state.note_request(at, line);
         let kept = state.lines[line].as_mut()?;
         kept.was_used = true;
         let image = kept.image()?;
@@ -144,7 +144,7 @@ impl Cache {
         let mut guard = self.state.lock();
         let state = &mut *guard;
         let line = state.line(at)?;
-        state.recent = line;
+        state.note_request(at, line);
         let kept = state.lines[line].as_mut()?;
         let bytes = kept.bytes.as_ref().filter(|bytes| wanted(bytes))?;
         kept.was_used = true;
@@ -171,9 +171,7 @@ impl Cache {
 
     /// Notes that a record is about to be inserted in its page.
     pub(crate) fn is_born(&self, txn: TxnId, at: RecordId) {
-        let mut state = self.state.lock();
-        state.unborn.insert(at);
-        state.born_by.entry(txn).or_default().push(at);
+        self.state.lock().note_insertion(txn, at);
     }
 
     /// Notes that the insertion has failed.

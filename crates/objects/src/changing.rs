@@ -39,7 +39,7 @@ impl<'c> Changing<'c> {
         back: &Back,
     ) -> Result<Option<Changing<'c>>> {
         let Some(line) = state.line(at) else { return Ok(None) };
-        state.recent = line;
+        state.note_request(at, line);
         let State { lines, before, before_at, .. } = &mut *state;
         let kept = lines[line].as_mut().expect("the index leads to lines that are taken");
         let Some(bytes) = &kept.bytes else { return Ok(None) };

@@ -403,6 +403,18 @@ impl Objects {
         self.lock_object(txn, id, LockMode::Exclusive)
     }
 
+    /// Locks objects as [`lock_for_change`](Objects::lock_for_change) does, in this order; the collection only once.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`].
+    pub fn lock_all_for_change(&self, txn: &mut Txn, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
+        self.lock(txn, LockMode::IntentionExclusive)?;
+        if txn.has_whole(self.shared.root, LockMode::Exclusive) {
+            return Ok(());
+        }
+        ids.into_iter().try_for_each(|id| txn.lock(Resource::Record(id), LockMode::Exclusive))
+    }
+
     /// Locks the whole collection exclusively, if no other transaction has locked anything of it; does not wait. A
     /// transaction that changes very many objects then locks none of them, and others wait at the first object that they
     /// lock. Returns `false` if the locks are unchanged.

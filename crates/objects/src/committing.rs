@@ -35,13 +35,17 @@ impl Planned {
 }
 
 /// All planned changes of a commit, in the order of the records' places.
-#[derive(Default)]
 pub(crate) struct Plan {
     all: Vec<Planned>,
     arguments_len_max: usize,
 }
 
 impl Plan {
+    /// Returns a plan with memory for so many changes, if they are few, as usual.
+    pub(crate) fn for_changes(changes: usize) -> Plan {
+        Plan { all: Vec::with_capacity(changes.min(8)), arguments_len_max: 0 }
+    }
+
     /// Adds the change that `edit` makes of the object in this record. `false`: the change cannot be part of a commit record.
     pub(crate) fn add(
         &mut self,
@@ -120,7 +124,7 @@ impl Cache {
     ) -> Option<Committing<'c>> {
         let mut state = self.state.lock();
         for planned in &mut plan.all {
-            let line = state.index.get(&planned.at).copied();
+            let line = state.line(planned.at);
             let kept = line.and_then(|line| Some((line, state.lines[line].as_ref()?)));
             match kept.filter(|(_, kept)| kept.bytes.is_some()) {
                 Some((_, kept)) if kept.is_pending() || !planned.is_of(kept) => return None,

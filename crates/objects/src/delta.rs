@@ -286,6 +286,15 @@ pub(crate) fn difference(a: &[u8], b: &[u8]) -> Range<usize> {
     /// Compared in pieces first, then by words: a comparison by bytes would take longer than the rest of a small change.
     const PIECE: usize = 64;
     debug_assert_eq!(a.len(), b.len());
+    // Most small changes are of one word: a number, or a reference.
+    if let (&[a], []) = a.as_chunks()
+        && let (&[b], []) = b.as_chunks()
+    {
+        return match u64::from_le_bytes(a) ^ u64::from_le_bytes(b) {
+            0 => 0..0,
+            unlike => unlike.trailing_zeros() as usize / 8..8 - unlike.leading_zeros() as usize / 8,
+        };
+    }
     if a.len() <= PIECE {
         let first = same_at_the_front(a, b);
         return if first == a.len() { 0..0 } else { first..a.len() - same_at_the_back(a, b) };
@@ -402,7 +411,7 @@ mod tests {
 
     #[test]
     fn a_difference_is_found_wherever_it_is() {
-        for len in [1, 63, 64, 65, 200] {
+        for len in [1, 7, 8, 9, 63, 64, 65, 200] {
             let zeros = vec![0; len];
             assert!(difference(&zeros, &zeros).is_empty());
             for first in 0..len {

@@ -149,8 +149,9 @@ impl Objects {
         mut edit: impl FnMut(usize, &[u8]) -> Option<Edit>,
     ) -> Result<Option<Plan>> {
         let len_max = txn.store().log().body_len_max();
-        let mut plan = Plan::default();
-        for (number, at) in ids.into_iter().enumerate() {
+        let ids = ids.into_iter();
+        let mut plan = Plan::for_changes(ids.size_hint().0);
+        for (number, at) in ids.enumerate() {
             let Some(found) = self.record(txn, at)? else { return Ok(None) };
             if !plan.add(at, &found, |object| edit(number, object))? || plan.len_max() > len_max {
                 return Ok(None);
@@ -172,6 +173,7 @@ pub(crate) enum Edited {
 }
 
 /// Computes the change of an object with these bytes, without the parts that stay the same.
+#[inline]
 pub(crate) fn edited(old: &[u8], edit: Edit) -> Result<Edited> {
     Ok(match edit {
         Edit::Nothing => Edited::Nothing,

@@ -233,8 +233,9 @@ struct Known {
     /// An identity is given away once (E19.11). For pages where one was, or a record was purged, including pages that have
     /// left.
     slots: HashMap<PageId, Slots, BuildHasherDefault<PlaceHasher>>,
-    /// Number of threads in a page: choosing a place there, or purging. The page does not leave meanwhile.
-    visits: HashMap<PageId, usize, BuildHasherDefault<PlaceHasher>>,
+    /// The page of each thread that is choosing a place there, or purging; no more than there are threads. The page does not
+    /// leave meanwhile.
+    visits: Vec<PageId>,
 }
 
 /// Presence of a thread in a page of the collection, which does not leave it meanwhile (E19.16). The thread may wait for I/O;
@@ -247,11 +248,8 @@ struct Visit<'p> {
 impl Drop for Visit<'_> {
     fn drop(&mut self) {
         let mut known = self.places.known.lock();
-        let visits = known.visits.get_mut(&self.page).expect("it was entered");
-        *visits -= 1;
-        if *visits == 0 {
-            known.visits.remove(&self.page);
-        }
+        let visit = known.visits.iter().rposition(|&page| page == self.page).expect("it was entered");
+        known.visits.swap_remove(visit);
     }
 }
 
@@ -591,7 +589,7 @@ impl Places {
         let is_free = {
             let view = txn.read_latched(page)?;
             let mut known = self.known.lock();
-            let is_visited = known.visits.contains_key(&page);
+            let is_visited = known.visits.contains(&page);
             let versioned = Versioned::of(&view).map_err(|damaged| said(txn.store(), damaged))?;
             // Checked again: a place that was promised before may have its record now, and is promised no longer.
             let is_empty = versioned.first_record().map_err(|damaged| said(txn.store(), damaged))?.is_none();
@@ -665,7 +663,7 @@ impl Known {
 
     fn visit(&mut self, page: PageId) {
         debug_assert!(!self.is_away(page), "E19.16: nobody chooses a place in a page that leaves");
-        *self.visits.entry(page).or_default() += 1;
+        self.visits.push(page);
     }
 
     fn slots_of(&mut self, page: PageId, versioned: &Versioned<'_>) -> Result<&mut Slots, Damaged> {

@@ -61,10 +61,12 @@ pub(crate) fn capacity_for(len: usize) -> usize {
 
 /// Makes a record.
 pub(crate) fn new_record(object: &[u8], capacity: usize, is_target: bool) -> Vec<u8> {
-    let mut record = vec![0; HEADER_LEN + capacity];
-    record[at::STATE] = if is_target { bit::TARGET } else { 0 };
-    record[at::LEN..at::OBJECT].copy_from_slice(&(object.len() as u16).to_le_bytes());
-    record[at::OBJECT..][..object.len()].copy_from_slice(object);
+    let state = if is_target { bit::TARGET } else { 0 };
+    let [low, high] = (object.len() as u16).to_le_bytes();
+    let mut record = Vec::with_capacity(HEADER_LEN + capacity);
+    record.extend_from_slice(&[state, 0, low, high]);
+    record.extend_from_slice(object);
+    record.resize(HEADER_LEN + capacity, 0);
     record
 }
 

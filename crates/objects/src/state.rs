@@ -43,12 +43,19 @@ impl Hasher for PlaceHasher {
     }
 }
 
+/// Number of recent records.
+const RECENT: usize = 32;
+
+fn recent_of(at: RecordId) -> usize {
+    (at.page.get() as usize ^ usize::from(at.slot.0)) % RECENT
+}
+
 #[derive(Default)]
 pub(crate) struct State {
     pub(crate) index: HashMap<RecordId, usize, BuildHasherDefault<PlaceHasher>>,
     pub(crate) lines: Vec<Option<Kept>>,
-    /// Line of the record that was requested last: a change usually follows a request.
-    pub(crate) recent: usize,
+    /// Lines of the records that were requested last, by the low bits of their places: changes usually follow requests.
+    recent: [usize; RECENT],
     vacant: Vec<usize>,
     /// Hand of the clock algorithm: a line.
     hand: usize,
@@ -64,6 +71,8 @@ pub(crate) struct State {
     /// Records in pages with an uncommitted insertion; `born_by` lists them by transaction.
     pub(crate) unborn: HashSet<RecordId, BuildHasherDefault<PlaceHasher>>,
     pub(crate) born_by: HashMap<TxnId, Vec<RecordId>, BuildHasherDefault<PlaceHasher>>,
+    /// Empty lists for `born_by`: most transactions insert few records, and each would allocate one.
+    spare_born: Vec<Vec<RecordId>>,
     /// Offset and previous bytes of the change that is being made.
     pub(crate) before_at: usize,
     pub(crate) before: Vec<u8>,
@@ -73,11 +82,19 @@ pub(crate) struct State {
 }
 
 impl State {
+    #[inline]
     pub(crate) fn line(&self, at: RecordId) -> Option<usize> {
-        match self.lines.get(self.recent) {
-            Some(Some(kept)) if kept.at() == at => Some(self.recent),
+        let recent = self.recent[recent_of(at)];
+        match self.lines.get(recent) {
+            Some(Some(kept)) if kept.at() == at => Some(recent),
             _ => self.index.get(&at).copied(),
         }
+    }
+
+    /// Notes that this record was requested, which has this line.
+    #[inline]
+    pub(crate) fn note_request(&mut self, at: RecordId, line: usize) {
+        self.recent[recent_of(at)] = line;
     }
 
     pub(crate) fn kept(&self, at: RecordId) -> Option<&Kept> {
@@ -144,10 +161,21 @@ impl State {
         }
     }
 
+    /// Notes an insertion, which is not visible to others before the transaction's [end](State::are_born).
+    pub(crate) fn note_insertion(&mut self, txn: TxnId, at: RecordId) {
+        self.unborn.insert(at);
+        self.born_by.entry(txn).or_insert_with(|| self.spare_born.pop().unwrap_or_default()).push(at);
+    }
+
     /// Makes the insertions of this transaction visible to all.
     pub(crate) fn are_born(&mut self, txn: TxnId) {
-        for at in self.born_by.remove(&txn).unwrap_or_default() {
-            self.unborn.remove(&at);
+        /// Lists that are kept, and their greatest capacity: the memory of a large transaction is freed.
+        const SPARE: usize = 16;
+        const KEPT: usize = 64;
+        let Some(mut born) = self.born_by.remove(&txn) else { return };
+        born.drain(..).for_each(|at| _ = self.unborn.remove(&at));
+        if self.spare_born.len() < SPARE && born.capacity() <= KEPT {
+            self.spare_born.push(born);
         }
     }
 
