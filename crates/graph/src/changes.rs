@@ -3,6 +3,9 @@
 use crate::entries::{ALIGNMENT, kind};
 use crate::word::{Identity, Reference};
 
+/// Bytes that are allocated at once, if an entry needs no more.
+const LEN_USUAL: usize = 256;
+
 /// Changes of one commit: new and changed objects, and roots. See [`Graph::commit`](crate::Graph::commit).
 ///
 /// ```
@@ -41,7 +44,7 @@ impl Changes {
         let reference = self.next(0);
         self.new_objects += 1;
         let len = object_len(data, references);
-        self.head(kind::NEW, len);
+        self.head(kind::NEW, len, []);
         self.object(class, data, references);
         reference
     }
@@ -52,8 +55,7 @@ impl Changes {
     /// As [`add`](Changes::add).
     pub fn put(&mut self, identity: Identity, class: u32, data: &[u8], references: &[Reference]) -> &mut Changes {
         let len = object_len(data, references);
-        self.head(kind::PUT, len);
-        self.bytes.extend_from_slice(&identity.get().to_le_bytes());
+        self.head(kind::PUT, len, [identity.get()]);
         self.object(class, data, references);
         self
     }
@@ -62,10 +64,7 @@ impl Changes {
     /// Changes of references are whole words. A patch behind the end of the object adds references; a gap is filled
     /// with nulls.
     pub fn patch(&mut self, identity: Identity, offset: u32, bytes: &[u8]) -> &mut Changes {
-        self.head(kind::PATCH, bytes.len());
-        self.bytes.extend_from_slice(&identity.get().to_le_bytes());
-        self.bytes.extend_from_slice(&offset.to_le_bytes());
-        self.bytes.extend_from_slice(&[0; 4]);
+        self.head(kind::PATCH, bytes.len(), [identity.get(), offset.into()]);
         self.padded(bytes)
     }
 
@@ -76,8 +75,7 @@ impl Changes {
 
     /// Sets a root: the name leads to this object.
     pub fn set_root(&mut self, name: &str, to: impl Into<Reference>) -> &mut Changes {
-        self.head(kind::ROOT, name.len());
-        self.bytes.extend_from_slice(&to.into().word().to_le_bytes());
+        self.head(kind::ROOT, name.len(), [to.into().word()]);
         self.padded(name.as_bytes())
     }
 
@@ -96,18 +94,28 @@ impl Changes {
         &self.bytes
     }
 
-    fn head(&mut self, kind: u8, len: usize) {
+    /// Appends the head of an entry: kind and length, and the words of the kind.
+    fn head<const N: usize>(&mut self, kind: u8, len: usize, words: [u64; N]) {
         let len = u32::try_from(len).expect("an object has at most 2^31 bytes");
-        self.bytes.extend_from_slice(&u32::from(kind).to_le_bytes());
-        self.bytes.extend_from_slice(&len.to_le_bytes());
+        // Most commits are a few small entries: they need one allocation, not one for each doubling from 8 bytes on.
+        let needed = size_of::<u64>() * (1 + N) + (len as usize).next_multiple_of(ALIGNMENT);
+        if self.bytes.capacity() - self.bytes.len() < needed {
+            self.bytes.reserve(needed.max(LEN_USUAL));
+        }
+        self.word(u64::from(kind) | u64::from(len) << 32);
+        words.into_iter().for_each(|word| self.word(word));
     }
 
     fn object(&mut self, class: u32, data: &[u8], references: &[Reference]) {
         let data_len = data.len().next_multiple_of(ALIGNMENT);
-        self.bytes.extend_from_slice(&class.to_le_bytes());
-        self.bytes.extend_from_slice(&(data_len as u32).to_le_bytes());
+        self.word(u64::from(class) | (data_len as u64) << 32);
         self.padded(data);
-        references.iter().for_each(|reference| self.bytes.extend_from_slice(&reference.word().to_le_bytes()));
+        references.iter().for_each(|reference| self.word(reference.word()));
+    }
+
+    #[inline]
+    fn word(&mut self, word: u64) {
+        self.bytes.extend_from_slice(&word.to_le_bytes());
     }
 
     fn padded(&mut self, bytes: &[u8]) -> &mut Changes {

@@ -84,7 +84,7 @@ impl Graph {
     /// Errors of [`commit`](Graph::commit); [`GraphError::TooManyNew`].
     pub fn commit_at_most(&self, changes: impl AsRef<[u8]>, mode: Mode, identities_max: u64) -> Result<Changed> {
         let entries = self.entries(changes.as_ref(), identities_max)?;
-        let changed = self.again_after_deadlocks(|| self.try_commit(&entries, self.begin()))?;
+        let changed = self.again_after_deadlocks(|| self.try_commit(&entries, || self.begin()))?;
         if mode == Mode::Sync {
             changed.wait()?;
         }
@@ -117,7 +117,7 @@ impl Graph {
         // This commit waits behind the gate, where a beginning garbage collection, and all commits after it, would wait with
         // it.
         txn.waits_for_prepared_no_longer();
-        let changed = self.try_commit(&entries, txn)?;
+        let changed = self.try_commit(&entries, || txn)?;
         if mode == Mode::Sync {
             changed.wait()?;
         }
@@ -144,10 +144,10 @@ impl Graph {
         }
     }
 
-    fn try_commit(&self, entries: &Entries<'_>, txn: Txn) -> Result<Changed> {
+    fn try_commit(&self, entries: &Entries<'_>, txn: impl FnOnce() -> Txn) -> Result<Changed> {
         // Held to the end: a garbage collection begins before this commit has changed anything, or after its end (E21.5).
         let _open = self.shared.collecting.gate.read();
-        let mut txn = txn; // declared after the gate, so that a rollback happens before the gate opens
+        let mut txn = txn(); // declared after the gate, so that a rollback happens before the gate opens
         let mut work = Work::of(&self.shared, &mut txn, false);
         let ticket = work.make(entries, true)?;
         let identities = work.identities;
@@ -316,8 +316,9 @@ impl<'w> Work<'w> {
         if !self.is_branch && entries.all.len() > LOCKS_MAX && locks() > LOCKS_MAX {
             self.objects().try_lock_all(self.txn)?;
         }
-        for of_one in all.chunk_by(|(one, _), (next, _)| one == next) {
-            self.objects().lock_for_change(self.txn, of_one[0].0.place())?;
+        if !all.is_empty() {
+            let each = all.chunk_by(|(one, _), (next, _)| one == next).map(|of_one| of_one[0].0.place());
+            self.objects().lock_all_for_change(self.txn, each)?;
         }
         Ok(all)
     }
@@ -325,6 +326,7 @@ impl<'w> Work<'w> {
     /// Chooses the places of new objects before any is written, because they may refer to each other.
     fn choose_places(&mut self, entries: &Entries<'_>) -> Result<Vec<Reserved<'w>>> {
         let mut places = Vec::with_capacity(entries.new_objects as usize);
+        self.identities.reserve_exact(entries.new_objects as usize);
         for entry in &entries.all {
             let What::New { object } = entry.what else { continue };
             let len = if object.len() <= SHORT_LEN_MAX { object.len() } else { Head::len_for(object.len() as u64) };
@@ -505,6 +507,7 @@ fn object_or_absent(bytes: &[u8], identity: Identity) -> Result<Stored<'_>> {
 
 /// Applies an entry to an object that lies in one piece and stays so; returns `None` otherwise, and if the entry must be
 /// refused. It does not accept a patch that leaves a gap, because the length of its log record is not known beforehand.
+#[inline]
 fn edit_in_one_piece(old: &[u8], what: &What<'_>, new: &[Identity]) -> Option<Edit> {
     let Ok(Stored::Short(_)) = Stored::of(old) else { return None };
     match *what {
@@ -523,6 +526,7 @@ fn edit_in_one_piece(old: &[u8], what: &What<'_>, new: &[Identity]) -> Option<Ed
 }
 
 /// Makes a patch of an object in one piece; `None` if the object does not stay in one piece.
+#[inline]
 fn patched(old: &[u8], at: usize, bytes: &[u8]) -> Option<Edit> {
     let end = at + bytes.len();
     if end <= old.len() || bytes.is_empty() {

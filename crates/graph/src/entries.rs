@@ -68,33 +68,30 @@ struct Bytes<'b> {
 }
 
 impl<'b> Bytes<'b> {
+    #[inline]
     fn take(&mut self, len: usize) -> Result<&'b [u8], String> {
-        let left = self.bytes.len() - self.at;
-        let taken = self.bytes.get(self.at..).and_then(|bytes| bytes.get(..len));
-        let taken =
-            taken.ok_or_else(|| format!("{len} bytes are missing from byte {} on, where {left} are left", self.at))?;
+        let Some(taken) = self.bytes[self.at..].get(..len) else { return Err(self.missing(len)) };
         self.at += len;
         Ok(taken)
     }
 
-    fn u32(&mut self) -> Result<u32, String> {
-        Ok(u32::from_le_bytes(self.take(4)?.try_into().expect("four bytes")))
+    #[cold]
+    fn missing(&self, len: usize) -> String {
+        let left = self.bytes.len() - self.at;
+        format!("{len} bytes are missing from byte {} on, where {left} are left", self.at)
     }
 
-    fn u64(&mut self) -> Result<u64, String> {
-        Ok(u64::from_le_bytes(self.take(8)?.try_into().expect("eight bytes")))
-    }
-
-    fn identity(&mut self) -> Result<Identity, String> {
-        let number = self.u64()?;
-        Identity::new(number).ok_or_else(|| format!("{number:#x} is no identity that an object can have"))
+    /// Reads words, after one check of their length.
+    #[inline]
+    fn words<const N: usize>(&mut self) -> Result<[u64; N], String> {
+        let words = self.take(N * size_of::<u64>())?.as_chunks().0;
+        Ok(std::array::from_fn(|at| u64::from_le_bytes(words[at])))
     }
 
     /// Reads the content of an entry, and skips the padding behind it.
     fn padded(&mut self, len: u32) -> Result<&'b [u8], String> {
         let taken = self.take(len as usize)?;
-        let padding = (len as usize).next_multiple_of(ALIGNMENT) - len as usize;
-        self.take(padding)?;
+        self.take(len.wrapping_neg() as usize % ALIGNMENT)?;
         Ok(taken)
     }
 }
@@ -103,7 +100,8 @@ impl<'b> Entries<'b> {
     /// Reads and validates changes. `classes`: number of defined classes.
     pub(crate) fn of(bytes: &'b [u8], classes: u32) -> Result<Entries<'b>, GraphError> {
         let mut rest = Bytes { bytes, at: 0 };
-        let mut all = Vec::new();
+        // Room for the entries of most commits at once; an entry has at least 16 bytes.
+        let mut all = Vec::with_capacity((bytes.len() / 16).min(8));
         let mut new_objects = 0;
         while rest.at < bytes.len() {
             let (number, offset) = (all.len(), rest.at);
@@ -158,21 +156,27 @@ impl<'b> Entries<'b> {
 }
 
 fn read<'b>(rest: &mut Bytes<'b>) -> Result<What<'b>, String> {
-    let head = rest.u32()?;
-    let (kind, zeros) = (head as u8, head >> 8);
+    let [head] = rest.words()?;
+    let (kind, zeros, len) = (head as u8, head as u32 >> 8, (head >> 32) as u32);
     if zeros != 0 {
         return Err("the three bytes behind the kind are not zero".into());
     }
-    let len = rest.u32()?;
+    let identity = |number: u64| {
+        Identity::new(number).ok_or_else(|| format!("{number:#x} is no identity that an object can have"))
+    };
     let object = |object: &'b [u8]| match object.len() as u64 {
         len if len > OBJECT_LEN_MAX => Err(format!("an object of {len} bytes; at most {OBJECT_LEN_MAX} are possible")),
         _ => Ok(object),
     };
     Ok(match kind {
         kind::NEW => What::New { object: object(rest.padded(len)?)? },
-        kind::PUT => What::Put { identity: rest.identity()?, object: object(rest.padded(len)?)? },
+        kind::PUT => {
+            let [number] = rest.words()?;
+            What::Put { identity: identity(number)?, object: object(rest.padded(len)?)? }
+        }
         kind::PATCH => {
-            let (identity, offset, zero) = (rest.identity()?, rest.u32()?, rest.u32()?);
+            let [number, place] = rest.words()?;
+            let (identity, offset, zero) = (identity(number)?, place as u32, place >> 32);
             if zero != 0 {
                 return Err("the four bytes behind the patch's offset are not zero".into());
             }
@@ -183,7 +187,8 @@ fn read<'b>(rest: &mut Bytes<'b>) -> Result<What<'b>, String> {
             What::Patch { identity, offset, bytes }
         }
         kind::ROOT => {
-            let to = Reference::from_word(rest.u64()?);
+            let [to] = rest.words()?;
+            let to = Reference::from_word(to);
             let name = rest.padded(len)?;
             if name.len() > ROOT_NAME_LEN_MAX {
                 return Err(format!(

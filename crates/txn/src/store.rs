@@ -165,6 +165,7 @@ impl Store {
     }
 
     /// Begins a transaction without some of the usual guarantees.
+    #[inline]
     pub fn begin_with(&self, options: TxnOptions) -> Txn {
         let mut txn = self.begin();
         txn.options = options;
