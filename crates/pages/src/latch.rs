@@ -701,7 +701,7 @@ mod tests {
     /// E13.6: a stream of writers that wait does not starve a reader.
     #[test]
     fn reader_is_held_off_for_one_phase() {
-        let phase = |number: u64| RESIDENT | number * NEXT_PHASE;
+        let phase = |number: u64| RESIDENT | (number * NEXT_PHASE);
         let mut courtesy = Courtesy::Unmet;
         assert!(!courtesy.is_held_off(phase(3)));
         assert!(courtesy.is_held_off(phase(3) | BARRED | 1));
