@@ -92,7 +92,7 @@ impl Shared {
         if self.options.fault == Some(crate::Fault::GenerationSwitchedEarly) {
             return self.switched_early(files, changed, chunks);
         }
-        for (root, of_heap) in &changed {
+        for (root, of_heap) in changed.iter().filter(|_| !planted!("headers_not_synced")) {
             files.chunk_file(root, of_heap.files[(root.checkpoint & 1) as usize]).sync()?;
         }
         // E4.2: the commits in the copies are durable before the copies count.
@@ -185,6 +185,6 @@ impl Copy<'_> {
         if self.shared.options.fault == Some(crate::Fault::ChunkBeforeTooNew) {
             return clock;
         }
-        self.shared.slots.written_back(clock)
+        if planted!("write_back_not_awaited") { clock } else { self.shared.slots.written_back(clock) }
     }
 }

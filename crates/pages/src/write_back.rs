@@ -166,20 +166,29 @@ impl Pool {
             std::mem::forget(unfinished);
             return Ok(0);
         }
+        self.bring_home(area, &staged, newest)?;
+        std::mem::forget(unfinished);
+        Ok(staged.len())
+    }
+
+    /// Writes the staged images home, durably, after the log of their changes.
+    fn bring_home(&self, area: &mut DoubleWrite, staged: &[PageId], newest: Lsn) -> Result<(), PoolError> {
         let forced = self.force(newest)?;
-        self.send_home(area, &staged, newest, forced).map_err(|error| {
+        self.send_home(area, staged, newest, forced).map_err(|error| {
             let doing = format!("writing pages to {}", self.file.path());
             self.log.stop(format!("{doing} failed: {error}"));
             PoolError::io(doing, error)
         })?;
         // Before they have arrived: a redo point beyond them is computed afterwards (E22.1).
-        self.file.written().add(&staged);
-        for &page in &staged {
+        self.file.written().add(staged);
+        for &page in staged {
+            if planted!("change_since_copy_forgotten") {
+                self.table.recovery_lsn(page).store(0, Ordering::SeqCst);
+            }
             self.latch(page)?.clear_writing();
         }
         self.in_flight.arrive();
-        std::mem::forget(unfinished);
-        Ok(staged.len())
+        Ok(())
     }
 
     /// Copies the dirty ones of `pages` into the area's buffer. Returns them, and the newest LSN among them.
@@ -219,6 +228,9 @@ impl Pool {
     fn force(&self, up_to: Lsn) -> Result<Option<Forced>, PoolError> {
         #[cfg(feature = "planted-faults")]
         if self.has_fault(Fault::WalRuleSkipped) {
+            return Ok(None);
+        }
+        if planted!("page_before_its_log") {
             return Ok(None);
         }
         Ok(Some(self.log.force(up_to)?))
@@ -303,28 +315,52 @@ mod tests {
     use crate::page::LayoutKind;
     use crate::pool::PoolOptions;
 
+    /// Creates a pool of four pages.
+    fn pool_of_four() -> (Log, Pool) {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+        let options = PoolOptions { capacity_pages: 8, pages_max: 64, ..PoolOptions::default() };
+        let pool = Pool::open(media, log.clone(), options).expect("a pool");
+        pool.ensure_len(4).expect("there is room");
+        (log, pool)
+    }
+
+    fn format(log: &Log, pool: &Pool, page: PageId) -> Lsn {
+        let mut exclusive = pool.exclusive(page).expect("it is read");
+        exclusive.will_change(log.current_lsn().next());
+        let head = RecordHead::new(Kind::UPDATE, TxnId(1), None);
+        let lsn = log.append(PartitionId(0), head, &[b"x"], &mut log.reservation_for_recovery()).lsn;
+        exclusive.change(lsn, |page| page.format(LayoutKind::RAW));
+        lsn
+    }
+
     /// The copy is written, so the latch of its page is free from then on.
     #[test]
     fn copied_page_has_a_free_latch() {
         explore(1, 1, || {
-            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
-            let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
-            let options = PoolOptions { capacity_pages: 8, pages_max: 64, ..PoolOptions::default() };
-            let pool = Pool::open(media, log.clone(), options).expect("a pool");
-            pool.ensure_len(4).expect("there is room");
+            let (log, pool) = pool_of_four();
             let page = PageId::new(3);
-            let mut exclusive = pool.exclusive(page).expect("it is read");
-            exclusive.will_change(log.current_lsn().next());
-            let head = RecordHead::new(Kind::UPDATE, TxnId(1), None);
-            let lsn = log.append(PartitionId(0), head, &[b"x"], &mut log.reservation_for_recovery()).lsn;
-            exclusive.change(lsn, |page| page.format(LayoutKind::RAW));
-            drop(exclusive);
+            format(&log, &pool, page);
             let (staged, _) = pool.stage(&mut pool.area.lock(), &[page], Patience::Wait);
             assert_eq!(staged, [page]);
             let latch = pool.table.latch(page).expect("the page is there");
             latch.clear_writing();
             latch.cool();
             assert!(latch.try_evict().is_some(), "E11.1: its latch is held");
+        });
+    }
+
+    /// The page changes between its copy and the arrival of the copy.
+    #[test]
+    fn page_changed_since_copy_stays_dirty() {
+        explore(1, 1, || {
+            let (log, pool) = pool_of_four();
+            let page = PageId::new(3);
+            format(&log, &pool, page);
+            let (staged, newest) = pool.stage(&mut pool.area.lock(), &[page], Patience::Wait);
+            let changed = format(&log, &pool, page);
+            pool.bring_home(&mut pool.area.lock(), &staged, newest).expect("the disk works");
+            assert!(pool.redo_point() <= changed, "E11.2");
         });
     }
 }

@@ -7,7 +7,7 @@ use std::any::TypeId;
 use std::collections::HashMap;
 
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use cedrat_sync::{Arc, Mutex};
+use cedrat_sync::{Arc, Mutex, planted};
 use cedrat_wal::TxnId;
 
 use crate::body::Body;
@@ -94,7 +94,7 @@ impl Store {
     /// Whether this record of a versioned page was inserted by a transaction that prepared in an earlier opening and is
     /// in doubt; readers without locks must treat it as absent. Call this *before* reading the page.
     pub fn is_in_doubt(&self, at: RecordId) -> bool {
-        self.inner.hidden.has(at) == Some(true)
+        self.inner.hidden.has(at) == Some(true) && !planted!("in_doubt_insertion_seen")
     }
 
     /// Whether this record was changed or inserted by a transaction that prepared in an earlier opening and is in

@@ -16,7 +16,7 @@
 use std::fmt;
 
 use cedrat_heap::{HEAP_PART, Joined, PreparedWords};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, planted};
 use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, PartitionId, Reservation, Ticket, TxnId};
 
 use crate::body::{Body, Head, SPACE_LEN_MAX, room_for};
@@ -249,7 +249,7 @@ impl Txn {
 
     /// E9.2. Everything that it has read was committed by earlier records.
     fn force_prepared(&self, since: Lsn) -> Result<()> {
-        if !self.inner().plants(Plant::PrepareNotForced) {
+        if !self.inner().plants(Plant::PrepareNotForced) && !planted!("prepare_not_forced") {
             self.inner().log.force(since)?;
         }
         Ok(())
@@ -563,7 +563,7 @@ pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
         }
         txn.freed = freed;
         txn.carry = CarryRoom::restored(&txn)?;
-        if !inner.plants(Plant::LocksNotRestored) {
+        if !inner.plants(Plant::LocksNotRestored) && !planted!("locks_not_restored") {
             branch.restore_locks(txn.id, &*inner.locks);
         }
         inner.branches.enter(&branch.id, chain.id)?;
@@ -584,7 +584,7 @@ impl Inner {
 
     /// Returns the oldest transaction for which a checkpoint keeps the log.
     pub(crate) fn oldest_to_keep(&self) -> Option<Arc<Entry>> {
-        if self.plants(Plant::PreparedNotKept) {
+        if self.plants(Plant::PreparedNotKept) || planted!("prepared_not_kept") {
             return self.table.oldest_but(Entry::is_prepared);
         }
         self.table.oldest()

@@ -442,12 +442,13 @@ impl Txn {
                 error.into()
             });
         }
+        let left = if planted!("last_pages_taken") { 0 } else { UNDO_PAGES };
         loop {
             // Nothing is taken before the file is long enough: while the disk refuses, undo may need these very pages.
-            if let Some(extent) = space.take_before(pages, pool.len_pages().saturating_sub(UNDO_PAGES)) {
+            if let Some(extent) = space.take_before(pages, pool.len_pages().saturating_sub(left)) {
                 return Ok(extent);
             }
-            pool.ensure_len(space.end_of_next(pages) + UNDO_PAGES)?;
+            pool.ensure_len(space.end_of_next(pages) + left)?;
         }
     }
 

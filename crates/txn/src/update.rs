@@ -17,7 +17,8 @@
 use std::any::TypeId;
 
 use cedrat_pages::{Damaged, Exclusive, PoolError, Slot};
-use cedrat_wal::{Kind, LogOffset, Lsn, RecordHead, Spending};
+use cedrat_sync::planted;
+use cedrat_wal::{Kind, LogOffset, Lsn, PartitionId, RecordHead, Spending};
 
 use crate::body::{CARRIED_LONGER_MAX, COMPENSATION_LONGER_MAX, Head, UndoShape, room_for};
 use crate::error::{Error, Result};
@@ -48,7 +49,8 @@ macro_rules! announce_and_append {
         let log = &$txn.store.inner.log;
         $page.will_change(log.current_lsn().next());
         let record = RecordHead::new($kind, $txn.id, $txn.last);
-        let appended = log.append($txn.partition, record, &[&$txn.head, &$txn.arguments, $last_part], room);
+        let partition = if planted!("records_in_other_partition") { PartitionId(0) } else { $txn.partition };
+        let appended = log.append(partition, record, &[&$txn.head, &$txn.arguments, $last_part], room);
         $txn.last = Some(appended.offset);
         appended
     }};
@@ -66,16 +68,22 @@ impl Txn {
 
         loop {
             let mut page = self.store.inner.latched::<O>(at)?;
-            let own = operation.prepare(&page.page_ref(), at.slot)?;
+            if planted!("locked_under_latch") {
+                self.inner().locks.before_update(self.id, at.page)?;
+            }
+            let own = match operation.prepare(&page.page_ref(), at.slot) {
+                Err(_) if planted!("refusal_ignored") => Undo::none(),
+                prepared => prepared?,
+            };
             let undo = match &undo_of {
-                _ if self.is_redo_only() => &Undo::none(),
+                _ if self.is_redo_only() || self.undoing && planted!("undo_steps_without_undo") => &Undo::none(),
                 UndoOf::Own => &own,
                 UndoOf::Given(undo) => undo,
             };
             let (shape, call) = self.store.inner.shape_of(undo)?;
             let undo_len = undo.arguments().len();
             let body_len_bound = room_for(self.arguments.len() + undo_len);
-            let undo_room = undo_room(undo, self.arguments.len());
+            let undo_room = if planted!("undo_room_not_reserved") { 0 } else { undo_room(undo, self.arguments.len()) };
             if !self.has_room(body_len_bound, undo_room) {
                 // Making room may wait for the disk, which is never done under a page's latch (E13.5).
                 drop(page);
@@ -90,7 +98,12 @@ impl Txn {
             // Nothing can fail from here on.
             self.owed += undo_room;
             let appended = announce_and_append!(self, page, Kind::UPDATE, undo.arguments());
-            let done = page.change(appended.lsn, |page| operation.first(page, at.slot));
+            let done = page.change(appended.lsn, |page| {
+                if planted!("changed_without_record") {
+                    operation.first(page, at.slot)?;
+                }
+                operation.first(page, at.slot)
+            });
             drop(page);
             done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))?;
             self.logged += body_len_bound + CARRIED_LONGER_MAX as u64;
@@ -112,6 +125,9 @@ impl Txn {
         self.arguments.clear();
         self.arguments.extend_from_slice(arguments);
         Head(&mut self.head).compensation(operation, at, undo_next);
+        if planted!("undo_locks") {
+            self.inner().locks.before_update(self.id, at.page)?;
+        }
         let mut page = self.store.inner.pool.exclusive(at.page)?;
         let appended = announce_and_append!(self, page, Kind::COMPENSATION, &[]);
         let done = page.change(appended.lsn, |page| (table.redo)(&self.arguments, page, at.slot));

@@ -1,4 +1,5 @@
-//! Panics of a program's own code that the engine calls: none of them aborts the process, and none is lost.
+//! A program's own code that the engine calls: none of its panics aborts the process, and none is lost; locks are requested
+//! without latches.
 #![cfg(not(cedrat_shuttle))] // a panic ends a schedule
 
 mod common;
@@ -9,8 +10,11 @@ use std::time::Duration;
 use cedrat_media::{Call, Fault, Media, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::{Arc, thread};
-use cedrat_txn::{Clock, Commit, Error, LogicalUndo, Options, RecordId, Result, Store, Txn, Undo};
-use cedrat_wal::{Log, Lsn};
+use cedrat_txn::{
+    Clock, Commit, Deadlock, Error, LockManager, LockMode, LogicalUndo, Options, RecordId, Resource, Result, Store,
+    Txn, Undo,
+};
+use cedrat_wal::{Log, Lsn, TxnId};
 use common::*;
 use serde::{Deserialize, Serialize};
 
@@ -205,4 +209,29 @@ fn failed_opening_rolls_back_no_other_loser() {
     let error = open(&crashed).unwrap_err().to_string();
     assert!(error.contains("this undo fails"), "{error}");
     assert_eq!(records(), before, "E5.3");
+}
+
+/// A lock manager that reads each page before it locks it.
+#[derive(Debug, Default)]
+struct Reader(std::sync::OnceLock<Store>);
+
+impl LockManager for Reader {
+    fn lock(&self, _: TxnId, of: Resource, _: LockMode) -> Result<(), Deadlock> {
+        if let (Some(store), Resource::Page(page)) = (self.0.get(), of) {
+            drop(store.read(page).unwrap());
+        }
+        Ok(())
+    }
+
+    fn ended(&self, _: TxnId) {}
+}
+
+/// E13.1.
+#[test]
+fn lock_manager_is_called_without_latches() {
+    let locks = Arc::new(Reader::default());
+    let (store, page) = store_with(Options { locks: Arc::<Reader>::clone(&locks), ..options() }, registry());
+    locks.0.set(store.clone()).unwrap();
+    store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })).unwrap();
+    assert_eq!(numbers(&store, page)[0], 1);
 }

@@ -614,3 +614,32 @@ fn an_identifier_is_free_when_the_rollback_is_in_the_log() {
     drop(add_and_prepare(&store, page, 1, BRANCH));
     assert_eq!(ids(&open(&crashed).unwrap()), [BRANCH]);
 }
+
+/// E9.11: hidden are the records that a branch of an earlier opening has inserted, until its outcome, and no others.
+#[test]
+fn inserted_record_is_hidden_until_outcome() {
+    for commits in [false, true] {
+        let (disk, store, _) = place();
+        let insert = |txn: &mut Txn, at| txn.update(at, &VersionedInsert { record: (&[0_u8; 8][..]).into() });
+        let page = store.transact(|txn| {
+            let page = txn.allocate()?;
+            txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::VERSIONED))?;
+            insert(txn, at(page, 0))?;
+            Ok(page)
+        });
+        let page = page.unwrap();
+        let (old, new) = (at(page, 0), at(page, 1));
+        let mut txn = store.begin();
+        insert(&mut txn, new).unwrap();
+        drop(prepared(txn, BRANCH));
+        let store = open(&after_a_crash(&disk)).unwrap();
+        assert!(store.is_in_doubt(new) && !store.is_in_doubt(old), "E9.11");
+        let branch = store.prepared(BRANCH).unwrap();
+        if commits {
+            drop(branch.commit(Commit::Sync).unwrap())
+        } else {
+            branch.rollback().unwrap()
+        }
+        assert!(!store.is_in_doubt(new), "E9.11");
+    }
+}

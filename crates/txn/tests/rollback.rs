@@ -46,6 +46,18 @@ fn the_longest_change_that_is_accepted_can_be_taken_back() {
     store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })).unwrap();
 }
 
+/// E6.2.
+#[test]
+fn rollback_spends_only_reserved_room() {
+    let (store, page) = store_with(options(), registry().operation::<Pad>());
+    let mut txn = store.begin();
+    for _ in 0..20 {
+        txn.update(at(page, 0), &Pad { bytes: vec![0; 1000].into() }).unwrap();
+    }
+    txn.rollback().unwrap();
+    assert_eq!(store.log().space().overdrawn.0, 0, "E6.2");
+}
+
 /// Its redo finds damage, which stops the store.
 #[derive(Debug, Serialize, Deserialize)]
 struct FindDamage;

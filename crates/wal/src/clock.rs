@@ -109,7 +109,8 @@ impl Clock {
         }
         // Sequentially consistent, as is `newest`: a heap's commit draws and then reads a flag, which a checkpoint
         // sets before it reads the clock.
-        let lsn = self.newest.0.fetch_add(1, Ordering::SeqCst) + 1;
+        let drawn = if planted!("lsn_left_out") { 2 } else { 1 };
+        let lsn = self.newest.0.fetch_add(drawn, Ordering::SeqCst) + drawn;
         if steps == Steps::DrawThenBound {
             bounds.drawing.store(lsn, Ordering::Relaxed);
         }

@@ -1,6 +1,7 @@
 //! Consistency of log and page file, checked before anything is written (R2).
 
 use cedrat_pages::{Home, PageId};
+use cedrat_sync::planted;
 use cedrat_wal::{Found, LogError, Lsn, PartitionId, Position};
 
 use super::analysis::Analysis;
@@ -11,7 +12,7 @@ use crate::space::{GROUP_PAGES, SPACE_MAP};
 /// that undo needs for those pages (E20.5).
 pub(super) fn log_is_whole(home: &Home, found: &Found) -> Result<()> {
     let promised = home.promised();
-    if promised < found.end_lsn() {
+    if promised < found.end_lsn() || planted!("shorter_log_accepted") {
         return Ok(());
     }
     let end = Position { partition: PartitionId(0), offset: found.ends()[0] };

@@ -96,6 +96,9 @@ pub(crate) fn recover(
     report.redo = redo_began.elapsed();
 
     let undo_began = Instant::now();
+    if planted!("checkpoint_before_undo") {
+        store.inner.checkpoint()?;
+    }
     store.inner.space.load_for_undo(&store.inner.pool, analysis.freed)?;
     report.undone = undo::undo(&store, analysis.losers, &tell)?;
     store.inner.space.load(&store.inner.pool)?;

@@ -7,7 +7,7 @@
 use std::collections::HashSet;
 
 use cedrat_pages::{PageId, PageMut};
-use cedrat_sync::{Closing, Lane, thread};
+use cedrat_sync::{Closing, Lane, planted, thread};
 use cedrat_wal::{Lsn, RecordRef};
 
 use super::analysis::TELL_EVERY;
@@ -231,6 +231,9 @@ impl<'a> Worker<'a> {
         order.clear();
         order.extend(batch.items.iter().zip(0..).map(|(item, number)| (item.at.page, number)));
         order.sort_unstable();
+        if planted!("newest_record_redone_first") {
+            order.reverse();
+        }
         let pages: Vec<&[(PageId, u32)]> = order.chunk_by(|a, b| a.0 == b.0).collect();
         for ahead in pages.chunks(READ_AHEAD_PAGES) {
             let wanted: Vec<PageId> =
