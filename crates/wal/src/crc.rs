@@ -9,6 +9,7 @@
 #![allow(unsafe_code)]
 
 /// The length from which the crate's three parallel streams are faster than one.
+#[cfg(any(target_arch = "x86_64", test))]
 const LONG: usize = 512;
 
 /// Continues a CRC-32C over `bytes`; the same function as `crc32c::crc32c_append`.
