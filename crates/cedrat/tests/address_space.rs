@@ -33,13 +33,40 @@ fn limited_process_opens_store_and_heap() {
     }
 }
 
+/// Runs in the limited process, as above: neither a larger heap nor a larger page file fits.
 #[test]
-fn store_opens_under_ulimit() {
+fn limited_process_names_option_to_set() {
+    let Some(directory) = std::env::var_os(DIRECTORY) else { return };
+    let open = || cedrat::open_with(&directory, cedrat::Options::default(), cedrat::registry());
+    let store = open().expect("it opens");
+    let error = store.memory().create_heap("large", &HeapOptions::new(3 << 30)).expect_err("no 3 GiB fit").to_string();
+    assert!(
+        error.contains("3221225472 bytes of address space for heap large") && error.contains("size_max"),
+        "{error}"
+    );
+    store.close().expect("it closes");
+    let pages = std::fs::File::options().write(true).open(std::path::Path::new(&directory).join("pages"));
+    pages.and_then(|pages| pages.set_len(3 << 30)).expect("a sparse file");
+    let error = open().expect_err("no 3 GiB fit").to_string();
+    assert!(error.contains("bytes of address space") && error.contains("PoolOptions::pages_max"), "{error}");
+}
+
+fn passes_under_ulimit(test: &str) {
     let folder = tempfile::tempdir().expect("a directory");
     let mut limited = Command::new("sh");
     limited.args(["-c", "ulimit -v 2097152 && exec \"$0\" \"$@\""]).arg(std::env::current_exe().expect("this program"));
-    limited.args(["--exact", "limited_process_opens_store_and_heap", "--nocapture"]);
+    limited.args(["--exact", test, "--nocapture"]);
     let output = limited.env(DIRECTORY, folder.path().join("store")).output().expect("sh");
     let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success() && out.contains("1 passed"), "{out}\n{err}");
+}
+
+#[test]
+fn store_opens_under_ulimit() {
+    passes_under_ulimit("limited_process_opens_store_and_heap");
+}
+
+#[test]
+fn refused_reservation_names_option_to_set() {
+    passes_under_ulimit("limited_process_names_option_to_set");
 }
