@@ -9,6 +9,7 @@ use std::collections::HashSet;
 
 use cedrat_pages::layout::{Fixed, FixedMut, Slotted, SlottedMut};
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
+use cedrat_sync::planted;
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Error, FormatFresh, Operation, RecordId, Refused, Registry, Result, SmallBytes, Store, Txn, Undo};
 use serde::{Deserialize, Serialize};
@@ -122,7 +123,13 @@ const _: () = assert!(SLOTTED_LEN_MAX + 4 + LINK_LEN <= Slotted::RECORD_LEN_MAX)
 const LINK_LEN: usize = 24;
 const LINK: Slot = Slot(0);
 
-/// The link of a page: its collection, and the page after it. A page has one exactly as long as it belongs to a
+/// Room from which on a page is listed as spare: one that is listed later fills up soon, and each listing changes the root.
+const SPARE_ROOM: usize = Slotted::RECORD_LEN_MAX / 2;
+
+/// Maximum number of spare pages that one insert tries. Those without room for the record are listed no longer.
+const SPARES_TRIED: usize = 8;
+
+/// The link of a page: its collection, and the pages after it. A page has one exactly as long as it belongs to a
 /// collection (S6).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Link {
@@ -130,14 +137,20 @@ struct Link {
     next: u64,
     /// The root of the collection.
     root: PageId,
+    /// The spare page after it; 0 if it is the last of them.
+    spare: u64,
 }
 
 impl Link {
-    /// Marker between the two: no node of a list has this value there, for it would name a slot that no page has.
-    const MARK: u64 = u64::MAX;
+    /// Low half of the word between the two: no node of a list has this value there, for it would name a slot that no page
+    /// has. The upper 48 bits are the next spare page.
+    const MARK: u64 = 0xFFFF;
+
+    /// The next spare page of a page that is none.
+    const NOT_SPARE: u64 = u64::MAX >> 16;
 
     fn record(self) -> SmallBytes {
-        let words = [self.next, Link::MARK, self.root.get()].map(u64::to_le_bytes);
+        let words = [self.next, self.spare << 16 | Link::MARK, self.root.get()].map(u64::to_le_bytes);
         SmallBytes::from(words.as_flattened())
     }
 
@@ -147,10 +160,9 @@ impl Link {
             return Ok(None);
         }
         let link = Slotted::of(page)?.get(LINK)?.and_then(|link| <&[u8; LINK_LEN]>::try_from(link).ok());
-        let word =
-            |link: &[u8; LINK_LEN], at: usize| u64::from_le_bytes(link[at..at + 8].try_into().expect("eight bytes"));
-        let link = link.filter(|link| word(link, 8) == Link::MARK);
-        Ok(link.map(|link| Link { next: word(link, 0), root: PageId::new(word(link, 16)) }))
+        let words = link.map(|link| [0, 1, 2].map(|n| u64::from_le_bytes(link.as_chunks().0[n])));
+        let words = words.filter(|[_, mark, _]| mark & Link::MARK == Link::MARK);
+        Ok(words.map(|[next, spare, root]| Link { next, root: PageId::new(root), spare: spare >> 16 }))
     }
 }
 
@@ -211,12 +223,15 @@ impl Records {
         check_len(record, SLOTTED_LEN_MAX)?;
         txn.lock(Resource::Structure(self.root), LockMode::IntentionExclusive)?;
         let mut ends = self.ends(txn)?;
-        if ends.spare != 0 {
-            if let Some(at) = insert_on(txn, PageId::new(ends.spare), record)? {
+        for _ in 0..SPARES_TRIED {
+            if ends.spare == 0 {
+                break;
+            }
+            let spare = PageId::new(ends.spare);
+            if let Some(at) = insert_on(txn, spare, record)? {
                 return Ok(at);
             }
-            ends.spare = 0;
-            txn.update(RecordId::page(self.root), &SetEnds(ends))?;
+            self.unlist(txn, &mut ends, spare)?;
         }
         if let Some(last) = ends.last.record()
             && let Some(at) = insert_on(txn, last.page, record)?
@@ -256,13 +271,11 @@ impl Records {
         txn.lock(Resource::Structure(self.root), LockMode::IntentionExclusive)?;
         self.find(txn, at, LockMode::Exclusive, |_| ())?;
         txn.update(at, &DeleteRecord {})?;
-        let mut ends = self.ends(txn)?;
-        if ends.spare == 0 && ends.last.page != at.page.get() {
-            // The next insert tries there.
-            ends.spare = at.page.get();
-            txn.update(RecordId::page(self.root), &SetEnds(ends))?;
+        let ends = self.ends(txn)?;
+        if ends.last.page == at.page.get() {
+            return Ok(()); // the next insert tries there in any case
         }
-        Ok(())
+        self.list(txn, ends, at.page)
     }
 
     /// Returns all records with their addresses, in the order of pages and slots. The collection is locked shared to
@@ -371,24 +384,57 @@ impl Records {
             }
             pages.push(page);
             let view = txn.read_latched(page)?;
-            let link = Link::of(&view).of_store(txn.store())?.filter(|link| link.root == self.root);
-            let none = || damaged(txn.store(), page, "the page belongs to another collection, or to none");
-            next = link.ok_or_else(none)?.next;
+            next = self.link(txn, &view)?.next;
         }
         Ok(pages)
+    }
+
+    /// Lists a page as spare if it has much room: the next inserts try there.
+    fn list(&self, txn: &mut Txn, mut ends: Ends, page: PageId) -> Result<()> {
+        let (link, has_room) = {
+            let view = txn.read_latched(page)?;
+            (self.link(txn, &view)?, vacant(&view, SPARE_ROOM).of_store(txn.store())?.is_some())
+        };
+        let is_listed = link.spare != Link::NOT_SPARE || ends.spare == page.get();
+        if is_listed || !has_room || ends.spare != 0 && planted!("one_spare_page_listed") {
+            return Ok(());
+        }
+        self.set_link(txn, page, Link { spare: ends.spare, ..link })?;
+        ends.spare = page.get();
+        txn.update(RecordId::page(self.root), &SetEnds(ends))
+    }
+
+    /// Removes the first spare page from the list.
+    fn unlist(&self, txn: &mut Txn, ends: &mut Ends, page: PageId) -> Result<()> {
+        let link = self.link(txn, &*txn.read(page)?)?;
+        // A page is not marked if it was listed by a version of this crate that listed one at most.
+        ends.spare = if link.spare == Link::NOT_SPARE { 0 } else { link.spare };
+        self.set_link(txn, page, Link { spare: Link::NOT_SPARE, ..link })?;
+        txn.update(RecordId::page(self.root), &SetEnds(*ends))
+    }
+
+    /// Returns the link of a page that is one of the collection's.
+    fn link(&self, txn: &Txn, page: &PageRef<'_>) -> Result<Link> {
+        let link = Link::of(page).of_store(txn.store())?.filter(|link| link.root == self.root);
+        link.ok_or_else(|| damaged(txn.store(), page.id(), "the page belongs to another collection, or to none"))
+    }
+
+    fn set_link(&self, txn: &mut Txn, page: PageId, link: Link) -> Result<()> {
+        txn.update(RecordId::new(page, LINK), &UpdateRecord { record: link.record() })
     }
 
     /// Adds an empty page after the last. Under page locks, each change with its own undo (E14.1).
     fn add_page(&self, txn: &mut Txn, mut ends: Ends) -> Result<PageId> {
         let page = txn.allocate()?;
         txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::SLOTTED))?;
-        let link = |next: u64| Link { next, root: self.root }.record();
-        txn.update(RecordId::new(page, LINK), &InsertRecord { record: link(0) })?;
+        let link = Link { next: 0, root: self.root, spare: Link::NOT_SPARE };
+        txn.update(RecordId::new(page, LINK), &InsertRecord { record: link.record() })?;
         if ends.first.page == 0 {
             ends.first = Place::page(page);
         } else {
             let last = PageId::new(ends.last.page);
-            txn.update(RecordId::new(last, LINK), &UpdateRecord { record: link(page.get()) })?;
+            let link = self.link(txn, &*txn.read(last)?)?;
+            self.set_link(txn, last, Link { next: page.get(), ..link })?;
         }
         ends.last = Place::page(page);
         txn.update(RecordId::page(self.root), &SetEnds(ends))?;

@@ -303,6 +303,38 @@ fn records_keep_their_places() -> Result<()> {
     Ok(())
 }
 
+/// Room of deleted records is used again, on all pages and by records of other lengths.
+#[test]
+fn room_of_deleted_records_is_reused() -> Result<()> {
+    let mut bench = Bench::new();
+    bench.store().transact(|txn| Records::create(txn, "r").map(drop))?;
+    let mut pages = Vec::new();
+    for round in 0..8_usize {
+        let store = bench.store();
+        let len = 300 + 100 * (round % 2);
+        let insert = |txn: &mut Txn| {
+            let records = Records::open(txn, "r")?;
+            (0..300).map(|_| records.insert(txn, &vec![1; len])).collect::<Result<Vec<_>>>()
+        };
+        let delete = |txn: &mut Txn, places: Vec<RecordId>| {
+            let records = Records::open(txn, "r")?;
+            places.into_iter().try_for_each(|place| records.delete(txn, place))
+        };
+        let places = store.transact(insert)?;
+        in_vain(store, |txn| delete(txn, places.clone()))?;
+        store.transact(|txn| delete(txn, places.clone()))?;
+        in_vain(store, insert)?;
+        let records = store.transact(|txn| Records::open(txn, "r"))?;
+        let checked = records.check(&store.begin())?;
+        checked.expect_sound();
+        assert_eq!(checked.elements, 0);
+        pages.push(checked.pages.len());
+        bench.reopen();
+    }
+    assert!(pages[7] <= pages[1] + 2, "{pages:?}");
+    Ok(())
+}
+
 /// Whether a record is unknown to read, update and delete.
 fn is_unknown(records: &Records, txn: &mut Txn, place: RecordId) -> bool {
     let none = |result: Result<()>| {
