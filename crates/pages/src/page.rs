@@ -50,9 +50,10 @@ impl PageId {
         self.0 * PAGE_LEN as u64
     }
 
-    /// Returns the page that is `pages` pages later.
+    /// Returns the page that is `pages` pages later. Beyond all numbers it is the greatest one, which no file has: the bytes
+    /// that name a page may be corrupt.
     pub const fn after(self, pages: u64) -> PageId {
-        PageId(self.0 + pages)
+        PageId(self.0.saturating_add(pages))
     }
 }
 

@@ -109,6 +109,14 @@ pub(crate) fn damaged(store: &Store, page: PageId, what: &'static str) -> Error 
     store.pool().damaged(Damaged::in_body(page, 0, what)).into()
 }
 
+/// Refuses a walk that has passed more elements than all pages can contain: a cycle, without which no walk is that long.
+pub(crate) fn check_passed(store: &Store, passed: u64, per_page: u64, at: PageId) -> Result<()> {
+    if passed > store.pool().len_pages().saturating_mul(per_page) {
+        return Err(damaged(store, at, "the links of the list form a cycle"));
+    }
+    Ok(())
+}
+
 /// Damage that is known by its position in a page.
 pub(crate) trait OfStore<T> {
     /// Converts it to an error with file and offset.

@@ -7,7 +7,7 @@
 //! | seed | buckets | region count | state | 0 … 0 | first page of region 0 | of region 1 | …
 //! ```
 
-use cedrat_pages::BODY_LEN;
+use cedrat_pages::{BODY_LEN, PageId};
 
 use crate::bytes::{BytesMut, Garbled};
 use crate::regions::{pages_in, place};
@@ -73,9 +73,9 @@ impl Header {
     }
 
     /// Returns the page of a bucket that the regions cover.
-    pub(crate) fn page_of(&self, bucket: u64) -> u64 {
+    pub(crate) fn page_of(&self, bucket: u64) -> PageId {
         let (region, offset) = place(bucket);
-        self.regions[region] + offset
+        PageId::new(self.regions[region]).after(offset)
     }
 }
 

@@ -332,8 +332,36 @@ mod tests {
     use cedrat_media::SimDisk;
     use cedrat_txn::{Options, Registry};
 
+    use super::super::ops::AddRegion;
     use super::*;
     use crate::Catalogue;
+
+    /// The root page has a valid checksum, and names pages that no file has.
+    #[test]
+    fn region_beyond_all_pages_is_damage() {
+        let registry = Registry::new().with(crate::register);
+        for first in [u64::MAX, u64::MAX - 1, 1 << 52, 1 << 30] {
+            let store = Store::open(Arc::new(SimDisk::new()), Options::simulated(), registry.clone()).unwrap();
+            let table = store
+                .transact(|txn| {
+                    let table = RawHashTable::create(txn)?;
+                    (0..200_u64).try_for_each(|key| table.put(txn, &key.to_le_bytes(), &[1; 200]).map(drop))?;
+                    Ok(table)
+                })
+                .unwrap();
+            let mut txn = store.begin();
+            let regions = table.resident.region_count() as u16;
+            let wrong = AddRegion { regions, first: Some(first) };
+            txn.update(RecordId::page(table.root), &wrong).unwrap();
+            table.resident.set(&resident::read(&store, &*store.read(table.root).unwrap()).unwrap());
+            assert!(!table.check(&txn).unwrap().is_sound());
+            assert!(table.iter(&mut txn).unwrap().any(|pair| pair.is_err()));
+            let mut gets = (0..200_u64).map(|key| table.get(&mut txn, &key.to_le_bytes()));
+            assert!(gets.any(|value| value.is_err()));
+            drop(gets);
+            assert!(table.clone().drop(&mut txn).is_err());
+        }
+    }
 
     /// Opening a table in every transaction must not disturb the lookups of others.
     #[test]

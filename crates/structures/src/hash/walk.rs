@@ -111,14 +111,14 @@ impl RawHashTable {
             Err(error) => return Ok(checked.with_problem(self.root, error)),
         };
         for (number, first) in header.regions.iter().enumerate() {
-            checked.pages.extend((0..region_pages(number)).map(|n| PageId::new(first + n)));
+            checked.pages.extend((0..region_pages(number)).map(|n| PageId::new(*first).after(n)));
         }
         let mut keys = HashSet::new();
         for bucket in 0..header.buckets {
             let chain = match self.chain(txn, bucket) {
                 Ok(chain) => chain,
                 Err(error) => {
-                    checked.problem(PageId::new(header.page_of(bucket)), error);
+                    checked.problem(header.page_of(bucket), error);
                     continue;
                 }
             };

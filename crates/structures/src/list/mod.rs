@@ -13,13 +13,13 @@
 mod typed;
 
 use cedrat_pages::layout::Slotted;
-use cedrat_pages::{LayoutKind, PageId};
+use cedrat_pages::{BODY_LEN, LayoutKind, PageId};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{FormatFresh, RecordId, Result, SmallBytes, Store, Txn};
 
 use crate::checked::Checked;
 use crate::ends::{self, Ends, Place, SetEnds};
-use crate::error::{OfStore, StructureError, damaged};
+use crate::error::{OfStore, StructureError, check_passed, damaged};
 use crate::kinds;
 use crate::records::{self, DeleteRecord, InsertRecord, SLOTTED_LEN_MAX, UpdateRecord, check_len};
 
@@ -27,6 +27,9 @@ pub use typed::{List, ListElements};
 
 /// Number of bytes in front of a node's element.
 const LINK_LEN: usize = 10;
+
+/// Maximum number of nodes on a page.
+const NODES_OF_PAGE_MAX: u64 = (BODY_LEN / LINK_LEN) as u64;
 
 /// A transactional linked list of elements of any bytes.
 ///
@@ -212,7 +215,7 @@ impl RawList {
     pub fn iter<'t>(&self, txn: &'t mut Txn) -> Result<RawListElements<'t>> {
         txn.lock(Resource::Structure(self.root), LockMode::Shared)?;
         let next = self.ends(txn)?.first;
-        Ok(RawListElements { list: self.clone(), txn, next })
+        Ok(RawListElements { list: self.clone(), txn, next, passed: 0 })
     }
 
     /// Frees the list's pages.
@@ -279,8 +282,10 @@ impl RawList {
         let ends = self.ends(txn)?;
         let mut pages: std::collections::BTreeSet<_> =
             (ends.spare != 0).then_some(PageId::new(ends.spare)).into_iter().collect();
-        let mut next = ends.first;
+        let (mut passed, mut next) = (0, ends.first);
         while let Some(at) = next.record() {
+            passed += 1;
+            check_passed(txn.store(), passed, NODES_OF_PAGE_MAX, at.page)?;
             pages.insert(at.page);
             next = self.node(txn, at)?.next;
         }
@@ -310,6 +315,7 @@ impl RawList {
                 return Ok(Ok(at));
             }
             passed += 1;
+            check_passed(txn.store(), passed, NODES_OF_PAGE_MAX, at.page)?;
             next = self.node(txn, at)?.next;
         }
         Ok(Err(passed))
@@ -404,6 +410,8 @@ pub struct RawListElements<'t> {
     list: RawList,
     txn: &'t Txn,
     next: Place,
+    /// Number of elements that were read.
+    passed: u64,
 }
 
 impl Iterator for RawListElements<'_> {
@@ -411,7 +419,9 @@ impl Iterator for RawListElements<'_> {
 
     fn next(&mut self) -> Option<Result<Vec<u8>>> {
         let at = self.next.record()?;
-        match self.list.node(self.txn, at) {
+        self.passed += 1;
+        let passed = check_passed(self.txn.store(), self.passed, NODES_OF_PAGE_MAX, at.page);
+        match passed.and_then(|()| self.list.node(self.txn, at)) {
             Ok(node) => {
                 self.next = node.next;
                 Some(Ok(node.element))
@@ -421,5 +431,32 @@ impl Iterator for RawListElements<'_> {
                 Some(Err(error))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat_media::SimDisk;
+    use cedrat_sync::Arc;
+    use cedrat_txn::{Error, Options, Registry};
+
+    use super::*;
+
+    #[test]
+    fn cycle_of_elements_is_damage() {
+        let registry = Registry::new().with(crate::register);
+        let store = Store::open(Arc::new(SimDisk::new()), Options::simulated(), registry).unwrap();
+        let list = store.transact(RawList::create).unwrap();
+        let mut txn = store.begin();
+        (0..9).try_for_each(|_| list.push_back(&mut txn, b"element")).unwrap();
+        let Ends { first, last, .. } = list.ends(&txn).unwrap();
+        let record = Node::bytes(first, b"element");
+        txn.isolated(list.root, |txn| txn.update(last.record().unwrap(), &UpdateRecord { record })).unwrap();
+        let damaged = |error: Error| error.to_string().contains("cycle");
+        assert!(list.len(&mut txn).is_err_and(damaged));
+        assert!(list.get(&mut txn, 1 << 40).is_err_and(damaged));
+        assert!(list.iter(&mut txn).unwrap().last().unwrap().is_err_and(damaged));
+        assert!(!list.check(&txn).unwrap().is_sound());
+        assert!(list.drop(&mut txn).is_err_and(damaged));
     }
 }

@@ -16,7 +16,7 @@ use cedrat_txn::{Error, FormatFresh, Operation, RecordId, Registry, Result, Stor
 use crate::bytes::Garbled;
 use crate::checked::Checked;
 use crate::ends::{self, Ends, Place, SetEnds};
-use crate::error::{StructureError, damaged};
+use crate::error::{StructureError, check_passed, damaged};
 use crate::kinds;
 use sequence::Links;
 
@@ -214,7 +214,7 @@ impl RawPageList {
     pub fn iter<'t>(&self, txn: &'t mut Txn) -> Result<PageListRecords<'t>> {
         txn.lock(Resource::Structure(self.root), LockMode::Shared)?;
         let next = self.ends(txn)?.first.page;
-        Ok(PageListRecords { list: self.clone(), txn, next, records: Vec::new().into_iter() })
+        Ok(PageListRecords { list: self.clone(), txn, next, pages: 0, records: Vec::new().into_iter() })
     }
 
     /// Frees the list's pages.
@@ -295,10 +295,12 @@ impl RawPageList {
 
     /// Returns the position of record `index`, or else the number of records.
     fn locate(&self, txn: &Txn, index: u64) -> Result<Result<At, u64>> {
-        let mut passed = 0;
+        let (mut passed, mut pages) = (0, 0);
         let mut next = self.ends(txn)?.first.page;
         while next != 0 {
             let page = PageId::new(next);
+            pages += 1;
+            check_passed(txn.store(), pages, 1, page)?;
             let (count, links) =
                 self.look(txn, page, |body| Ok((sequence::count(body)? as u64, sequence::links(body)?)))?;
             if index < passed + count {
@@ -430,6 +432,8 @@ pub struct PageListRecords<'t> {
     txn: &'t Txn,
     /// The next page, 0 after the last.
     next: u64,
+    /// Number of pages that were read.
+    pages: u64,
     records: std::vec::IntoIter<Vec<u8>>,
 }
 
@@ -445,9 +449,12 @@ impl Iterator for PageListRecords<'_> {
                 return None;
             }
             let page = PageId::new(self.next);
-            let looked = self.list.look(self.txn, page, |body| {
-                let records = sequence::records(body)?.map(|record| record.map(<[u8]>::to_vec));
-                Ok((records.collect::<Result<Vec<_>, _>>()?, sequence::links(body)?))
+            self.pages += 1;
+            let looked = check_passed(self.txn.store(), self.pages, 1, page).and_then(|()| {
+                self.list.look(self.txn, page, |body| {
+                    let records = sequence::records(body)?.map(|record| record.map(<[u8]>::to_vec));
+                    Ok((records.collect::<Result<Vec<_>, _>>()?, sequence::links(body)?))
+                })
             });
             match looked {
                 Ok((records, links)) => {
@@ -460,5 +467,31 @@ impl Iterator for PageListRecords<'_> {
                 }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat_media::SimDisk;
+    use cedrat_sync::Arc;
+    use cedrat_txn::Options;
+
+    use super::*;
+
+    #[test]
+    fn cycle_of_pages_is_damage() {
+        let registry = Registry::new().with(crate::register);
+        let store = Store::open(Arc::new(SimDisk::new()), Options::simulated(), registry).unwrap();
+        let list = store.transact(RawPageList::create).unwrap();
+        let mut txn = store.begin();
+        (0..9).try_for_each(|_| list.push_back(&mut txn, &[1; 1000])).unwrap();
+        let Ends { first, last, .. } = list.ends(&txn).unwrap();
+        list.join(&mut txn, last.page, first.page, first.page, last.page).unwrap();
+        let damaged = |error: Error| error.to_string().contains("cycle");
+        assert!(list.len(&mut txn).is_err_and(damaged));
+        assert!(list.get(&mut txn, 1 << 40).is_err_and(damaged));
+        assert!(list.iter(&mut txn).unwrap().last().unwrap().is_err_and(damaged));
+        assert!(!list.check(&txn).unwrap().is_sound());
+        assert!(list.drop(&mut txn).is_err());
     }
 }
