@@ -40,7 +40,8 @@ fn bytes_of(digits: &str) -> Result<Vec<u8>, Failure> {
     let wrong =
         || Failure(format!("{digits} is no identifier: an even number of hexadecimal digits, as `cedrat info` prints"));
     let pairs = digits.as_bytes().as_chunks::<2>();
-    if !pairs.1.is_empty() || digits.is_empty() {
+    // The conversion would take a sign for a digit.
+    if !pairs.1.is_empty() || digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
         return Err(wrong());
     }
     let byte = |pair: &[u8; 2]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();

@@ -40,7 +40,12 @@ fn transactions_in_doubt_are_shown_and_resolved() {
     let log = printed(&cedrat(&["log", place]));
     assert!(log.contains("prepare") && log.contains("7365636f6e64"), "{log}");
 
-    for (id, why) in [("abc", "no identifier"), ("zz", "no identifier"), ("ff", "no transaction is prepared")] {
+    for (id, why) in [
+        ("abc", "no identifier"),
+        ("zz", "no identifier"),
+        ("+f", "no identifier"),
+        ("ff", "no transaction is prepared"),
+    ] {
         let refused = cedrat(&["resolve", place, id, "commit"]);
         assert!(refused.status.code() == Some(1) && errors(&refused).contains(why), "{}", errors(&refused));
     }
