@@ -481,8 +481,8 @@ impl Collection {
     /// Continues: scans at most `budget` objects, or sweeps that many records, or frees that many pages. Returns the stage.
     /// In the stage [`Marked`](Stage::Marked) the collection waits for [`seal`](Collection::seal).
     ///
+    /// # Errors
     /// Damage, with file and offset; those of a commit. The call may be repeated.
-    /// Damage, with file and offset; those of a commit. It may be called again.
     pub fn step(&mut self, budget: usize) -> Result<Stage> {
         self.stage = match self.stage {
             Stage::Marking | Stage::Marked => self.mark(budget)?,
