@@ -17,9 +17,10 @@
 //! of a store that had recovered: the place where LSNs of a lost tail could come back (E1).
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use cedrat_media::{Cursor, Image, Journal, Loss, SimDisk};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, HAS_SCHEDULER, Limits, is_scheduled};
 use cedrat_txn::Store;
 
 use crate::case::{Case, Crash};
@@ -29,7 +30,7 @@ use crate::history::{Acknowledged, Prefixes};
 use crate::probe::{Probe, explored};
 use crate::report::{Failure, Fault, Report, Seen};
 use crate::rng::Rng;
-use crate::run::{Mismatch, Run, Script, Watch};
+use crate::run::{LIMITS, Mismatch, Run, Script, Watch};
 use crate::scenario::{Error, Scenario};
 use crate::words::difference;
 
@@ -61,6 +62,10 @@ pub(crate) struct Plan {
     /// States that may be tried to find a smaller workload that fails.
     pub(crate) shrink_states: usize,
     exempt: Exempt,
+    /// Schedules of a workload with threads.
+    schedules: u64,
+    /// Limits of each schedule.
+    pub(crate) limits: Limits,
 }
 
 impl Default for Plan {
@@ -75,6 +80,8 @@ impl Default for Plan {
             behind_records: true,
             shrink_states: 2_000,
             exempt: Exempt::default(),
+            schedules: 10,
+            limits: LIMITS,
         }
     }
 }
@@ -85,6 +92,9 @@ impl Plan {
         Plan { distinct_max, kills: 0, ..self.clone() }
     }
 }
+
+/// Distinct states of each schedule but the first.
+const SCHEDULE_STATES: usize = 50;
 
 /// Rounds over all crash points after which a workload is taken to have no more distinct states.
 const ROUNDS_MAX: u64 = 64;
@@ -156,6 +166,21 @@ impl<S: Scenario> Crashes<S> {
         self
     }
 
+    /// Sets how many schedules of a workload with threads are tried (default 10), if the build has the seeded scheduler (feature
+    /// `scheduler`): the seed and those after it. The crashes of the first are tried in full, of each other one 50 states.
+    pub fn schedules(mut self, schedules: u64) -> Self {
+        self.plan.schedules = schedules;
+        self
+    }
+
+    /// Sets how many steps the threads of one [`Run::in_threads`] may take under the seeded scheduler, and how long they may run
+    /// (default 5 million and a minute). A step is an operation on an atomic, a lock or a thread. Beyond, the check fails with
+    /// [`Fault::Hang`].
+    pub fn limits(mut self, steps_max: usize, time_max: Duration) -> Self {
+        self.plan.limits = Limits { steps_max, time_max };
+        self
+    }
+
     /// Permits that no crash comes inside a transaction.
     pub fn without_losers(mut self) -> Self {
         self.plan.exempt.losers = true;
@@ -165,7 +190,8 @@ impl<S: Scenario> Crashes<S> {
     /// Runs the check. With the environment variable [`CASE_VARIABLE`](crate::CASE_VARIABLE) naming a case of this
     /// check, runs that case only.
     ///
-    /// In a build with `--cfg cedrat_shuttle` everything, recoveries included, runs under the seeded scheduler.
+    /// A workload with threads runs with several seeds in a build with the feature `scheduler`. In a build with `--cfg
+    /// cedrat_shuttle` everything, recoveries included, runs under the seeded scheduler.
     ///
     /// # Errors
     /// The first broken promise, with the line that repeats it; [`Fault::NotCovered`] if none is broken, but no crash came inside
@@ -178,12 +204,34 @@ impl<S: Scenario> Crashes<S> {
         let seed = self.plan.seed;
         explored(seed, move || {
             let mut walk = Walk::new(&self.probe, &self.plan, BTreeSet::new());
-            walk.go(seed, None).map_err(|failure| self.with_smaller(failure, &walk))
+            let report = walk.go(seed, None).map_err(|failure| self.with_smaller(failure, &walk))?;
+            self.other_schedules(report, &walk)
         })
     }
 
+    /// Runs a workload with threads with other seeds, if its threads are scheduled by seeds.
+    fn other_schedules(&self, mut report: Report, first: &Walk<'_, S>) -> Result<Report, Failure> {
+        if !first.script.has_threads() || is_scheduled() {
+            return Ok(report);
+        }
+        if !HAS_SCHEDULER {
+            crate::speed::advise_scheduler(&self.probe.name);
+            return Ok(report);
+        }
+        let plan = Plan { again_points_max: 0, ..self.plan.for_part(SCHEDULE_STATES) };
+        for seed in (1..self.plan.schedules).map(|more| self.plan.seed.wrapping_add(more)) {
+            let plan = Plan { seed, ..plan.clone() };
+            match Walk::new(&self.probe, &plan, BTreeSet::new()).go(seed, None) {
+                Ok(more) => report.add(&more),
+                Err(failure) if failure.fault == Fault::NotCovered => {} // a part need not cover
+                Err(failure) => return Err(failure),
+            }
+        }
+        Ok(report)
+    }
+
     /// Runs one case only.
-    /// The failure of the case.
+    ///
     /// # Errors
     /// What is wrong with it.
     pub fn repeat(self, case: &Case) -> Result<Report, Failure> {
@@ -454,7 +502,8 @@ impl<'a, S: Scenario> Walk<'a, S> {
         let recovered = disk.journal_len();
         let scenario = &self.probe.scenario;
         let watch = Watch { scenario: Arc::clone(scenario), roots: roots.clone() };
-        let run = Run::watched(store.clone(), disk.clone(), seed, start, Some(watch), Arc::clone(script));
+        let run =
+            Run::watched(store.clone(), disk.clone(), seed, start, Some(watch), Arc::clone(script), self.plan.limits);
         let ran = scenario.run(&run, &roots);
         run.mismatch()?;
         ran?;

@@ -42,3 +42,15 @@ pub use report::{Failure, Fault, Report, STATES_VARIABLE, Smaller};
 pub use rng::{Rng, SEED_VARIABLE, seed};
 pub use run::Run;
 pub use scenario::{Error, Outcome, Scenario};
+
+pub use cedrat_sync::Hang;
+
+/// Locks, atomics and threads that the seeded scheduler knows, for operations and workloads whose threads wait for one another.
+///
+/// In a build without the feature `scheduler` they are those of `parking_lot` and the standard library.
+pub mod sync {
+    pub use cedrat_sync::{
+        Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, atomic, explore, spin_hint, thread,
+        thread_local,
+    };
+}

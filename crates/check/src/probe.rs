@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, PoisonError};
 
 use cedrat_media::{Media, SimDisk};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, Hang};
 use cedrat_txn::Store;
 
 use crate::case::Case;
@@ -108,6 +108,7 @@ impl<S: Scenario> Probe<S> {
         match quietly(step) {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) if error.is::<Mismatch>() => Err(self.failure(case, Fault::Model, error.to_string())),
+            Ok(Err(error)) if error.is::<Hang>() => Err(self.failure(case, Fault::Hang, error.to_string())),
             Ok(Err(error)) => Err(self.failure(case, fault, error.to_string())),
             Err(words) => Err(self.failure(case, Fault::Panicked, words)),
         }
@@ -129,8 +130,11 @@ fn without_advice(words: String) -> String {
     }
 }
 
-/// Runs `check` under the seeded scheduler, if the build contains it, and returns its result.
+/// Runs `check` under the seeded scheduler in a build that has no other threads, and returns its result.
 pub(crate) fn explored<T: Send + 'static>(seed: u64, check: impl Fn() -> T + Send + Sync + 'static) -> T {
+    if cfg!(not(cedrat_shuttle)) {
+        return check(); // `Run::in_threads` calls the scheduler
+    }
     let result = Arc::new(Mutex::new(None));
     let to = Arc::clone(&result);
     cedrat_sync::explore(seed, 1, move || {

@@ -111,6 +111,8 @@ pub enum Fault {
     Check,
     /// A call panicked.
     Panicked,
+    /// The threads of the workload deadlocked, or exceeded a limit.
+    Hang,
     /// An undo took more of the log than its `LOG_BYTES_MAX`.
     LogBound,
     /// After an error the store was neither stopped nor usable.

@@ -1,12 +1,14 @@
 //! The workload's interface to a check: performs transactions and enters their effects on the model.
 
 use std::collections::BTreeSet;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use cedrat_heap::{Interrupt, Session, Tx};
 use cedrat_media::SimDisk;
-use cedrat_sync::{Arc, thread};
+use cedrat_sync::{Arc, Limits, schedule, thread};
 use cedrat_txn::{Commit, Store, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
@@ -47,9 +49,16 @@ struct Inner<S: Scenario> {
     /// Whether threads of [`Run::in_threads`] run: during that time the model never equals the store.
     crowded: AtomicBool,
     script: Arc<Script>,
+    /// Limits of the threads of [`Run::in_threads`].
+    limits: Limits,
+    /// Number of calls of [`Run::in_threads`].
+    schedules: AtomicU64,
     /// The first difference seen.
     mismatch: Mutex<Option<String>>,
 }
+
+/// Default limits of the threads of a workload. A transaction takes hundreds of steps, and a second hundreds of thousands.
+pub(crate) const LIMITS: Limits = Limits { steps_max: 5_000_000, time_max: Duration::from_secs(60) };
 
 /// Transactions that a run leaves out, and the number of those that it has begun.
 #[derive(Debug, Default)]
@@ -64,9 +73,14 @@ impl Script {
         Script { skipped, ..Script::default() }
     }
 
+    /// Whether threads have run.
+    pub(crate) fn has_threads(&self) -> bool {
+        self.has_threads.load(Ordering::SeqCst)
+    }
+
     /// Number of transactions so far, skipped ones included; `None` if threads have numbered them in a random order.
     pub(crate) fn transactions(&self) -> Option<usize> {
-        (!self.has_threads.load(Ordering::SeqCst)).then(|| self.begun.load(Ordering::SeqCst))
+        (!self.has_threads()).then(|| self.begun.load(Ordering::SeqCst))
     }
 
     /// Counts a transaction. Returns whether it is to be left out.
@@ -105,7 +119,7 @@ impl<S: Scenario> Clone for Run<S> {
 
 impl<S: Scenario> Run<S> {
     pub(crate) fn new(store: Store, disk: Arc<SimDisk>, seed: u64, start: S::State) -> Run<S> {
-        Run::watched(store, disk, seed, start, None, Arc::default())
+        Run::watched(store, disk, seed, start, None, Arc::default(), LIMITS)
     }
 
     /// Makes a run that compares store and model.
@@ -116,10 +130,12 @@ impl<S: Scenario> Run<S> {
         start: S::State,
         watch: Option<Watch<S>>,
         script: Arc<Script>,
+        limits: Limits,
     ) -> Run<S> {
         let watch = watch.filter(|watch| watch.scenario.reads_while_running());
         let (history, mismatch) = (Mutex::new(History::new(start)), Mutex::default());
-        let inner = Inner { store, disk, seed, history, watch, crowded: AtomicBool::new(false), script, mismatch };
+        let (crowded, schedules) = (AtomicBool::new(false), AtomicU64::new(0));
+        let inner = Inner { store, disk, seed, history, watch, crowded, script, limits, schedules, mismatch };
         Run { inner: Arc::new(inner) }
     }
 
@@ -394,11 +410,14 @@ impl<S: Scenario> Run<S> {
 
     /// Runs `body` in `threads` threads at once and waits for all; `body` gets the number of its thread.
     ///
-    /// In an ordinary build these are threads of the operating system; in a build with `--cfg cedrat_shuttle` the seeded
-    /// scheduler interleaves them. With one thread, `body` runs in the caller's thread.
+    /// In a build with the feature `scheduler` a seeded scheduler interleaves them, unless the store has threads of its own;
+    /// otherwise the operating system does. With one thread, `body` runs in the caller's thread.
+    ///
+    /// Under the scheduler, threads must wait for one another by the locks of the store or of [`sync`](crate::sync) only.
     ///
     /// # Errors
-    /// The first error of a thread, in the order of their numbers.
+    /// The first error of a thread, in the order of their numbers; under the scheduler a [`Hang`](crate::Hang), if the threads
+    /// deadlock or exceed a limit.
     ///
     /// # Panics
     /// If a thread panicked.
@@ -406,17 +425,23 @@ impl<S: Scenario> Run<S> {
         if threads == 1 {
             return body(self, 0);
         }
-        self.inner.crowded.store(true, Ordering::SeqCst);
-        self.inner.script.has_threads.store(true, Ordering::SeqCst);
-        let body = Arc::new(body);
-        let running: Vec<_> = (0..threads)
-            .map(|number| {
-                let (run, body) = (self.clone(), Arc::clone(&body));
-                thread::spawn(move || body(&run, number))
-            })
-            .collect();
-        let ended: Vec<_> = running.into_iter().map(thread::JoinHandle::join).collect();
-        self.inner.crowded.store(false, Ordering::SeqCst);
+        let inner = &self.inner;
+        inner.crowded.store(true, Ordering::SeqCst);
+        inner.script.has_threads.store(true, Ordering::SeqCst);
+        let run = self.clone();
+        let work = move || all_at_once(&run, threads, body);
+        let ended = match self.store().has_threads() {
+            true => Ok(work()),
+            false => {
+                let call = inner.schedules.fetch_add(1, Ordering::SeqCst);
+                schedule(self.rng(SCHEDULES).part(call).next_u64(), inner.limits, work)
+            }
+        };
+        let ended = ended.inspect_err(|_| {
+            // Its locks stay locked, so it must never be closed.
+            std::mem::forget(self.clone());
+        })?;
+        inner.crowded.store(false, Ordering::SeqCst);
         for (number, ended) in ended.into_iter().enumerate() {
             ended
                 .unwrap_or_else(|panic| panic!("thread {number} of the workload panicked: {}", message_of(&*panic)))?;
@@ -429,4 +454,25 @@ impl<S: Scenario> Run<S> {
         let inner = Arc::into_inner(self.inner).expect("the workload has ended, so nobody else has the run");
         inner.history.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The part of a run's random numbers that seeds its schedules.
+const SCHEDULES: u64 = 0x5c4e_d01e;
+
+/// Runs `body` in `threads` threads, and returns how each has ended. A panic is caught in its thread: it would end a schedule.
+fn all_at_once<S: Scenario>(
+    run: &Run<S>,
+    threads: u64,
+    body: impl Fn(&Run<S>, u64) -> Outcome + Send + Sync + 'static,
+) -> Vec<thread::Result<Outcome>> {
+    let body = Arc::new(body);
+    let running: Vec<_> = (0..threads)
+        .map(|number| {
+            let (run, body) = (run.clone(), Arc::clone(&body));
+            let work = move || catch_unwind(AssertUnwindSafe(|| body(&run, number)));
+            let builder = thread::Builder::new().name(format!("workload {number}"));
+            builder.spawn(work).unwrap_or_else(|error| panic!("starting a thread of the workload: {error}"))
+        })
+        .collect();
+    running.into_iter().map(|thread| thread.join().unwrap_or_else(Err)).collect()
 }

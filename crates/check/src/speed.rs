@@ -7,6 +7,14 @@ pub(crate) fn advise(check: &str) {
     }
 }
 
+/// Prints advice on the standard error stream if the operating system schedules the threads of a workload.
+pub(crate) fn advise_scheduler(check: &str) {
+    eprintln!(
+        "{check}: the operating system has scheduled the threads of the workload, once; the feature `scheduler` of the crate \
+         cedrat tries several schedules, each of which its seed repeats (see docs/use/checking.md)"
+    );
+}
+
 /// Returns the advice for a build at this level of optimisation.
 fn advice(level: &str) -> Option<&'static str> {
     (level == "0").then_some(

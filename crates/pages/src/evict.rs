@@ -8,9 +8,9 @@
 
 use std::collections::HashSet;
 
-use cedrat_sync::Mutex;
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cedrat_sync::thread::yield_now;
+use cedrat_sync::{Mutex, is_scheduled};
 
 use crate::double_write::BATCH_PAGES_MAX;
 use crate::error::PoolError;
@@ -20,7 +20,10 @@ use crate::write_back::Patience;
 
 /// The number of fruitless rounds through all frames after which the whole pool counts as held. Latches are held for
 /// moments, so one is released long before, unless threads that hold pages wait for further ones.
-const ROUNDS_MAX: usize = if cfg!(cedrat_shuttle) { 200 } else { 100_000 };
+const ROUNDS_MAX: usize = 100_000;
+
+/// The same under the seeded scheduler, where every round is hundreds of steps.
+const SCHEDULED_ROUNDS_MAX: usize = 200;
 
 /// The ring of frames.
 pub(crate) struct Clock {
@@ -105,7 +108,7 @@ impl Drop for FreeFrame<'_> {
 impl Pool {
     /// Returns a frame for one more page. Evicts a page if no frame is free, after writing it home if necessary.
     pub(crate) fn free_frame(&self) -> Result<FreeFrame<'_>, PoolError> {
-        for _ in 0..ROUNDS_MAX {
+        for _ in 0..if is_scheduled() { SCHEDULED_ROUNDS_MAX } else { ROUNDS_MAX } {
             if let Some(frame) = self.clock.free() {
                 self.call_cleaner_if_low();
                 return Ok(frame);

@@ -207,10 +207,11 @@ impl Reservation {
     /// Returns the pair of words at `index`, for tables.
     #[cfg(not(cedrat_shuttle))]
     #[inline(always)]
-    pub(crate) fn pair(&self, index: usize) -> &[AtomicU64; 2] {
+    pub(crate) fn pair(&self, index: usize) -> &[cedrat_sync::atomic::AtomicU64; 2] {
         assert!(index < self.len / 16, "entry {index} lies beyond the reserved range");
-        // SAFETY: 1, 2 and 3; the line above keeps it in range, and sixteen divides every offset and the base.
-        unsafe { &*self.base.as_ptr().add(index * 16).cast::<[AtomicU64; 2]>() }
+        // SAFETY: 1, 2 and 3; the line above keeps it in range, and sixteen divides every offset and the base. The atomics are those
+        // of the standard library, or have their layout.
+        unsafe { &*self.base.as_ptr().add(index * 16).cast() }
     }
 
     /// Returns the memory of the page at `index` to the system; it reads as zero afterwards.

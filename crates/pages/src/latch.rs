@@ -32,7 +32,7 @@
 //! - a reader that was held off before and has waited for a whole phase, because a stream of writers would starve it.
 
 use cedrat_sync::atomic::{AtomicU64, Ordering, fence};
-use cedrat_sync::{Condvar, Mutex, planted, spin_hint};
+use cedrat_sync::{Condvar, Mutex, planted, spin_hint, spins};
 
 use crate::order::{Held, HeldShared, Latched};
 use crate::page::PageId;
@@ -95,7 +95,7 @@ impl Courtesy {
 
 /// The number of spins before sleeping. A latch is held for well under a microsecond unless its page is being read
 /// from disk.
-const SPINS: usize = if cfg!(cedrat_shuttle) { 1 } else { 100 };
+const SPINS: usize = 100;
 
 /// The wait queues of page latches: a few, shared by all pages.
 #[derive(Debug)]
@@ -335,7 +335,7 @@ impl<'a> Latch<'a> {
     /// Returns when the word is not `busy`. Before the thread sleeps because of readers, it sets `bar` too.
     #[cold]
     fn wait_while(&self, bar: u64, mut busy: impl FnMut(u64) -> bool) {
-        for _ in 0..SPINS {
+        for _ in 0..spins(SPINS) {
             if !busy(self.word.load(Ordering::Relaxed)) {
                 return;
             }

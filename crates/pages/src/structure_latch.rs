@@ -8,16 +8,16 @@
 use std::cell::Cell;
 
 use cedrat_sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
-use cedrat_sync::{Arc, WaitWord, spin_hint, thread_local};
+use cedrat_sync::{Arc, WaitWord, is_scheduled, spin_hint, spins, thread_local};
 
 use crate::order::{Held, LatchRank, Latched};
 
-/// The number of reader counters. One under the seeded scheduler, so that a schedule does not depend on addresses.
-const SHARDS: usize = if cfg!(cedrat_shuttle) { 1 } else { 16 };
+/// The number of reader counters. Under the seeded scheduler one is used, so that a schedule does not depend on addresses.
+const SHARDS: usize = 16;
 
 /// The number of spins before sleeping: a few. An exclusive latch is held across several page changes, usually longer
 /// than sleeping and waking take.
-const SPINS: usize = if cfg!(cedrat_shuttle) { 1 } else { 40 };
+const SPINS: usize = 40;
 
 /// A thread changes the shape, or waits until the last reader has left.
 const EXCLUSIVE: u64 = 1;
@@ -63,7 +63,7 @@ struct Bed {
 impl Bed {
     /// Returns when `is_so` returns `true`; it must read with sequential consistency.
     fn sleep_until(&self, is_so: impl Fn() -> bool) {
-        for _ in 0..SPINS {
+        for _ in 0..spins(SPINS) {
             if is_so() {
                 return;
             }
@@ -234,6 +234,9 @@ impl StructureLatch {
 
 #[inline(always)]
 fn this_shard() -> usize {
+    if is_scheduled() {
+        return 0;
+    }
     let here = HERE.with(|here| std::ptr::from_ref(here).addr());
     // Thread-local memory of two threads differs in the higher bits, which the product mixes into the top.
     (here.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) % SHARDS

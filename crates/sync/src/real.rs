@@ -6,6 +6,8 @@ pub use crate::ordered::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, Rw
 pub use parking_lot::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult};
 pub use std::thread_local;
 
+use crate::limits::{Hang, Limits};
+
 /// Atomic integers and fences.
 pub mod atomic {
     pub use std::sync::atomic::{
@@ -50,11 +52,36 @@ pub fn spin_hint() {
     std::hint::spin_loop();
 }
 
-/// Runs `body` once on real threads; in a shuttle build, `schedules` times under a scheduler seeded by `seed`.
+/// Runs `body` once on real threads; in a build with the scheduler, `schedules` times under a scheduler seeded by `seed`.
 ///
 /// A test written with `explore` is thus an ordinary test in this build, and a search through interleavings in the
 /// other.
 pub fn explore(seed: u64, schedules: usize, body: impl Fn() + Send + Sync + 'static) {
     let _ = (seed, schedules);
     body();
+}
+
+/// Whether the calling thread is one of a scheduled run: `false`, for this build has no scheduler.
+#[inline(always)]
+pub const fn is_scheduled() -> bool {
+    false
+}
+
+/// Returns the number of turns that a loop spins before its thread sleeps: `turns`, and one under a scheduler.
+#[inline(always)]
+pub const fn spins(turns: usize) -> usize {
+    turns
+}
+
+/// Runs `body` once; in a build with the scheduler, with the interleaving of its threads that `seed` determines.
+///
+/// # Errors
+/// None.
+pub fn schedule<T: Send + 'static>(
+    seed: u64,
+    limits: Limits,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Hang> {
+    let _ = (seed, limits);
+    Ok(body())
 }

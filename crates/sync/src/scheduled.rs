@@ -5,6 +5,8 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
+use crate::limits::{Hang, Limits};
+
 pub use shuttle::sync::WaitTimeoutResult;
 pub use shuttle::thread_local;
 
@@ -66,6 +68,29 @@ pub fn explore(seed: u64, schedules: usize, body: impl Fn() + Send + Sync + 'sta
     config.stack_size = STACK_BYTES;
     config.max_steps = shuttle::MaxSteps::FailAfter(STEPS_MAX);
     shuttle::Runner::new(scheduler, config).run(body);
+}
+
+/// Whether the calling thread is one of a scheduled run: `true`, for this build has no others.
+pub const fn is_scheduled() -> bool {
+    true
+}
+
+/// Returns the number of turns that a loop spins before its thread sleeps: one, for another turn is only another step.
+pub const fn spins(_turns: usize) -> usize {
+    1
+}
+
+/// Runs `body` as a part of the run that [`explore`] has begun.
+///
+/// # Errors
+/// None.
+pub fn schedule<T: Send + 'static>(
+    seed: u64,
+    limits: Limits,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Hang> {
+    let _ = (seed, limits);
+    Ok(body())
 }
 
 /// A mutex without poisoning; the interface of `parking_lot::Mutex`.

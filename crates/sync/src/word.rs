@@ -8,8 +8,8 @@ pub use portable::WaitWord;
 
 #[cfg(all(target_os = "linux", not(any(cedrat_shuttle, miri))))]
 mod futex {
-    use crate::atomic::{AtomicU32, Ordering};
     use rustix::thread::futex::{self, Flags, Timespec};
+    use std::sync::atomic::{AtomicU32, Ordering};
     use std::time::Duration;
 
     /// An integer whose change threads can wait for.
@@ -126,8 +126,7 @@ mod portable {
 
 #[cfg(test)]
 mod tests {
-    use super::WaitWord;
-    use crate::{Arc, explore, thread};
+    use crate::{Arc, WaitWord, explore, thread};
 
     #[test]
     fn whoever_sleeps_is_woken() {

@@ -142,6 +142,11 @@ impl Store {
         Store { inner: Arc::clone(inner), lease: Lease::of(inner, true) }
     }
 
+    /// Returns whether the store has threads of its own ([`Options::background`]).
+    pub fn has_threads(&self) -> bool {
+        self.lease.threads.lock().is_some()
+    }
+
     fn start_threads(&self, options: &Options) -> Result<()> {
         let threads = Threads {
             _writer: self.inner.log.start_writer(),

@@ -15,7 +15,7 @@
 
 use cedrat_media::AlignedBuf;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_sync::{Arc, Mutex, planted, thread};
+use cedrat_sync::{Arc, Mutex, is_scheduled, planted, thread};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -41,9 +41,11 @@ const SHORT_LEN: usize = 64 << 10;
 /// Committers in a group: up to twice this many share one block; more make two groups.
 const GROUP_MIN: u32 = 8;
 
-/// The time for which the first committer of a block waits for others. Under a scheduler no time passes, so it does
+/// Returns the time for which the first committer of a block waits for others. Under a scheduler no time passes, so it does
 /// not wait.
-const PATIENCE: Option<Duration> = if cfg!(cedrat_shuttle) { None } else { Some(Duration::from_micros(100)) };
+fn patience() -> Option<Duration> {
+    (!is_scheduled()).then_some(Duration::from_micros(100))
+}
 
 /// One partition of an open log.
 #[derive(Debug)]
@@ -557,7 +559,7 @@ impl Tail {
             // timeout.
             let watches = self.in_flight == 0 && !self.open.watched;
             self.open.watched |= watches;
-            return Next::Wait(Arc::clone(&self.open.event), if watches { PATIENCE } else { None });
+            return Next::Wait(Arc::clone(&self.open.event), if watches { patience() } else { None });
         }
         let at = self.queue.partition_point(|queued| queued.block.offset() <= offset).saturating_sub(1);
         // Counted before anything is written: the next block written may be an older one, and then this committer
@@ -574,7 +576,7 @@ impl Tail {
     /// runs.
     fn enough(&self) -> u32 {
         match self.expected {
-            _ if PATIENCE.is_none() => 1,
+            _ if is_scheduled() => 1,
             few if few <= 2 * GROUP_MIN => few,
             many => many / 2,
         }
