@@ -353,7 +353,7 @@ mod tests {
             let regions = table.resident.region_count() as u16;
             let wrong = AddRegion { regions, first: Some(first) };
             txn.update(RecordId::page(table.root), &wrong).unwrap();
-            table.resident.set(&resident::read(&store, &*store.read(table.root).unwrap()).unwrap());
+            table.resident.set(&resident::read(&store, &store.read(table.root).unwrap()).unwrap());
             assert!(!table.check(&txn).unwrap().is_sound());
             assert!(table.iter(&mut txn).unwrap().any(|pair| pair.is_err()));
             let mut gets = (0..200_u64).map(|key| table.get(&mut txn, &key.to_le_bytes()));
