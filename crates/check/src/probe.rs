@@ -31,7 +31,9 @@ impl<S: Scenario> Probe<S> {
 
     pub(crate) fn open(&self, disk: &Arc<SimDisk>) -> Result<Store, Error> {
         let media: Arc<dyn Media> = disk.clone();
-        let store = Store::open(media, self.scenario.options(), self.scenario.registry())?;
+        let mut options = self.scenario.options();
+        options.pool.poison_allocated = true;
+        let store = Store::open(media, options, self.scenario.registry())?;
         Ok(store)
     }
 

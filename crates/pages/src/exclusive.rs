@@ -8,7 +8,7 @@ use cedrat_wal::Lsn;
 
 use crate::frames::PageWords;
 use crate::latch::ExclusiveLatch;
-use crate::page::PageId;
+use crate::page::{BODY_LEN, PageId, at};
 use crate::pool::Pool;
 use crate::view::{PageMut, PageRef};
 
@@ -25,6 +25,9 @@ pub struct Exclusive<'a> {
     fresh: Option<usize>,
     latch: ExclusiveLatch<'a>,
 }
+
+/// Each byte of the pattern of [`Exclusive::poison`]: as a count, a length or a page number too large for any page.
+const POISON: u8 = 0xDB;
 
 impl<'a> Exclusive<'a> {
     /// `fresh`: the frame of a page that was not read.
@@ -93,6 +96,15 @@ impl Exclusive<'_> {
         assert!(version <= newest, "E19.3: the log may end before change {version}, which the page would have");
         let stamp = if planted!("page_lsn_goes_back") { newest } else { self.page_ref().lsn().max(newest) };
         self.change_and_stamp(version, stamp, change)
+    }
+
+    /// Fills the body with a pattern, unless a crash might still need it: a dirty page may go home at any time, and if the log is
+    /// not durable up to `now`, the page might be in use again after the crash.
+    pub(crate) fn poison(&mut self, now: Lsn) {
+        if self.recovery_lsn.load(Ordering::SeqCst) == 0 || self.pool.log.durable_lsn() >= now {
+            self.latch.will_change();
+            self.words.fill(at::BODY, BODY_LEN, POISON);
+        }
     }
 
     fn change_and_stamp<R>(&mut self, lsn: Lsn, stamp: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {

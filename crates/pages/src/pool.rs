@@ -19,7 +19,7 @@ use cedrat_media::{AlignedBuf, Media};
 use cedrat_sync::Arc;
 use cedrat_sync::Mutex;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_wal::Log;
+use cedrat_wal::{Log, Lsn};
 
 use crate::cleaner::Bell;
 use crate::double_write::DoubleWrite;
@@ -53,6 +53,9 @@ pub struct PoolOptions {
     /// The number of frames that the cleaner thread keeps free ahead of need (D021). Default: a sixteenth of the
     /// capacity.
     pub free_ahead: Option<usize>,
+    /// Whether a newly allocated page appears filled with a pattern, so that an operation that relies on its old bytes, or on
+    /// zeros, is found: for tests. Default `false`.
+    pub poison_allocated: bool,
     /// A deliberate fault, to show that it is caught.
     #[cfg(feature = "planted-faults")]
     pub fault: Option<Fault>,
@@ -64,6 +67,7 @@ impl Default for PoolOptions {
             capacity_pages: 16_384,
             pages_max: 1 << 28,
             free_ahead: None,
+            poison_allocated: false,
             #[cfg(feature = "planted-faults")]
             fault: None,
         }
@@ -330,6 +334,29 @@ impl Pool {
                 return Ok(Exclusive::new(self, loading.finish_exclusive(), Some(frame)));
             }
         }
+    }
+
+    /// Fills newly allocated pages with a pattern, if [`PoolOptions::poison_allocated`] is set. The records that freed them last are
+    /// not newer than `now`.
+    ///
+    /// A page becomes no dirtier than it is: the pattern reaches the file together with a later change, or not at all, as any
+    /// bytes of a free page may.
+    ///
+    /// # Errors
+    /// As [`Pool::read`].
+    pub fn poison_allocated(&self, first: PageId, pages: u64, now: Lsn) -> Result<(), PoolError> {
+        if !self.options.poison_allocated {
+            return Ok(());
+        }
+        for page in (first.get()..first.get() + pages).map(PageId::new) {
+            match self.latch(page)?.exclusive() {
+                Some(latch) => Exclusive::new(self, latch, None).poison(now),
+                // Every other page stays as it is, so that pages are formatted without being read, too.
+                None if page.get().is_multiple_of(2) => self.exclusive(page)?.poison(now),
+                None => {}
+            }
+        }
+        Ok(())
     }
 
     /// Loads the page unless it is in; waits for the load of another thread.

@@ -414,6 +414,7 @@ impl Txn {
         }
         self.alive()?;
         let extent = self.take_extent(pages)?;
+        let now = self.inner().log.current_lsn(); // whatever has freed the pages is older
         let mut is_set = false;
         let done = self.as_last_step(|txn| {
             txn.set_space(extent, true)?;
@@ -424,7 +425,11 @@ impl Txn {
         if done.is_err() && (!is_set || planted!("undone_allocation_given_twice")) {
             self.inner().space.give(extent);
         }
-        done.map(|()| extent.first_page())
+        done?;
+        if !self.undoing {
+            self.inner().pool.poison_allocated(extent.first_page(), extent.pages, now)?;
+        }
+        Ok(extent.first_page())
     }
 
     /// Takes free pages that the page file contains.
