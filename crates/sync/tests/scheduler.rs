@@ -122,7 +122,7 @@ cedrat_sync::thread_local! {
 }
 
 #[test]
-fn each_thread_of_a_run_has_its_locals() {
+fn run_threads_have_their_own_locals() {
     OWN.with(|own| own.set(1));
     let seen = schedule(1, LIMITS, || {
         let read = || {
