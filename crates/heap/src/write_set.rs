@@ -152,7 +152,8 @@ impl WriteSet {
 
     /// Disables the filter for these words: each access to them calls `find`.
     pub(crate) fn suspect(&mut self, first: u64, words: u64) {
-        self.suspected |= (first..first + words.min(64)).fold(0, |filter, word| filter | bit(word));
+        let low = if words < u64::from(u64::BITS) { (1 << words) - 1 } else { u64::MAX };
+        self.suspected |= low.rotate_left((first & 63) as u32);
         self.filter |= self.suspected;
     }
 
@@ -162,17 +163,24 @@ impl WriteSet {
         if self.filter & bit(word) == 0 {
             return None;
         }
-        self.position(heap, word).map(|at| self.writes[at])
+        self.search(heap, word).map(|at| self.writes[at])
     }
 
+    /// Returns the index of the pending write to a word. Where the first filter is full, the wider one answers most searches:
+    /// it needs few registers, so the index is a call of its own.
     #[inline(never)]
-    fn position(&mut self, heap: u32, word: u64) -> Option<usize> {
+    fn search(&mut self, heap: u32, word: u64) -> Option<usize> {
         if self.writes.len() <= SEARCHED {
             return self.writes.iter().position(|write| write.word == word && write.heap == heap);
         }
         if !self.wide.admit(hash(heap, word), &self.writes) {
             return None;
         }
+        self.search_index(heap, word)
+    }
+
+    #[inline(never)]
+    fn search_index(&mut self, heap: u32, word: u64) -> Option<usize> {
         if self.indexed < self.writes.len() {
             self.index_newest();
         }
@@ -185,7 +193,7 @@ impl WriteSet {
     /// Returns whether a write to a word is pending.
     #[inline(always)]
     pub(crate) fn has(&mut self, heap: u32, word: u64) -> bool {
-        self.filter & bit(word) != 0 && self.position(heap, word).is_some()
+        self.filter & bit(word) != 0 && self.search(heap, word).is_some()
     }
 
     /// Adds a write to a word that the set does not contain ([`WriteSet::has`]).
@@ -200,24 +208,24 @@ impl WriteSet {
     pub(crate) fn put(&mut self, new: Write) {
         self.partial |= new.bytes != Bytes::ALL;
         let bit = bit(new.word);
-        if self.filter & bit != 0 && self.change(new) {
-            return;
+        if self.filter & bit != 0
+            && let Some(at) = self.search(new.heap, new.word)
+        {
+            return self.change(at, new);
         }
         self.filter |= bit;
         self.writes.push(new);
     }
 
-    /// Changes the pending write to a word; returns `false` if there is none.
+    /// Changes the pending write at this index.
     #[inline(never)]
-    fn change(&mut self, new: Write) -> bool {
-        let Some(at) = self.position(new.heap, new.word) else { return false };
+    fn change(&mut self, at: usize, new: Write) {
         let old = &mut self.writes[at];
         if self.journaling {
             self.journal.push((at as u32, *old));
         }
         old.value = new.bytes.merge(old.value, new.value);
         old.bytes = old.bytes.and(new.bytes);
-        true
     }
 
     /// Adds the words written since the last search to the index.
@@ -297,7 +305,7 @@ impl Wide {
     }
 
     /// Adds the writes since the last call, and returns whether any write may have this hash.
-    #[inline]
+    #[inline(always)]
     fn admit(&mut self, sought: u64, writes: &[Write]) -> bool {
         for write in &writes[self.words..] {
             let (at, bit) = Wide::place(hash(write.heap, write.word));
