@@ -7,6 +7,7 @@ use cedrat_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, RwLock};
 use cedrat_wal::{Log, Lsn, PartitionId};
 
+use crate::blocks::Blocks;
 use crate::clock::Clock;
 use crate::commit::Flagged;
 use crate::error::{Error, Interrupt, Result};
@@ -348,7 +349,7 @@ impl Shared {
     pub(crate) fn take_descriptor(&self) -> Result<Box<Descriptor>> {
         let mut seats = self.seats.lock();
         let partition = seats.emptiest();
-        let descriptor = match seats.idle.pop() {
+        let mut descriptor = match seats.idle.pop() {
             Some(mut descriptor) => {
                 descriptor.partition = partition;
                 descriptor
@@ -360,6 +361,8 @@ impl Shared {
                 Box::new(Descriptor::new(number, partition))
             }
         };
+        let partitions = seats.live.len() as u32;
+        descriptor.arena = Blocks::arena_of(descriptor.number, u32::from(partition.0), partitions);
         seats.live[usize::from(partition.0)] += 1;
         Ok(descriptor)
     }

@@ -147,7 +147,7 @@ impl Joined {
 
 impl Tx<'_> {
     fn restore_blocks<'c>(&mut self, prepared: &PreparedWords, core: impl Fn(u32) -> Option<&'c Arc<Core>>) {
-        let arena = self.arena();
+        let arena = self.this.arena;
         for logged in &prepared.batches {
             let Some(core) = core(logged.heap) else { continue };
             self.this.will_write(core);

@@ -115,6 +115,14 @@ impl Stripes {
         self.table.cut((word >> self.words_shift).wrapping_add(salt) as usize) as u32
     }
 
+    /// Returns the stripes of this many words, at least one, each once.
+    #[inline(always)]
+    pub(crate) fn of_words(&self, salt: u64, first: u64, words: u64) -> impl Iterator<Item = u32> + use<> {
+        let mask = self.table.count() as u64 - 1;
+        let (from, last) = (first >> self.words_shift, (first + words - 1) >> self.words_shift);
+        (0..(last - from).min(mask) + 1).map(move |at| (from.wrapping_add(salt).wrapping_add(at) & mask) as u32)
+    }
+
     /// Returns the stripes of this many words, in a table of `2^count_log2` stripes of `2^words_log2` words.
     pub(crate) fn of_range(
         count_log2: u32,

@@ -43,6 +43,8 @@ pub(crate) struct Descriptor {
     /// Number of its slot, which is also its owner number in stripes.
     pub(crate) number: u32,
     pub(crate) partition: PartitionId,
+    /// Number of the arena from which it takes blocks, in each heap.
+    pub(crate) arena: u32,
     /// Locked stripes, with the state that each had before.
     pub(crate) locked: Vec<(u32, Look)>,
     /// Whether one of them was newer than the snapshot.
@@ -99,6 +101,7 @@ impl Descriptor {
             window_words: 0,
             number,
             partition,
+            arena: 0,
             locked: Vec::with_capacity(64),
             locked_newer: false,
             savepoints: Vec::new(),
@@ -500,19 +503,45 @@ impl<'a> Tx<'a> {
         word: u64,
         change: impl FnOnce(u64) -> u64,
     ) -> Result<u64, Interrupt> {
+        let Some((stripe, value)) = self.look_to_write(core, word) else {
+            return self.update_slowly(core, word, change);
+        };
+        self.this.will_write(core);
+        self.put_read(core, word, change(value), stripe);
+        Ok(value)
+    }
+
+    /// Writes a word that is zero, as [`Tx::update_word`] does; returns `false`, without effect, where that takes more work, or
+    /// if the word is not zero.
+    #[inline(always)]
+    pub(crate) fn write_if_zero(&mut self, core: &Arc<Core>, word: u64, value: u64) -> bool {
+        let Some((stripe, 0)) = self.look_to_write(core, word) else { return false };
+        self.this.will_write(core);
+        self.put_read(core, word, value, stripe);
+        true
+    }
+
+    /// Returns the stripe and the value of a word that [`Tx::put_read`] may write: it belongs to the snapshot, and has no pending
+    /// write. The caller records the read.
+    #[inline(always)]
+    fn look_to_write(&mut self, core: &Core, word: u64) -> Option<(u32, u64)> {
         let stripe = self.shared.stripes.of(core.salt, word);
         let lock = self.shared.stripes.lock(stripe);
         let before = Look::first(lock);
         let value = core.region.words()[word as usize].load(Ordering::Acquire);
         let clear = before.belongs_to(self.this.snapshot) && Look::again(lock) == before;
         if !clear || self.this.encounter || self.this.writes.has(core.number, word) {
-            return self.update_slowly(core, word, change);
+            return None;
         }
-        self.this.will_write(core);
-        // Not in the read set: the commit validates the stripe when it locks it.
-        let (value_then, heap, bytes) = (change(value), core.number, Bytes::ALL);
-        self.this.writes.put_new(Write { word, value: value_then, heap, stripe, bytes, read: true });
-        Ok(value)
+        Some((stripe, value))
+    }
+
+    /// Adds a write to a word that this call has read. It is not in the read set: the commit validates the stripe when it locks
+    /// it.
+    #[inline(always)]
+    fn put_read(&mut self, core: &Core, word: u64, value: u64, stripe: u32) {
+        let (heap, bytes) = (core.number, Bytes::ALL);
+        self.this.writes.put_new(Write { word, value, heap, stripe, bytes, read: true });
     }
 
     #[cold]

@@ -172,15 +172,18 @@ impl Blocks {
 
     /// Moves blocks that no running transaction can reference from the queue to the free lists.
     fn reclaim(&self, arena: &mut Arena, oldest: u64) {
-        while let Some(freed) = arena.limbo.front()
-            && (freed.version <= oldest || planted!("freed_block_used_at_once"))
-        {
-            let freed = arena.limbo.pop_front().expect("it was just looked at");
+        let mut count = 0;
+        for freed in &arena.limbo {
+            if freed.version > oldest && !planted!("freed_block_used_at_once") {
+                break;
+            }
             match freed.size {
-                Ok(size) => arena.free_of(size).push(freed.header),
+                Ok(size) => of(&mut arena.free, size).push(freed.header),
                 Err(spans) => self.give_spans(self.layout.span_of(freed.header), spans),
             }
+            count += 1;
         }
+        arena.limbo.drain(..count);
     }
 
     fn arena_of_block(&self, header: u64) -> &Mutex<Arena> {

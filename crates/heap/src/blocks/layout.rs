@@ -113,6 +113,8 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub(crate) span_words: u64,
+    /// Words of a span, as a power of two.
+    span_shift: u32,
     /// First span after the table.
     pub(crate) first_span: u64,
     /// Maximum number of spans.
@@ -124,10 +126,11 @@ pub(crate) struct Layout {
 impl Layout {
     pub(crate) fn of(reserved_words: u64) -> Layout {
         let wanted = (reserved_words / SPANS_WANTED).max(1);
-        let span_words = (1 << wanted.ilog2()).clamp(SPAN_WORDS_MIN, SPAN_WORDS_MAX);
-        let spans = reserved_words / span_words;
+        let span_words: u64 = (1 << wanted.ilog2()).clamp(SPAN_WORDS_MIN, SPAN_WORDS_MAX);
+        let span_shift = span_words.ilog2();
+        let spans = reserved_words >> span_shift;
         let first_span = (FIRST_WORD + spans).div_ceil(span_words);
-        Layout { span_words, first_span, spans, strides: strides(span_words) }
+        Layout { span_words, span_shift, first_span, spans, strides: strides(span_words) }
     }
 
     /// Returns the first word after the account.
@@ -195,14 +198,14 @@ impl Layout {
 
     #[inline(always)]
     pub(crate) fn span_of(&self, word: u64) -> u64 {
-        word / self.span_words
+        word >> self.span_shift
     }
 
     /// Returns the block that begins at a word, given the table entry of its span.
     #[inline]
     pub(crate) fn locate(&self, table_word: u64, first: u64) -> Option<Place> {
         let span = self.span_of(first);
-        let within = (first % self.span_words).checked_sub(2)?;
+        let within = (first & (self.span_words - 1)).checked_sub(2)?;
         match Span::of_word(table_word)? {
             Span::Free => None,
             Span::Run { spans } => {
@@ -212,7 +215,8 @@ impl Layout {
             Span::Sized { stride, carved } => {
                 // Both fit into 32 bits, and a division of 32 bits takes half the time.
                 let (index, rest) = (within as u32 / stride as u32, within as u32 % stride as u32);
-                let is = rest == 0 && u64::from(index) < carved.min(self.blocks_in_span(stride));
+                let ends_within = within + stride < self.span_words; // as the blocks that fit into a span do
+                let is = rest == 0 && u64::from(index) < carved && ends_within;
                 is.then_some(Place { header: first - 1, words: stride - 1, span })
             }
         }

@@ -37,6 +37,7 @@ use crate::heap::{Core, Heap};
 use crate::options::Commit;
 use crate::redo::RedoWriter;
 use crate::region::WORD_LEN;
+use crate::stripes::{Locks, Look};
 use crate::tx::Tx;
 
 /// Number of words, or a few blocks, in which headers are carved at once: a small transaction shall not write a whole span.
@@ -123,6 +124,13 @@ struct Block {
 }
 
 impl BlockChange {
+    /// Allocation of the block behind a header.
+    #[inline(always)]
+    fn allocated(core: &Core, header: u64, words: u64, filled: bool, carved: bool) -> BlockChange {
+        let kind = if filled { Change::Filled { carved } } else { Change::Allocated { carved } };
+        BlockChange { heap: core.number, first: header + 1, words, kind }
+    }
+
     fn is_filled(&self) -> bool {
         matches!(self.kind, Change::Filled { .. })
     }
@@ -299,7 +307,7 @@ impl Tx<'_> {
         let core = &heap.core;
         let Block { place: Place { header, words, span }, len } = self.find_block(core, offset)?;
         let blocks = core.blocks()?;
-        blocks.know(core, span, self.arena());
+        blocks.know(core, span, self.this.arena);
         if blocks.layout.size_of_words(words).is_err() {
             self.write_word(core, blocks.layout.table_word(span), Span::Free.to_word())?;
         }
@@ -334,7 +342,7 @@ impl Tx<'_> {
     ///
     /// The table is read without recording the read: the entry of a span with blocks in use does not change, and whether
     /// this block is in use is read from its header. Only a refusal needs a table entry that belongs to the snapshot.
-    #[inline]
+    #[inline(always)]
     fn find_block(&mut self, core: &Arc<Core>, offset: u64) -> Result<Block, Interrupt> {
         let blocks = core.blocks()?;
         let word = offset / WORD_LEN;
@@ -370,25 +378,15 @@ impl Tx<'_> {
 
     // ---- allocating -------------------------------------------------------------------------------------------
 
-    pub(crate) fn arena(&self) -> u32 {
-        let partitions = self.shared.clock.log().map_or(1, |log| u32::from(log.partitions()));
-        Blocks::arena_of(self.this.number, u32::from(self.this.partition.0), partitions)
-    }
-
     fn allocate_block(&mut self, heap: &Heap, len: u64, filled: bool) -> Result<u64, Interrupt> {
         self.shared.check_same(heap)?;
         let core = &heap.core;
         let blocks = core.blocks()?;
-        self.this.will_write(core);
-        let first = self.whole(|tx| match blocks.layout.size_for(len) {
-            Some(size) => {
-                let mut held = Held::default();
-                let allocated = tx.allocate_sized(core, blocks, size, len, filled, &mut held);
-                held.blocks.iter().for_each(|taken| blocks.give_back(taken.header, taken.size));
-                allocated.map_err(|why| held.instead_of(why))
-            }
-            None => tx.allocate_run(core, blocks, len, filled),
-        })?;
+        let size = blocks.layout.size_for(len);
+        let first = match size.and_then(|size| self.allocate_at_once(core, blocks, size, len, filled)) {
+            Some(first) => first,
+            None => self.whole(|tx| tx.allocate_slowly(core, blocks, size, len, filled))?,
+        };
         if filled {
             // Precedes the plain stores that follow: a reader that sees one of them and knew the block before it was freed
             // must also see that its stripes are newer (E17.1), and no lock lies between. Their versions were raised before
@@ -396,6 +394,46 @@ impl Tx<'_> {
             fence(Ordering::Release);
         }
         Ok(first * WORD_LEN)
+    }
+
+    /// Allocates a cached block, if it is free and unlocked, as one look at its stripe shows of most.
+    #[inline(always)]
+    fn allocate_at_once(
+        &mut self,
+        core: &Arc<Core>,
+        blocks: &Blocks,
+        size: usize,
+        len: u64,
+        filled: bool,
+    ) -> Option<u64> {
+        if !self.this.batches.is_empty() {
+            return None;
+        }
+        let slots = &self.shared.slots;
+        let place = blocks.take(self.this.arena, size, || slots.oldest_start())?;
+        if !self.write_if_zero(core, place, header(len)) {
+            blocks.give_back(place, size);
+            return None;
+        }
+        self.this.blocks.push(BlockChange::allocated(core, place, blocks.layout.stride(size) - 1, filled, false));
+        Some(place + 1)
+    }
+
+    #[inline(never)]
+    fn allocate_slowly(
+        &mut self,
+        core: &Arc<Core>,
+        blocks: &Blocks,
+        size: Option<usize>,
+        len: u64,
+        filled: bool,
+    ) -> Result<u64, Interrupt> {
+        self.this.will_write(core);
+        let Some(size) = size else { return self.allocate_run(core, blocks, len, filled) };
+        let mut held = Held::default();
+        let allocated = self.allocate_sized(core, blocks, size, len, filled, &mut held);
+        held.blocks.iter().for_each(|taken| blocks.give_back(taken.header, taken.size));
+        allocated.map_err(|why| held.instead_of(why))
     }
 
     fn allocate_sized(
@@ -407,7 +445,7 @@ impl Tx<'_> {
         filled: bool,
         held: &mut Held,
     ) -> Result<u64, Interrupt> {
-        let arena = self.arena();
+        let arena = self.this.arena;
         let slots = &self.shared.slots;
         loop {
             let at_hand = self.take_carved(core, blocks, |batch| batch.size == size).or_else(|| {
@@ -428,10 +466,8 @@ impl Tx<'_> {
                 held.by = Some(txn);
                 continue;
             }
-            let kind = if filled { Change::Filled { carved } } else { Change::Allocated { carved } };
-            let words = blocks.layout.stride(size) - 1;
             // Recorded before anything can fail, so that it is given back.
-            self.this.blocks.push(BlockChange { heap: core.number, first: place + 1, words, kind });
+            self.this.blocks.push(BlockChange::allocated(core, place, blocks.layout.stride(size) - 1, filled, carved));
             if !carved && self.read_word(core, place)? != 0 && !planted!("cached_block_believed") {
                 self.this.blocks.pop(); // not free: the words take precedence over the cache (E17.3)
                 continue;
@@ -472,7 +508,7 @@ impl Tx<'_> {
         size: usize,
         len: u64,
     ) -> Result<Option<Taken>, Interrupt> {
-        let arena = self.arena();
+        let arena = self.this.arena;
         let most = blocks.layout.blocks_in_span(blocks.layout.stride(size));
         let own = |batch: &Batch| batch.heap == core.number && batch.size == size && batch.end < most;
         if let Some(at) = self.this.batches.iter().position(own) {
@@ -505,7 +541,7 @@ impl Tx<'_> {
         if let Some(first) = blocks.take_spans(core, count, is_held) {
             return Some(first);
         }
-        let emptied = blocks.take_emptied(core, self.arena(), self.shared.slots.oldest_start());
+        let emptied = blocks.take_emptied(core, self.this.arena, self.shared.slots.oldest_start());
         let cleared = !emptied.is_empty() && self.clear_spans(core, blocks, &emptied);
         for span in &emptied {
             if cleared { blocks.give_spans(span.open.span, 1) } else { blocks.give_emptied(span) }
@@ -572,8 +608,7 @@ impl Tx<'_> {
             };
             let place = blocks.layout.header_word(first_span, 0, 0);
             let words = blocks.layout.run_words(spans);
-            let kind = if filled { Change::Filled { carved: false } } else { Change::Allocated { carved: false } };
-            self.this.blocks.push(BlockChange { heap: core.number, first: place + 1, words, kind });
+            self.this.blocks.push(BlockChange::allocated(core, place, words, filled, false));
             if !self.are_free(core, blocks, first_span, spans)? {
                 self.this.blocks.pop(); // E17.3
                 continue;
@@ -611,13 +646,9 @@ impl Tx<'_> {
                 Change::Freed if self.reuses_too_early() || planted!("freed_stripes_keep_versions") => continue,
                 Change::Freed | Change::Filled { .. } => {}
             }
-            let salt = self.this.heap(change.heap).salt;
-            let stripe_words = self.shared.stripes.stripe_words();
-            let first = change.first / stripe_words;
-            let count = (change.first + change.words).div_ceil(stripe_words) - first;
-            for index in first..first + count.min(self.shared.stripes.count() as u64) {
-                let stripe = self.shared.stripes.of(salt, index * stripe_words);
-                if !self.lock_free_one(stripe) {
+            let stripes = &self.shared.stripes;
+            for stripe in stripes.of_words(self.this.heap(change.heap).salt, change.first, change.words) {
+                if !self.lock_free_one(stripes.locks(), stripe) {
                     self.lock(stripe)?;
                 }
             }
@@ -626,10 +657,11 @@ impl Tx<'_> {
     }
 
     /// Acquires a stripe's lock if it is free and not newer than the snapshot.
-    #[inline]
-    fn lock_free_one(&mut self, stripe: u32) -> bool {
-        let seen = self.shared.stripes.look(stripe);
-        let taken = seen.belongs_to(self.this.snapshot) && self.shared.stripes.try_lock(stripe, seen, self.this.number);
+    #[inline(always)]
+    fn lock_free_one(&mut self, locks: Locks<'_>, stripe: u32) -> bool {
+        let lock = locks.of(stripe);
+        let seen = Look::first(lock);
+        let taken = seen.belongs_to(self.this.snapshot) && seen.take(lock, Look::owned_by(self.this.number));
         if taken {
             self.this.locked.push((stripe, seen));
         }
