@@ -139,7 +139,9 @@ impl Thread {
     pub(crate) fn begin(&mut self) -> Result<()> {
         self.opened.check_running()?;
         self.held.begin()?;
-        self.freed.truncate(0);
+        if !self.freed.is_empty() {
+            self.freed.truncate(0);
+        }
         if self.places.first().is_some_and(|place| place.shown != place.heap.size()) {
             self.show_words(); // the heap has grown
         }
@@ -208,12 +210,14 @@ impl Thread {
 
     // ---- blocks and roots -------------------------------------------------------------------------------------
 
+    #[inline(always)]
     pub(crate) fn malloc(&mut self, heap: &Heap, len: u64) -> Result<usize> {
         // Any earlier writer to this address has lost its reference: the block may be filled with plain stores.
         let offset = self.held.run(|tx| tx.allocate_filled(heap, len))?;
         Ok(heap.address() + offset as usize)
     }
 
+    #[inline(always)]
     pub(crate) fn free(&mut self, address: usize) -> Result<()> {
         let offset = self.find(address)?;
         let heap = &self.places[0].heap;

@@ -142,7 +142,7 @@ impl Tx<'_> {
     }
 
     /// Locks the written stripes, validates the reads, and encodes the writes for the log.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn prepare(&mut self, part_len_max: usize) -> Result<(), Interrupt> {
         if self.this.interrupted {
             return Err(Interrupt::CONFLICT);
@@ -224,7 +224,7 @@ impl Tx<'_> {
     }
 
     /// Locks the stripes of everything written, allocated or freed.
-    #[inline]
+    #[inline(always)]
     fn lock_writes(&mut self) -> Result<(), Interrupt> {
         #[cfg(feature = "planted-faults")]
         if self.shared.options.fault == Some(crate::Fault::PublishBeforeLock) {
@@ -254,7 +254,7 @@ impl Tx<'_> {
 
     /// Locks the written stripes, from an index of the write set on. Returns the index of the first one that cannot be
     /// locked at once.
-    #[inline]
+    #[inline(always)]
     fn lock_free_ones(&mut self, from: usize) -> Option<usize> {
         let this = &mut *self.this;
         let (own, snapshot) = (Look::owned_by(this.number), this.snapshot);
@@ -387,7 +387,7 @@ impl Tx<'_> {
         self.let_go(version);
     }
 
-    #[inline]
+    #[inline(always)]
     fn write_back(&self) {
         let this = &*self.this;
         match &this.heaps[..] {

@@ -225,7 +225,7 @@ impl Core {
     }
 
     /// Writes back the writes of a commit to this heap; the stripes are locked.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn write_back(&self, writes: &[Write]) {
         let words = self.region.words();
         // `Release`: a reader of the value sees the stripe locked, or newer.

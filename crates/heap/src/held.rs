@@ -117,7 +117,9 @@ impl Held {
             back_off(this, self.attempts);
         }
         let tx = ManuallyDrop::new(Tx::begin(shared, this));
-        tx.slot().locks_early(false); // another thread may commit the transaction
+        if tx.this.encounter {
+            tx.slot().locks_early(false); // another thread may commit the transaction
+        }
         self.running = true;
         Ok(())
     }
