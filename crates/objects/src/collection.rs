@@ -10,7 +10,7 @@ use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Delta, Error, FormatFresh, Keeper, Opening, RecordId, Refused, Result, Store, Txn};
 use cedrat_wal::{Lsn, TxnId};
 
-use crate::cache::{Cache, Committed, Statistics};
+use crate::cache::{Cache, Committed};
 use crate::changing::Back;
 use crate::delta::{Alive, Dead, Forward, ObjectDelta, OnObject, Patch, PutBytes, RecordDelta, Unforward, difference};
 use crate::error::ObjectError;
@@ -729,48 +729,6 @@ impl Objects {
         let Some(objects) = objects.filter(|objects| objects.link.root == self.shared.root) else { return Ok(None) };
         let found = objects.get(at.slot).map_err(|damaged| said(store, damaged))?;
         Ok(found.map(|found| Image { bytes: found.bytes.into(), version: found.version }))
-    }
-
-    // ---- leaving the cache ------------------------------------------------------------------------------------
-
-    /// Writes an object to its page, as far as permitted (Lemon §7.1, `flush`): with [`UndoPolicy::CommittedOnly`] without
-    /// uncommitted changes. It stays in the cache. Nothing is logged or forced, because the log already contains the changes.
-    ///
-    /// # Errors
-    /// If the page cannot be read.
-    pub fn flush(&self, store: &Store, id: ObjectId) -> Result<()> {
-        self.check_opening(store)?;
-        self.records_of(id).into_iter().try_for_each(|at| self.shared.cache.flush_one(at, store))
-    }
-
-    /// Like [`flush`](Objects::flush), for all objects, in the order of their pages.
-    ///
-    /// # Errors
-    /// Errors of [`flush`](Objects::flush).
-    pub fn flush_all(&self, store: &Store) -> Result<()> {
-        self.check_opening(store)?;
-        self.shared.cache.flush_older(store.log().current_lsn().next(), store)
-    }
-
-    /// Flushes an object and evicts it.
-    ///
-    /// # Errors
-    /// [`ObjectError::NotCommitted`]; as [`flush`](Objects::flush).
-    pub fn evict(&self, store: &Store, id: ObjectId) -> Result<()> {
-        self.check_opening(store)?;
-        self.records_of(id).into_iter().try_for_each(|at| self.shared.cache.evict(at, store))
-    }
-
-    /// Returns the object's records that are in the cache.
-    fn records_of(&self, id: ObjectId) -> Vec<RecordId> {
-        let forward = |image: Image| Header::of(&image.bytes).ok().and_then(|header| header.forward);
-        let target = self.shared.cache.peek(id).and_then(forward);
-        target.into_iter().chain([id]).collect()
-    }
-
-    /// Statistics of the cache.
-    pub fn statistics(&self) -> Statistics {
-        self.shared.cache.statistics()
     }
 }
 

@@ -27,6 +27,7 @@ mod committing;
 mod delta;
 mod edit;
 mod error;
+mod flush;
 mod kept;
 mod place;
 mod record;

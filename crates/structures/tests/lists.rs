@@ -331,7 +331,7 @@ fn room_of_deleted_records_is_reused() -> Result<()> {
         pages.push(checked.pages.len());
         bench.reopen();
     }
-    assert!(pages[7] <= pages[1] + 2, "{pages:?}");
+    assert!(pages[7] <= pages[1] + 2, "S8: {pages:?}");
     Ok(())
 }
 

@@ -20,6 +20,7 @@ mod redo;
 mod uncounted;
 mod undo;
 
+use analysis::Analysis;
 pub(crate) use analysis::{Loser, look_in_doubt};
 
 use std::time::Instant;
@@ -62,20 +63,8 @@ pub(crate) fn recover(
     let mut analysis = analysis::analyse(&found, &known, &mut heaps, &tell)?;
     analysis.plant(options);
     home::pages_are_there(&home, &found, &analysis)?;
-    let mut report = RecoveryReport {
-        scanned_from: checkpoint.scan_lsn,
-        end: found.end_lsn(),
-        records: analysis.records,
-        log_bytes: analysis.log_bytes,
-        winners: analysis.winners,
-        rolled_back: analysis.rolled_back,
-        losers: analysis.losers.len() as u64,
-        in_doubt: analysis.in_doubt.len() as u64,
-        heap_bytes: heaps.bytes(),
-        heap_words: heaps.words_replayed(),
-        analysis: began.elapsed(),
-        ..RecoveryReport::default()
-    };
+    let mut report = report_of(&found, &analysis, &heaps);
+    report.analysis = began.elapsed();
 
     let names: Vec<&str> = registry.names().collect();
     let log = found.begin_locked(&lock, &names, &log_options(options))?;
@@ -112,6 +101,23 @@ pub(crate) fn recover(
     store.set_report(report);
     opening.succeeded();
     Ok(store)
+}
+
+/// Returns the report as far as the analysis knows it.
+fn report_of(found: &Found, analysis: &Analysis, heaps: &FoundHeaps) -> RecoveryReport {
+    RecoveryReport {
+        scanned_from: found.control().checkpoint.scan_lsn,
+        end: found.end_lsn(),
+        records: analysis.records,
+        log_bytes: analysis.log_bytes,
+        winners: analysis.winners,
+        rolled_back: analysis.rolled_back,
+        losers: analysis.losers.len() as u64,
+        in_doubt: analysis.in_doubt.len() as u64,
+        heap_bytes: heaps.bytes(),
+        heap_words: heaps.words_replayed(),
+        ..RecoveryReport::default()
+    }
 }
 
 /// The writing part of an opening. Drop after an error or a panic stops the store, so that later destructors write
