@@ -155,23 +155,48 @@ pub fn spawn_in<'scope, T: Send + 'scope>(
     })
 }
 
+/// Identity of a thread, of the system or of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ThreadId(Identity);
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Identity {
+    System(os::ThreadId),
+    Scheduled(shuttle::thread::ThreadId),
+}
+
 /// A thread.
 #[derive(Clone, Debug)]
-pub struct Thread(Option<String>);
+pub struct Thread {
+    id: ThreadId,
+    name: Option<String>,
+}
 
 impl Thread {
+    /// Returns its identity.
+    pub fn id(&self) -> ThreadId {
+        self.id
+    }
+
     /// Returns its name.
     pub fn name(&self) -> Option<&str> {
-        self.0.as_deref()
+        self.name.as_deref()
     }
 }
 
 /// Returns the calling thread.
 pub fn current() -> Thread {
-    Thread(match is_scheduled() {
-        true => shuttle::thread::current().name().map(str::to_string),
-        false => os::current().name().map(str::to_string),
-    })
+    let (id, name) = match is_scheduled() {
+        true => {
+            let thread = shuttle::thread::current();
+            (Identity::Scheduled(thread.id()), thread.name().map(str::to_string))
+        }
+        false => {
+            let thread = os::current();
+            (Identity::System(thread.id()), thread.name().map(str::to_string))
+        }
+    };
+    Thread { id: ThreadId(id), name }
 }
 
 /// Lets another thread run.
