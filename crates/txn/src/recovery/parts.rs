@@ -45,7 +45,7 @@ impl Parts {
     }
 
     /// Returns the memory of all parts, in bytes.
-    #[cfg(test)]
+    #[cfg(all(test, not(cedrat_shuttle)))]
     fn memory_len(&self) -> usize {
         self.0.values().map(|parts| parts.capacity() * size_of::<Position>()).sum()
     }
