@@ -466,15 +466,14 @@ impl<'a, S: Scenario> Walk<'a, S> {
     fn repeat(&mut self, first: Life<S>, case: &Case) -> Result<(), Failure> {
         let mut life = first;
         let mut so_far = Case::new(&case.name, case.seed).without(&case.skipped);
-        for (number, crash) in case.crashes.iter().enumerate() {
+        for crash in &case.crashes {
             so_far = so_far.then(*crash);
             let image = self.probe.guarded(&so_far, Fault::Workload, || image_after(&life.journal, *crash))?;
             let image = Arc::new(SimDisk::from_image(image));
             self.report.states += 1;
             let birth = self.examine(&life, crash.at, &image, &so_far)?;
-            if number + 1 < case.crashes.len() {
-                life = self.live_on(birth, &so_far)?;
-            }
+            // Behind the last crash too: the failure may have come in the life after it.
+            life = self.live_on(birth, &so_far)?;
         }
         Ok(())
     }
