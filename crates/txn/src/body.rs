@@ -531,7 +531,21 @@ fn put_shape_and(bytes: &mut Vec<u8>, undo: UndoShape, at: RecordId) {
     bytes.push(undo as u8 | if at.slot.0 == 0 { SLOT_ZERO } else { 0 });
 }
 
-/// Appends one change of a commit record. `put` appends the arguments; if it fails, nothing is appended.
+/// A change that is being appended. Unless it is finished, what was appended is removed again: after an error, and after a
+/// panic, which the caller may catch.
+struct Unfinished<'b> {
+    bytes: &'b mut Vec<u8>,
+    begin: usize,
+}
+
+impl Drop for Unfinished<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.bytes.truncate(self.begin);
+    }
+}
+
+/// Appends one change of a commit record. `put` appends the arguments; if it fails or panics, nothing is appended.
 #[inline]
 pub(crate) fn put_change<E>(
     bytes: &mut Vec<u8>,
@@ -540,17 +554,15 @@ pub(crate) fn put_change<E>(
     put: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
 ) -> Result<(), E> {
     let begin = bytes.len();
+    let change = Unfinished { bytes, begin };
+    let bytes = &mut *change.bytes;
     varint::put(bytes, u64::from(operation));
     varint::put(bytes, at.page.get());
     varint::put(bytes, u64::from(at.slot.0));
     // The length is known afterwards. As a rule it has the one byte that is left for it here, and nothing is copied twice.
     let len_at = bytes.len();
     bytes.push(0);
-    let put = put(bytes);
-    if put.is_err() {
-        bytes.truncate(begin);
-        return put;
-    }
+    put(bytes)?;
     match bytes.len() - len_at - 1 {
         len @ 0..0x80 => bytes[len_at] = len as u8,
         len => {
@@ -559,6 +571,7 @@ pub(crate) fn put_change<E>(
             bytes.splice(len_at..=len_at, len_bytes);
         }
     }
+    std::mem::forget(change);
     Ok(())
 }
 

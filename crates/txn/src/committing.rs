@@ -49,7 +49,7 @@ impl CommitChanges<'_> {
     ///
     /// # Errors
     /// [`Error::Misuse`] for another order, or for more bytes than announced; [`Error::Refused`] if there is no such
-    /// page; [`Error::Unregistered`].
+    /// page; [`Error::Unregistered`]. Then the change is not added, nor is one whose encoding panics.
     pub fn push<D: Delta>(&mut self, at: RecordId, delta: &D) -> Result<()> {
         if self.newest >= Some(at) {
             return Err(Error::Misuse("a commit changes each record once, in the order of their places"));
@@ -59,11 +59,13 @@ impl CommitChanges<'_> {
         }
         let operation = self.inner.number_of_delta::<D>()?;
         let encode = |bytes: &mut Vec<u8>| encode::into_vec(delta, bytes).map_err(|_| unspeakable(D::NAME));
+        let before = self.bytes.len();
         put_change(&mut self.bytes, operation, at, encode)?;
-        self.newest = Some(at);
         if self.bytes.len() > self.len_max {
+            self.bytes.truncate(before);
             return Err(Error::Misuse("the changes of a commit take more room than was asked for"));
         }
+        self.newest = Some(at);
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 #![cfg(not(cedrat_shuttle))] // a panic ends a schedule
 
 mod common;
+mod kept;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -11,12 +12,13 @@ use cedrat_media::{Call, Fault, Media, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{
-    Clock, Commit, Deadlock, Error, LockManager, LockMode, LogicalUndo, Options, RecordId, Resource, Result, Store,
-    Txn, Undo,
+    Clock, Commit, CommitChanges, Deadlock, Delta, Error, LockManager, LockMode, LogicalUndo, Options, RecordId,
+    Refused, Resource, Result, Store, Txn, Undo,
 };
 use cedrat_wal::{Log, Lsn, TxnId};
 use common::*;
-use serde::{Deserialize, Serialize};
+use kept::{Mix, Mixed, Shelf, in_page, page_of_records};
+use serde::{Deserialize, Serialize, Serializer};
 
 /// An undo with a bug.
 #[derive(Debug, Serialize, Deserialize)]
@@ -234,4 +236,55 @@ fn lock_manager_is_called_without_latches() {
     locks.0.set(store.clone()).unwrap();
     store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })).unwrap();
     assert_eq!(numbers(&store, page)[0], 1);
+}
+
+/// A delta whose second argument cannot be encoded.
+#[derive(Debug, Serialize, Deserialize)]
+struct Unencodable {
+    first: u64,
+    #[serde(serialize_with = "panic_in_encoding")]
+    second: u64,
+}
+
+fn panic_in_encoding<S: Serializer>(_: &u64, _: S) -> Result<S::Ok, S::Error> {
+    panic!("this encoding panics");
+}
+
+impl Delta for Unencodable {
+    const NAME: &'static str = "test.unencodable";
+
+    fn apply(&self, _: &mut [u8]) -> Result<(), Refused> {
+        Ok(())
+    }
+}
+
+/// E19.15: what a commit record does not accept leaves nothing in it, also if the program goes on after the panic or error.
+#[test]
+fn commit_record_has_no_half_change() {
+    let disk = Arc::new(SimDisk::new());
+    let open = |disk: &Arc<SimDisk>| {
+        let registry = kept::register(registry()).delta::<Unencodable>();
+        Store::open(Arc::<SimDisk>::clone(disk), options(), registry).unwrap()
+    };
+    let store = open(&disk);
+    let page = store.transact(|txn| page_of_records(txn, 2)).unwrap();
+    let keeper = store.keep_log_for(Shelf::new(0));
+    let len_max = 10;
+    let mut txn = store.begin();
+    let change = |_: &Txn, changes: &mut CommitChanges<'_>| {
+        let unencodable = Unencodable { first: 1, second: 2 };
+        let panicked = panic_of(|| drop(changes.push(at(page, 0), &unencodable)));
+        assert_eq!(panicked.as_deref(), Some("this encoding panics"));
+        changes.push(at(page, 0), &Mix { by: 7 })?;
+        let too_long = changes.push(at(page, 1), &Mix { by: u64::MAX });
+        assert!(matches!(too_long, Err(Error::Misuse(_))));
+        Ok(Some(()))
+    };
+    txn.commit_with_changes(&keeper, len_max, Commit::Sync, change, |(), _| ()).unwrap().unwrap();
+    let crashed = Arc::new(disk.journal().crash(disk.journal_len(), cedrat_media::Loss::Everything));
+    let store = open(&crashed);
+    let mut once = Mixed::default();
+    once.mix(7);
+    let found = [0, 1].map(|slot| in_page(&store, at(page, slot)).unwrap().0.unwrap());
+    assert_eq!(found, [once, Mixed::default()]);
 }
