@@ -19,7 +19,7 @@ use crate::body::{Body, CARRIED, Carried, LoggedUndo, Redo};
 use crate::error::{Error, Result};
 use crate::operation::RecordId;
 use crate::registry::{CallError, Does, Misfit};
-use crate::transaction::{END_ROOM, How, Txn};
+use crate::transaction::{END_ROOM, How, Savepoint, Txn};
 use crate::undo::{Undo, UndoKind};
 
 /// A cursor over a transaction's records, newest first.
@@ -226,6 +226,16 @@ impl Txn {
                 copied_at: None,
             },
         }
+    }
+
+    /// Undoes everything since a savepoint that was checked.
+    pub(crate) fn return_to(&mut self, savepoint: Savepoint) -> Result<()> {
+        if self.ended {
+            return Err(self.why_not_alive()); // its chain ends with a commit, or with the end of its rollback
+        }
+        self.forget_savepoints_since(savepoint);
+        self.heap_back_to(savepoint.heap)?;
+        self.undo_back_to(savepoint.last, savepoint.owed)
     }
 
     /// Undoes every record after `back_to`, newest first; the transaction continues. Afterwards `owed` is the log space

@@ -181,7 +181,7 @@ pub struct Txn {
     pub(crate) was_restored: bool,
     /// The reservation for copies of the records of a prepared transaction.
     pub(crate) carry: CarryRoom,
-    ended: bool,
+    pub(crate) ended: bool,
 }
 
 /// Space freed by a transaction that has not ended.
@@ -450,17 +450,14 @@ impl Txn {
     ///
     /// # Errors
     /// [`Error::Misuse`] if the savepoint belongs to another transaction, was not taken at this depth of nesting, or is
-    /// newer than one that was rolled back to since. A failure of the undo itself stops the store.
+    /// newer than one that was rolled back to since, and if the transaction has ended. A failure of the undo itself stops the
+    /// store.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.check_savepoint(&savepoint)?;
         if self.how == How::Ordered {
             return Err(Error::Misuse("an ordered sequence is redo-only; there is no way back within it"));
         }
-        self.as_one_call(|txn| {
-            txn.forget_savepoints_since(savepoint);
-            txn.heap_back_to(savepoint.heap)?;
-            txn.undo_back_to(savepoint.last, savepoint.owed)
-        })
+        self.as_one_call(|txn| txn.return_to(savepoint))
     }
 
     /// Runs `work` as a transaction within this one: if it fails or panics, its changes are undone, and this
@@ -620,7 +617,7 @@ impl Txn {
     }
 
     #[cold]
-    fn why_not_alive(&self) -> Error {
+    pub(crate) fn why_not_alive(&self) -> Error {
         match self.inner().alive() {
             Err(stopped) => stopped,
             Ok(()) if self.ended && !self.is_taken() => Error::Misuse("the transaction was rolled back; begin another"),

@@ -248,6 +248,25 @@ fn upgrade_after_rollback_leaves_no_lock() {
     assert_eq!(locks.locked(), 0, "E16.3: no transaction runs, so no lock is held");
 }
 
+/// A transaction that its own call has rolled back has nothing to go back to; the store goes on.
+#[test]
+fn savepoint_after_own_rollback_is_refused() {
+    let (_disk, store, pages) = store(small());
+    let mut writer = store.begin();
+    add(&mut writer, pages[0], 1).unwrap();
+    let savepoint = writer.savepoint();
+    let over = loop {
+        if let Err(over) = writer.log_record(KIND, &[7; 2000]) {
+            break Err(over);
+        }
+    };
+    assert!(is_over_limit(&over), "{over:?}");
+    assert!(writer.rollback_to(savepoint).is_err());
+    assert!(writer.commit(Commit::Sync).is_err());
+    store.transact(|txn| add(txn, pages[1], 5)).unwrap();
+    assert_eq!(values(&store, &pages), [0, 5, 0]);
+}
+
 /// Reached twice by an undo: as it begins, and before it ends.
 static UNDO: Barrier = Barrier::new(2);
 

@@ -1,11 +1,13 @@
 //! Partial rollback within a transaction: savepoints, and compensations by the caller.
 
 mod common;
+mod kept;
 
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicUsize, Ordering};
 use cedrat_txn::{Deadlock, Error, LockManager, LockMode, Options, Resource, Result, Txn, Undo};
 use common::*;
+use kept::{Shelf, page_of_records};
 
 #[test]
 fn a_savepoint_that_was_rolled_back_over_is_refused() {
@@ -68,6 +70,22 @@ fn a_compensation_of_ones_own_locks_its_page() {
     })
     .unwrap();
     assert_eq!(asked(), before + 1, "E15.3");
+}
+
+/// A transaction that has committed by its changes has nothing to go back to; the store goes on.
+#[test]
+fn savepoint_of_committed_transaction_is_refused() {
+    let (store, page) = store_with(options(), kept::register(registry()));
+    let records = store.transact(|txn| page_of_records(txn, 1)).unwrap();
+    let shelf = Shelf::new(0);
+    let keeper = store.keep_log_for(shelf.clone());
+    let mut txn = store.begin();
+    let savepoint = txn.savepoint();
+    txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+    shelf.commit(&mut txn, &keeper, &[(at(records, 0), 7)]).unwrap().expect("it commits");
+    assert!(matches!(txn.rollback_to(savepoint), Err(Error::Misuse(_))));
+    assert_eq!(numbers(&store, page), [1, 0, 0, 0]);
+    store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })).unwrap();
 }
 
 /// Transactions of two stores have the same numbers.
