@@ -238,7 +238,7 @@ impl Records {
         {
             return Ok(at);
         }
-        let page = self.add_page(txn, ends)?;
+        let page = as_a_whole(txn, |txn| self.add_page(txn, ends))?;
         insert_on(txn, page, record)?.ok_or_else(|| damaged(txn.store(), page, "a fresh page has no room"))
     }
 
@@ -270,12 +270,14 @@ impl Records {
     pub fn delete(&self, txn: &mut Txn, at: RecordId) -> Result<()> {
         txn.lock(Resource::Structure(self.root), LockMode::IntentionExclusive)?;
         self.find(txn, at, LockMode::Exclusive, |_| ())?;
-        txn.update(at, &DeleteRecord {})?;
-        let ends = self.ends(txn)?;
-        if ends.last.page == at.page.get() {
-            return Ok(()); // the next insert tries there in any case
-        }
-        self.list(txn, ends, at.page)
+        as_a_whole(txn, |txn| {
+            txn.update(at, &DeleteRecord {})?;
+            let ends = self.ends(txn)?;
+            if ends.last.page == at.page.get() {
+                return Ok(()); // the next insert tries there in any case
+            }
+            self.list(txn, ends, at.page)
+        })
     }
 
     /// Returns all records with their addresses, in the order of pages and slots. The collection is locked shared to
@@ -409,8 +411,10 @@ impl Records {
         let link = self.link(txn, &*txn.read(page)?)?;
         // A page is not marked if it was listed by a version of this crate that listed one at most.
         ends.spare = if link.spare == Link::NOT_SPARE { 0 } else { link.spare };
-        self.set_link(txn, page, Link { spare: Link::NOT_SPARE, ..link })?;
-        txn.update(RecordId::page(self.root), &SetEnds(*ends))
+        as_a_whole(txn, |txn| {
+            self.set_link(txn, page, Link { spare: Link::NOT_SPARE, ..link })?;
+            txn.update(RecordId::page(self.root), &SetEnds(*ends))
+        })
     }
 
     /// Returns the link of a page that is one of the collection's.
@@ -440,6 +444,18 @@ impl Records {
         txn.update(RecordId::page(self.root), &SetEnds(ends))?;
         Ok(page)
     }
+}
+
+/// Makes changes of several pages, under their locks. If one fails, none stays: a page that was marked as spare but not listed
+/// would never be listed again, if the transaction went on and committed.
+fn as_a_whole<T>(txn: &mut Txn, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
+    let before = txn.savepoint();
+    let done = work(txn);
+    if done.is_err() {
+        // Fails only if the transaction has ended or the store has stopped: then nothing of it stays, and the first error says why.
+        let _ = txn.rollback_to(before);
+    }
+    done
 }
 
 /// Inserts a record on a slotted page, under the page's lock, if it fits there.

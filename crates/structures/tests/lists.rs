@@ -7,7 +7,8 @@ use cedrat_structures::{
     ArrayList, Catalogue, ELEMENT_LEN_MAX, HashTable, List, PageList, RECORD_LEN_MAX, RawArrayList, RawHashTable,
     RawList, RawPageList, Records, StructureError, check_named, drop_named,
 };
-use cedrat_txn::{Error, FormatFresh, RecordId, Result, Store, Txn};
+use cedrat_sync::{Arc, thread};
+use cedrat_txn::{Commit, Error, FormatFresh, PageLocks, RecordId, Result, Store, Txn};
 use common::{Bench, check_all, in_vain};
 use proptest::prelude::*;
 use proptest::sample::Index;
@@ -332,6 +333,46 @@ fn room_of_deleted_records_is_reused() -> Result<()> {
         bench.reopen();
     }
     assert!(pages[7] <= pages[1] + 2, "S8: {pages:?}");
+    Ok(())
+}
+
+/// S8: a deletion that fails leaves nothing, if its transaction commits nevertheless. Its page would be marked as listed, and
+/// not be found.
+#[test]
+fn deletion_refused_halfway_is_undone() -> Result<()> {
+    let locks = Arc::new(PageLocks::default());
+    let bench = Bench::with(Arc::<PageLocks>::clone(&locks));
+    let store = bench.store();
+    let big = vec![1; 3000];
+    let records = store.transact(|txn| Records::create(txn, "r"))?;
+    let fill = |txn: &mut Txn| (0..4).map(|_| records.insert(txn, &big)).collect::<Result<Vec<_>>>();
+    let places = store.transact(fill)?;
+    let mut txn = store.begin();
+    records.update(&mut txn, places[0], &big)?;
+    let blocked = locks.counts().blocked;
+    let other = {
+        let (store, records, at) = (store.clone(), records.clone(), places[0]);
+        thread::spawn(move || {
+            let mut txn = store.begin();
+            records.insert(&mut txn, b"small").unwrap();
+            records.read(&mut txn, at).unwrap(); // waits for the first transaction
+            txn.rollback().unwrap();
+        })
+    };
+    while locks.counts().blocked == blocked {
+        thread::yield_now();
+    }
+    // The root page, where the second transaction reads which page is next, must not change.
+    assert!(matches!(records.delete(&mut txn, places[1]), Err(Error::Deadlock(_))));
+    txn.commit(Commit::Sync)?;
+    other.join().unwrap();
+    let pages = || records.check(&store.begin()).map(|checked| checked.pages.len());
+    let before = pages()?;
+    for (at, _) in store.transact(|txn| records.all(txn))? {
+        store.transact(|txn| records.delete(txn, at))?;
+    }
+    store.transact(fill)?;
+    assert_eq!(pages()?, before, "a page is not found any more");
     Ok(())
 }
 
