@@ -26,6 +26,7 @@ use cedrat_txn::Store;
 use crate::case::{Case, Crash};
 use crate::coverage::{Coverage, Exempt};
 use crate::cut::LogWrite;
+use crate::fresh::{Site, Verdict};
 use crate::history::{Acknowledged, Prefixes};
 use crate::probe::{Probe, explored};
 use crate::report::{Failure, Fault, Report, Seen};
@@ -62,6 +63,8 @@ pub(crate) struct Plan {
     /// States that may be tried to find a smaller workload that fails.
     pub(crate) shrink_states: usize,
     exempt: Exempt,
+    /// Images that are recovered in a fresh process.
+    pub(crate) fresh: usize,
     /// Schedules of a workload with threads.
     schedules: u64,
     /// Limits of each schedule.
@@ -80,6 +83,7 @@ impl Default for Plan {
             behind_records: true,
             shrink_states: 2_000,
             exempt: Exempt::default(),
+            fresh: 3,
             schedules: 10,
             limits: LIMITS,
         }
@@ -89,7 +93,7 @@ impl Default for Plan {
 impl Plan {
     /// The plan of a trial of a part of the workload.
     pub(crate) fn for_part(&self, distinct_max: usize) -> Plan {
-        Plan { distinct_max, kills: 0, ..self.clone() }
+        Plan { distinct_max, kills: 0, fresh: 0, ..self.clone() }
     }
 }
 
@@ -142,6 +146,24 @@ impl<S: Scenario> Crashes<S> {
     /// and cuts the power later (default 20). Some of the lives after a kill are killed again.
     pub fn kills(mut self, kills: usize) -> Self {
         self.plan.kills = kills;
+        self
+    }
+
+    /// Sets how many images, spread over the workload, are recovered again in a fresh process (default 3): its statics are not those
+    /// of the process that ran the workload. The test binary is executed again with the name of the running test; where that is
+    /// impossible, [`Report::notes`] says so. [`Scenario::set_up`] is called there on an empty disk, for the roots.
+    ///
+    /// Such a process has a minute to reach the check. Then the time limit of a state holds.
+    pub fn fresh_processes(mut self, images: usize) -> Self {
+        self.plan.fresh = images;
+        self
+    }
+
+    /// Sets how long the opening of one state may take, and the reading, and the verification (default a minute); a run of the
+    /// workload may take ten times as long. Beyond, the failure is printed as [`Fault::Hang`] and the process is aborted: a
+    /// thread that loops cannot be stopped.
+    pub fn time_limit(mut self, time_max: Duration) -> Self {
+        self.probe.clock.time_max = time_max;
         self
     }
 
@@ -200,10 +222,11 @@ impl<S: Scenario> Crashes<S> {
         if let Some(case) = Case::asked_for(&self.probe.name) {
             return self.repeat(&case);
         }
+        let site = self.enter(self.plan.seed);
         crate::speed::advise(&self.probe.name);
         let seed = self.plan.seed;
         explored(seed, move || {
-            let mut walk = Walk::new(&self.probe, &self.plan, BTreeSet::new());
+            let mut walk = Walk { site: Some(&site), ..Walk::new(&self.probe, &self.plan, BTreeSet::new()) };
             let report = walk.go(seed, None).map_err(|failure| self.with_smaller(failure, &walk))?;
             self.other_schedules(report, &walk)
         })
@@ -236,14 +259,30 @@ impl<S: Scenario> Crashes<S> {
     /// What is wrong with it.
     pub fn repeat(self, case: &Case) -> Result<Report, Failure> {
         let case = case.clone();
-        explored(case.seed, move || Walk::new(&self.probe, &self.plan, case.skipped.clone()).go(case.seed, Some(&case)))
+        let site = self.enter(case.seed);
+        explored(case.seed, move || {
+            let walk = Walk::new(&self.probe, &self.plan, case.skipped.clone());
+            Walk { site: Some(&site), ..walk }.go(case.seed, Some(&case))
+        })
+    }
+
+    /// Begins a run. In a process that was started to recover an image of this run, does that and ends the process.
+    fn enter(&self, seed: u64) -> Site {
+        let site = Site::enter(&self.probe.name, seed);
+        if let Some(job) = site.job() {
+            let verdict = Walk::new(&self.probe, &self.plan, BTreeSet::new()).recover_alone(&job);
+            job.end(
+                &verdict.unwrap_or_else(|failure| Verdict::Differs(format!("{:?}: {}", failure.fault, failure.seen))),
+            );
+        }
+        site
     }
 }
 
 /// A running check.
 pub(crate) struct Walk<'a, S: Scenario> {
     pub(crate) probe: &'a Probe<S>,
-    plan: &'a Plan,
+    pub(crate) plan: &'a Plan,
     pub(crate) seen: Seen,
     pub(crate) report: Report,
     coverage: Coverage,
@@ -253,6 +292,10 @@ pub(crate) struct Walk<'a, S: Scenario> {
     pub(crate) script: Arc<Script>,
     /// The workload runs again after the first state with a loser from this number of distinct states on.
     next_again: usize,
+    /// This run, for a fresh process; `None`: no image is recovered in one, or no more.
+    pub(crate) site: Option<&'a Site>,
+    /// Hash of the disk after the set-up.
+    pub(crate) set_up: u64,
 }
 
 /// The workload runs again after every tenth state that was met before, at first.
@@ -292,6 +335,8 @@ impl<'a, S: Scenario> Walk<'a, S> {
             script: Arc::new(Script::new(skipped.clone())),
             skipped,
             next_again: 1,
+            site: None,
+            set_up: 0,
         }
     }
 
@@ -300,6 +345,7 @@ impl<'a, S: Scenario> Walk<'a, S> {
         let birth = self.probe.guarded(&start, Fault::Workload, || self.birth())?;
         let first = self.first_life(birth, seed, &start)?;
         self.report.commits = first.prefixes.commits();
+        self.set_up = hash_after_set_up(&first);
         match case {
             Some(case) if case.kills.is_empty() => self.repeat(first, case)?,
             Some(case) => self.repeat_kills(&first, case)?,
@@ -388,7 +434,11 @@ impl<'a, S: Scenario> Walk<'a, S> {
         let acknowledged = Acknowledged::of(life.journal.marks_before(crash.at));
         let Some(image) = self.new_image(image(), &acknowledged) else { return Ok(()) };
         let case = start.then(crash);
+        let before = image.image();
         let birth = self.examine(life, crash.at, &image, &case)?;
+        if self.wants_fresh_process(life, crash.at, &birth) {
+            self.recover_in_fresh_process(&before, &birth.start, &case)?;
+        }
         // A recovery with undo is more valuable; but the others get their turn too.
         let wants = self.next_again + if birth.store.recovery().losers > 0 { 0 } else { self.plan.again_every };
         if self.plan.again_points_max == 0 || self.report.distinct < wants {
@@ -466,12 +516,16 @@ impl<'a, S: Scenario> Walk<'a, S> {
     fn repeat(&mut self, first: Life<S>, case: &Case) -> Result<(), Failure> {
         let mut life = first;
         let mut so_far = Case::new(&case.name, case.seed).without(&case.skipped);
-        for crash in &case.crashes {
+        for (number, crash) in case.crashes.iter().enumerate() {
             so_far = so_far.then(*crash);
             let image = self.probe.guarded(&so_far, Fault::Workload, || image_after(&life.journal, *crash))?;
+            let before = image.clone();
             let image = Arc::new(SimDisk::from_image(image));
             self.report.states += 1;
             let birth = self.examine(&life, crash.at, &image, &so_far)?;
+            if number + 1 == case.crashes.len() && self.plan.fresh > 0 {
+                self.recover_in_fresh_process(&before, &birth.start, &so_far)?;
+            }
             // Behind the last crash too: the failure may have come in the life after it.
             life = self.live_on(birth, &so_far)?;
         }
@@ -479,7 +533,7 @@ impl<'a, S: Scenario> Walk<'a, S> {
     }
 
     /// Begins the life on an empty disk.
-    fn birth(&self) -> Result<Birth<S>, Error> {
+    pub(crate) fn birth(&self) -> Result<Birth<S>, Error> {
         let disk = Arc::new(SimDisk::new());
         let store = self.probe.open(&disk)?;
         let roots = self.probe.scenario.set_up(&store)?;
@@ -532,6 +586,13 @@ impl<'a, S: Scenario> Walk<'a, S> {
         self.report.losers += usize::from(store.recovery().losers > 0);
         Ok(Birth { disk: image.clone(), store, start, roots: life.roots.clone(), from: 0 })
     }
+}
+
+/// Returns the hash of the disk with which the workload has begun.
+fn hash_after_set_up<S: Scenario>(first: &Life<S>) -> u64 {
+    let mut cursor = first.journal.cursor();
+    cursor.advance_to(first.from);
+    cursor.image(Loss::Nothing).hash()
 }
 
 /// Returns the disk after a crash of this journal.

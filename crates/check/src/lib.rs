@@ -12,10 +12,12 @@
 #![forbid(unsafe_code)]
 
 mod case;
+mod clock;
 mod coverage;
 mod crashes;
 mod cut;
 mod damage;
+mod fresh;
 mod history;
 mod io_errors;
 mod kills;

@@ -9,6 +9,7 @@ use cedrat_sync::{Arc, Hang};
 use cedrat_txn::Store;
 
 use crate::case::Case;
+use crate::clock::Clock;
 use crate::history::{Acknowledged, Prefixes};
 use crate::report::{Failure, Fault};
 use crate::run::Mismatch;
@@ -19,6 +20,7 @@ use crate::words::last_records;
 pub(crate) struct Probe<S: Scenario> {
     pub(crate) name: String,
     pub(crate) scenario: Arc<S>,
+    pub(crate) clock: Clock,
 }
 
 impl<S: Scenario> Probe<S> {
@@ -26,7 +28,7 @@ impl<S: Scenario> Probe<S> {
     /// If `name` is not one word: a case's line could not be read back.
     pub(crate) fn new(name: &str, scenario: S) -> Probe<S> {
         assert!(!name.is_empty() && !name.contains(char::is_whitespace), "the name of a check is one word");
-        Probe { name: name.to_string(), scenario: Arc::new(scenario) }
+        Probe { name: name.to_string(), scenario: Arc::new(scenario), clock: Clock::new() }
     }
 
     pub(crate) fn open(&self, disk: &Arc<SimDisk>) -> Result<Store, Error> {
@@ -107,7 +109,7 @@ impl<S: Scenario> Probe<S> {
         fault: Fault,
         step: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Failure> {
-        match quietly(step) {
+        match self.clock.timed(case, fault, || quietly(step)) {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) if error.is::<Mismatch>() => Err(self.failure(case, Fault::Model, error.to_string())),
             Ok(Err(error)) if error.is::<Hang>() => Err(self.failure(case, Fault::Hang, error.to_string())),

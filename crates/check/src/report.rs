@@ -36,6 +36,10 @@ pub struct Report {
     pub after_kills: usize,
     /// Faults that were injected and took effect (I/O errors, damaged bytes).
     pub faults: usize,
+    /// Images that were recovered again in a fresh process.
+    pub fresh: usize,
+    /// Parts of the check that could not be done, with the reasons.
+    pub notes: Vec<String>,
 }
 
 impl Report {
@@ -51,6 +55,8 @@ impl Report {
         self.in_recovery += other.in_recovery;
         self.after_kills += other.after_kills;
         self.faults += other.faults;
+        self.fresh += other.fresh;
+        self.notes.extend_from_slice(&other.notes);
     }
 
     /// Prints the row; if it counts crash states, appends `name<TAB>states<TAB>distinct` to the file that the environment
@@ -93,7 +99,11 @@ impl fmt::Display for Report {
         if self.faults > 0 {
             write!(f, " {:>6} faults", self.faults)?;
         }
-        write!(f, "  seed {}", self.seed)
+        if self.fresh > 0 {
+            write!(f, " {:>2} in fresh processes", self.fresh)?;
+        }
+        write!(f, "  seed {}", self.seed)?;
+        self.notes.iter().try_for_each(|note| write!(f, "\nnote: {note}"))
     }
 }
 
@@ -111,8 +121,10 @@ pub enum Fault {
     Check,
     /// A call panicked.
     Panicked,
-    /// The threads of the workload deadlocked, or exceeded a limit.
+    /// The threads of the workload deadlocked, or a step exceeded a limit.
     Hang,
+    /// A fresh process recovers another state from the same image.
+    FreshProcess,
     /// An undo took more of the log than its `LOG_BYTES_MAX`.
     LogBound,
     /// After an error the store was neither stopped nor usable.

@@ -18,7 +18,8 @@ const STATES_MORE: usize = 50;
 impl<S: Scenario> Crashes<S> {
     /// Adds a smaller failure to the failure of `walk`, if the budget finds one.
     pub(crate) fn with_smaller(&self, failure: Failure, walk: &Walk<'_, S>) -> Failure {
-        let may_shrink = failure.case.kills.is_empty() && !matches!(failure.fault, Fault::Workload | Fault::NotCovered);
+        let may_shrink = failure.case.kills.is_empty()
+            && !matches!(failure.fault, Fault::Workload | Fault::NotCovered | Fault::FreshProcess);
         let Some(of) = walk.script.transactions().filter(|_| may_shrink) else { return failure };
         let states_max = walk.report.distinct * 2 + STATES_MORE;
         let mut search =

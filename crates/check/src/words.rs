@@ -21,7 +21,11 @@ const TABLE_MAX: usize = 1 << 20;
 
 /// Returns the lines in which the pretty forms of two values differ: `-` for `found`, `+` for `expected`.
 pub(crate) fn difference(found: &impl Debug, expected: &impl Debug) -> String {
-    let (found, expected) = (format!("{found:#?}"), format!("{expected:#?}"));
+    difference_of_lines(&format!("{found:#?}"), &format!("{expected:#?}"))
+}
+
+/// Returns the lines in which two texts differ: `-` for `found`, `+` for `expected`.
+pub(crate) fn difference_of_lines(found: &str, expected: &str) -> String {
     let (found, expected): (Vec<&str>, Vec<&str>) = (found.lines().collect(), expected.lines().collect());
     let same = found.iter().zip(&expected).take_while(|(one, other)| one == other).count();
     let (found, expected) = (&found[same..], &expected[same..]);

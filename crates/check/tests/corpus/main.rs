@@ -14,6 +14,7 @@ mod free_list;
 mod heap_mix;
 mod histogram;
 mod journal;
+mod labels;
 mod map;
 mod queue;
 mod records;
