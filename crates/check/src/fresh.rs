@@ -26,7 +26,7 @@ use cedrat_sync::{Arc, is_scheduled};
 
 use crate::case::Case;
 use crate::crashes::{Birth, Life, Walk};
-use crate::report::{Failure, Fault};
+use crate::report::{Failure, Fault, STATES_VARIABLE};
 use crate::scenario::{Error, Scenario};
 use crate::words::{difference_of_lines, last_records};
 
@@ -159,6 +159,7 @@ impl Job {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"]);
         command.env(JOB_VARIABLE, &self.directory);
+        command.env_remove(STATES_VARIABLE); // the checks before this one are counted in the parent
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let ended = wait(command.spawn()?, time_max, || self.file(BEGUN).exists())?;
         let begun = self.file(BEGUN).exists();
