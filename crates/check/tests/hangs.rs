@@ -1,0 +1,158 @@
+//! Loops without end in operations and workloads: a check ends its process, after it has printed the case.
+//!
+//! Each test executes itself again, and there runs a check that loops.
+#![forbid(unsafe_code)]
+#![cfg(not(cedrat_shuttle))] // the scheduler has limits of its own
+
+use std::io::Read as _;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use cedrat_check::{self as check, Outcome, Run, Scenario};
+use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
+use cedrat_txn::{FormatFresh, Operation, RecordId, Refused, Registry, Store, Undo};
+use serde::{Deserialize, Serialize};
+
+const LOOPS_VARIABLE: &str = "CEDRAT_TEST_LOOPS";
+
+/// Time after which a process that should have ended is killed.
+const KILLED_AFTER: Duration = Duration::from_secs(120);
+
+#[derive(Debug, Serialize, Deserialize)]
+struct Set(u64);
+
+/// The undo of `Set`, which may loop.
+#[derive(Debug, Serialize, Deserialize)]
+struct Reset(u64, bool);
+
+impl Operation for Set {
+    const NAME: &'static str = "loops.set";
+
+    fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::op(Reset(page.u64_at(usize::from(at.0) * 8)?, LOOP.load(Ordering::SeqCst) == UNDO)))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        page.put_u64(usize::from(at.0) * 8, self.0)
+    }
+}
+
+impl Operation for Reset {
+    const NAME: &'static str = "loops.reset";
+
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Err(Refused::new("this is only for undo"))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        loop_if(self.1);
+        page.put_u64(usize::from(at.0) * 8, self.0)
+    }
+}
+
+/// The part that loops.
+static LOOP: AtomicUsize = AtomicUsize::new(0);
+
+const READ: usize = 1;
+const UNDO: usize = 2;
+const RUN: usize = 3;
+
+fn loop_if(condition: bool) {
+    while condition {
+        std::hint::spin_loop();
+    }
+}
+
+struct Loops;
+
+impl Scenario for Loops {
+    type State = [u64; 2];
+    type Roots = PageId;
+
+    fn registry(&self) -> Registry {
+        Registry::new().operation::<Set>().operation::<Reset>()
+    }
+
+    fn set_up(&self, store: &Store) -> Outcome<PageId> {
+        Ok(store.transact(|txn| {
+            let page = txn.allocate()?;
+            txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::RAW))?;
+            Ok(page)
+        })?)
+    }
+
+    fn run(&self, run: &Run<Self>, page: &PageId) -> Outcome {
+        for number in 1..6 {
+            loop_if(number == 3 && LOOP.load(Ordering::SeqCst) == RUN);
+            run.transact(|txn| {
+                txn.update(RecordId::new(*page, Slot(0)), &Set(number))?;
+                txn.update(RecordId::new(*page, Slot(1)), &Set(number))?;
+                Ok(move |state: &mut [u64; 2]| *state = [number, number])
+            })?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, store: &Store, page: &PageId) -> Outcome<[u64; 2]> {
+        let created = store.recovery().created;
+        let page = store.read(*page)?;
+        let state = [page.u64_at(0)?, page.u64_at(8)?];
+        loop_if(LOOP.load(Ordering::SeqCst) == READ && state[0] == 2 && !created);
+        Ok(state)
+    }
+}
+
+/// Runs the check of a part that loops, if this process was started for that; otherwise starts it for that, and returns its standard
+/// error stream.
+fn looping(test: &str, part: usize) -> Option<String> {
+    if std::env::var_os(LOOPS_VARIABLE).is_some() {
+        LOOP.store(part, Ordering::SeqCst);
+        let check = check::crashes("loops", Loops).again(1, 0).shrink(0);
+        let report = check.time_limit(Duration::from_secs(2)).run();
+        panic!("the check has ended: {report:?}");
+    }
+    // Its output is captured, as by default: an abort loses that, so the check must write past it.
+    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    command.args(["--exact", test]).env(LOOPS_VARIABLE, "").stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("this program can be executed again");
+    let mut stream = child.stderr.take().expect("a pipe");
+    let (sender, ended) = channel();
+    let reader = std::thread::spawn(move || {
+        let mut words = String::new();
+        stream.read_to_string(&mut words).expect("a pipe can be read");
+        let _ = sender.send(());
+        words
+    });
+    let in_time = ended.recv_timeout(KILLED_AFTER);
+    if in_time.is_err() {
+        child.kill().expect("a child can be killed");
+    }
+    let status = child.wait().expect("a child can be awaited");
+    let words = reader.join().expect("no panic");
+    in_time.unwrap_or_else(|_| panic!("the check hangs: {words}"));
+    assert!(!status.success(), "{words}");
+    Some(words)
+}
+
+#[test]
+fn looping_read_ends_process() {
+    let Some(words) = looping("looping_read_ends_process", READ) else { return };
+    assert!(words.contains("loops: Hang: reading the state takes longer than 2s"), "{words}");
+    assert!(words.contains("repeat with: CEDRAT_CASE='loops seed=1 at="), "{words}");
+}
+
+#[test]
+fn looping_undo_ends_process() {
+    let Some(words) = looping("looping_undo_ends_process", UNDO) else { return };
+    assert!(words.contains("loops: Hang: the opening of the store takes longer than 2s"), "{words}");
+    assert!(words.contains("repeat with: CEDRAT_CASE='loops seed=1 at="), "{words}");
+}
+
+#[test]
+fn looping_workload_ends_process() {
+    let Some(words) = looping("looping_workload_ends_process", RUN) else { return };
+    assert!(words.contains("loops: Hang: the workload takes longer than 20s"), "{words}");
+    assert!(words.contains("repeat with: CEDRAT_CASE='loops seed=1'"), "{words}");
+}
