@@ -60,8 +60,10 @@ const UNDO: usize = 2;
 const RUN: usize = 3;
 
 fn loop_if(condition: bool) {
-    while condition {
-        std::hint::spin_loop();
+    if condition {
+        loop {
+            std::hint::spin_loop();
+        }
     }
 }
 
