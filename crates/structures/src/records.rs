@@ -452,7 +452,7 @@ fn as_a_whole<T>(txn: &mut Txn, work: impl FnOnce(&mut Txn) -> Result<T>) -> Res
     let before = txn.savepoint();
     let done = work(txn);
     if done.is_err() {
-        // Fails only if the transaction has ended or the store has stopped: then nothing of it stays, and the first error says why.
+        // Fails only if the transaction has ended or the store has stopped: nothing of it stays then. The first error says why.
         let _ = txn.rollback_to(before);
     }
     done
