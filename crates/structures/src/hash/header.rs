@@ -6,11 +6,14 @@
 //! 0      8         16             18      20        32
 //! | seed | buckets | region count | state | 0 … 0 | first page of region 0 | of region 1 | …
 //! ```
+//!
+//! The low byte of the state is 1 while the table exists. The high byte names the lengths of its regions: 1 for eighths,
+//! 0 in older tables, whose regions double.
 
 use cedrat_pages::{BODY_LEN, PageId};
 
 use crate::bytes::{BytesMut, Garbled};
-use crate::regions::{pages_in, place};
+use crate::regions::Growth;
 
 mod at {
     pub(super) const SEED: usize = 0;
@@ -25,7 +28,13 @@ mod at {
 pub(crate) const REGIONS_MAX: usize = (BODY_LEN - at::REGIONS) / 8;
 
 /// Maximum number of buckets of a table; beyond it, chains grow.
-pub(crate) const BUCKETS_MAX: u64 = pages_in(REGIONS_MAX);
+pub(crate) const fn buckets_max(growth: Growth) -> u64 {
+    growth.pages_in(REGIONS_MAX)
+}
+
+/// Maximum number of buckets of any table.
+pub(crate) const BUCKETS_MAX: u64 = buckets_max(Growth::Doubling);
+const _: () = assert!(BUCKETS_MAX >= buckets_max(Growth::Eighths));
 
 /// The content of a root page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +45,8 @@ pub(crate) struct Header {
     pub(crate) buckets: u64,
     /// Whether the table exists; false once it was dropped.
     pub(crate) live: bool,
+    /// The lengths of the regions.
+    pub(crate) growth: Growth,
     /// First page of each region.
     pub(crate) regions: Vec<u64>,
 }
@@ -49,23 +60,32 @@ impl Header {
         };
         let small = word(at::REGION_COUNT)?;
         let region_count = usize::from(small as u16);
-        let state = (small >> 16) as u16;
+        let [live, growth] = ((small >> 16) as u16).to_le_bytes();
         let buckets = word(at::BUCKETS)?;
-        if region_count == 0 || region_count > REGIONS_MAX || state > 1 {
+        if region_count == 0 || region_count > REGIONS_MAX || live > 1 {
             return Err(Garbled);
         }
-        if buckets == 0 || buckets > BUCKETS_MAX || place(buckets - 1).0 >= region_count {
+        let growth = match growth {
+            0 => Growth::Doubling,
+            1 => Growth::Eighths,
+            _ => return Err(Garbled),
+        };
+        if buckets == 0 || buckets > BUCKETS_MAX || growth.place(buckets - 1).0 >= region_count {
             return Err(Garbled);
         }
         let regions = (0..region_count).map(|n| word(at::REGIONS + 8 * n)).collect::<Result<_, _>>()?;
-        Ok(Header { seed: word(at::SEED)?, buckets, live: state == 1, regions })
+        Ok(Header { seed: word(at::SEED)?, buckets, live: live == 1, growth, regions })
     }
 
     /// Writes a whole root page to a body of zeros.
     pub(crate) fn write<B: BytesMut + ?Sized>(&self, body: &mut B) -> Result<(), Garbled> {
         body.put(at::SEED, &self.seed.to_le_bytes())?;
         put_buckets(body, self.buckets)?;
-        put_live(body, self.live)?;
+        let growth = match self.growth {
+            Growth::Doubling => 0,
+            Growth::Eighths => 1,
+        };
+        body.put(at::STATE, &[u8::from(self.live), growth])?;
         for (n, first) in self.regions.iter().enumerate() {
             put_region(body, n, *first)?;
         }
@@ -74,7 +94,7 @@ impl Header {
 
     /// Returns the page of a bucket that the regions cover.
     pub(crate) fn page_of(&self, bucket: u64) -> PageId {
-        let (region, offset) = place(bucket);
+        let (region, offset) = self.growth.place(bucket);
         PageId::new(self.regions[region]).after(offset)
     }
 }
@@ -86,7 +106,7 @@ pub(crate) fn put_buckets<B: BytesMut + ?Sized>(body: &mut B, buckets: u64) -> R
 
 /// Sets whether the table exists.
 pub(crate) fn put_live<B: BytesMut + ?Sized>(body: &mut B, live: bool) -> Result<(), Garbled> {
-    body.put(at::STATE, &u16::from(live).to_le_bytes())
+    body.put(at::STATE, &[u8::from(live)])
 }
 
 /// Sets the number of regions.
@@ -106,9 +126,13 @@ mod tests {
     #[test]
     fn a_header_reads_back_and_garbage_is_refused() {
         let mut body = vec![0; BODY_LEN];
-        let header = Header { seed: 9, buckets: 3, live: true, regions: vec![5, 9, 11] };
-        header.write(&mut body[..]).unwrap();
-        assert_eq!(Header::read(&body), Ok(header));
+        for growth in [Growth::Doubling, Growth::Eighths] {
+            let header = Header { seed: 9, buckets: 3, live: true, growth, regions: vec![5, 9, 11] };
+            header.write(&mut body[..]).unwrap();
+            assert_eq!(Header::read(&body), Ok(header.clone()));
+            put_live(&mut body[..], false).unwrap();
+            assert_eq!(Header::read(&body), Ok(Header { live: false, ..header }));
+        }
         put_region_count(&mut body[..], 2).unwrap();
         assert_eq!(Header::read(&body), Err(Garbled), "bucket 2 lies in region 2");
         put_region_count(&mut body[..], REGIONS_MAX + 1).unwrap();

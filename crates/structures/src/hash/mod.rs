@@ -47,6 +47,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
         .operation::<ops::Withdraw>()
         .operation::<ops::Link>()
         .operation::<ops::Found>()
+        .operation::<ops::FoundDoubling>()
         .operation::<ops::Clear>()
         .operation::<ops::SetBuckets>()
         .operation::<ops::AddRegion>()

@@ -22,6 +22,7 @@ use super::packed;
 use super::table::RawHashTable;
 use crate::bytes::{BytesMut, Garbled};
 use crate::kinds;
+use crate::regions::Growth;
 
 /// Refusal: the page has no room for the entry.
 pub(super) const FULL: &str = "the bucket page is full";
@@ -286,7 +287,7 @@ impl Operation for Link {
     }
 }
 
-/// Formats a page, whatever its content, as the root of a table with one bucket.
+/// Formats a page, whatever its content, as the root of a table with one bucket, whose regions are eighths.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Found {
     pub(super) seed: u64,
@@ -294,6 +295,26 @@ pub(super) struct Found {
 }
 
 impl Operation for Found {
+    const NAME: &'static str = "cedrat.hash.found.v2";
+    const FORMATS: bool = true;
+
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::op(Clear {}))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
+        found(page, self.seed, self.bucket, Growth::Eighths)
+    }
+}
+
+/// As [`Found`], for a table whose regions double: in the logs of older stores. No new record has it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct FoundDoubling {
+    pub(super) seed: u64,
+    pub(super) bucket: u64,
+}
+
+impl Operation for FoundDoubling {
     const NAME: &'static str = "cedrat.hash.found.v1";
     const FORMATS: bool = true;
 
@@ -302,11 +323,13 @@ impl Operation for Found {
     }
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
-        page.format(kinds::HASH_ROOT);
-        Header { seed: self.seed, buckets: 1, live: true, regions: vec![self.bucket] }
-            .write(page)
-            .map_err(damaged(page))
+        found(page, self.seed, self.bucket, Growth::Doubling)
     }
+}
+
+fn found(page: &mut PageMut<'_>, seed: u64, bucket: u64, growth: Growth) -> Result<(), Damaged> {
+    page.format(kinds::HASH_ROOT);
+    Header { seed, buckets: 1, live: true, growth, regions: vec![bucket] }.write(page).map_err(damaged(page))
 }
 
 /// Clears a page as if it had never been formatted: the undo of [`Found`], for a root that stays allocated.

@@ -1,14 +1,14 @@
 //! The state of an open hash table in memory: its latch, and a copy of its root page.
 
 use cedrat_pages::{LatchRank, PageId, PageRef, StructureLatch};
-use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_txn::{Result, Store};
 
 use super::bucket::KeyHash;
 use super::header::{Header, REGIONS_MAX};
 use crate::error::{StructureError, damaged};
 use crate::kinds;
-use crate::regions::place;
+use crate::regions::Growth;
 
 /// The rank of the latches of all hash tables: no thread holds two.
 const RANK: LatchRank = LatchRank(100);
@@ -34,6 +34,8 @@ pub(super) struct Resident {
     buckets: AtomicU64,
     regions: Box<[AtomicU64]>,
     region_count: AtomicU64,
+    /// Whether the regions are eighths.
+    eighths: AtomicBool,
     /// Number of splits that were postponed because the latch was not free. They may be lost in a crash.
     splits_owed: AtomicU64,
 }
@@ -48,6 +50,7 @@ impl Resident {
             buckets: AtomicU64::new(1),
             regions: (0..REGIONS_MAX).map(|_| AtomicU64::new(0)).collect(),
             region_count: AtomicU64::new(0),
+            eighths: AtomicBool::new(true),
             splits_owed: AtomicU64::new(0),
         };
         resident.set(&read(store, page)?);
@@ -61,6 +64,7 @@ impl Resident {
             cached.store(*first, Ordering::Relaxed);
         }
         self.region_count.store(header.regions.len() as u64, Ordering::Relaxed);
+        self.eighths.store(header.growth == Growth::Eighths, Ordering::Relaxed);
         self.buckets.store(header.buckets, Ordering::Relaxed);
         self.identity.store(if header.live { header.seed } else { 0 }, Ordering::Relaxed);
     }
@@ -113,8 +117,16 @@ impl Resident {
         self.region_count.load(Ordering::Relaxed) as usize
     }
 
+    #[inline]
+    pub(super) fn growth(&self) -> Growth {
+        if self.eighths.load(Ordering::Relaxed) { Growth::Eighths } else { Growth::Doubling }
+    }
+
+    /// Returns the first page of a region. A reader without a latch may ask for one that no table has, if it saw the
+    /// numbers of two tables.
+    #[inline]
     pub(super) fn region(&self, number: usize) -> PageId {
-        PageId::new(self.regions[number].load(Ordering::Relaxed))
+        PageId::new(self.regions.get(number).map_or(0, |first| first.load(Ordering::Relaxed)))
     }
 
     pub(super) fn add_region(&self, first: PageId) {
@@ -126,7 +138,7 @@ impl Resident {
     /// Returns the first page of a bucket in use.
     #[inline]
     pub(super) fn page_of(&self, bucket: u64) -> PageId {
-        let (region, offset) = place(bucket);
+        let (region, offset) = self.growth().place(bucket);
         self.region(region).after(offset)
     }
 

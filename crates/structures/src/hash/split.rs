@@ -16,11 +16,10 @@ use cedrat_pages::PageId;
 use cedrat_txn::{Operation, RecordId, Result, Txn, Undo};
 
 use super::bucket::{self, KeyHash};
-use super::header::{BUCKETS_MAX, REGIONS_MAX};
+use super::header::{REGIONS_MAX, buckets_max};
 use super::ops::{AddRegion, Append, Fill, Link, Purge, SetBuckets};
 use super::packed::Packed;
 use super::table::RawHashTable;
-use crate::regions::{place, region_pages};
 
 impl RawHashTable {
     /// Splits the bucket at the split pointer. The latch is held exclusively. Returns `false` if the table has the
@@ -32,7 +31,8 @@ impl RawHashTable {
     /// As [`split`](RawHashTable::split); calls `watch` after each step, for tests that cut the power there.
     fn split_watched(&self, txn: &mut Txn, watch: &mut dyn FnMut(&Txn)) -> Result<bool> {
         let new = self.resident.buckets();
-        if new >= BUCKETS_MAX {
+        let growth = self.resident.growth();
+        if new >= buckets_max(growth) {
             return Ok(false);
         }
         let old = new - (1 << new.ilog2());
@@ -40,14 +40,14 @@ impl RawHashTable {
         let chain = self.chain(txn, old)?;
         let moved = self.pack(txn, &chain, |hash| hash.bucket(buckets) == new)?;
 
-        let (region, offset) = place(new);
+        let (region, offset) = growth.place(new);
         let known = region < self.resident.region_count();
         debug_assert!(region < REGIONS_MAX, "as many buckets as regions have room for");
         let first = txn.nested((), |txn| {
             let first = if known {
                 self.resident.region(region)
             } else {
-                let first = txn.allocate_region(region_pages(region))?;
+                let first = txn.allocate_region(growth.region_pages(region))?;
                 let add = AddRegion { regions: region as u16 + 1, first: Some(first.get()) };
                 step(txn, watch, self.root, &add)?;
                 first

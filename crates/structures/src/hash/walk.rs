@@ -12,7 +12,7 @@ use super::ops::{SetLive, Unfound};
 use super::resident;
 use super::table::RawHashTable;
 use crate::checked::Checked;
-use crate::regions::{REGION_PAGES_MAX, region_pages};
+use crate::regions::REGION_PAGES_MAX;
 
 /// Maximum number of runs of contiguous overflow pages that the undo of a creation frees.
 const UNDO_FREES_MAX: usize = 1000;
@@ -86,7 +86,7 @@ impl RawHashTable {
             txn.free_region(first, pages)?;
         }
         for (number, first) in header.regions.iter().enumerate() {
-            txn.free_region(PageId::new(*first), region_pages(number))?;
+            txn.free_region(PageId::new(*first), header.growth.region_pages(number))?;
         }
         txn.update_latched(RecordId::page(self.root), &SetLive { live: false })?;
         txn.free(self.root)?;
@@ -111,7 +111,7 @@ impl RawHashTable {
             Err(error) => return Ok(checked.with_problem(self.root, error)),
         };
         for (number, first) in header.regions.iter().enumerate() {
-            checked.pages.extend((0..region_pages(number)).map(|n| PageId::new(*first).after(n)));
+            checked.pages.extend((0..header.growth.region_pages(number)).map(|n| PageId::new(*first).after(n)));
         }
         let mut keys = HashSet::new();
         for bucket in 0..header.buckets {
