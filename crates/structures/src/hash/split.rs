@@ -154,8 +154,9 @@ mod tests {
     use cedrat_sync::Arc;
     use cedrat_txn::{NoLocks, Options, Registry, Store};
 
-    use super::super::ops::Insert;
+    use super::super::ops::{FoundDoubling, Insert};
     use super::*;
+    use crate::regions::Growth;
 
     fn open(disk: &Arc<SimDisk>) -> Store {
         let media: Arc<dyn Media> = Arc::clone(disk) as Arc<dyn Media>;
@@ -176,6 +177,47 @@ mod tests {
         };
         let _shape = table.resident.latch.exclusive();
         table.put_anywhere(txn, &insert, hash, 0).unwrap();
+    }
+
+    /// A table whose regions double, from an older store, grows, is found sound after a crash, and gives back every page.
+    #[test]
+    fn table_with_doubling_regions_is_used_as_before() {
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk);
+        let made = store.transact(|txn| {
+            let root = txn.allocate()?;
+            let first = txn.allocate_region(1)?;
+            let fill = Fill { root: root.get(), seed: 5, next: 0, entries: Vec::new().into() };
+            txn.update_latched(RecordId::page(first), &fill)?;
+            let found = FoundDoubling { seed: 5, bucket: first.get() };
+            txn.update_latched(RecordId::page(root), &found)?;
+            Ok(root)
+        });
+        let root = made.unwrap();
+        let fill_up = |store: &Store, keys: std::ops::Range<u32>| {
+            let filled = store.transact(|txn| {
+                let table = RawHashTable::open(txn.store(), root)?;
+                keys.clone().try_for_each(|key| table.put(txn, &key.to_le_bytes(), &[1; 500]).map(drop))
+            });
+            filled.unwrap();
+        };
+        fill_up(&store, 0..400);
+        store.log().force(store.log().current_lsn()).unwrap();
+        let store = open(&Arc::new(SimDisk::from_image(disk.image())));
+        fill_up(&store, 400..1000);
+        let dropped = store.transact(|txn| {
+            let table = RawHashTable::open(txn.store(), root)?;
+            let checked = table.check(txn)?;
+            assert!(checked.is_sound(), "{:?}", checked.problems);
+            assert_eq!(checked.elements, 1000);
+            assert_eq!(table.resident.growth(), Growth::Doubling);
+            let regions = table.resident.region_count();
+            assert_eq!(regions, Growth::Doubling.place(table.resident.buckets() - 1).0 + 1);
+            table.drop(txn)
+        });
+        dropped.unwrap();
+        let left = store.transact(|txn| RawHashTable::create(txn)).unwrap();
+        assert!(store.check().unwrap().pages_allocated < 10, "{left:?}");
     }
 
     /// A crash after any step of any split, with any chains, loses no committed entry, keeps no uncommitted one, and
