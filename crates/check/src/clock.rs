@@ -96,7 +96,7 @@ impl Step {
     fn end_process(&self) -> ! {
         let step = match self.fault {
             Fault::Workload => "the workload",
-            Fault::Refused => "the opening of the store",
+            Fault::Refused => "opening the store",
             Fault::Model => "reading the state",
             _ => "a step of the check",
         };

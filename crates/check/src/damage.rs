@@ -14,7 +14,7 @@ use cedrat_sync::Arc;
 
 use crate::case::{Case, Injected};
 use crate::history::{Acknowledged, Prefixes};
-use crate::probe::{Probe, explored, quietly};
+use crate::probe::{Probe, explored};
 use crate::report::{Failure, Fault, Report, Seen};
 use crate::rng::Rng;
 use crate::run::Run;
@@ -133,7 +133,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
     fn judge(&self, case: &Case, damaged: Image, was_closed: bool) -> Result<(), Failure> {
         let disk = Arc::new(SimDisk::from_image(damaged));
         let scenario = &self.probe.scenario;
-        let looked = quietly(|| {
+        let looked = self.probe.timed(case, Fault::Refused, || {
             let store = self.probe.open(&disk)?;
             let state = scenario.read(&store, &self.roots)?;
             // It may find the damage now; the state that was read before must be legal in any case.

@@ -10,7 +10,7 @@ use cedrat_txn::Store;
 
 use crate::case::{Case, Injected};
 use crate::history::{Acknowledged, Prefixes, brief};
-use crate::probe::{Probe, explored, quietly};
+use crate::probe::{Probe, explored};
 use crate::report::{Failure, Fault, Report, Seen};
 use crate::rng::Rng;
 use crate::run::Run;
@@ -151,7 +151,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
     }
 
     fn opened(&self, case: &Case, disk: &Arc<SimDisk>) -> Result<Option<(Store, S::State)>, Failure> {
-        let opened = quietly(|| {
+        let opened = self.probe.timed(case, Fault::Refused, || {
             let store = self.probe.open(disk)?;
             let start = self.probe.scenario.read(&store, &self.roots)?;
             Ok::<_, Error>((store, start))
@@ -173,7 +173,8 @@ impl<'a, S: Scenario> Trial<'a, S> {
         let probe = self.probe;
         let run = Run::new(store.clone(), disk.clone(), case.seed, start);
         let work = |run: &Run<S>| {
-            quietly(|| probe.scenario.run(run, &self.roots))
+            probe
+                .timed(case, Fault::Workload, || probe.scenario.run(run, &self.roots))
                 .map_err(|words| probe.failure(case, Fault::Panicked, words))
         };
         let unusable = |seen: String| Err(probe.failure(case, Fault::Unusable, seen));
@@ -200,7 +201,8 @@ impl<'a, S: Scenario> Trial<'a, S> {
             }
         }
         let stopped = store.log().stopped().is_some();
-        let now = quietly(|| probe.scenario.read(&store, &self.roots))
+        let now = probe
+            .timed(case, Fault::Model, || probe.scenario.read(&store, &self.roots))
             .map_err(|words| probe.failure(case, Fault::Panicked, words))?;
         drop(store);
         let prefixes = run.into_history().prefixes();

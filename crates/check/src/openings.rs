@@ -21,7 +21,7 @@ use crate::crashes::image_after;
 use crate::cut::LogWrite;
 use crate::history::brief;
 use crate::io_errors::inject;
-use crate::probe::{Probe, explored, quietly};
+use crate::probe::{Probe, explored};
 use crate::report::{Failure, Fault, Report, Seen};
 use crate::rng::Rng;
 use crate::run::Run;
@@ -236,7 +236,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
         let case = base.case.with(injected);
         let disk = Arc::new(SimDisk::from_image(base.image.clone()));
         inject(&disk, injected);
-        let opened = quietly(|| {
+        let opened = probe.timed(&case, Fault::Refused, || {
             let store = probe.open(&disk)?;
             let state = probe.scenario.read(&store, &self.roots)?;
             Ok::<_, Error>(state)

@@ -109,13 +109,18 @@ impl<S: Scenario> Probe<S> {
         fault: Fault,
         step: impl FnOnce() -> Result<T, Error>,
     ) -> Result<T, Failure> {
-        match self.clock.timed(case, fault, || quietly(step)) {
+        match self.timed(case, fault, step) {
             Ok(Ok(value)) => Ok(value),
             Ok(Err(error)) if error.is::<Mismatch>() => Err(self.failure(case, Fault::Model, error.to_string())),
             Ok(Err(error)) if error.is::<Hang>() => Err(self.failure(case, Fault::Hang, error.to_string())),
             Ok(Err(error)) => Err(self.failure(case, fault, error.to_string())),
             Err(words) => Err(self.failure(case, Fault::Panicked, words)),
         }
+    }
+
+    /// Runs a step within its time limit; the message of a panic becomes the error.
+    pub(crate) fn timed<T>(&self, case: &Case, fault: Fault, step: impl FnOnce() -> T) -> Result<T, String> {
+        self.clock.timed(case, fault, || quietly(step))
     }
 
     pub(crate) fn failure(&self, case: &Case, fault: Fault, seen: String) -> Failure {

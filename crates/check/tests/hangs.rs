@@ -148,7 +148,7 @@ fn looping_read_ends_process() {
 #[test]
 fn looping_undo_ends_process() {
     let Some(words) = looping("looping_undo_ends_process", UNDO) else { return };
-    assert!(words.contains("loops: Hang: the opening of the store takes longer than 2s"), "{words}");
+    assert!(words.contains("loops: Hang: opening the store takes longer than 2s"), "{words}");
     assert!(words.contains("repeat with: CEDRAT_CASE='loops seed=1 at="), "{words}");
 }
 
