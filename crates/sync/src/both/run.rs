@@ -5,6 +5,7 @@
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, HashMap};
+use std::io::Write as _;
 use std::panic::{AssertUnwindSafe, Location, catch_unwind, resume_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -346,7 +347,9 @@ impl Watchdog {
             while receiver.recv_timeout(time_max) == Err(RecvTimeoutError::Timeout) {
                 let steps = run.steps.load(Ordering::Relaxed);
                 if steps == seen {
-                    eprintln!(
+                    // Not by `eprintln`, which a test harness captures: an abort loses what it has captured.
+                    let _ = writeln!(
+                        std::io::stderr(),
                         "a scheduled run made no step for {time_max:?}: a thread computes without end, or waits for a lock that \
                          the scheduler does not know (use those of cedrat::check::sync); the process ends{}",
                         run.state.lock().describe()
