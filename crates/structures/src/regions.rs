@@ -94,7 +94,7 @@ impl Growth {
     pub(crate) fn region_pages(self, region: usize) -> u64 {
         match region as u64 {
             number if self == Growth::Doubling || number < WHOLE_REGIONS => region_pages(region),
-            number if number < EIGHTHS_REGIONS => EIGHTHS_FROM / 8 << ((number - WHOLE_REGIONS) / 8),
+            number if number < EIGHTHS_REGIONS => (EIGHTHS_FROM / 8) << ((number - WHOLE_REGIONS) / 8),
             _ => REGION_PAGES_MAX,
         }
     }
@@ -107,7 +107,7 @@ impl Growth {
         }
         if number <= EIGHTHS_REGIONS {
             let eighths = number - WHOLE_REGIONS;
-            return (8 + eighths % 8) * (EIGHTHS_FROM / 8) << (eighths / 8);
+            return ((8 + eighths % 8) * (EIGHTHS_FROM / 8)) << (eighths / 8);
         }
         EIGHTHS_PAGES + (number - EIGHTHS_REGIONS) * REGION_PAGES_MAX
     }
