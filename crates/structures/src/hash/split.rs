@@ -216,7 +216,7 @@ mod tests {
             table.drop(txn)
         });
         dropped.unwrap();
-        let left = store.transact(|txn| RawHashTable::create(txn)).unwrap();
+        let left = store.transact(RawHashTable::create).unwrap();
         assert!(store.check().unwrap().pages_allocated < 10, "{left:?}");
     }
 
