@@ -26,7 +26,7 @@ use cedrat_txn::Store;
 use crate::case::{Case, Crash};
 use crate::coverage::{Coverage, Exempt};
 use crate::cut::LogWrite;
-use crate::fresh::{Site, Verdict};
+use crate::fresh::{Site, Verdict, is_started_for_an_image};
 use crate::history::{Acknowledged, Prefixes};
 use crate::probe::{Probe, explored};
 use crate::report::{Failure, Fault, Report, Seen};
@@ -222,7 +222,7 @@ impl<S: Scenario> Crashes<S> {
         if let Some(case) = Case::asked_for(&self.probe.name) {
             return self.repeat(&case);
         }
-        let site = self.enter(self.plan.seed);
+        let Some(site) = self.enter(self.plan.seed) else { return Ok(self.empty_report()) };
         crate::speed::advise(&self.probe.name);
         let seed = self.plan.seed;
         explored(seed, move || {
@@ -259,15 +259,16 @@ impl<S: Scenario> Crashes<S> {
     /// What is wrong with it.
     pub fn repeat(self, case: &Case) -> Result<Report, Failure> {
         let case = case.clone();
-        let site = self.enter(case.seed);
+        let Some(site) = self.enter(case.seed) else { return Ok(self.empty_report()) };
         explored(case.seed, move || {
             let walk = Walk::new(&self.probe, &self.plan, case.skipped.clone());
             Walk { site: Some(&site), ..walk }.go(case.seed, Some(&case))
         })
     }
 
-    /// Begins a run. In a process that was started to recover an image of this run, does that and ends the process.
-    fn enter(&self, seed: u64) -> Site {
+    /// Begins a run. In a process that was started to recover an image of this run, does that and ends the process; in one that
+    /// was started for another run, returns `None`: what the test does before that run is done by the parent.
+    fn enter(&self, seed: u64) -> Option<Site> {
         let site = Site::enter(&self.probe.name, seed);
         if let Some(job) = site.job() {
             let verdict = Walk::new(&self.probe, &self.plan, BTreeSet::new()).recover_alone(&job);
@@ -275,7 +276,11 @@ impl<S: Scenario> Crashes<S> {
                 &verdict.unwrap_or_else(|failure| Verdict::Differs(format!("{:?}: {}", failure.fault, failure.seen))),
             );
         }
-        site
+        (!is_started_for_an_image()).then_some(site)
+    }
+
+    fn empty_report(&self) -> Report {
+        Report { name: self.probe.name.clone(), seed: self.plan.seed, ..Report::default() }
     }
 }
 

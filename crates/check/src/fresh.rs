@@ -100,9 +100,14 @@ impl Site {
     }
 }
 
+/// Whether a check has started this process to recover one image.
+pub(crate) fn is_started_for_an_image() -> bool {
+    std::env::var_os(JOB_VARIABLE).is_some()
+}
+
 /// Whether this process recovers one image, or may not start others.
 fn is_fresh() -> bool {
-    cfg!(cedrat_shuttle) || cfg!(miri) || is_scheduled() || std::env::var_os(JOB_VARIABLE).is_some()
+    cfg!(cedrat_shuttle) || cfg!(miri) || is_scheduled() || is_started_for_an_image()
 }
 
 /// The name of the running test: that of its thread, or the argument of `--exact` where tests run in the main thread.
@@ -159,7 +164,7 @@ impl Job {
         let mut command = Command::new(std::env::current_exe()?);
         command.args(["--exact", test, "--include-ignored", "--nocapture", "--test-threads=1"]);
         command.env(JOB_VARIABLE, &self.directory);
-        command.env_remove(STATES_VARIABLE); // the checks before this one are counted in the parent
+        command.env_remove(STATES_VARIABLE); // states are counted in the parent
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
         let ended = wait(command.spawn()?, time_max, || self.file(BEGUN).exists())?;
         let begun = self.file(BEGUN).exists();
