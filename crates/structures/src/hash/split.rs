@@ -181,7 +181,7 @@ mod tests {
 
     /// A table whose regions double, from an older store, grows, is found sound after a crash, and gives back every page.
     #[test]
-    fn table_with_doubling_regions_is_used_as_before() {
+    fn table_with_doubling_regions_still_works() {
         let disk = Arc::new(SimDisk::new());
         let store = open(&disk);
         let made = store.transact(|txn| {
