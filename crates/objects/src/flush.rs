@@ -8,7 +8,7 @@ use crate::kept::Image;
 use crate::record::Header;
 
 impl Objects {
-    /// Writes an object to its page, as far as permitted (Lemon §7.1, `flush`): with [`UndoPolicy::CommittedOnly`] without
+    /// Writes an object to its page, as far as permitted (Lemon §7.1, `flush`): with [`CommittedOnly`](crate::UndoPolicy::CommittedOnly) without
     /// uncommitted changes. It stays in the cache. Nothing is logged or forced, because the log already contains the changes.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ impl Objects {
     /// Flushes an object and evicts it.
     ///
     /// # Errors
-    /// [`ObjectError::NotCommitted`]; as [`flush`](Objects::flush).
+    /// [`NotCommitted`](crate::ObjectError::NotCommitted); as [`flush`](Objects::flush).
     pub fn evict(&self, store: &Store, id: ObjectId) -> Result<()> {
         self.check_opening(store)?;
         self.records_of(id).into_iter().try_for_each(|at| self.shared.cache.evict(at, store))
