@@ -8,8 +8,9 @@ use crate::kept::Image;
 use crate::record::Header;
 
 impl Objects {
-    /// Writes an object to its page, as far as permitted (Lemon §7.1, `flush`): with [`CommittedOnly`](crate::UndoPolicy::CommittedOnly) without
-    /// uncommitted changes. It stays in the cache. Nothing is logged or forced, because the log already contains the changes.
+    /// Writes an object to its page, as far as permitted (Lemon §7.1, `flush`): with
+    /// [`CommittedOnly`](crate::UndoPolicy::CommittedOnly) without uncommitted changes. It stays in the cache. Nothing is
+    /// logged or forced, because the log already contains the changes.
     ///
     /// # Errors
     /// If the page cannot be read.
