@@ -85,7 +85,7 @@ struct Counting {
     bug: Bug,
 }
 
-/// What the threads of one run share.
+/// State shared by the threads of one run.
 #[derive(Default)]
 struct Shared {
     count: Mutex<()>,

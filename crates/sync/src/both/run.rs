@@ -41,6 +41,7 @@ pub fn is_scheduled() -> bool {
 /// Lets the scheduler choose the next thread, before the step at `place`.
 pub(crate) fn switch(place: Place) {
     PLACE.set(Some(place));
+    // A plain step: no time passes, and unlike `yield_now` it does not ask the scheduler to prefer other threads.
     shuttle::thread::sleep(Duration::ZERO);
 }
 
