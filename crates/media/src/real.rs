@@ -109,7 +109,11 @@ impl RealDisk {
         let permissions = Mode::from_raw_mode(0o644);
         let open = |flags| retry_on_intr(|| rustix::fs::open(&path, flags, permissions));
         let buffered = open(access | create).map_err(|errno| failed("open", &path, None, errno))?;
-        let direct = if self.direct { open(access | OFlags::DIRECT).ok() } else { None };
+        let direct = match self.direct.then(|| open(access | OFlags::DIRECT)) {
+            // The file system has no direct I/O; `is_direct` reports it.
+            None | Some(Err(Errno::INVAL | Errno::OPNOTSUPP)) => None,
+            Some(opened) => Some(opened.map_err(|errno| failed("open", &path, None, errno))?),
+        };
         Ok(RealFile { path, writable: mode != OpenMode::Read, buffered, direct })
     }
 }
@@ -401,7 +405,27 @@ fn explained(what: &str, path: &Path, offset: Option<u64>, error: io::Error) -> 
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
     use super::*;
-    use crate::{read_exact_at, write_all_at};
+    use crate::{AlignedBuf, read_exact_at, write_all_at};
+
+    /// Wherever the file system has direct I/O, aligned calls use a descriptor that bypasses the operating system's cache.
+    #[test]
+    fn aligned_calls_bypass_the_cache() {
+        let directory = tempfile::tempdir().unwrap();
+        let (direct, buffered) = (RealDisk::new(directory.path()), RealDisk::buffered(directory.path()));
+        let id = direct.open("file", OpenMode::Create).unwrap();
+        let block = AlignedBuf::zeroed(BLOCK_LEN);
+        let file = direct.file(id).unwrap();
+        let allowed = rustix::fs::open(&file.path, OFlags::RDWR | OFlags::DIRECT, Mode::empty()).is_ok();
+        assert_eq!(direct.is_direct(id), allowed);
+        let bypassing = file.direct_for(0, &block);
+        assert_eq!(bypassing.is_some(), allowed);
+        if let Some(descriptor) = bypassing {
+            assert!(rustix::fs::fcntl_getfl(descriptor).unwrap().contains(OFlags::DIRECT));
+        }
+        assert!(file.direct_for(1, &block).is_none() && file.direct_for(0, &block[1..]).is_none());
+        let id = buffered.open("file", OpenMode::ReadWrite).unwrap();
+        assert!(!buffered.is_direct(id) && buffered.file(id).unwrap().direct_for(0, &block).is_none());
+    }
 
     /// A forked child has the same open files, and another process id.
     #[test]
