@@ -16,6 +16,8 @@ struct About {
     /// The store's random name.
     store: String,
     page_bytes: u32,
+    /// Whether aligned reads and writes bypass the operating system's cache.
+    direct_io: bool,
     log_partitions: usize,
     log_segment_bytes: u64,
     /// How often the store was opened, as far as the log still tells.
@@ -68,6 +70,7 @@ pub(crate) fn info(arguments: &Info) -> Outcome {
     let about = About {
         store: digits(&control.store),
         page_bytes: control.page_len,
+        direct_io: looked.is_direct,
         log_partitions: control.partitions.len(),
         log_segment_bytes: control.segment_len,
         epochs: control.epochs.iter().count(),
@@ -100,11 +103,14 @@ fn print(about: &About) -> Outcome {
     } else {
         "nothing to recover".to_string()
     };
+    let caching =
+        if about.direct_io { "direct" } else { "through the system's cache: the file system has no direct I/O" };
     let mut rows = vec![
         ("store", about.store.clone()),
         ("pages of", bytes(about.page_bytes.into())),
         ("log", format!("{} partitions, segments of {}", about.log_partitions, bytes(about.log_segment_bytes))),
         ("next LSN", grouped(about.end_lsn)),
+        ("I/O", caching.to_string()),
         ("recovery", recovery),
     ];
     if !about.in_doubt.is_empty() {

@@ -4,15 +4,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
-use cedrat::media::{LockGuard, Media, RealDisk};
+use cedrat::media::{LockGuard, Media, OpenMode, RealDisk};
 use cedrat::txn::{InDoubt, LOCK_FILE};
-use cedrat::wal::{Found, Log};
+use cedrat::wal::{CONTROL_FILE, Found, Log};
 
 use crate::output::{Context, Failure, Outcome, fail};
 
 /// A store that no other process can open while this lives.
 pub(crate) struct Looked {
     pub(crate) found: Found,
+    /// Whether aligned reads and writes of the store bypass the operating system's cache.
+    pub(crate) is_direct: bool,
     _alone: Option<LockGuard>,
 }
 
@@ -35,7 +37,8 @@ impl Looked {
     /// Reads control file and log of the store in `directory`.
     pub(crate) fn at(directory: &Path) -> Result<Looked, Failure> {
         is_directory(directory)?;
-        let media: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
+        let disk = Arc::new(RealDisk::new(directory));
+        let media: Arc<dyn Media> = Arc::clone(&disk) as _;
         // Not every store has the file yet: a crash may have come before. Then what is missing is said below.
         let alone = match media.lock(LOCK_FILE) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
@@ -45,7 +48,8 @@ impl Looked {
             locked => Some(locked.while_doing("the store cannot be kept from others while it is looked at")?),
         };
         let found = Log::look(&media).while_doing(directory.display())?;
-        Ok(Looked { found, _alone: alone })
+        let is_direct = disk.open(CONTROL_FILE, OpenMode::Read).is_ok_and(|file| disk.is_direct(file));
+        Ok(Looked { found, is_direct, _alone: alone })
     }
 
     /// Returns the in-doubt transactions, as the next opening will find them.

@@ -114,7 +114,9 @@ fn looking_into_a_store_changes_nothing() {
 
     let info = json(&cedrat(&["info", store_text, "--json"]));
     assert_eq!(info["page_bytes"], 4096, "{info}");
-    printed(&cedrat(&["info", store_text]));
+    let shown = printed(&cedrat(&["info", store_text]));
+    let is_direct = info["direct_io"].as_bool().expect("reported");
+    assert_eq!(shown.contains("has no direct I/O"), !is_direct, "{shown}");
     let verdict = json(&cedrat(&["verify", store_text, "--json"]));
     assert_eq!(verdict["ok"], true, "{verdict}");
     printed(&cedrat(&["verify", store_text]));
