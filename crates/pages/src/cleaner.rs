@@ -139,10 +139,29 @@ impl Drop for Cleaner {
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
     use super::*;
+    use crate::page::PageId;
     use crate::pool::PoolOptions;
     use cedrat_media::{Media, SimDisk};
     use cedrat_wal::{Log, LogOptions};
     use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    /// Also in a pool in which every frame is in use and every page is warm.
+    #[test]
+    fn cleaner_frees_frames_ahead_of_need() {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+        let options = PoolOptions { capacity_pages: 16, pages_max: 64, free_ahead: Some(8), ..PoolOptions::default() };
+        let pool = Pool::open(media, log, options).expect("a pool");
+        pool.ensure_len(64).expect("a simulated disk grows");
+        pool.bell.listens.store(true, Ordering::Release);
+        for number in 0..16 {
+            drop(pool.read(PageId::new(number)).expect("a page never written"));
+        }
+        assert_eq!(pool.clock.free_frames(), 0);
+        assert_eq!(*pool.bell.call.lock(), Call::Clean, "few free frames wake the cleaner");
+        pool.clean().expect("nothing is written");
+        assert!(pool.clock.free_frames() >= 8);
+    }
 
     #[test]
     fn panic_of_the_cleaner_stops_the_store() {
