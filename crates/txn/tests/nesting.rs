@@ -3,7 +3,8 @@
 mod common;
 
 use cedrat_pages::{LatchRank, PageId, StructureLatch};
-use cedrat_sync::Arc;
+use cedrat_sync::atomic::{AtomicBool, Ordering};
+use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Commit, Error, Finish, LogicalUndo, Result, Store, Txn, TxnOptions, Undo};
 use cedrat_wal::ByteLen;
 use common::*;
@@ -34,6 +35,37 @@ fn without_atomicity_nested_and_isolated_changes_stay_too() {
     assert_eq!(numbers(&store, page), [1, 1, 1, 0], "what fails half-way is whole all the same");
     txn.rollback().unwrap();
     assert_eq!(numbers(&store, page), [1, 1, 1, 0]);
+}
+
+/// Of two transactions that declare isolation for one structure, the second waits for the end of the first.
+#[test]
+fn isolated_sections_exclude_each_other() {
+    let (store, page) = store_with(options(), registry());
+    let inside = Arc::new(AtomicBool::new(false));
+    let threads: Vec<_> = (0..3)
+        .map(|_| {
+            let (store, inside) = (store.clone(), Arc::clone(&inside));
+            thread::spawn(move || {
+                for number in 0..100u32 {
+                    let mut txn = store.begin();
+                    txn.isolated(page, |txn| {
+                        assert!(!inside.swap(true, Ordering::SeqCst), "two transactions are inside");
+                        thread::yield_now();
+                        txn.update(at(page, 0), &Add { amount: 1 })
+                    })
+                    .unwrap();
+                    inside.store(false, Ordering::SeqCst);
+                    if number.is_multiple_of(3) {
+                        txn.rollback().unwrap()
+                    } else {
+                        drop(txn.commit(Commit::Async).unwrap())
+                    }
+                }
+            })
+        })
+        .collect();
+    threads.into_iter().for_each(|thread| thread.join().unwrap());
+    assert_eq!(numbers(&store, page)[0], 3 * 66);
 }
 
 /// Takes the latch that the structure's other operations take, as every logical undo does.
