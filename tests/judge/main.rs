@@ -4,7 +4,10 @@
 //! `judge FOLDER…`: each folder contains folders that are named by the expectation of the histories in them: a consistency
 //! model, such as `strict-serializable`, or `not-` and a model that a history must not satisfy. A planted fault that is found
 //! shows that the judge can find one.
+//!
+//! A history that `histories.txt` names must be in one of the folders: a test that writes none is noticed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -13,6 +16,9 @@ use adya::history::Mop;
 use adya::{History, Opts, Valid, Workload, check};
 
 const NOT: &str = "not-";
+
+/// The histories that all tests together write. A line is a module, an expectation and a name.
+const HISTORIES: &str = include_str!("histories.txt");
 
 /// Expectation of a history.
 struct Expectation<'n> {
@@ -95,10 +101,28 @@ fn judge_all(folder: &Path) -> Result<(usize, usize), String> {
     Ok((right, wrong))
 }
 
+/// Returns the files of `list` that are not below one of the folders, or do not exist.
+fn missing(list: &str, folders: &BTreeSet<PathBuf>, exists: impl Fn(&Path) -> bool) -> Vec<PathBuf> {
+    let files = list.lines().filter(|line| !line.starts_with('#')).map(|line| {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let [module, expectation, name] = fields[..] else {
+            panic!("histories.txt: a line is a module, an expectation and a name: {line}");
+        };
+        (PathBuf::from(module).join("target/histories"), format!("{expectation}/{name}.jsonl"))
+    });
+    let absent = files.filter(|(folder, file)| !folders.contains(folder) || !exists(&folder.join(file)));
+    absent.map(|(folder, file)| folder.join(file)).collect()
+}
+
 fn main() -> ExitCode {
     let (mut right, mut wrong) = (0, 0);
-    for folder in std::env::args_os().skip(1) {
-        match judge_all(Path::new(&folder)) {
+    let folders: BTreeSet<PathBuf> = std::env::args_os().skip(1).map(PathBuf::from).collect();
+    for absent in missing(HISTORIES, &folders, Path::exists) {
+        wrong += 1;
+        eprintln!("{}: no such history: the test that writes it did not run", absent.display());
+    }
+    for folder in &folders {
+        match judge_all(folder) {
             Ok(judged) => {
                 right += judged.0;
                 wrong += judged.1;
@@ -115,7 +139,20 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::Expectation;
+    use std::collections::BTreeSet;
+    use std::path::{Path, PathBuf};
+
+    use super::{Expectation, HISTORIES, missing};
+
+    #[test]
+    fn missing_history_is_noticed() {
+        let modules = HISTORIES.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split(' ').next());
+        let folders: BTreeSet<_> = modules.map(|module| Path::new(module).join("target/histories")).collect();
+        assert!(missing(HISTORIES, &folders, |_| true).is_empty());
+        let of = |module: &str| PathBuf::from(module).join("target/histories/m/h.jsonl");
+        assert_eq!(missing("a m h\nb m h", &[PathBuf::from("a/target/histories")].into(), |_| true), [of("b")]);
+        assert_eq!(missing("a m h", &[PathBuf::from("a/target/histories")].into(), |_| false), [of("a")]);
+    }
 
     const SKEW: &str = r#"
         {"type":"invoke","process":0,"value":[]}
