@@ -25,7 +25,7 @@ struct Row {
     /// The text of the requirement, with its place in the paper.
     requirement: String,
     state: String,
-    /// What is missing, or other than in the paper.
+    /// The missing part, or the difference from the paper.
     remark: String,
     /// `path::name` of each test.
     tests: Vec<String>,
