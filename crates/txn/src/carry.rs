@@ -24,7 +24,7 @@ use crate::branch::Branch;
 use crate::encode::varint;
 use crate::error::{Error, Result};
 use crate::prepared::Parked;
-use crate::space::{Extent, SetSpaceAt};
+use crate::space::Extent;
 use crate::store::{Inner, Store};
 use crate::transaction::{Freed, Txn};
 
@@ -296,7 +296,7 @@ fn undo_arguments<'a>(undo: &LoggedUndo<'a>) -> &'a [u8] {
 impl Txn {
     /// Reconstructs the transaction's state from its records in the log.
     pub(crate) fn what_it_keeps(&self) -> Result<Kept> {
-        let set_space = self.inner().set_space_number;
+        let space = self.inner().space_numbers;
         let mut kept = Kept::default();
         let mut changes = Vec::new();
         let mut chain = self.chain();
@@ -310,8 +310,8 @@ impl Txn {
             }
             let body = record.parse()?;
             kept.is_copy |= matches!(body, Body::Prepare { is_copy: true, .. });
-            let redo = body.redo().filter(|redo| redo.operation == set_space);
-            if let Some(change) = redo.and_then(SetSpaceAt::of) {
+            let redo = body.redo().filter(|redo| space.contains(redo.operation));
+            if let Some(change) = redo.and_then(|redo| space.change(redo.operation, redo.at.page, redo.arguments)) {
                 changes.push((change, lsn, matches!(body, Body::Compensation { .. })));
             }
             if matches!(body, Body::Update { committed_only: true, .. }) {
@@ -322,11 +322,9 @@ impl Txn {
         if kept.is_copy {
             return Ok(kept); // a copy lists its freed space itself
         }
-        for (SetSpaceAt { used, extent }, lsn, is_undo) in changes.into_iter().rev() {
-            if !used {
-                kept.freed.push(Freed { extent, lsn });
-            } else if is_undo && let Some(at) = kept.freed.iter().rposition(|freed| freed.extent == extent) {
-                kept.freed.swap_remove(at);
+        for (change, lsn, is_undo) in changes.into_iter().rev() {
+            if !change.used || is_undo {
+                change.note(lsn, &mut kept.freed);
             }
         }
         Ok(kept)

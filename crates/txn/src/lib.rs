@@ -58,7 +58,8 @@ pub use body::CARRIED;
 pub use branch::BRANCH_ID_LEN_MAX;
 pub use builtin::{
     FixedRestore, FixedSet, FixedSetCount, FormatFixed, FormatFresh, FormatPage, RestorePage, SetRange, SetSpace,
-    SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw,
+    SetSpaceScattered, SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate,
+    VersionedWithdraw,
 };
 pub use committing::CommitChanges;
 pub use deferred::{Delta, Keeper, KeptRecord, TakenBack, ToPages, Unflushed};
@@ -76,7 +77,7 @@ pub use registry::Registry;
 pub use rehearse::Rehearsal;
 pub use report::{CheckReport, Progress, RecoveryReport, Undone};
 pub use small_bytes::{INLINE_LEN_MAX, SmallBytes};
-pub use space::{GROUP_PAGES, REGION_PAGES_MAX, SPACE_MAP, UNDO_PAGES};
+pub use space::{GROUP_PAGES, REGION_PAGES_MAX, SCATTERED_LOG_BYTES, SCATTERED_PAGES, SPACE_MAP, UNDO_PAGES};
 pub use store::{CATALOGUE, LOCK_FILE, Store};
 pub use transaction::{Commit, Savepoint, Txn, TxnOptions};
 pub use undo::Undo;

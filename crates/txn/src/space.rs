@@ -15,16 +15,17 @@
 //! The last [`UNDO_PAGES`] pages of the page file are for undo: forward work takes a page only if that many follow it.
 //! So a full disk fails the change that needs a page and not the rollback that does (E16.6).
 
+use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
 
 use cedrat_pages::{BODY_LEN, LayoutKind, PageId, Pool};
 use cedrat_sync::{Mutex, planted};
 use cedrat_wal::Lsn;
 
-use crate::body::Redo;
-use crate::builtin::SetSpace;
+use crate::builtin::{SetSpace, SetSpaceScattered};
 use crate::error::{Error, Result};
 use crate::operation::RecordId;
+use crate::registry::Numbers;
 use crate::transaction::{Freed, Txn};
 use crate::update::UndoOf;
 
@@ -39,6 +40,12 @@ pub const REGION_PAGES_MAX: u64 = GROUP_PAGES - 1;
 /// A structure may need a page to restore something whose old place is occupied again. Each change reserves log for its
 /// own undo (E16.1), but few undos need pages, so all share these.
 pub const UNDO_PAGES: u64 = 64;
+
+/// Maximum distance in pages between the first and the last page of one call of [`Txn::free_scattered`], plus one.
+pub const SCATTERED_PAGES: u64 = 256;
+
+/// Maximum log space of one call of [`Txn::free_scattered`].
+pub const SCATTERED_LOG_BYTES: u64 = 40 + SCATTERED_PAGES / 8;
 
 /// The layout of space maps.
 pub const SPACE_MAP: LayoutKind = LayoutKind(8);
@@ -63,22 +70,74 @@ impl Extent {
     }
 }
 
-/// A change of the space map, and the pages concerned.
-pub(crate) struct SetSpaceAt {
-    pub(crate) used: bool,
-    pub(crate) extent: Extent,
+/// The numbers of the operations that change space maps, as far as the store knows them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct SpaceNumbers {
+    range: Option<u32>,
+    scattered: Option<u32>,
 }
 
-impl SetSpaceAt {
-    /// Parses the change; `None` if the arguments are not those of such a change, or do not fit a space map within its
-    /// group.
-    pub(crate) fn of(redo: &Redo<'_>) -> Option<SetSpaceAt> {
-        let change: SetSpace = postcard::from_bytes(redo.arguments).ok()?;
-        let (first, pages) = (u64::from(change.first), u64::from(change.pages));
-        let is_in_group = redo.at.page.get().is_multiple_of(GROUP_PAGES) && pages > 0 && first + pages <= GROUP_PAGES;
+impl SpaceNumbers {
+    pub(crate) fn of(numbers: &Numbers) -> SpaceNumbers {
+        SpaceNumbers {
+            range: numbers.of_type(TypeId::of::<SetSpace>()),
+            scattered: numbers.of_type(TypeId::of::<SetSpaceScattered>()),
+        }
+    }
+
+    pub(crate) fn is_incomplete(&self) -> bool {
+        self.range.is_none() || self.scattered.is_none()
+    }
+
+    pub(crate) fn contains(&self, operation: u32) -> bool {
+        self.range == Some(operation) || self.scattered == Some(operation)
+    }
+
+    /// Parses a change of a space map; `None` if the arguments are not those of such a change, or do not fit a space map
+    /// within its group.
+    pub(crate) fn change(&self, operation: u32, map: PageId, arguments: &[u8]) -> Option<SpaceChange> {
         // The whole group must have page numbers.
-        redo.at.page.get().checked_add(GROUP_PAGES).filter(|_| is_in_group)?;
-        Some(SetSpaceAt { used: change.used, extent: Extent { first: redo.at.page.get() + first, pages } })
+        map.get().checked_add(GROUP_PAGES).filter(|_| map.get().is_multiple_of(GROUP_PAGES))?;
+        let at = |first: u64, pages| Extent { first: map.get() + first, pages };
+        let change = if self.range == Some(operation) {
+            let change: SetSpace = postcard::from_bytes(arguments).ok()?;
+            let extents = vec![at(change.first.into(), change.pages.into())];
+            SpaceChange { used: change.used, extents }
+        } else {
+            let change: SetSpaceScattered = postcard::from_bytes(arguments).ok()?;
+            SpaceChange { used: change.used, extents: joined(change.bits().map(|bit| at(bit as u64, 1)).collect()) }
+        };
+        let end = map.get() + GROUP_PAGES;
+        change.extents.iter().all(|extent| extent.pages > 0 && extent.end() <= end).then_some(change)
+    }
+}
+
+/// A change of a space map, and the pages concerned.
+pub(crate) struct SpaceChange {
+    pub(crate) used: bool,
+    pub(crate) extents: Vec<Extent>,
+}
+
+impl SpaceChange {
+    /// Returns the end of the pages concerned.
+    pub(crate) fn end(&self) -> u64 {
+        self.extents.last().map_or(0, |last| last.end())
+    }
+
+    /// Returns the pages that become free.
+    pub(crate) fn freed(self) -> Vec<Extent> {
+        if self.used { Vec::new() } else { self.extents }
+    }
+
+    /// Adds the pages to those that the transaction frees, or removes them.
+    pub(crate) fn note(self, lsn: Lsn, freed: &mut Vec<Freed>) {
+        for extent in self.extents {
+            if !self.used {
+                freed.push(Freed { extent, lsn });
+            } else if let Some(at) = freed.iter().rposition(|freed| freed.extent == extent) {
+                freed.swap_remove(at);
+            }
+        }
     }
 }
 
@@ -487,6 +546,32 @@ impl Txn {
         })
     }
 
+    /// Frees pages that lie scattered among others, in one log record of at most [`SCATTERED_LOG_BYTES`].
+    ///
+    /// # Errors
+    /// As [`free`](Txn::free); [`Error::RegionLength`] if they are not ascending, or do not lie within one group and
+    /// [`SCATTERED_PAGES`] pages. Nothing is freed then.
+    pub fn free_scattered(&mut self, pages: &[PageId]) -> Result<()> {
+        let (Some(first), Some(last)) = (pages.first(), pages.last()) else { return Ok(()) };
+        let (map, bit) = place_of(first.get());
+        let spanned = last.get().saturating_sub(first.get()) + 1;
+        if !pages.is_sorted() || spanned > SCATTERED_PAGES || place_of(last.get()).0 != map {
+            return Err(Error::RegionLength { pages: spanned, limit: SCATTERED_PAGES });
+        }
+        let mut mask = vec![0; spanned.div_ceil(8) as usize];
+        for page in pages {
+            let bit = page.get() - first.get();
+            mask[bit as usize / 8] |= 1 << (bit % 8);
+        }
+        let operation = SetSpaceScattered { first: bit, mask: mask.into(), used: false };
+        self.as_last_step(|txn| {
+            let lsn = txn.road(RecordId::page(map), &operation, UndoOf::Own)?;
+            let extents = joined(pages.iter().map(|page| Extent { first: page.get(), pages: 1 }).collect());
+            SpaceChange { used: false, extents }.note(lsn, &mut txn.freed);
+            Ok(())
+        })
+    }
+
     fn set_space(&mut self, extent: Extent, used: bool) -> Result<Lsn> {
         let (map, bit) = place_of(extent.first);
         let operation = SetSpace { first: bit, pages: extent.pages as u16, used };
@@ -496,17 +581,11 @@ impl Txn {
     /// Tracks the space changes of a compensation: the undo of a free takes the pages back, that of an allocation frees
     /// them.
     pub(crate) fn note_space_change(&mut self, operation: u32, at: RecordId, lsn: Lsn) {
-        if operation != self.inner().set_space_number {
-            return;
-        }
-        let Ok(change) = postcard::from_bytes::<SetSpace>(&self.arguments) else { return };
-        let extent = Extent { first: at.page.get() + u64::from(change.first), pages: u64::from(change.pages) };
-        if change.used {
-            if let Some(at) = self.freed.iter().rposition(|freed| freed.extent == extent) {
-                self.freed.swap_remove(at);
-            }
-        } else {
-            self.freed.push(Freed { extent, lsn });
+        let numbers = self.inner().space_numbers;
+        if numbers.contains(operation)
+            && let Some(change) = numbers.change(operation, at.page, &self.arguments)
+        {
+            change.note(lsn, &mut self.freed);
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::recovery;
 use crate::registry::{Numbers, Registry};
 use crate::report::{RecoveryReport, UndoCounts, Undone};
 use crate::schema;
-use crate::space::Space;
+use crate::space::{Space, SpaceNumbers};
 use crate::table::Table;
 use crate::transaction::{Commit, Freed, Txn, TxnOptions};
 
@@ -54,7 +54,7 @@ pub(crate) struct Inner {
     pub(crate) numbers: Numbers,
     /// By the numbers of `numbers`.
     pub(crate) undone: Box<[UndoCounts]>,
-    pub(crate) set_space_number: u32,
+    pub(crate) space_numbers: SpaceNumbers,
     pub(crate) table: Table,
     pub(crate) space: Space,
     pub(crate) checkpoints: Checkpoints,
@@ -394,9 +394,10 @@ impl Inner {
         let Rooms { log, pool, heaps, lock } = rooms;
         schema::note(registry, &log)?;
         let numbers = Numbers::bind(registry, &log.control().names);
-        let set_space_number = numbers
-            .of_type(TypeId::of::<crate::SetSpace>())
-            .ok_or(Error::Misuse("the registry has no built-in operations"))?;
+        let space_numbers = SpaceNumbers::of(&numbers);
+        if space_numbers.is_incomplete() {
+            return Err(Error::Misuse("the registry has no built-in operations"));
+        }
         let next_txn = Arc::new(AtomicU64::new(next_txn.max(1)));
         Ok(Inner {
             memory: heaps.open(log.clone(), Arc::clone(&next_txn))?,
@@ -406,7 +407,7 @@ impl Inner {
             locks: Arc::clone(&options.locks),
             undone: numbers.all().map(|_| UndoCounts::default()).collect(),
             numbers,
-            set_space_number,
+            space_numbers,
             table: Table::default(),
             space: Space::unknown(),
             checkpoints: Checkpoints::default(),

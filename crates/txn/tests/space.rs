@@ -8,7 +8,8 @@ use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId, PoolError};
 use cedrat_sync::Arc;
 use cedrat_txn::{
-    Error, FormatFresh, GROUP_PAGES, LogicalUndo, REGION_PAGES_MAX, RecordId, Result, Store, Txn, UNDO_PAGES, Undo,
+    Error, FormatFresh, GROUP_PAGES, LogicalUndo, REGION_PAGES_MAX, RecordId, Result, SCATTERED_PAGES, Store, Txn,
+    UNDO_PAGES, Undo,
 };
 use common::*;
 use serde::{Deserialize, Serialize};
@@ -55,6 +56,54 @@ fn space_that_was_not_given_back_is_given_back_later() {
     store.checkpoint().unwrap();
     assert!(full - disk.space() >= 64 * 4096, "{full} before, {} after", disk.space());
     assert_eq!(store.transact(|txn| txn.allocate_region(64)).unwrap(), region);
+}
+
+/// Pages freed in one record among others are free if that is committed, and in use if it is undone (E7.1).
+#[test]
+fn scattered_pages_are_freed_together() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    let region = store.transact(|txn| txn.allocate_region(SCATTERED_PAGES + 1)).unwrap();
+    let in_use = || store.check().unwrap().pages_allocated;
+    let before = in_use();
+    let pages: Vec<PageId> = [0, 1, 3, 9, SCATTERED_PAGES - 1].map(|n| region.after(n)).to_vec();
+    let mut txn = store.begin();
+    let savepoint = txn.savepoint();
+    txn.free_scattered(&pages).unwrap();
+    assert!(matches!(txn.free(pages[3]), Err(Error::Refused(_))), "freed already");
+    txn.rollback_to(savepoint).unwrap();
+    txn.free(pages[3]).unwrap();
+    assert!(matches!(txn.free_scattered(&pages), Err(Error::Refused(_))), "one of them is free");
+    let too_far = [region, region.after(SCATTERED_PAGES)];
+    assert!(matches!(txn.free_scattered(&too_far), Err(Error::RegionLength { .. })));
+    assert!(matches!(txn.free_scattered(&[pages[1], pages[0]]), Err(Error::RegionLength { .. })), "not ascending");
+    txn.free_scattered(&[]).unwrap();
+    txn.rollback().unwrap();
+    assert_eq!(in_use(), before);
+    let next = store.transact(|txn| txn.allocate()).unwrap();
+    assert!(next > region.after(SCATTERED_PAGES), "{next}: no page of the region is free");
+
+    store.transact(|txn| txn.free_scattered(&pages)).unwrap();
+    assert_eq!(in_use(), before + 1 - pages.len() as u64);
+    let mut taken: Vec<PageId> = (0..5).map(|_| store.transact(|txn| txn.allocate()).unwrap()).collect();
+    taken.sort_unstable();
+    assert_eq!(taken, pages);
+}
+
+#[test]
+fn scattered_pages_end_their_group() {
+    let store = open(&Arc::new(SimDisk::new())).unwrap();
+    let pages = GROUP_PAGES - 2;
+    let region = store.transact(|txn| txn.allocate_region(pages)).unwrap();
+    let last = [region.after(pages - 10), region.after(pages - 1)];
+    assert_eq!(last[1].get(), GROUP_PAGES - 1);
+    store.transact(|txn| txn.free_scattered(&last)).unwrap();
+    let across = [last[0].after(1), PageId::new(GROUP_PAGES + 1)];
+    let refused = store.transact(|txn| txn.free_scattered(&across));
+    assert!(matches!(refused, Err(Error::RegionLength { .. })), "two groups");
+    store.check().unwrap();
+    assert_eq!(store.transact(|txn| txn.allocate()).unwrap(), last[0]);
+    assert_eq!(store.transact(|txn| txn.allocate()).unwrap(), last[1]);
 }
 
 /// Needs a page for its undo, like a structure whose old place is occupied again.

@@ -229,7 +229,11 @@ impl Subject for Space {
         if pages > 0 {
             match pages {
                 1 => txn.free(PageId::new(first))?,
-                _ => txn.free_region(PageId::new(first), pages)?,
+                2 => txn.free_region(PageId::new(first), pages)?,
+                _ => {
+                    txn.free_scattered(&[PageId::new(first), PageId::new(first + pages - 1)])?;
+                    txn.free_region(PageId::new(first + 1), pages - 2)?;
+                }
             }
             Space::set_entry(txn, *directory, number, [0; 3])?;
             return Ok(Box::new(move |model| {

@@ -11,7 +11,7 @@ pub use records::{
     FixedRestore, FixedSet, FixedSetCount, FormatFixed, SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete,
     VersionedInsert, VersionedUpdate, VersionedWithdraw,
 };
-pub use space::SetSpace;
+pub use space::{SetSpace, SetSpaceScattered};
 
 use crate::registry::Registry;
 
@@ -23,5 +23,6 @@ pub(crate) fn register(registry: Registry) -> Registry {
         .operation::<FormatPage>()
         .operation::<RestorePage>()
         .operation::<SetSpace>()
+        .operation::<SetSpaceScattered>()
         .with(records::register)
 }

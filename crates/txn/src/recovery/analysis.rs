@@ -1,6 +1,5 @@
 //! The first pass: reads and verifies the log, determines winners and losers, and changes nothing.
 
-use std::any::TypeId;
 use std::collections::{HashMap, HashSet};
 
 use cedrat_heap::FoundHeaps;
@@ -11,12 +10,11 @@ use super::parts::Parts;
 use super::uncounted::Uncounted;
 use crate::body::{Body, LoggedUndo, take_space};
 use crate::branch::Branch;
-use crate::builtin::SetSpace;
 use crate::error::{Error, Result};
 use crate::prepared;
 use crate::registry::{Does, Numbers};
 use crate::report::Progress;
-use crate::space::{Extent, GROUP_PAGES, SetSpaceAt};
+use crate::space::{Extent, GROUP_PAGES, SpaceNumbers};
 
 /// A transaction without an end record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,7 +63,7 @@ pub(crate) fn analyse(
     let mut running = Running::default();
     let mut preparing = Preparing::default();
     let mut freed: HashMap<TxnId, Vec<Extent>> = HashMap::new();
-    let set_space = known.of_type(TypeId::of::<SetSpace>());
+    let space = SpaceNumbers::of(known);
     let checkpoint = &found.control().checkpoint;
     let mut scan = found.scan(checkpoint.scan_lsn)?;
     while let Some(scanned) = scan.next()? {
@@ -83,13 +81,12 @@ pub(crate) fn analyse(
                 analysis.redo_from.get_or_insert(record.lsn);
             }
             analysis.pages_end = analysis.pages_end.max(redo.at.page.get().saturating_add(1));
-            if Some(redo.operation) == set_space {
-                let change =
-                    SetSpaceAt::of(&redo).ok_or_else(|| senseless("it changes the space map beyond its end"))?;
-                analysis.pages_end = analysis.pages_end.max(change.extent.end());
-                if !change.used {
-                    freed.entry(record.head.txn).or_default().push(change.extent);
-                }
+            if space.contains(redo.operation) {
+                let change = space
+                    .change(redo.operation, redo.at.page, redo.arguments)
+                    .ok_or_else(|| senseless("it changes the space map beyond its end"))?;
+                analysis.pages_end = analysis.pages_end.max(change.end());
+                freed.entry(record.head.txn).or_default().extend(change.freed());
             }
         }
         for extent in carried_space(&body).map_err(senseless)? {
