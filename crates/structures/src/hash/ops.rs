@@ -452,7 +452,7 @@ pub(super) struct Unfound {
 
 impl LogicalUndo for Unfound {
     const NAME: &'static str = "cedrat.hash.unfound.v1";
-    /// Room to free a thousand overflow pages one by one, and all regions in a root page.
+    /// Room to free overflow pages in more than five hundred places, and all regions in a root page.
     const LOG_BYTES_MAX: u32 = 64 * 1024;
 
     fn undo(&self, txn: &mut Txn) -> Result<()> {

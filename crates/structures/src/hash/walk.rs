@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use cedrat_pages::PageId;
 use cedrat_txn::locks::{LockMode, Resource};
-use cedrat_txn::{LogicalUndo, RecordId, Result, Txn};
+use cedrat_txn::{GROUP_PAGES, LogicalUndo, RecordId, Result, SCATTERED_LOG_BYTES, SCATTERED_PAGES, Txn};
 
 use super::bucket::{self, KeyHash};
 use super::ops::{SetLive, Unfound};
@@ -14,9 +14,14 @@ use super::table::RawHashTable;
 use crate::checked::Checked;
 use crate::regions::REGION_PAGES_MAX;
 
-/// Maximum number of runs of contiguous overflow pages that the undo of a creation frees.
-const UNDO_FREES_MAX: usize = 1000;
-const _: () = assert!((UNDO_FREES_MAX + 600) * 40 <= <Unfound as LogicalUndo>::LOG_BYTES_MAX as usize);
+/// Maximum log space in which the undo of a creation frees overflow pages: what it declares, without the regions.
+const UNDO_FREES_LOG_BYTES: u64 = <Unfound as LogicalUndo>::LOG_BYTES_MAX as u64 - 600 * FREE_LOG_BYTES;
+
+/// Maximum log space of the record that frees contiguous pages.
+const FREE_LOG_BYTES: u64 = 40;
+
+/// Number of contiguous pages that are worth a record of their own.
+const LONG_RUN_PAGES: u64 = SCATTERED_PAGES / 4;
 
 /// A key and its value.
 pub type Pair = (Vec<u8>, Vec<u8>);
@@ -81,9 +86,16 @@ impl RawHashTable {
         }
         // The log space of undo is bounded (E16.1): rather than exceed it, the undo of a creation leaks overflow pages
         // that lie in very many places, because other transactions allocated pages between them.
-        let most = if txn.is_undoing() { UNDO_FREES_MAX } else { usize::MAX };
-        for (first, pages) in runs(overflow).into_iter().take(most) {
-            txn.free_region(first, pages)?;
+        let mut left = if txn.is_undoing() { UNDO_FREES_LOG_BYTES } else { u64::MAX };
+        for part in parts(overflow) {
+            if left < part.log_bytes() {
+                continue;
+            }
+            left -= part.log_bytes();
+            match part {
+                Part::Run(first, pages) => txn.free_region(first, pages)?,
+                Part::Scattered(pages) => txn.free_scattered(&pages)?,
+            }
         }
         for (number, first) in header.regions.iter().enumerate() {
             txn.free_region(PageId::new(*first), header.growth.region_pages(number))?;
@@ -149,8 +161,63 @@ impl RawHashTable {
     }
 }
 
-/// Returns the runs of contiguous pages among these, longest first. No run crosses a page of the space map, which belongs to
-/// no table.
+/// Pages that one log record frees.
+#[derive(Debug, PartialEq, Eq)]
+enum Part {
+    /// The first of contiguous pages, and their number.
+    Run(PageId, u64),
+    /// Pages that are near each other, ascending.
+    Scattered(Vec<PageId>),
+}
+
+impl Part {
+    fn pages(&self) -> u64 {
+        match self {
+            Part::Run(_, pages) => *pages,
+            Part::Scattered(pages) => pages.len() as u64,
+        }
+    }
+
+    fn log_bytes(&self) -> u64 {
+        if matches!(self, Part::Run(..)) { FREE_LOG_BYTES } else { SCATTERED_LOG_BYTES }
+    }
+}
+
+/// Returns these pages in few parts, largest first. None crosses a page of the space map, which belongs to no table.
+fn parts(pages: Vec<PageId>) -> Vec<Part> {
+    let mut parts = Vec::new();
+    let mut near: Vec<(PageId, u64)> = Vec::new();
+    for (first, pages) in runs(pages) {
+        let is_far = near.first().is_some_and(|(begin, _)| {
+            let spanned = first.get() + pages - begin.get();
+            spanned > SCATTERED_PAGES || begin.get() / GROUP_PAGES != first.get() / GROUP_PAGES
+        });
+        if is_far {
+            parts.extend(part_of(&mut near));
+        }
+        if pages >= LONG_RUN_PAGES {
+            parts.push(Part::Run(first, pages));
+        } else {
+            near.push((first, pages));
+        }
+    }
+    parts.extend(part_of(&mut near));
+    parts.sort_by_key(|part| Reverse(part.pages()));
+    parts
+}
+
+/// Joins runs that are near each other, and leaves none.
+fn part_of(near: &mut Vec<(PageId, u64)>) -> Option<Part> {
+    match near[..] {
+        [] => None,
+        [_] => near.pop().map(|(first, pages)| Part::Run(first, pages)),
+        _ => Some(Part::Scattered(
+            near.drain(..).flat_map(|(first, pages)| (0..pages).map(move |n| first.after(n))).collect(),
+        )),
+    }
+}
+
+/// Returns the runs of contiguous pages among these, ascending.
 fn runs(mut pages: Vec<PageId>) -> Vec<(PageId, u64)> {
     pages.sort_unstable();
     let mut runs: Vec<(PageId, u64)> = Vec::new();
@@ -160,7 +227,6 @@ fn runs(mut pages: Vec<PageId>) -> Vec<(PageId, u64)> {
             _ => runs.push((page, 1)),
         }
     }
-    runs.sort_unstable_by_key(|&(_, len)| Reverse(len));
     runs
 }
 
@@ -243,12 +309,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_are_freed_in_runs() {
-        let pages = [9, 3, 4, 20, 5, 8].map(PageId::new).to_vec();
-        assert_eq!(runs(pages), [(3, 3), (8, 2), (20, 1)].map(|(first, len)| (PageId::new(first), len)));
+    fn near_pages_are_freed_together() {
+        let ids = |pages: &[u64]| pages.iter().copied().map(PageId::new).collect::<Vec<_>>();
+        let run = |first, pages| Part::Run(PageId::new(first), pages);
+        assert_eq!(parts(ids(&[9, 3, 4, 20, 5, 8])), [Part::Scattered(ids(&[3, 4, 5, 8, 9, 20]))]);
+        assert_eq!(parts(ids(&[7, 7 + SCATTERED_PAGES])), [run(7, 1), run(7 + SCATTERED_PAGES, 1)], "too far");
+        assert_eq!(parts(ids(&[7, 6 + SCATTERED_PAGES])), [Part::Scattered(ids(&[7, 6 + SCATTERED_PAGES]))]);
+        assert_eq!(parts(ids(&[GROUP_PAGES - 1, GROUP_PAGES + 1])), [run(GROUP_PAGES - 1, 1), run(GROUP_PAGES + 1, 1)]);
         let many = (1..=REGION_PAGES_MAX + 2).map(PageId::new).collect();
-        let lens: Vec<u64> = runs(many).into_iter().map(|(_, len)| len).collect();
-        assert_eq!(lens, [REGION_PAGES_MAX, 2]);
+        assert_eq!(parts(many), [run(1, REGION_PAGES_MAX), run(REGION_PAGES_MAX + 1, 2)]);
+        assert_eq!(parts(Vec::new()), []);
     }
 
     #[test]
