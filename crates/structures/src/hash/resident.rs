@@ -38,7 +38,12 @@ pub(super) struct Resident {
     eighths: AtomicBool,
     /// Number of splits that were postponed because the latch was not free. They may be lost in a crash.
     splits_owed: AtomicU64,
+    /// Number of overflow pages; [`UNKNOWN`] until it is needed. Nothing depends on it but when buckets split.
+    overflow_pages: AtomicU64,
 }
+
+/// The number of overflow pages of a table of which none was needed yet.
+const UNKNOWN: u64 = u64::MAX;
 
 impl Resident {
     /// Creates the resident state of the table with the root page `page`.
@@ -52,6 +57,7 @@ impl Resident {
             region_count: AtomicU64::new(0),
             eighths: AtomicBool::new(true),
             splits_owed: AtomicU64::new(0),
+            overflow_pages: AtomicU64::new(UNKNOWN),
         };
         resident.set(&read(store, page)?);
         Ok(resident)
@@ -66,6 +72,7 @@ impl Resident {
         self.region_count.store(header.regions.len() as u64, Ordering::Relaxed);
         self.eighths.store(header.growth == Growth::Eighths, Ordering::Relaxed);
         self.buckets.store(header.buckets, Ordering::Relaxed);
+        self.overflow_pages.store(UNKNOWN, Ordering::Relaxed);
         self.identity.store(if header.live { header.seed } else { 0 }, Ordering::Relaxed);
     }
 
@@ -111,6 +118,27 @@ impl Resident {
     pub(super) fn splits_done(&self, splits: u64) {
         let owed = self.splits_owed();
         self.splits_owed.fetch_sub(splits.min(owed), Ordering::Relaxed);
+    }
+
+    /// Returns the number of overflow pages, if it is known.
+    pub(super) fn overflow_pages(&self) -> Option<u64> {
+        let pages = self.overflow_pages.load(Ordering::Relaxed);
+        (pages != UNKNOWN).then_some(pages)
+    }
+
+    pub(super) fn set_overflow_pages(&self, pages: u64) {
+        self.overflow_pages.store(pages, Ordering::Relaxed);
+    }
+
+    /// Notes that overflow pages were added or freed.
+    pub(super) fn overflow_changed(&self, by: i64) {
+        let change = |pages: u64| (pages != UNKNOWN).then(|| pages.saturating_add_signed(by));
+        let _ = self.overflow_pages.fetch_update(Ordering::Relaxed, Ordering::Relaxed, change);
+    }
+
+    /// Whether the next bucket's page is allocated already.
+    pub(super) fn has_free_bucket(&self) -> bool {
+        self.growth().place(self.buckets()).0 < self.region_count()
     }
 
     pub(super) fn region_count(&self) -> usize {

@@ -39,6 +39,7 @@ impl RawHashTable {
         let buckets = new + 1;
         let chain = self.chain(txn, old)?;
         let moved = self.pack(txn, &chain, |hash| hash.bucket(buckets) == new)?;
+        let overflow = moved.len() as i64 - 1;
 
         let (region, offset) = growth.place(new);
         let known = region < self.resident.region_count();
@@ -60,6 +61,7 @@ impl RawHashTable {
             self.resident.add_region(first);
         }
         self.resident.set_buckets(buckets);
+        self.resident.overflow_changed(overflow);
 
         // S4: not earlier.
         for &page in &chain {
@@ -134,6 +136,7 @@ impl RawHashTable {
                 watch(txn);
                 Ok(((), Undo::none()))
             })?;
+            self.resident.overflow_changed(-1);
         }
         Ok(())
     }

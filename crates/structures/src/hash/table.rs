@@ -18,6 +18,9 @@ const TRIES_WITHOUT_LATCH: usize = 4;
 /// Maximum length of a chain that is followed, in pages: a longer one must be a cycle.
 pub(super) const CHAIN_PAGES_MAX: usize = 1 << 20;
 
+/// Number of buckets from which the number of overflow pages is estimated.
+const BUCKETS_IN_SAMPLE: u64 = 64;
+
 /// A transactional linear hash table of keys and values of any bytes (Lemon §6, the default form).
 ///
 /// A handle; any number of them, on any threads, may refer to one table. Keys are locked for the transaction
@@ -226,10 +229,23 @@ impl RawHashTable {
 
     /// Returns the pages of a bucket, first to last. The latch is held.
     pub(super) fn chain(&self, txn: &Txn, bucket: u64) -> Result<Vec<PageId>> {
+        self.chain_seen(txn, bucket, |_, _| Ok(()))
+    }
+
+    /// As [`chain`](RawHashTable::chain); calls `see` with every page, under the page's latch.
+    pub(super) fn chain_seen(
+        &self,
+        txn: &Txn,
+        bucket: u64,
+        mut see: impl FnMut(PageId, &PageRef<'_>) -> Result<(), Garbled>,
+    ) -> Result<Vec<PageId>> {
         let mut pages = vec![self.resident.page_of(bucket)];
         loop {
             let last = *pages.last().expect("it begins with one");
-            let next = self.look(txn, last, |page| bucket::next(page))?;
+            let next = self.look(txn, last, |page| {
+                see(last, page)?;
+                bucket::next(page)
+            })?;
             if next == 0 {
                 return Ok(pages);
             }
@@ -238,6 +254,24 @@ impl RawHashTable {
             }
             pages.push(PageId::new(next));
         }
+    }
+
+    /// Returns the number of the table's overflow pages: counted since the table was opened, and at first estimated from
+    /// some of the buckets. The latch is held.
+    pub(super) fn overflow_pages(&self, txn: &Txn) -> Result<u64> {
+        if let Some(pages) = self.resident.overflow_pages() {
+            return Ok(pages);
+        }
+        let buckets = self.resident.buckets();
+        let sample = buckets.min(BUCKETS_IN_SAMPLE);
+        let mut overflow = 0;
+        for n in 0..sample {
+            // Evenly spread, since the buckets that were split have fewer.
+            overflow += self.chain(txn, n * buckets / sample)?.len() as u64 - 1;
+        }
+        let pages = overflow * buckets / sample;
+        self.resident.set_overflow_pages(pages);
+        Ok(pages)
     }
 
     /// Returns the result of `look` for a page of this table, under the page's latch.
@@ -253,7 +287,7 @@ impl RawHashTable {
         if !ours {
             return Err(damaged(txn.store(), page, "the page is not a bucket of the table that names it"));
         }
-        look(&view).map_err(|_| damaged(txn.store(), page, "a bucket page makes no sense"))
+        look(&view).map_err(|_| damaged(txn.store(), page, "an entry of a bucket page is invalid"))
     }
 }
 

@@ -10,16 +10,45 @@ use super::packed::Packed;
 use super::table::{RawHashTable, check_len};
 use crate::bytes::Garbled;
 
-/// Number of buckets to split at the split pointer for an insert that finds its page full, if a page has room for
-/// [`FEW_ENTRIES`] or more.
+/// Number of buckets to split at the split pointer for an insert that finds its page full, if the table should grow.
 ///
-/// With fewer, chains grow faster than the pointer moves. With four, two of a hundred buckets have a chain; with
-/// sixteen none has, and the table has twice as many pages.
+/// Halfway between two powers of two, the buckets that were split are half as full as the others: the table takes most
+/// pages then. So it grows fast from one power of two to the next, and stays there long ([`OverflowLimit`]).
 const SPLITS_FOR_A_FULL_PAGE: u64 = 4;
 
-/// Number of entries below which one bucket is split for each page that is added. A page with room for fewer is soon
-/// full, and tells little about the others: two entries fill it.
+/// Number of entries from which on a page is seldom full by chance.
 const FEW_ENTRIES: usize = 8;
+
+/// The number of overflow pages up to which a table is not given another region, in sixteenths of the number of buckets.
+///
+/// Buckets whose region exists already are used without regard to it: their pages are allocated.
+#[derive(Clone, Copy, Debug)]
+struct OverflowLimit {
+    /// While the number of buckets is a power of two, so that all are equally full.
+    even: u64,
+    /// Between two powers of two.
+    uneven: u64,
+}
+
+impl OverflowLimit {
+    /// For entries of which [`FEW_ENTRIES`] or more fit on a page.
+    const SHORT: OverflowLimit = OverflowLimit { even: 10, uneven: 2 };
+
+    /// For longer entries. The numbers of them in buckets of one width differ much: with few overflow pages, most buckets
+    /// would have nearly no entry.
+    const LONG: OverflowLimit = OverflowLimit { even: 16, uneven: 13 };
+
+    fn for_entry(key: &[u8], value: &[u8]) -> OverflowLimit {
+        let len = bucket::entry_len(key.len(), value.len());
+        let is_short = bucket::room_taken(FEW_ENTRIES, FEW_ENTRIES * len) <= bucket::ROOM;
+        if is_short { OverflowLimit::SHORT } else { OverflowLimit::LONG }
+    }
+
+    /// Returns the maximum number of overflow pages of a table with so many buckets.
+    fn pages(self, buckets: u64) -> u64 {
+        buckets * if buckets.is_power_of_two() { self.even } else { self.uneven } / 16
+    }
+}
 
 /// Number of buckets split at once if the latch is free; threads that come meanwhile wait a tenth of a millisecond.
 const SPLITS_AT_ONCE: u64 = 4;
@@ -29,7 +58,7 @@ const SPLITS_AT_ONCE: u64 = 4;
 ///
 /// The wait is expensive, not the splits. With many threads on few processors the last holder of the latch may not run
 /// before all other threads have blocked; so the wait is postponed, and then many buckets split at once.
-const SPLITS_OWED_MAX: u64 = 16 * SPLITS_FOR_A_FULL_PAGE;
+const SPLITS_OWED_MAX: u64 = 64;
 
 /// Number of buckets split at once after such a wait.
 const SPLITS_AFTER_WAIT: u64 = 16;
@@ -42,6 +71,15 @@ enum Outcome {
     Present,
     Absent,
     Chained,
+}
+
+/// The pages of a bucket, and those among them where an entry could go.
+struct Places {
+    chain: Vec<PageId>,
+    /// The page that has the entry's key.
+    with_key: Option<PageId>,
+    /// The first page with room for the entry.
+    with_room: Option<PageId>,
 }
 
 impl RawHashTable {
@@ -57,7 +95,7 @@ impl RawHashTable {
         let hash = KeyHash::of(key, self.seed);
         self.lock_key(txn, hash, LockMode::Exclusive)?;
         if self.resident.splits_owed() > 0 {
-            self.split_what_is_owed(txn)?;
+            self.split_what_is_owed(txn, OverflowLimit::for_entry(key, value))?;
         }
         let mut insert = Insert {
             root: self.root.get(),
@@ -77,12 +115,13 @@ impl RawHashTable {
                         return Ok(true);
                     }
                 }
-                Outcome::Full => self.resident.owe_splits(splits_for(&insert)),
+                Outcome::Full => self.resident.owe_splits(self.splits_for(txn, OverflowLimit::for_entry(key, value))?),
                 Outcome::Chained | Outcome::Absent => {}
             }
         }
         insert.chain_known = true;
-        self.split_what_is_owed(txn)?;
+        let limit = OverflowLimit::for_entry(key, value);
+        self.split_what_is_owed(txn, limit)?;
         {
             let _shape = self.resident.latch.shared();
             self.check_alive(txn)?;
@@ -92,14 +131,15 @@ impl RawHashTable {
         }
         let _shape = self.resident.latch.exclusive();
         self.check_alive(txn)?;
-        self.put_anywhere(txn, &insert, hash, splits_for(&insert))
+        let splits = self.splits_for(txn, limit)?;
+        self.put_anywhere(txn, &insert, hash, splits)
     }
 
     /// Splits buckets as long as splits are postponed and the latch is free. The caller holds no latch.
     ///
-    /// If there is no room for a split, the postponed splits are cancelled: the table does without them, and existing
-    /// entries can still be changed.
-    fn split_what_is_owed(&self, txn: &mut Txn) -> Result<()> {
+    /// If there is no room for a split, or the table has grown enough, the other postponed splits are cancelled: the
+    /// table does without them, and existing entries can still be changed.
+    fn split_what_is_owed(&self, txn: &mut Txn, limit: OverflowLimit) -> Result<()> {
         loop {
             let (shape, at_once) = match self.resident.splits_owed() {
                 0 => return Ok(()),
@@ -113,6 +153,10 @@ impl RawHashTable {
             for _ in 0..at_once {
                 if self.resident.splits_owed() == 0 {
                     break; // other threads may have done it while this one waited
+                }
+                if !self.should_grow(txn, limit)? {
+                    self.resident.splits_done(u64::MAX);
+                    break;
                 }
                 match self.split(txn) {
                     Ok(true) => self.resident.splits_done(1),
@@ -130,17 +174,21 @@ impl RawHashTable {
         let bucket = hash.bucket(self.resident.buckets());
         let _chain = self.resident.chain_latch(bucket).exclusive();
         loop {
-            let chain = self.chain(txn, bucket)?;
-            if let Some(was_there) = self.put_in_chain(txn, &chain, insert, hash)? {
+            let places = self.places(txn, bucket, insert, hash)?;
+            if let Some(was_there) = self.put_in_chain(txn, &places, insert)? {
                 return Ok(Some(was_there));
             }
-            if self.page_with(txn, &chain, hash, &insert.key)?.is_some() {
+            if places.with_key.is_some() {
                 return Ok(None);
             }
-            self.add_overflow(txn, chain[0])?;
-            if chain.len() > 1 || self.resident.splits_owed() > 0 {
+            if places.with_room.is_some() {
+                continue; // another thread has changed the bucket's only page meanwhile (S2)
+            }
+            self.add_overflow(txn, places.chain[0])?;
+            if places.chain.len() > 1 || self.resident.splits_owed() > 0 {
                 // The chain has more than one page too many, or splits are pending: the table is growing too slowly.
-                self.resident.owe_more_splits(splits_for(insert));
+                let splits = self.splits_for(txn, OverflowLimit::for_entry(&insert.key, &insert.value))?;
+                self.resident.owe_more_splits(splits);
             }
         }
     }
@@ -148,35 +196,58 @@ impl RawHashTable {
     /// Inserts under the exclusive latch, with as many splits and pages as necessary.
     pub(super) fn put_anywhere(&self, txn: &mut Txn, insert: &Insert, hash: KeyHash, mut splits: u64) -> Result<bool> {
         loop {
-            let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
-            if let Some(was_there) = self.put_in_chain(txn, &chain, insert, hash)? {
+            let places = self.places(txn, hash.bucket(self.resident.buckets()), insert, hash)?;
+            if let Some(was_there) = self.put_in_chain(txn, &places, insert)? {
                 return Ok(was_there);
             }
-            if let Some(page) = self.page_with(txn, &chain, hash, &insert.key)?
-                && self.replace_elsewhere(txn, &chain, page, insert, hash)?
+            if let Some(page) = places.with_key
+                && self.replace_elsewhere(txn, &places.chain, page, insert, hash)?
             {
                 return Ok(true);
             }
-            if splits > 0 && self.split(txn)? {
+            let grows = splits > 0 && self.should_grow(txn, OverflowLimit::for_entry(&insert.key, &insert.value))?;
+            if grows && self.split(txn)? {
                 splits -= 1;
             } else {
-                self.add_overflow(txn, chain[0])?;
+                self.add_overflow(txn, places.chain[0])?;
             }
         }
     }
 
+    /// Returns the number of buckets to split for an entry that finds its page full. The latch is held.
+    fn splits_for(&self, txn: &Txn, limit: OverflowLimit) -> Result<u64> {
+        Ok(if self.should_grow(txn, limit)? { SPLITS_FOR_A_FULL_PAGE } else { 0 })
+    }
+
+    /// Whether the table should get another bucket. The latch is held.
+    fn should_grow(&self, txn: &Txn, limit: OverflowLimit) -> Result<bool> {
+        let resident = &self.resident;
+        Ok(resident.has_free_bucket() || self.overflow_pages(txn)? > limit.pages(resident.buckets()))
+    }
+
+    /// Returns the pages of a bucket, and those among them where an entry could go.
+    fn places(&self, txn: &Txn, bucket: u64, insert: &Insert, hash: KeyHash) -> Result<Places> {
+        let (mut with_key, mut with_room) = (None, None);
+        let chain = self.chain_seen(txn, bucket, |at, page| {
+            if with_key.is_none() && bucket::find(page, hash, &insert.key)?.is_some() {
+                with_key = Some(at);
+            }
+            if with_room.is_none() && bucket::has_room(page, insert.key.len(), insert.value.len())? {
+                with_room = Some(at);
+            }
+            Ok(())
+        })?;
+        Ok(Places { chain, with_key, with_room })
+    }
+
     /// Replaces the entry of the key on its page, or inserts it into the first of these pages, all of its bucket's,
     /// that has room. Returns whether it existed before; `None` if there is no room.
-    fn put_in_chain(&self, txn: &mut Txn, chain: &[PageId], insert: &Insert, hash: KeyHash) -> Result<Option<bool>> {
-        if let Some(page) = self.page_with(txn, chain, hash, &insert.key)? {
+    fn put_in_chain(&self, txn: &mut Txn, places: &Places, insert: &Insert) -> Result<Option<bool>> {
+        if let Some(page) = places.with_key {
             return Ok((attempt(txn, page, &insert.replacing())? == Outcome::Done).then_some(true));
         }
-        for &page in chain {
-            if attempt(txn, page, insert)? == Outcome::Done {
-                return Ok(Some(false));
-            }
-        }
-        Ok(None)
+        let Some(page) = places.with_room else { return Ok(None) };
+        Ok((attempt(txn, page, insert)? == Outcome::Done).then_some(false))
     }
 
     /// Moves an entry whose new value does not fit on its page to another page of the bucket, if one has room.
@@ -225,7 +296,9 @@ impl RawHashTable {
             txn.update_latched(RecordId::page(page), &fill)?;
             txn.update_latched(RecordId::page(first), &Link { root, next: page.get() })?;
             Ok(((), Undo::none()))
-        })
+        })?;
+        self.resident.overflow_changed(1);
+        Ok(())
     }
 
     /// Returns the page of a bucket's chain that has the key.
@@ -293,7 +366,9 @@ impl RawHashTable {
             txn.update_latched(RecordId::page(before), &Link { root: self.root.get(), next })?;
             txn.free(page)?;
             Ok(((), Undo::none()))
-        })
+        })?;
+        self.resident.overflow_changed(-1);
+        Ok(())
     }
 
     /// Undoes an insert: removes the key from its current page, if it exists.
@@ -326,12 +401,6 @@ impl RawHashTable {
         self.put_anywhere(txn, &insert, hash, 0)?;
         Ok(())
     }
-}
-
-/// Returns the number of buckets to split for an entry that finds its page full.
-fn splits_for(insert: &Insert) -> u64 {
-    let len = bucket::entry_len(insert.key.len(), insert.value.len());
-    if bucket::room_taken(FEW_ENTRIES, FEW_ENTRIES * len) <= bucket::ROOM { SPLITS_FOR_A_FULL_PAGE } else { 1 }
 }
 
 /// Tries an operation on a page; a refusal by the page itself is not an error.
