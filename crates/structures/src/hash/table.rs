@@ -397,6 +397,45 @@ mod tests {
         }
     }
 
+    /// Splits, folds, inserts and removals keep the number; an opening estimates it.
+    #[test]
+    fn overflow_pages_are_counted_then_estimated() {
+        let disk = Arc::new(SimDisk::new());
+        let registry = Registry::new().with(crate::register);
+        let options = || Options { locks: Arc::new(cedrat_txn::NoLocks), ..Options::simulated() };
+        let store = Store::open(disk.clone(), options(), registry.clone()).unwrap();
+        let table = store.transact(RawHashTable::create).unwrap();
+        for some in (0..3000_u64).collect::<Vec<_>>().chunks(50) {
+            store
+                .transact(|txn| {
+                    for &key in some {
+                        table.put(txn, &key.to_le_bytes(), &[1; 500])?;
+                        table.remove(txn, &(key / 2).to_le_bytes())?;
+                    }
+                    Ok(())
+                })
+                .unwrap();
+            store.checkpoint().unwrap();
+        }
+        let counted = |table: &RawHashTable, txn: &Txn| -> u64 {
+            let chains = (0..table.resident.buckets()).map(|bucket| table.chain(txn, bucket).unwrap().len() as u64 - 1);
+            chains.sum()
+        };
+        let txn = store.begin();
+        let pages = counted(&table, &txn);
+        assert!(pages > 50, "{pages}");
+        assert_eq!(table.resident.overflow_pages(), Some(pages));
+
+        store.log().force(store.log().current_lsn()).unwrap();
+        let store = Store::open(Arc::new(SimDisk::from_image(disk.image())), options(), registry).unwrap();
+        let table = RawHashTable::open(&store, table.root).unwrap();
+        let txn = store.begin();
+        assert_eq!(table.resident.overflow_pages(), None);
+        assert_eq!(counted(&table, &txn), pages);
+        let estimated = table.overflow_pages(&txn).unwrap();
+        assert!(estimated.abs_diff(pages) <= pages / 3, "{estimated}, and there are {pages}");
+    }
+
     /// Opening a table in every transaction must not disturb the lookups of others.
     #[test]
     fn opening_a_table_that_is_known_disturbs_no_reader() {
