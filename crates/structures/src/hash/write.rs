@@ -36,12 +36,21 @@ impl OverflowLimit {
 
     /// For longer entries. The numbers of them in buckets of one width differ much: with few overflow pages, most buckets
     /// would have nearly no entry.
-    const LONG: OverflowLimit = OverflowLimit { even: 16, uneven: 13 };
+    const LONG: OverflowLimit = OverflowLimit { even: 14, uneven: 10 };
+
+    /// For entries of which two do not fit on a page.
+    const WHOLE_PAGE: OverflowLimit = OverflowLimit { even: 16, uneven: 13 };
 
     fn for_entry(key: &[u8], value: &[u8]) -> OverflowLimit {
         let len = bucket::entry_len(key.len(), value.len());
-        let is_short = bucket::room_taken(FEW_ENTRIES, FEW_ENTRIES * len) <= bucket::ROOM;
-        if is_short { OverflowLimit::SHORT } else { OverflowLimit::LONG }
+        let fit = |count| bucket::room_taken(count, count * len) <= bucket::ROOM;
+        if fit(FEW_ENTRIES) {
+            OverflowLimit::SHORT
+        } else if fit(2) {
+            OverflowLimit::LONG
+        } else {
+            OverflowLimit::WHOLE_PAGE
+        }
     }
 
     /// Returns the maximum number of overflow pages of a table with so many buckets.
