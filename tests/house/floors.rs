@@ -1,8 +1,6 @@
 //! The dependencies of the crates have one direction: a crate depends only on crates of lower layers.
 
-use std::process::Command;
-
-use serde_json::Value;
+use crate::metadata;
 
 /// The layers, from the lowest up. A crate may use those above it in this list, never those below.
 ///
@@ -36,15 +34,8 @@ struct Edge {
 
 /// Returns the dependencies between the crates of the workspace.
 fn edges() -> Vec<Edge> {
-    let output = Command::new(env!("CARGO"))
-        .args(["metadata", "--format-version=1", "--no-deps", "--offline"])
-        .current_dir(cedrat_tests::root())
-        .output()
-        .expect("cargo runs");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo prints JSON");
     let mut edges = Vec::new();
-    for package in metadata["packages"].as_array().expect("packages") {
+    for package in metadata::of_workspace() {
         let from = package["name"].as_str().expect("a name");
         for dependency in package["dependencies"].as_array().expect("dependencies") {
             let to = dependency["name"].as_str().expect("a name");

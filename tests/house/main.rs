@@ -6,5 +6,7 @@ mod floors;
 mod invariants;
 mod language;
 mod links;
+mod metadata;
+mod packages;
 mod planted;
 mod tidy;

@@ -29,7 +29,7 @@ pub struct SourceFile {
 
 /// Returns the repository's files that end in one of `endings`, in the order of their names.
 ///
-/// Build folders (with a `CACHEDIR.TAG`, or a `target` beside a `pom.xml`) and hidden ones are left out.
+/// Build folders (with a `CACHEDIR.TAG`, or a `target` beside a `pom.xml`), hidden ones and symbolic links are left out.
 pub fn sources(endings: &[&str]) -> Vec<SourceFile> {
     let root = root();
     let mut found = Vec::new();
@@ -39,7 +39,7 @@ pub fn sources(endings: &[&str]) -> Vec<SourceFile> {
             let path = entry.expect("an entry of the repository").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy();
             let is_built = path.join("CACHEDIR.TAG").exists() || name == "target" && folder.join("pom.xml").exists();
-            if name.starts_with('.') || is_built {
+            if name.starts_with('.') || path.is_symlink() || is_built {
                 continue;
             }
             if path.is_dir() {

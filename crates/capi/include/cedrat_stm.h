@@ -1,0 +1,1 @@
+../../../include/cedrat_stm.h
