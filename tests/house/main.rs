@@ -1,6 +1,7 @@
 //! Tests of the repository itself, in place of recurring questions of reviewers.
 #![forbid(unsafe_code)]
 
+mod dependencies;
 mod features;
 mod floors;
 mod invariants;
