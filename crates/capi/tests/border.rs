@@ -239,6 +239,27 @@ fn the_header_declares_what_the_library_exports_and_nothing_else() {
     assert_eq!(exported, declared);
 }
 
+/// Returns the names of the sections of an object file or of the members of an archive.
+fn sections(file: &Path) -> Vec<String> {
+    let output = run(Command::new("readelf").args(["-S", "-W"]).arg(file));
+    let table = String::from_utf8(output.stdout).expect("readelf prints text");
+    table.split_whitespace().filter(|word| word.starts_with('.')).map(String::from).collect()
+}
+
+#[test]
+fn installed_libraries_have_debug_information_apart() {
+    let lib = installed().join("lib");
+    let is_debug = |section: &String| section.starts_with(".debug_");
+    for library in ["libcedrat.so", "libcedrat.a"] {
+        let found = sections(&lib.join(library));
+        assert!(found.len() > 10 && !found.iter().any(is_debug), "{library}: {found:?}");
+    }
+    assert!(sections(&lib.join("libcedrat.so")).contains(&".gnu_debuglink".to_string()));
+    let version = concat!(env!("CARGO_PKG_VERSION"), ".debug");
+    let apart = lib.join(".debug").join(format!("libcedrat.so.{version}"));
+    assert!(sections(&apart).contains(&".debug_line".to_string()), "{}", apart.display());
+}
+
 /// The numbers of the header are those of the library, which defines the names.
 #[test]
 fn the_header_numbers_statuses_as_the_library_does() {
