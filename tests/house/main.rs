@@ -10,4 +10,5 @@ mod links;
 mod metadata;
 mod packages;
 mod planted;
+mod poms;
 mod tidy;

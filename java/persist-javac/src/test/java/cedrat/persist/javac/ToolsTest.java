@@ -57,7 +57,7 @@ class ToolsTest {
               </properties>
               <dependencies>
                 <dependency>
-                  <groupId>cedrat</groupId>
+                  <groupId>io.github.cedrat</groupId>
                   <artifactId>persist</artifactId>
                   <version>0.1.0</version>
                 </dependency>
@@ -71,7 +71,7 @@ class ToolsTest {
                     <configuration>
                       <annotationProcessorPaths>
                         <path>
-                          <groupId>cedrat</groupId>
+                          <groupId>io.github.cedrat</groupId>
                           <artifactId>persist-javac</artifactId>
                           <version>0.1.0</version>
                         </path>
@@ -234,28 +234,41 @@ class ToolsTest {
         assertRuns();
     }
 
-    /// A local repository that has what the user's has, but for Cedrat, which is this one.
+    private static final Path GROUP = Path.of("io", "github", "cedrat");
+
+    /// Returns a local repository that has what the user's has, but for Cedrat, which is this one.
     private static Path repository() throws IOException {
-        Path repository =
-                Files.createDirectories(Path.of("target", "repository").toAbsolutePath());
-        try (Stream<Path> groups = Files.list(Path.of(System.getProperty("cedrat.repository")))) {
-            for (Path group : groups.toList()) {
-                Path link = repository.resolve(group.getFileName());
-                if (!group.endsWith("cedrat") && Files.notExists(link)) {
-                    Files.createSymbolicLink(link, group);
-                }
-            }
+        Path repository = Path.of("target", "local-repository").toAbsolutePath();
+        Path original = Path.of(System.getProperty("cedrat.repository"));
+        for (Path above = GROUP; above != null; above = above.getParent()) {
+            linkSiblings(original.resolve(above), repository.resolve(above));
         }
         return repository;
     }
 
+    /// Creates the folder `copy`, and beside it links to what lies beside `original`.
+    private static void linkSiblings(Path original, Path copy) throws IOException {
+        Files.createDirectories(copy);
+        if (Files.notExists(original.getParent())) {
+            return;
+        }
+        try (Stream<Path> siblings = Files.list(original.getParent())) {
+            for (Path sibling : siblings.toList()) {
+                Path link = copy.resolveSibling(sibling.getFileName());
+                if (Files.notExists(link)) {
+                    Files.createSymbolicLink(link, sibling);
+                }
+            }
+        }
+    }
+
     private static void install(Path repository, String artifact, Path jar) throws IOException {
-        Path installed = Files.createDirectories(repository.resolve("cedrat/" + artifact + "/0.1.0"));
+        Path installed = Files.createDirectories(repository.resolve(GROUP).resolve(artifact + "/0.1.0"));
         Files.copy(jar, installed.resolve(artifact + "-0.1.0.jar"), StandardCopyOption.REPLACE_EXISTING);
         Files.writeString(installed.resolve(artifact + "-0.1.0.pom"), """
                 <project>
                   <modelVersion>4.0.0</modelVersion>
-                  <groupId>cedrat</groupId>
+                  <groupId>io.github.cedrat</groupId>
                   <artifactId>%s</artifactId>
                   <version>0.1.0</version>
                 </project>
