@@ -11,4 +11,5 @@ mod metadata;
 mod packages;
 mod planted;
 mod poms;
+mod script;
 mod tidy;
