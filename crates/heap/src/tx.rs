@@ -6,6 +6,8 @@
 //!   that would see any other state is interrupted before it sees it;
 //! - the snapshot may move to a newer LSN, if nothing that was read has changed in between.
 
+use std::hash::{BuildHasher, RandomState};
+
 use cedrat_sync::{Arc, planted, spin_hint, thread};
 
 use crate::blocks::{Batch, BlockChange};
@@ -51,6 +53,7 @@ pub(crate) struct Descriptor {
     pub(crate) locked_newer: bool,
     /// Numbers of the savepoints that a rollback may name, ascending.
     savepoints: Vec<u64>,
+    /// Number of the newest one. Each session counts from a random number, so that no other one takes its savepoints.
     savepoint_number: u64,
     /// Whether an interrupt was returned: if the work continued after it, its results are invalid.
     pub(crate) interrupted: bool,
@@ -87,7 +90,7 @@ pub struct Tx<'a> {
 pub struct HeapSavepoint {
     writes: WriteMark,
     blocks: usize,
-    /// Unique among the savepoints of the session.
+    /// Unique among the savepoints of all sessions, whatever their memory.
     number: u64,
 }
 
@@ -105,7 +108,7 @@ impl Descriptor {
             locked: Vec::with_capacity(64),
             locked_newer: false,
             savepoints: Vec::new(),
-            savepoint_number: 0,
+            savepoint_number: if planted!("foreign_savepoint_taken") { 0 } else { RandomState::new().hash_one(number) },
             interrupted: false,
             encounter: false,
             blocks: Vec::new(),
@@ -584,7 +587,7 @@ impl<'a> Tx<'a> {
 
     /// Sets a savepoint, to which [`Tx::back_to`] rolls back.
     pub fn savepoint(&mut self) -> HeapSavepoint {
-        self.this.savepoint_number += 1;
+        self.this.savepoint_number = self.this.savepoint_number.wrapping_add(1);
         let number = self.this.savepoint_number;
         self.this.savepoints.push(number);
         HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len(), number }
@@ -600,21 +603,17 @@ impl<'a> Tx<'a> {
         HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len(), number: 0 }
     }
 
-    /// Runs a step of several writes, allocations and frees as a whole: an error rolls back all of them, and the transaction
-    /// may continue.
+    /// Runs a step of several writes, allocations and frees as a whole: an error or a panic rolls back all of them, and the
+    /// transaction may continue.
     ///
     /// Not for code of the program, which may roll back to an older savepoint ([`Tx::call`]).
     #[inline]
     pub(crate) fn whole<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, Interrupt>) -> Result<T, Interrupt> {
         let is_outermost = !self.this.writes.is_journaling();
         let before = self.position();
-        let done = step(self);
-        if done.is_err() && !planted!("half_call_kept") {
-            self.undo_since(&before);
-        }
-        if is_outermost {
-            self.this.writes.unmark();
-        }
+        let mut whole = Whole { tx: self, before, is_outermost, is_done: false };
+        let done = step(whole.tx);
+        whole.is_done = done.is_ok() || planted!("half_call_kept");
         done
     }
 
@@ -730,6 +729,28 @@ impl<'a> Tx<'a> {
         while self.this.blocks.len() > keep {
             let change = self.this.blocks.pop().expect("there is one");
             self.abandon_block(&change);
+        }
+    }
+}
+
+/// A step that runs as a whole. Drop rolls it back unless it is done, also during a panic of the program's code within it:
+/// the program may catch the panic and commit.
+struct Whole<'t, 'a> {
+    tx: &'t mut Tx<'a>,
+    before: HeapSavepoint,
+    is_outermost: bool,
+    is_done: bool,
+}
+
+impl Drop for Whole<'_, '_> {
+    #[inline]
+    fn drop(&mut self) {
+        let is_kept = self.is_done || planted!("panicked_step_kept") && thread::panicking();
+        if !is_kept {
+            self.tx.undo_since(&self.before);
+        }
+        if self.is_outermost {
+            self.tx.this.writes.unmark();
         }
     }
 }

@@ -2,6 +2,8 @@
 //! committed ones is known.
 #![cfg(not(cedrat_shuttle))]
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use cedrat_heap::{Commit, Error, FoundHeaps, Heap, HeapOptions, Interrupt, Locking, Memory, MemoryOptions, Tx};
 use cedrat_media::{Media, SimDisk};
 use cedrat_sync::atomic::AtomicU64;
@@ -219,6 +221,24 @@ fn savepoint_of_another_is_refused() {
     let failed = ran.expect_err("it is another's");
     assert!(matches!(failed.error, Error::Misuse(_)) && failed.committed == 2, "{failed:?}");
     assert_eq!(heap.atomically(|tx| tx.read(&heap, 8)).expect("reading"), 1);
+}
+
+/// Each session counts its savepoints, and none takes those of another one for its own.
+#[test]
+fn savepoint_of_other_session_is_refused() {
+    let (memory, heap) = logged();
+    let (mut one, mut other) = (memory.session().expect("a seat"), memory.session().expect("a seat"));
+    let words = |tx: &mut Tx<'_>, count: u64| (0..count).try_for_each(|word| tx.write(&heap, word * 8, 1));
+    for (before, after) in [(0, 3), (3, 0)] {
+        let set = one.run(Commit::Async, |tx| words(tx, before).map(|()| tx.savepoint())).expect("room").value;
+        let back = |tx: &mut Tx<'_>| {
+            tx.savepoint();
+            words(tx, after)?;
+            tx.back_to(set)
+        };
+        let back = catch_unwind(AssertUnwindSafe(|| other.run(Commit::Async, back))).expect("no panic");
+        assert!(matches!(back, Err(Error::Misuse(_))), "{before} words before it, {after} here: {back:?}");
+    }
 }
 
 /// A block that one transaction has freed is available to the next.

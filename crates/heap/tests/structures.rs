@@ -1,7 +1,9 @@
 //! Durable structures against those of the standard library, with transactions that are rolled back, wholly or in part.
 #![cfg(not(cedrat_shuttle))]
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cedrat_heap::*;
 use proptest::prelude::*;
@@ -545,4 +547,87 @@ fn those_who_append_and_those_who_take_do_not_meet() {
     });
     assert_eq!((taken.unwrap().value, attempts), (Some(0), 1));
     assert_eq!(heap.atomically(|tx| Ok((queue.len(tx)?, counter.get(tx)?))).unwrap(), (4, 2));
+}
+
+std::thread_local! {
+    /// Number of encoded bombs until one panics.
+    static FUSE: Cell<u32> = const { Cell::new(u32::MAX) };
+}
+
+/// A value whose encoding may panic.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Bomb(u64);
+
+impl Plain for Bomb {
+    const WORDS: usize = 1;
+
+    fn to_words(&self, words: &mut [u64]) {
+        assert_ne!(FUSE.replace(FUSE.get().wrapping_sub(1)), 0, "as planned");
+        words[0] = self.0;
+    }
+
+    fn of_words(words: &[u64]) -> Option<Bomb> {
+        Some(Bomb(words[0]))
+    }
+
+    fn describe(into: &mut String, _: bool) {
+        into.push_str("Bomb");
+    }
+}
+
+/// A program may catch a panic of its own code within a call, and commit.
+#[test]
+fn panicked_call_leaves_no_half() {
+    let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+    let heap = memory.create_heap("bombs", &HeapOptions::new(1 << 20)).expect("a heap");
+    let map: HeapMap<Bomb, Bomb> = HeapMap::open(&heap, "map").expect("room");
+    let ordered: HeapOrderedMap<Bomb, Bomb> = HeapOrderedMap::open(&heap, "ordered").expect("room");
+    let vector: HeapVec<Bomb> = HeapVec::open(&heap, "vector").expect("room");
+    let queue: HeapQueue<Bomb> = HeapQueue::open(&heap, "queue").expect("room");
+    let fill = |tx: &mut HeapTx<'_, '_>| {
+        (0..8).try_for_each(|key| {
+            vector.push(tx, Bomb(key))?;
+            map.insert(tx, Bomb(2 * key), Bomb(key))?;
+            ordered.insert(tx, Bomb(2 * key), Bomb(key)).map(drop)
+        })
+    };
+    heap.transaction(fill).expect("room");
+    let blocks = heap.verify().expect("whole").blocks;
+    type Call<'c> = &'c dyn Fn(&mut HeapTx<'_, '_>) -> Result<(), Interrupt>;
+    let calls: [Call<'_>; 6] = [
+        &|tx| map.insert(tx, Bomb(7), Bomb(7)).map(drop),
+        &|tx| ordered.insert(tx, Bomb(7), Bomb(7)).map(drop),
+        &|tx| vector.push(tx, Bomb(7)).map(drop),
+        &|tx| queue.push(tx, Bomb(7)),
+        &|tx| tx.create(Bomb(7)).map(drop),
+        &|tx| tx.create_array(4, Bomb).map(drop),
+    ];
+    for (at, call) in calls.iter().enumerate() {
+        let mut panics = 0;
+        for fuse in 0..4 {
+            let caught = heap.transaction(|tx| {
+                let kept = tx.create(Bomb(1))?;
+                FUSE.set(fuse);
+                let caught = catch_unwind(AssertUnwindSafe(|| call(tx))).is_err();
+                FUSE.set(u32::MAX);
+                if !caught {
+                    return Err(Interrupt::abort("it has encoded fewer values"));
+                }
+                tx.delete(kept)
+            });
+            panics += u32::from(caught.is_ok());
+            assert_eq!(heap.verify().expect("whole").blocks, blocks, "call {at} in its step {fuse}");
+            let verify = |tx: &mut HeapTx<'_, '_>| {
+                Ok((
+                    map.verify(tx)?,
+                    ordered.verify(tx)?,
+                    vector.len(tx)?,
+                    queue.len(tx)?,
+                    ordered.range(tx, ..)?.len(),
+                ))
+            };
+            assert_eq!(heap.transaction(verify).expect("whole"), (8, 8, 8, 0, 8), "call {at} in its step {fuse}");
+        }
+        assert!(panics > 0, "call {at}");
+    }
 }
