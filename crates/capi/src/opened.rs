@@ -324,7 +324,7 @@ impl HeapHandle {
     }
 
     pub(crate) fn grow(&self, size: u64) -> Result<()> {
-        Ok(self.heap.memory().grow_heap(self.heap.name(), size)?)
+        Ok(self.heap.grow(size)?)
     }
 
     pub(crate) fn usage(&self) -> Result<Usage> {

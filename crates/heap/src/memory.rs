@@ -249,24 +249,7 @@ impl Memory {
     pub fn grow_heap(&self, name: &str, size: u64) -> Result<()> {
         self.shared.clock.running()?;
         let _alone = self.shared.changing.lock();
-        let heap = self.heap(name)?;
-        let core = &heap.core;
-        let words = size.checked_next_multiple_of(core.chunks.len).unwrap_or(u64::MAX) / WORD_LEN;
-        let reserved = core.region.words().len() as u64;
-        if words > reserved {
-            let what = match reserved < core.reserved_words {
-                true => "the size of a heap, in bytes, for which the system had address space (ulimit -v)",
-                false => "the size of a heap, in bytes (its size_max)",
-            };
-            return Err(Error::Limit { what, given: size, limit: reserved * WORD_LEN });
-        }
-        if words > core.words() {
-            if let Some(files) = &self.shared.files {
-                files.grow(core, words)?;
-            }
-            core.set_words(words);
-        }
-        Ok(())
+        self.shared.grow(&self.heap(name)?.core, size)
     }
 
     pub(crate) fn heap_of(&self, core: Arc<Core>) -> Heap {
@@ -331,6 +314,22 @@ impl Memory {
     }
 }
 
+impl Heap {
+    /// Grows the heap as [`Memory::grow_heap`] does.
+    ///
+    /// # Errors
+    /// Those of [`Memory::grow_heap`]; [`Error::Unknown`] if this heap was dropped, whether or not another one has its name.
+    pub fn grow(&self, size: u64) -> Result<()> {
+        let shared = self.memory.shared();
+        shared.clock.running()?;
+        let _alone = shared.changing.lock();
+        if self.core.is_dropped() {
+            return Err(Error::Unknown { what: "heap", name: self.core.name.clone() });
+        }
+        shared.grow(&self.core, size)
+    }
+}
+
 impl fmt::Debug for Memory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let heaps: Vec<String> = self.shared.heaps.read().iter().map(|core| core.name.clone()).collect();
@@ -375,6 +374,26 @@ impl Shared {
         let mut seats = self.seats.lock();
         seats.live[usize::from(descriptor.partition.0)] -= 1;
         seats.idle.push(descriptor);
+    }
+
+    /// Grows a heap; `changing` is locked.
+    fn grow(&self, core: &Core, size: u64) -> Result<()> {
+        let words = size.checked_next_multiple_of(core.chunks.len).unwrap_or(u64::MAX) / WORD_LEN;
+        let reserved = core.region.words().len() as u64;
+        if words > reserved {
+            let what = match reserved < core.reserved_words {
+                true => "the size of a heap, in bytes, for which the system had address space (ulimit -v)",
+                false => "the size of a heap, in bytes (its size_max)",
+            };
+            return Err(Error::Limit { what, given: size, limit: reserved * WORD_LEN });
+        }
+        if words > core.words() {
+            if let Some(files) = &self.files {
+                files.grow(core, words)?;
+            }
+            core.set_words(words);
+        }
+        Ok(())
     }
 
     /// Returns whether any heap was dropped since the memory was created.

@@ -194,7 +194,7 @@ static void out_of_memory(void) {
 static void other_stores(const char *directory) {
   char second[1000];
   cedrat_store *other;
-  cedrat_heap *foreign, *raw;
+  cedrat_heap *foreign, *raw, *successor;
   cedrat_heap_options choices = {0};
   cedrat_usage usage;
   uint64_t value = 0;
@@ -204,6 +204,7 @@ static void other_stores(const char *directory) {
   other = open_store(second);
   foreign = create_heap(other, "foreign", 1 << 20, 0);
   choices.size = 8192;
+  choices.size_max = 16384;
   choices.chunk_bytes = 4096;
   choices.raw = 1;
   OK(cedrat_heap_create(store, "raw", &choices, &raw));
@@ -224,6 +225,10 @@ static void other_stores(const char *directory) {
   OK(cedrat_store_word(self, cedrat_heap_address(raw), 18));
   OK(cedrat_checkpoint(store)); /* ends the transaction of plain_alloc */
   OK(cedrat_heap_drop(store, "raw"));
+  OK(cedrat_heap_create(store, "raw", &choices, &successor));
+  IS(CEDRAT_UNKNOWN, cedrat_heap_grow(raw, 16384)); /* the one that was dropped */
+  CHECK(cedrat_heap_size(successor) == 8192);
+  OK(cedrat_heap_grow(successor, 16384));
   IS(CEDRAT_UNKNOWN, cedrat_commit(self, CEDRAT_SYNC, NULL));
   CHECK(!cedrat_is_running(self));
   OK(cedrat_close(other));
