@@ -5,9 +5,10 @@
 //! 1. a descriptor is accessed from here only under the latch of its [`Watch`], and [`Watch::forget`] removes it from there
 //!    before it is freed;
 //! 2. the thread that ends is the one that used the descriptor last (recorded by [`Watch::begin`]), so no call with it is
-//!    in progress: a descriptor belongs to one thread at a time, and moves to another thread between transactions.
+//!    in progress: a descriptor belongs to one thread at a time, and moves to another thread between transactions. In a forked
+//!    child, which has a copy of the record, nothing is accessed.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -47,9 +48,11 @@ impl Watch {
         self.owner.store(me, Ordering::Relaxed);
         drop(thread);
         let remember = |mine: &Mine| {
-            let mut watches = mine.0.borrow_mut();
-            watches.retain(|watch| watch.is_watching());
+            let mut watches = mine.watches.borrow_mut();
+            // A descriptor may return to a thread any number of times.
+            watches.retain(|watch| !Arc::ptr_eq(watch, self) && watch.is_watching());
             watches.push(Arc::clone(self));
+            mine.process.set(std::process::id());
         };
         // An ending thread needs no record.
         let _ = MINE.try_with(remember);
@@ -77,17 +80,57 @@ impl Watch {
 }
 
 /// Descriptors with which this thread began transactions.
-struct Mine(RefCell<Vec<Arc<Watch>>>);
+struct Mine {
+    watches: RefCell<Vec<Arc<Watch>>>,
+    /// Process in which it did so.
+    process: Cell<u32>,
+}
 
 thread_local! {
-    static MINE: Mine = const { Mine(RefCell::new(Vec::new())) };
+    static MINE: Mine = const { Mine { watches: RefCell::new(Vec::new()), process: Cell::new(0) } };
 }
 
 impl Drop for Mine {
     fn drop(&mut self) {
+        // In a forked child, which may end by `exit`, heaps are not mapped and latches may be held by threads that it lacks.
+        if self.process.get() != std::process::id() {
+            return;
+        }
         let me = std::ptr::from_ref(self) as usize;
-        for watch in self.0.borrow_mut().drain(..) {
+        for watch in self.watches.borrow_mut().drain(..) {
             watch.thread_ends(me);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    /// A pool of threads may pass descriptors around for months.
+    #[test]
+    fn returning_descriptor_is_recorded_once() {
+        // Not accessed: it is forgotten before the threads end.
+        let watch = Watch::new(NonNull::dangling());
+        let recorded = || MINE.with(|mine| mine.watches.borrow().len());
+        let (to_other, from_one) = channel();
+        let (to_one, from_other) = channel();
+        let passed = Arc::clone(&watch);
+        let other = std::thread::spawn(move || {
+            while from_one.recv().is_ok() {
+                passed.begin();
+                to_one.send(recorded()).expect("it waits");
+            }
+        });
+        let most = (0..100).map(|_| {
+            watch.begin();
+            to_other.send(()).expect("it waits");
+            from_other.recv().expect("it answers").max(recorded())
+        });
+        assert_eq!(most.max(), Some(1));
+        watch.forget();
+        drop(to_other);
+        other.join().expect("no panic");
     }
 }

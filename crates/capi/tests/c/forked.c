@@ -12,7 +12,7 @@ static cedrat_store *store;
 static cedrat_heap *heap;
 static cedrat_graph *graph;
 static cedrat_log *log_alone;
-static cedrat_thread *self;
+static cedrat_thread *self, *within;
 static cedrat_txn *pending;
 static uint64_t records, commits, newest;
 static uint64_t *word;
@@ -293,10 +293,14 @@ static void ended_well(pid_t child, int may_fault) {
 /* Opens, forks, and goes on when the child has ended, or beside it. */
 static void own(void (*act)(void), int may_fault, int is_outlived) {
   uint64_t place;
+  void *block;
   pid_t child;
   open_all();
   change_all(CEDRAT_SYNC);
   change_all(CEDRAT_ASYNC); /* in buffers, which the child has as well */
+  OK(cedrat_thread_create(store, &within));
+  OK(cedrat_begin(within)); /* the end of this thread would abort it */
+  OK(cedrat_malloc(within, heap, 100, &block));
   OK(cedrat_txn_begin(store, &pending));
   OK(cedrat_records_insert(pending, records, "pending", 7, &place));
   child = fork();
@@ -310,6 +314,8 @@ static void own(void (*act)(void), int may_fault, int is_outlived) {
     ended_well(child, may_fault);
   }
   both_are_held(1);
+  OK(cedrat_abort(within));
+  cedrat_thread_free(within);
   cedrat_txn_free(pending); /* rolled back */
   change_all(CEDRAT_SYNC);
   holds_all(3);
