@@ -157,8 +157,16 @@ impl Thread {
         Ok(self.held.commit(mode)?.lsn.get())
     }
 
-    /// Prepares the transaction; returns `true` if it was read-only, and has ended.
+    /// Prepares the transaction; returns `true` if it was read-only, and has ended. A failure rolls it back.
     pub(crate) fn prepare(&mut self, id: &[u8]) -> Result<bool> {
+        let prepared = self.try_prepare(id);
+        if prepared.is_err() {
+            self.abort(); // there was no seat for the larger transaction, or no store
+        }
+        prepared
+    }
+
+    fn try_prepare(&mut self, id: &[u8]) -> Result<bool> {
         let mut txn = self.opened.store()?.begin();
         txn.take_over(&mut self.held)?;
         self.show_words();

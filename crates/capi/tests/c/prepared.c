@@ -68,6 +68,29 @@ static void crash(const char *directory) {
   raise(SIGKILL);
 }
 
+/* The larger transaction needs a place of its own. */
+static void at_the_limit_of_threads(void) {
+  static cedrat_thread *others[1023]; /* with `self` as many as threads_max, by default */
+  size_t i, count;
+  for (i = 0; i < sizeof others / sizeof others[0]; i++) {
+    OK(cedrat_thread_create(store, &others[i]));
+  }
+  OK(cedrat_begin(self));
+  OK(cedrat_store_word(self, word(0), 1));
+  IS(CEDRAT_LIMIT, cedrat_prepare(self, "one too many", 12, NULL));
+  CHECK(!cedrat_is_running(self));
+  cedrat_thread_free(others[0]);
+  OK(cedrat_begin(self));
+  OK(cedrat_store_word(self, word(0), 7));
+  OK(cedrat_prepare(self, "one too many", 12, NULL));
+  OK(cedrat_rollback_prepared(store, "one too many", 12));
+  for (i = 1; i < sizeof others / sizeof others[0]; i++) {
+    cedrat_thread_free(others[i]);
+  }
+  OK(cedrat_in_doubt(store, NULL, 0, &count));
+  CHECK(count == 0);
+}
+
 int main(int argc, char **argv) {
   const char *directory = argv[argc - 1];
   const char *id = "branch of a child";
@@ -119,6 +142,7 @@ int main(int argc, char **argv) {
   IS(CEDRAT_NULL, cedrat_prepare(self, NULL, 1, NULL));
   IS(CEDRAT_NULL, cedrat_in_doubt(store, NULL, 1, &count));
   IS(CEDRAT_NULL, cedrat_in_doubt(store, NULL, 0, NULL));
+  at_the_limit_of_threads();
   close_all();
   return 0;
 }
