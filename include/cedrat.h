@@ -272,8 +272,9 @@ cedrat_status cedrat_close(cedrat_store *store);
  * blocks allocated before are durable with their content and roots (see cedrat_plain_alloc); no thread may write to them
  * with plain stores during the call or after it.
  *
- * Errors: CEDRAT_STOPPED; CEDRAT_MISUSE: transactions collided with plain blocks, which are lost; or a running transaction
- * keeps log that recovery would replay over plain stores (cedrat_plain_stored): end it, and call again. */
+ * Errors: CEDRAT_STOPPED; CEDRAT_MISUSE: transactions collided with plain blocks, which are lost; or a running or prepared
+ * transaction keeps log that recovery would replay over plain stores: end it, and call again. CEDRAT_LOG_FULL, CEDRAT_IO. After
+ * an error that leaves the store running, and no collision, plain blocks are as before: call again without its cause. */
 cedrat_status cedrat_checkpoint(cedrat_store *store);
 
 /* Writes 1 to *stable if the commit with this LSN, and each before it, is durable, otherwise 0. If wait is not 0, it

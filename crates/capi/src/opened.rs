@@ -203,14 +203,16 @@ impl Opened {
     /// blocks were allocated.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let mut plain = lock(&self.plain);
-        let Some(Plain { mut held, blocks }) = plain.take() else {
+        let Some(Plain { blocks, .. }) = &*plain else {
             return self.store.as_ref().map_or(Ok(()), |store| self.checkpoint_stores(store));
         };
+        // Until the copy is made the blocks stay as they are: after a failure the program takes the checkpoint again.
         if let Some(store) = &self.store
-            && !self.copy_plain_stores(store, &blocks)?
+            && !self.copy_plain_stores(store, blocks)?
         {
-            return Err(overtaken());
+            return Err(log_is_kept());
         }
+        let Plain { mut held, .. } = plain.take().expect("the lines above have used it");
         held.commit(Commit::Sync).map_err(|error| match error {
             Error::Conflict => overtaken(),
             other => other.into(),
@@ -239,9 +241,7 @@ impl Opened {
         if copied? {
             return Ok(());
         }
-        let text = "a transaction that began before the checkpoint keeps log that would be replayed over plain stores; end it, \
-                    then take the checkpoint again";
-        Err(Failure::new(Status::Misuse, text))
+        Err(log_is_kept())
     }
 
     /// Takes checkpoints until one contains the plain stores and no older record is needed that recovery would write over
@@ -303,6 +303,12 @@ fn overtaken() -> Failure {
     Failure::new(Status::Misuse, text)
 }
 
+fn log_is_kept() -> Failure {
+    let text = "a transaction that began before the checkpoint keeps log that would be replayed over plain stores; end it, \
+                then take the checkpoint again";
+    Failure::new(Status::Misuse, text)
+}
+
 /// Returns the offset of an address in a heap.
 pub(crate) fn offset_in(heap: &Heap, address: usize) -> Result<u64> {
     let offset = address.wrapping_sub(heap.address()) as u64;
@@ -336,5 +342,65 @@ impl HeapHandle {
             free_bytes: usage.free,
             account_bytes: usage.account,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use front::txn::{TakenBack, ToPages, Unflushed};
+    use front::wal::{Lsn, TxnId};
+
+    /// Keeps nothing, and fails the flush of the next checkpoint.
+    #[derive(Default)]
+    struct Failing(AtomicBool);
+
+    impl Unflushed for Failing {
+        fn oldest(&self) -> Option<Lsn> {
+            None
+        }
+
+        fn flush(&self, _: Lsn, _: &ToPages<'_>) -> front::Result<()> {
+            match self.0.swap(false, Ordering::Relaxed) {
+                true => Err(front::Error::Misuse("as planned")),
+                false => Ok(()),
+            }
+        }
+
+        fn taken_back(&self, _: TakenBack) {}
+
+        fn ended(&self, _: TxnId, _: Option<Lsn>) {}
+    }
+
+    fn open(folder: &tempfile::TempDir) -> Arc<Opened> {
+        let path = folder.path().to_str().expect("text");
+        Opened::open(path, StoreChoices { no_huge_pages: 1, no_background: 1, ..StoreChoices::default() })
+            .expect("a store")
+    }
+
+    fn root(opened: &Opened) -> Option<u64> {
+        let heap = opened.memory.heap("heap").expect("it was created");
+        heap.atomically(|tx| tx.root(&heap, "root")).expect("reading").map(|root| root.offset)
+    }
+
+    #[test]
+    fn failed_checkpoint_keeps_plain_blocks() {
+        let folder = tempfile::tempdir().expect("a directory");
+        let opened = open(&folder);
+        let choices = HeapChoices { size: 1 << 20, ..HeapChoices::default() };
+        opened.create_heap("heap", choices).expect("a heap");
+        let heap = opened.memory.heap("heap").expect("it was created");
+        let failing = Arc::new(Failing::default());
+        let _keeper = opened.store().expect("it has files").keep_log_for(Arc::clone(&failing) as Arc<dyn Unflushed>);
+        let block = opened.plain_alloc(&heap, 64).expect("room");
+        opened.plain_set_root(&heap, "root", block).expect("it is allocated");
+        failing.0.store(true, Ordering::Relaxed);
+        opened.checkpoint().expect_err("as planned");
+        assert_eq!(root(&opened), None);
+        opened.checkpoint().expect("its cause is gone");
+        let offset = (block - heap.address()) as u64;
+        assert_eq!(root(&opened), Some(offset), "an acknowledged block");
+        drop((heap, opened));
+        assert_eq!(root(&open(&folder)), Some(offset));
     }
 }
