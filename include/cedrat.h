@@ -17,6 +17,8 @@
  *   thread at a time.
  * - It never jumps or unwinds (no longjmp, C++ exception or panic), and never calls the program. Do not call it from a
  *   signal handler or in the child of a fork, where heaps are not mapped.
+ * - It is not a point at which a thread is cancelled (pthread_cancel). Only cedrat_malloc may be one, when the heap is nearly
+ *   full, and the process ends then: a thread that may be cancelled disables that around it.
  * - Sizes, lengths and offsets are in bytes. Names are UTF-8 that ends with a zero.
  */
 #ifndef CEDRAT_H

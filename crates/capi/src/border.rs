@@ -12,7 +12,8 @@
 //!
 //! Besides, nothing unwinds into C: each function catches a panic, and returns a status for it.
 //!
-//! 5. Functions have the names that the header declares, and no other symbol begins with `cedrat_`.
+//! 5. Functions have the names that the header declares, and no other symbol begins with `cedrat_`;
+//! 6. `pthread_setcancelstate` is that of the C library, for which each state that it has returned is valid.
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -57,6 +58,7 @@ pub(crate) fn len_in_memory(len: usize, what: &'static str) -> Result<usize> {
 /// # Safety
 /// 2; it was returned by `Box::into_raw`.
 pub(crate) unsafe fn free<T>(handle: *mut T) {
+    let _whole = Uncancelled::begin();
     if handle.is_null() {
         return;
     }
@@ -96,6 +98,34 @@ pub(crate) unsafe fn put_text(text: &str, buffer: *mut c_char, len: usize) {
     }
 }
 
+unsafe extern "C" {
+    fn pthread_setcancelstate(state: c_int, before: *mut c_int) -> c_int;
+}
+
+/// Part of a call that `pthread_cancel` does not interrupt. The C library cancels a thread by unwinding it, which ends the
+/// process where it reaches the frames of another language. Calls that never use the disk have no point at which it does.
+pub(crate) struct Uncancelled {
+    before: c_int,
+}
+
+impl Uncancelled {
+    pub(crate) fn begin() -> Uncancelled {
+        const DISABLED: c_int = 1; // PTHREAD_CANCEL_DISABLE on Linux
+        let mut before = 0;
+        // SAFETY: 6.
+        let refused = unsafe { pthread_setcancelstate(DISABLED, &raw mut before) };
+        debug_assert_eq!(refused, 0);
+        Uncancelled { before }
+    }
+}
+
+impl Drop for Uncancelled {
+    fn drop(&mut self) {
+        // SAFETY: 6.
+        unsafe { pthread_setcancelstate(self.before, std::ptr::null_mut()) };
+    }
+}
+
 pub(crate) const PANICKED: &str = "the library panicked, which is a mistake in it; it stopped, reopen it";
 
 /// Target of a C handle, shared by all calls in progress.
@@ -118,6 +148,7 @@ pub(crate) trait Handle: Sized {
 /// # Safety
 /// 2.
 pub(crate) unsafe fn with_opened<H: Handle>(handle: *const H, work: impl FnOnce(&Arc<H>) -> Result<()>) -> Status {
+    let _whole = Uncancelled::begin();
     if handle.is_null() {
         return Status::Null;
     }
@@ -150,6 +181,7 @@ pub(crate) unsafe fn open_as<H: Handle>(
     what: &'static str,
     open: impl FnOnce() -> Result<Arc<H>>,
 ) -> Status {
+    let _whole = Uncancelled::begin();
     let open = || {
         // SAFETY: 1.
         let handle = unsafe { room(handle, what)? };
@@ -172,6 +204,7 @@ pub(crate) unsafe fn open_as<H: Handle>(
 /// # Safety
 /// 2.
 pub(crate) unsafe fn close<H: Handle>(handle: *const H) -> Status {
+    let _whole = Uncancelled::begin();
     if handle.is_null() {
         return Status::Null;
     }
@@ -213,6 +246,7 @@ pub(crate) unsafe fn tell<H: Handle>(handle: *const H, message: *mut c_char, mes
 /// # Safety
 /// 2.
 unsafe fn with_heap(heap: *const HeapHandle, work: impl FnOnce(&HeapHandle, &Opened) -> Result<()>) -> Status {
+    let _whole = Uncancelled::begin();
     // SAFETY: 2; heaps live as long as their store is open.
     let Some(heap) = (unsafe { heap.as_ref() }) else { return Status::Null };
     match heap.opened() {

@@ -10,7 +10,7 @@ use front::structures::{Records, StructureError};
 use front::txn::{Commit, RecordId, Savepoint, TxnOptions};
 use front::{Store, Txn};
 
-use crate::border::{Handle, PANICKED, bytes, free, room, text, with_opened};
+use crate::border::{Handle, PANICKED, Uncancelled, bytes, free, room, text, with_opened};
 use crate::freed::Freed;
 use crate::graphs::{Buffer, GraphHandle, mode_of_graph, put_identities, told};
 use crate::opened::{HeapHandle, Opened, ROOT_TYPE};
@@ -56,6 +56,7 @@ impl FacesHandle {
 /// # Safety
 /// 2 and 3 of `border`.
 unsafe fn with(handle: *mut FacesHandle, work: impl FnOnce(&mut FacesHandle) -> Result<()>) -> Status {
+    let _whole = Uncancelled::begin();
     // SAFETY: 2 and 3.
     let Some(handle) = (unsafe { handle.as_mut() }) else { return Status::Null };
     match catch_unwind(AssertUnwindSafe(|| work(handle))) {

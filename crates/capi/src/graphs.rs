@@ -10,7 +10,7 @@ use front::objects::ObjectError;
 use front::structures::StructureError;
 use front::txn::Vote;
 
-use crate::border::{Handle, PANICKED, bytes, free, put_text, room, text, with_opened};
+use crate::border::{Handle, PANICKED, Uncancelled, bytes, free, put_text, room, text, with_opened};
 use crate::opened::Opened;
 use crate::options::{CollectedSoFar, GraphChoices, GraphStatistics, given};
 use crate::status::{Failure, Result, Status, of_pages};
@@ -80,6 +80,7 @@ pub(crate) fn told(error: front::Error) -> Failure {
 /// # Safety
 /// 2 of `border`.
 unsafe fn with(graph: *const GraphHandle, work: impl FnOnce(&GraphHandle) -> Result<()>) -> Status {
+    let _whole = Uncancelled::begin();
     // SAFETY: 2; it is freed when no call uses it any more.
     let Some(graph) = (unsafe { graph.as_ref() }) else { return Status::Null };
     said(graph, catch_unwind(AssertUnwindSafe(|| work(graph))))
@@ -184,6 +185,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_open(
 /// 2 of `border`, and no other call uses the graph.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_graph_close(graph: *const GraphHandle) {
+    let _whole = Uncancelled::begin();
     if graph.is_null() {
         return;
     }
@@ -542,6 +544,7 @@ unsafe fn with_collection(
     collection: *mut CollectionHandle,
     work: impl FnOnce(&mut Collection) -> Result<()>,
 ) -> Status {
+    let _whole = Uncancelled::begin();
     // SAFETY: 2 and 3.
     let Some(CollectionHandle { collection, graph }) = (unsafe { collection.as_mut() }) else { return Status::Null };
     said(graph, catch_unwind(AssertUnwindSafe(|| work(collection))))

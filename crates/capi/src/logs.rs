@@ -8,7 +8,7 @@ use std::sync::Arc;
 use front::wal::Lsn;
 
 use crate::alone::{CursorHandle, OpenedLog};
-use crate::border::{self, close, free, open_as, room, said, tell, text, with_opened};
+use crate::border::{self, Uncancelled, close, free, open_as, room, said, tell, text, with_opened};
 use crate::options::{LogChoices, given};
 use crate::status::Status;
 
@@ -148,6 +148,7 @@ pub(crate) unsafe extern "C" fn cedrat_log_cursor_next(
     size: *mut usize,
     lsn: *mut u64,
 ) -> Status {
+    let _whole = Uncancelled::begin();
     // SAFETY: 2 and 3.
     let Some(CursorHandle { opened, cursor }) = (unsafe { cursor.as_mut() }) else { return Status::Null };
     let next = || {

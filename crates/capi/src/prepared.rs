@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use front::txn::BRANCH_ID_LEN_MAX;
 
-use crate::border::{self, room, with_opened};
+use crate::border::{self, Uncancelled, room, with_opened};
 use crate::opened::Opened;
 use crate::status::{Failure, Result, Status};
 use crate::thread::Thread;
@@ -47,6 +47,7 @@ pub(crate) unsafe extern "C" fn cedrat_prepare(
     read_only: *mut c_int,
 ) -> Status {
     let prepare = |thread: &mut Thread| {
+        let _whole = Uncancelled::begin();
         // SAFETY: 1.
         let has_only_read = thread.prepare(unsafe { identifier(id, len)? })?;
         // SAFETY: 1; null is allowed here.

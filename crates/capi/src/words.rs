@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use front::heap::Commit;
 
-use crate::border::{self, Handle, len_in_memory, room, text, with_opened};
+use crate::border::{self, Handle, Uncancelled, len_in_memory, room, text, with_opened};
 use crate::exit::Watch;
 use crate::opened::{HeapHandle, Opened};
 use crate::status::{Failure, Result, Status};
@@ -147,6 +147,7 @@ pub(crate) unsafe extern "C" fn cedrat_begin(thread: *mut ThreadHandle) -> Statu
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_commit(thread: *mut ThreadHandle, mode: c_int, lsn: *mut u64) -> Status {
     let commit = |thread: &mut Thread| {
+        let _whole = Uncancelled::begin();
         let committed = thread.commit(commit_mode(mode)?)?;
         // SAFETY: 1; null is allowed here.
         if let Some(lsn) = unsafe { lsn.as_mut() } {
@@ -372,6 +373,7 @@ pub(crate) unsafe extern "C" fn cedrat_set_root(
     block: *const c_void,
 ) -> Status {
     let set = |thread: &mut Thread| {
+        let _whole = Uncancelled::begin(); // it may allocate
         // SAFETY: 1 and 2.
         let (heap, name) = unsafe { (heap.as_ref().ok_or_else(|| Failure::null("heap"))?, text(name, "name")?) };
         thread.set_root(&heap.heap, name, block as usize)

@@ -184,6 +184,11 @@ fn forked_child_changes_no_file() {
 }
 
 #[test]
+fn cancelled_thread_completes_its_calls() {
+    holds("cancelled");
+}
+
+#[test]
 fn volatile_heaps_and_plain_stores_keep_promises() {
     holds("volatile");
 }
