@@ -7,6 +7,7 @@ pub(crate) mod chunk;
 pub(crate) mod root;
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 
 use cedrat_media::{FileId, Media, OpenMode};
 use cedrat_sync::{Arc, Mutex};
@@ -115,27 +116,27 @@ impl Files {
         // Checked for all future values of its numbers: a checkpoint whose root does not fit would keep the log from ever
         // being trimmed.
         root::check_len(&root)?;
-        let files = self.reserve_files(&heap).inspect_err(|_| self.remove_files(&heap))?;
+        let files = self.reserve_files(&heap).inspect_err(|error| {
+            if !matches!(error, Error::Exists { .. }) {
+                self.remove_files(&heap);
+            }
+        })?;
         self.write(&mut state, root)?;
         let checksums = [Vec::new(), Vec::new()];
         state.heaps.insert(core.number, HeapFiles { files, checksums });
         Ok(())
     }
 
+    /// Reserves the files of a new heap. [`Error::Exists`]: they belong to another one, and are unchanged.
     fn reserve_files(&self, heap: &HeapRoot) -> Result<[FileId; 2]> {
         let mut files = Vec::new();
         for checkpoint in [0, 1] {
             let name = heap.file_name(checkpoint);
             let doing = |error| Error::io(format!("reserving {name}, {} bytes", heap.words * 8), error);
-            let file = self
-                .media
-                .open(&name, OpenMode::Create)
-                .or_else(|error| match error.kind() {
-                    // Left by an interrupted creation or removal of a heap.
-                    std::io::ErrorKind::AlreadyExists => self.media.open(&name, OpenMode::ReadWrite),
-                    _ => Err(error),
-                })
-                .map_err(doing)?;
+            let file = match self.media.open(&name, OpenMode::Create) {
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => self.open_left_over(&name)?,
+                created => created.map_err(doing)?,
+            };
             self.media.set_len(file, 0).map_err(doing)?;
             self.reserve(file, heap, &name)?;
             files.push(file);
@@ -144,6 +145,17 @@ impl Files {
         self.media.sync_directory(DIRECTORY).map_err(doing)?;
         self.media.sync_directory("").map_err(doing)?;
         Ok([files[0], files[1]])
+    }
+
+    /// Opens a file that an interrupted creation or removal of a heap has left. No other heap has a file of this name, but a
+    /// file system that ignores case has found one, if it lists none of exactly this name.
+    fn open_left_over(&self, name: &str) -> Result<FileId> {
+        let listed = self.media.list(DIRECTORY).map_err(|error| Error::io("listing the heaps' directory", error))?;
+        if !listed.iter().any(|listed| name.strip_prefix(DIRECTORY).is_some_and(|name| name[1..] == *listed)) {
+            let what = "file of a heap, to this file system";
+            return Err(Error::Exists { what, name: name.to_owned() });
+        }
+        self.media.open(name, OpenMode::ReadWrite).map_err(|error| Error::io(format!("opening {name}"), error))
     }
 
     /// Removes the files of a creation that failed.

@@ -1,0 +1,41 @@
+//! Files of heaps on the file system of the operating system.
+#![cfg(not(any(cedrat_shuttle, miri)))]
+
+use std::os::unix::fs::symlink;
+
+use cedrat_heap::{Error, FoundHeaps, HeapOptions, Memory, MemoryOptions};
+use cedrat_media::{Media, RealDisk};
+use cedrat_sync::Arc;
+use cedrat_sync::atomic::AtomicU64;
+use cedrat_wal::{Log, LogOptions};
+
+fn open(media: &Arc<dyn Media>, log: Log) -> Memory {
+    let found = FoundHeaps::load(media, log.control().store, &MemoryOptions::small(), 0).expect("whole checkpoints");
+    found.open(log, Arc::new(AtomicU64::new(1))).expect("it opens")
+}
+
+/// To a file system that ignores case, the files of both heaps have the same names. Here links make them so: these are not
+/// listed either.
+#[test]
+fn file_of_other_heap_is_not_reused() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let media: Arc<dyn Media> = Arc::new(RealDisk::new(folder.path()));
+    let memory = open(&media, Log::create(&media, &LogOptions::small(), &[]).expect("a log is created"));
+    let options = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(4096) };
+    let heap = memory.create_heap("WORDS", &options).expect("a heap");
+    heap.atomically(|tx| tx.write(&heap, 0, 7)).expect("room");
+    memory.checkpoint().expect("the disk works");
+    for number in [0, 1] {
+        symlink(format!("WORDS.{number}"), folder.path().join(format!("heaps/words.{number}"))).expect("a link");
+    }
+    let refused = memory.create_heap("words", &options).map(drop);
+    assert!(matches!(refused, Err(Error::Exists { .. })), "{refused:?}");
+    assert!(memory.heap("words").is_err());
+    drop((heap, memory));
+    let log = Log::look(&media).expect("it can be read").begin(&[], &LogOptions::small()).expect("it opens");
+    let heap = open(&media, log).heap("WORDS").expect("it was created");
+    assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("reading"), 7);
+    // A file that a creation has left is listed, and is reused.
+    std::fs::write(folder.path().join("heaps/left.0"), "left").expect("room");
+    heap.memory().create_heap("left", &options).expect("no other heap has it");
+}
