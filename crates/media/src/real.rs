@@ -9,7 +9,7 @@
 use crate::names::{check_directory, split};
 use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode};
 use cedrat_sync::{Arc, RwLock, planted};
-use rustix::fs::{FallocateFlags, FlockOperation, Mode, OFlags};
+use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -104,6 +104,14 @@ impl RealDisk {
     }
 
     fn open_both(&self, path: PathBuf, mode: OpenMode) -> io::Result<RealFile> {
+        // The opening of a named pipe would wait for another process: `control` is one in directories of other programs.
+        if mode != OpenMode::Create
+            && let Ok(found) = rustix::fs::stat(&path)
+            && FileType::from_raw_mode(found.st_mode) != FileType::RegularFile
+        {
+            let message = "it is not a regular file, as those of a store are";
+            return Err(explained("open", &path, None, io::Error::new(io::ErrorKind::InvalidInput, message)));
+        }
         let access = if mode == OpenMode::Read { OFlags::RDONLY } else { OFlags::RDWR } | OFlags::CLOEXEC;
         let create = if mode == OpenMode::Create { OFlags::CREATE | OFlags::EXCL } else { OFlags::empty() };
         let permissions = Mode::from_raw_mode(0o644);
@@ -461,6 +469,20 @@ mod tests {
         drop(owner);
         disk.lock("file").expect("the child outlives its parent's opening");
         drop(child);
+    }
+
+    #[test]
+    fn named_pipe_is_refused_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("pipe");
+        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        // With this other end, an opening that is not refused does not wait.
+        let _other = rustix::fs::open(&path, OFlags::RDWR, Mode::empty()).unwrap();
+        let disk = RealDisk::new(directory.path());
+        for mode in [OpenMode::Read, OpenMode::ReadWrite] {
+            let refused = disk.open("pipe", mode).unwrap_err();
+            assert!(refused.to_string().contains("it is not a regular file"), "{refused}");
+        }
     }
 
     /// A lock of a file that has no name any more excludes nothing.
