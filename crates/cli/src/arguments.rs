@@ -1,6 +1,7 @@
 //! The words after `cedrat`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -10,6 +11,16 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
+}
+
+/// Parses a number of seconds, at most some thirty years.
+fn duration(given: &str) -> Result<Duration, String> {
+    const SECONDS_MAX: f64 = 1e9;
+    let seconds = given.parse::<f64>().map_err(|error| error.to_string())?;
+    if !(0.0..=SECONDS_MAX).contains(&seconds) {
+        return Err(format!("{seconds} is not in 0..={SECONDS_MAX}"));
+    }
+    Ok(Duration::from_secs_f64(seconds))
 }
 
 #[derive(Debug, Subcommand)]
@@ -41,7 +52,7 @@ pub(crate) struct Tour {
     pub(crate) paths: Vec<PathBuf>,
 
     /// How often the working process is killed
-    #[arg(long, value_name = "N", default_value_t = 4)]
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(0..=1000))]
     pub(crate) kills: u64,
 
     /// Number of threads that count [default: two for each processor, at most 8]
@@ -84,8 +95,8 @@ pub(crate) struct BankRun {
     pub(crate) threads: u64,
 
     /// End by itself after this many seconds [default: never]
-    #[arg(long, value_name = "S")]
-    pub(crate) seconds: Option<f64>,
+    #[arg(long, value_name = "S", value_parser = duration)]
+    pub(crate) seconds: Option<Duration>,
 
     /// End by itself after this many transfers [default: never]
     #[arg(long, value_name = "N")]
@@ -194,8 +205,8 @@ pub(crate) struct HeapBench {
     pub(crate) bytes: u64,
 
     /// Duration of the measurement
-    #[arg(long, value_name = "S", default_value_t = 3.0)]
-    pub(crate) seconds: f64,
+    #[arg(long, value_name = "S", default_value = "3", value_parser = duration)]
+    pub(crate) seconds: Duration,
 
     /// When a commit returns
     #[arg(long, value_enum, value_name = "MODE", default_value_t = HeapCommitMode::Async)]

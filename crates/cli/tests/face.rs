@@ -42,6 +42,23 @@ fn every_subcommand_explains_itself() {
 }
 
 #[test]
+fn number_out_of_range_is_refused() {
+    let bench = ["heap", "bench", "--bytes", "4096"];
+    let run = ["bank", "run", "--accounts", "2", "--threads", "1", "--transfers", "1"];
+    let folder = tempfile::tempdir().expect("a folder");
+    let place = text(folder.path());
+    for seconds in ["-1", "nan", "inf", "1e300", "18446744073709551615"] {
+        let given = format!("--seconds={seconds}");
+        for refused in [cedrat(&[&bench[..], &[&given]].concat()), cedrat(&[&run[..], &[&given, place]].concat())] {
+            assert_eq!(refused.status.code(), Some(2), "{seconds}: {}", errors(&refused));
+            assert!(errors(&refused).contains("--seconds"), "{seconds}: {}", errors(&refused));
+        }
+    }
+    let refused = cedrat(&["tour", "--kills", "18446744073709551615", place]);
+    assert_eq!(refused.status.code(), Some(2), "{}", errors(&refused));
+}
+
+#[test]
 fn missing_store_is_named_on_stderr() {
     let folder = tempfile::tempdir().expect("a folder");
     for subcommand in THAT_LOOK {

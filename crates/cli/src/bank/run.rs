@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use cedrat::txn::Commit;
 use cedrat::wal::Ticket;
@@ -99,7 +99,7 @@ fn serve<D: Desk + Send>(arguments: &BankRun, accounts: u64, desk: impl Fn() -> 
     }
     let end = &End {
         transfers_left: AtomicU64::new(arguments.transfers.unwrap_or(u64::MAX)),
-        at: arguments.seconds.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds)),
+        at: arguments.seconds.map(|seconds| Instant::now() + seconds),
     };
     std::thread::scope(|scope| {
         let mut threads = Vec::new();

@@ -86,7 +86,7 @@ fn measure(log: &Log, heap: &Heap, arguments: &HeapBench, threads: u64) -> Resul
     let conflicts = memory.counted().conflicts;
     let (stop, (ended, end)) = (&AtomicBool::new(false), channel());
     let from = Instant::now();
-    let until = from + Duration::from_secs_f64(arguments.seconds);
+    let until = from + arguments.seconds;
     let (transactions, elapsed, lag) = thread::scope(|scope| {
         let watch = scope.spawn(move || watch(log, &end));
         let workers: Vec<_> = sessions
