@@ -167,19 +167,20 @@ impl Opened {
     /// Runs a step of the transaction that allocates plain blocks.
     fn plainly<T>(&self, step: impl FnOnce(&mut Plain) -> Result<T, Error>) -> Result<T> {
         let mut plain = lock(&self.plain);
-        if plain.is_none() {
+        let is_first = plain.is_none();
+        if is_first {
             let mut held = Held::new(&self.memory)?;
             held.begin()?;
             *plain = Some(Plain { held, blocks: Vec::new() });
         }
         let running = plain.as_mut().expect("it was just made");
-        match step(running) {
-            Err(Error::Conflict) => {
-                *plain = None;
-                Err(overtaken())
-            }
-            other => Ok(other?),
+        let done = step(running);
+        let is_overtaken = matches!(done, Err(Error::Conflict));
+        // Without blocks, a transaction that runs until the next checkpoint would only keep freed blocks from their reuse.
+        if is_overtaken || is_first && done.is_err() {
+            *plain = None;
         }
+        if is_overtaken { Err(overtaken()) } else { Ok(done?) }
     }
 
     pub(crate) fn plain_alloc(&self, heap: &Heap, len: u64) -> Result<usize> {
