@@ -59,8 +59,9 @@ impl Tx<'_> {
     #[inline]
     pub(crate) fn commit(&mut self, mode: Commit) -> Result<Committed, Interrupt> {
         if self.this.interrupted {
+            let why = self.why_interrupted();
             self.abandon();
-            return Err(Interrupt::CONFLICT);
+            return Err(why);
         }
         if self.is_read_only() {
             // A snapshot is a consistent state: nothing has to be validated again.
@@ -94,6 +95,16 @@ impl Tx<'_> {
         let version = |&stripe: &u32| self.shared.stripes.look(stripe).free_version();
         let versions = self.this.reads.iter().map(|stripe| version(stripe).map_or(snapshot, |now| now.min(snapshot)));
         versions.max().unwrap_or(0)
+    }
+
+    /// Returns the interrupt with which a transaction ends that continued after one. After a panic another attempt may have no
+    /// other outcome.
+    #[cold]
+    pub(crate) fn why_interrupted(&self) -> Interrupt {
+        match self.this.panicked && !planted!("panicked_call_repeated") {
+            true => Interrupt::failed(Error::Misuse("a call of the transaction has panicked; it was rolled back")),
+            false => Interrupt::CONFLICT,
+        }
     }
 
     fn try_commit(&mut self, mode: Commit) -> Result<Committed, Interrupt> {
@@ -145,7 +156,7 @@ impl Tx<'_> {
     #[inline(never)]
     pub(crate) fn prepare(&mut self, part_len_max: usize) -> Result<(), Interrupt> {
         if self.this.interrupted {
-            return Err(Interrupt::CONFLICT);
+            return Err(self.why_interrupted());
         }
         // Before the locks, if possible: they are held for less time, and the encoded bytes have left the processor's store
         // buffer when the log computes their checksum.

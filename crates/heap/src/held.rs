@@ -131,7 +131,7 @@ impl Held {
     /// `work` rolls back what it has done, and leaves the transaction running. [`Error::Misuse`] if none runs.
     ///
     /// # Panics
-    /// If `work` does. The transaction then cannot commit.
+    /// If `work` does. The transaction then cannot commit: [`Error::Misuse`].
     #[inline]
     pub fn run<T>(&mut self, work: impl FnOnce(&mut Tx<'_>) -> Result<T, Interrupt>) -> Result<T> {
         if !self.running {
@@ -276,7 +276,7 @@ mod tests {
             })
         }));
         assert!(panicked.is_err() && held.is_running());
-        assert!(matches!(held.commit(Commit::Sync), Err(Error::Conflict)), "half a call was committed");
+        assert!(matches!(held.commit(Commit::Sync), Err(Error::Misuse(_))), "half a call was committed");
         held.begin().expect("it goes on");
         held.run(|tx| tx.write(&heap, 8, 1)).expect("no other transaction writes");
         held.commit(Commit::Sync).expect("the next transaction is whole");

@@ -98,7 +98,7 @@ impl Joined {
         let mut tx = self.tx();
         let now = tx.shared.clock.now();
         if tx.this.interrupted {
-            return Err(Error::Conflict);
+            return Err(tx.why_interrupted().into_error());
         }
         if now == tx.this.snapshot {
             return Ok(());

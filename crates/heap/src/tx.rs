@@ -57,6 +57,8 @@ pub(crate) struct Descriptor {
     savepoint_number: u64,
     /// Whether an interrupt was returned: if the work continued after it, its results are invalid.
     pub(crate) interrupted: bool,
+    /// Whether that was a panic in a call.
+    pub(crate) panicked: bool,
     /// Whether locks are taken at the first write.
     pub(crate) encounter: bool,
     /// Blocks allocated and freed.
@@ -110,6 +112,7 @@ impl Descriptor {
             savepoints: Vec::new(),
             savepoint_number: if planted!("foreign_savepoint_taken") { 0 } else { RandomState::new().hash_one(number) },
             interrupted: false,
+            panicked: false,
             encounter: false,
             blocks: Vec::new(),
             batches: Vec::new(),
@@ -233,7 +236,7 @@ impl<'a> Tx<'a> {
     pub(crate) fn begin(shared: &'a Shared, this: &'a mut Descriptor) -> Tx<'a> {
         debug_assert!(this.reads.is_empty() && this.writes.is_empty() && this.locked.is_empty());
         this.snapshot = shared.clock.now();
-        this.interrupted = false;
+        (this.interrupted, this.panicked) = (false, false);
         this.encounter = shared.options.locking == Locking::EncounterTime;
         shared.slots.slot(this.number).begin(this.snapshot);
         this.open_window();
@@ -764,7 +767,7 @@ struct Call<'t, 'a> {
 impl Drop for Call<'_, '_> {
     fn drop(&mut self) {
         if !self.has_returned && !planted!("panicked_call_commits") {
-            self.tx.this.interrupted = true;
+            (self.tx.this.interrupted, self.tx.this.panicked) = (true, true);
         }
     }
 }

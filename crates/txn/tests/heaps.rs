@@ -1,5 +1,7 @@
 //! Heaps of a store: their creation and removal, and leftovers that must not remain.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
 use cedrat_heap::{Commit, Error, Heap, HeapOptions, Held, Interrupt, Locking, Memory, MemoryOptions, Session};
 use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
 use cedrat_sync::Arc;
@@ -258,6 +260,28 @@ fn an_interrupt_that_is_swallowed_still_counts() {
     assert!(matches!(other.commit(Commit::Sync), Err(Error::Conflict)), "H4");
     one.abort();
     assert_eq!(word(&heap, 1024), 0);
+}
+
+/// A program may catch a panic of its own work, which is the same in each attempt.
+#[test]
+fn transaction_with_panicked_call_is_not_repeated() {
+    let store = open(&Arc::new(SimDisk::new())).unwrap();
+    let heap = store.memory().create_heap("heap", &small(4096)).unwrap();
+    let mut attempts = 0;
+    let ran = store.transact(|txn| {
+        attempts += 1;
+        assert!(attempts < 10, "it would be repeated without end");
+        let panics = |txn: &mut cedrat_txn::Txn| {
+            txn.heap(|tx| -> std::result::Result<(), Interrupt> {
+                tx.write(&heap, 0, 7)?;
+                panic!("in the work")
+            })
+        };
+        assert!(catch_unwind(AssertUnwindSafe(|| panics(txn))).is_err());
+        Ok(())
+    });
+    assert!(matches!(ran, Err(cedrat_txn::Error::Heap(Error::Misuse(_)))), "{ran:?}");
+    assert_eq!((attempts, word(&heap, 0)), (1, 0));
 }
 
 /// Returns the contents of a store's heaps, by their names.
