@@ -6,7 +6,7 @@
 //! A cold page that differs from home must be written before its eviction. Such pages are gathered and written
 //! together, by the cleaner thread if there is one and it keeps up, else by the thread that needs a frame.
 
-use std::collections::HashSet;
+use std::collections::{HashSet, TryReserveError};
 
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cedrat_sync::thread::yield_now;
@@ -41,12 +41,15 @@ pub(crate) struct FreeFrame<'a> {
 }
 
 impl Clock {
-    pub(crate) fn new(frames: usize) -> Clock {
-        Clock {
-            ring: (0..frames).map(|_| AtomicU64::new(0)).collect(),
-            free: Mutex::new((0..frames).rev().collect()),
-            hand: AtomicUsize::new(0),
-        }
+    /// # Errors
+    /// There is not enough memory for the ring.
+    pub(crate) fn new(frames: usize) -> Result<Clock, TryReserveError> {
+        let (mut ring, mut free) = (Vec::new(), Vec::new());
+        ring.try_reserve_exact(frames)?;
+        free.try_reserve_exact(frames)?;
+        ring.extend((0..frames).map(|_| AtomicU64::new(0)));
+        free.extend((0..frames).rev());
+        Ok(Clock { ring: ring.into_boxed_slice(), free: Mutex::new(free), hand: AtomicUsize::new(0) })
     }
 
     pub(crate) fn frames(&self) -> usize {

@@ -200,6 +200,10 @@ impl Pool {
     pub fn open(media: Arc<dyn Media>, log: Log, options: PoolOptions) -> Result<Pool, PoolError> {
         let mut options = options;
         options.check()?;
+        let clock = Clock::new(options.capacity_pages).map_err(|error| {
+            let what = format!("{} pages, whose list has no room in memory ({error})", options.capacity_pages);
+            PoolError::Options { option: "capacity_pages", what }
+        })?;
         let mut file = PageFile::open(&media, options.pages_max)?;
         let reserve = |pages| Ok((Reservation::new(frames_len(pages)?)?, PageTable::new(pages)?));
         let ((frames, table), pages_max) = reserve_what_is_there(options.pages_max, file.pages_needed(), reserve)?;
@@ -225,7 +229,7 @@ impl Pool {
             log,
             frames,
             table,
-            clock: Clock::new(options.capacity_pages),
+            clock,
             file,
             area: Mutex::new(area),
             in_flight: InFlight::default(),

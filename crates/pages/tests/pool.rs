@@ -388,6 +388,16 @@ fn a_pool_too_small_to_work_with_is_refused() {
 }
 
 #[test]
+fn pool_larger_than_memory_is_refused() {
+    for pages in [usize::MAX, usize::MAX / PAGE_LEN, 1 << 45] {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = cedrat_wal::Log::create(&media, &cedrat_wal::LogOptions::small(), &[]).unwrap();
+        let refused = cedrat_pages::Pool::open(media, log, options(pages)).unwrap_err();
+        assert!(matches!(refused, PoolError::Options { option: "capacity_pages", .. }), "{refused}");
+    }
+}
+
+#[test]
 fn more_pages_held_at_once_than_there_are_frames_is_an_error_not_a_hang() {
     let (_disk, yard) = Yard::simulated(options(8), 20);
     let held: Vec<_> = (0..8).map(|number| yard.pool.read(page(number)).unwrap()).collect();

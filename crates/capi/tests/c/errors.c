@@ -10,12 +10,19 @@ static void stores_and_heaps(const char *directory) {
   cedrat_options options = {0};
   cedrat_heap_options choices = {0};
   cedrat_heap *found = NULL;
-  char message[300], small[5] = "xxxx";
+  char message[300], small[5] = "xxxx", large[1000];
   IS(CEDRAT_IN_USE, cedrat_open(directory, NULL, &other, message, sizeof message));
   CHECK(other == NULL && strstr(message, "open elsewhere") != NULL);
   IS(CEDRAT_IN_USE, cedrat_open(directory, NULL, &other, small, sizeof small));
   CHECK(strlen(small) == 4);
   IS(CEDRAT_IN_USE, cedrat_open(directory, NULL, &other, NULL, 0));
+  CHECK(strlen(directory) < sizeof large - 10);
+  strcat(strcpy(large, directory), ".large");
+  options.page_pool_bytes = UINT64_MAX;
+  IS(CEDRAT_OPTIONS, cedrat_open(large, &options, &other, message, sizeof message)); /* nor does it end the process */
+  options.page_pool_bytes = 0;
+  OK(cedrat_open(large, &options, &other, message, sizeof message));
+  OK(cedrat_close(other));
   options.must_exist = 1;
   IS(CEDRAT_UNKNOWN, cedrat_open("/nonexistent/store", &options, &other, message, sizeof message));
   options.reserved[5] = 1;
