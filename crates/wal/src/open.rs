@@ -459,14 +459,16 @@ fn build(
 fn open_control(media: &Arc<dyn Media>, mode: OpenMode) -> Result<(ControlFile, Control), LogError> {
     match ControlFile::open(&**media, mode) {
         // The log's directory is created after the control file is complete.
-        Err(LogError::Damaged { file, .. })
-            if ControlFile::is_unfinished(&**media)?
-                && media.list(LOG_DIRECTORY).is_ok_and(|names| names.is_empty()) =>
-        {
+        Err(LogError::Damaged { file, .. }) if ControlFile::is_unfinished(&**media)? && has_no_segments(media)? => {
             Err(LogError::Absent { file })
         }
         opened => opened,
     }
+}
+
+fn has_no_segments(media: &Arc<dyn Media>) -> Result<bool, LogError> {
+    let names = media.list(LOG_DIRECTORY).map_err(|error| LogError::io("listing the log's directory", error))?;
+    Ok(names.is_empty())
 }
 
 #[cfg_attr(not(feature = "planted-faults"), allow(unused_variables))]

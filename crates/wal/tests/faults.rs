@@ -2,7 +2,7 @@
 
 mod common;
 
-use cedrat_media::{Call, Fault as DiskFault, Loss, Media, SimDisk};
+use cedrat_media::{Call, Fault as DiskFault, Loss, Media, OpenMode, SimDisk};
 use cedrat_sync::Arc;
 use cedrat_wal::*;
 use common::*;
@@ -90,6 +90,24 @@ fn every_call_may_fail() {
             Err(other) => panic!("call {nth}: {other}"),
         }
     }
+}
+
+/// A call that fails is no damage: the remedy is another one.
+#[test]
+fn failed_call_does_not_damage_unfinished_log() {
+    let sim = SimDisk::new();
+    sim.open("control", OpenMode::Create).unwrap();
+    let mut failed = 0;
+    for nth in 1..20 {
+        let disk = Arc::new(SimDisk::from_image(sim.image()));
+        let media: Arc<dyn Media> = Arc::clone(&disk) as _;
+        disk.inject(DiskFault::error(Call::Any, ErrorKind::Other).nth(nth));
+        match Log::look(&media).map(drop) {
+            Err(LogError::Io { .. }) => failed += 1,
+            found => assert!(matches!(found, Err(LogError::Absent { .. })), "call {nth}: {found:?}"),
+        }
+    }
+    assert!(failed > 2, "{failed}");
 }
 
 /// Looking and beginning may fail at every call as well; both can then be repeated.
