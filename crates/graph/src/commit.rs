@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use cedrat_objects::{Edit, ObjectError, Objects, Reserved};
+use cedrat_objects::{Edit, NewObjects, ObjectError, Objects, Reserved};
 use cedrat_pages::Damaged;
 use cedrat_txn::{Commit, Error, Result, Txn};
 use cedrat_wal::{Lsn, Ticket};
@@ -217,17 +217,25 @@ impl<'w> Work<'w> {
     /// ticket.
     fn make(&mut self, entries: &Entries<'_>, may_commit: bool) -> Result<Option<Ticket>> {
         let of_old = self.lock(entries)?;
-        let mut places = self.choose_places(entries)?.into_iter();
+        let places = self.choose_places(entries)?;
         let is_once_each = of_old.is_sorted_by(|(one, _), (next, _)| one < next);
-        let is_late = may_commit && !self.tells() && !of_old.is_empty() && is_once_each;
-        for entry in entries.all.iter().filter(|entry| !(is_late && entry.is_of_old())) {
+        let may_be_late = may_commit && !self.tells() && is_once_each;
+        let new = if may_be_late { self.new_in_one_page(entries, &places) } else { None };
+        let is_late = may_be_late && (!of_old.is_empty() || new.is_some());
+        let is_new_late = new.is_some();
+        let comes_late = |entry: &Entry<'_>| match entry.what {
+            What::New { .. } => is_new_late,
+            _ => is_late && entry.is_of_old(),
+        };
+        let mut places = places.into_iter();
+        for entry in entries.all.iter().filter(|entry| !comes_late(entry)) {
             self.change(entry, &mut places).map_err(|error| in_entry(error, entry))?;
         }
         if is_late {
-            if let Some(ticket) = self.commit_with(&of_old)? {
+            if let Some(ticket) = self.commit_with(&of_old, new.unwrap_or_default())? {
                 return Ok(Some(ticket));
             }
-            for entry in entries.all.iter().filter(|entry| entry.is_of_old()) {
+            for entry in entries.all.iter().filter(|entry| comes_late(entry)) {
                 self.change(entry, &mut places).map_err(|error| in_entry(error, entry))?;
             }
         }
@@ -239,12 +247,28 @@ impl<'w> Work<'w> {
         Ok(None)
     }
 
-    /// Changes objects with the commit record, if each of them stays in one piece.
-    fn commit_with(&mut self, of_old: &[OfOld<'_, '_>]) -> Result<Option<Ticket>> {
+    /// Returns the new objects, if there are any, and the commit record can contain all of them: they are in one piece each,
+    /// and in one page.
+    fn new_in_one_page(&self, entries: &Entries<'_>, places: &[Reserved<'_>]) -> Option<NewObjects> {
+        let mut new = NewObjects::default();
+        let mut places = places.iter();
+        for entry in &entries.all {
+            let What::New { object } = entry.what else { continue };
+            if object.len() > SHORT_LEN_MAX {
+                return None;
+            }
+            let references = Header::of(object)?.references_at() as usize;
+            resolve(&mut new.add(places.next()?, object)?[references..], &self.identities);
+        }
+        (!new.is_empty()).then_some(new)
+    }
+
+    /// Changes objects, and adds new ones, with the commit record, if each of the changed stays in one piece.
+    fn commit_with(&mut self, of_old: &[OfOld<'_, '_>], new_objects: NewObjects) -> Result<Option<Ticket>> {
         let ids = of_old.iter().map(|(identity, _)| identity.place());
         let new = &self.identities;
         let edit = |number: usize, old: &[u8]| edit_in_one_piece(old, &of_old[number].1.what, new);
-        match self.shared.objects.commit_with(self.txn, ids, Commit::Async, edit) {
+        match self.shared.objects.commit_with_new(self.txn, new_objects, ids, Commit::Async, edit) {
             // Nothing was changed: executing the changes one by one shows which entry causes the error.
             Err(error) if !is_of_all(&error) && !matches!(error, Error::Misuse(_)) => Ok(None),
             other => other,

@@ -101,6 +101,11 @@ impl Reserved<'_> {
     pub fn id(&self) -> ObjectId {
         self.promise.at
     }
+
+    /// Longest object in this place, in bytes.
+    pub(crate) fn capacity(&self) -> usize {
+        self.capacity
+    }
 }
 
 /// State of an object that was read: equal versions mean equal states. Valid in one opening of the store.

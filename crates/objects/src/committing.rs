@@ -37,13 +37,15 @@ impl Planned {
 /// All planned changes of a commit, in the order of the records' places.
 pub(crate) struct Plan {
     all: Vec<Planned>,
+    /// Number of insertions of objects, by one operation each.
+    insertions: usize,
     arguments_len_max: usize,
 }
 
 impl Plan {
     /// Returns a plan with memory for so many changes, if they are few, as usual.
     pub(crate) fn for_changes(changes: usize) -> Plan {
-        Plan { all: Vec::with_capacity(changes.min(8)), arguments_len_max: 0 }
+        Plan { all: Vec::with_capacity(changes.min(8)), insertions: 0, arguments_len_max: 0 }
     }
 
     /// Adds the change that `edit` makes of the object in this record. `false`: the change cannot be part of a commit record.
@@ -71,9 +73,15 @@ impl Plan {
         Ok(true)
     }
 
+    /// Adds insertions, by an operation whose arguments have at most so many bytes.
+    pub(crate) fn add_insertion(&mut self, arguments_len_max: usize) {
+        self.insertions += 1;
+        self.arguments_len_max += arguments_len_max;
+    }
+
     /// Upper bound of its length in a commit record, in bytes.
     pub(crate) fn len_max(&self) -> usize {
-        CommitChanges::len_bound(self.all.len(), self.arguments_len_max)
+        CommitChanges::len_bound(self.all.len() + self.insertions, self.arguments_len_max)
     }
 
     pub(crate) fn say(&self, changes: &mut CommitChanges<'_>) -> Result<()> {

@@ -10,6 +10,7 @@ use cedrat_wal::Ticket;
 use crate::collection::{ObjectId, Objects, Shared, UndoPolicy, check_len};
 use crate::committing::{Committing, Plan};
 use crate::delta::{Alive, PutBytes, difference};
+use crate::insertions::NewObjects;
 use crate::record::{self, Header, object};
 
 /// Change that [`Objects::edit`] makes.
@@ -113,17 +114,39 @@ impl Objects {
         mode: Commit,
         edit: impl FnMut(usize, &[u8]) -> Option<Edit>,
     ) -> Result<Option<Ticket>> {
+        self.commit_with_new(txn, NewObjects::default(), ids, mode, edit)
+    }
+
+    /// Like [`commit_with`](Objects::commit_with), with new objects in the commit record. If it returns `None`, or an error,
+    /// none of them exists, and their places may still be [filled](Objects::fill).
+    ///
+    /// # Errors
+    /// Errors of [`commit_with`](Objects::commit_with).
+    pub fn commit_with_new(
+        &self,
+        txn: &mut Txn,
+        new: NewObjects,
+        ids: impl IntoIterator<Item = ObjectId>,
+        mode: Commit,
+        edit: impl FnMut(usize, &[u8]) -> Option<Edit>,
+    ) -> Result<Option<Ticket>> {
         let Shared { cache, keeper, .. } = &*self.shared;
         // Earlier changes of the transaction become visible at its end, and must do so at the same moment as these.
         if self.policy(txn)? != UndoPolicy::CommittedOnly || cache.has_touched(txn.id()) {
             return Ok(None);
         }
         let Some(mut plan) = self.plan(txn, ids, edit)? else { return Ok(None) };
+        let insertion = new.insertion();
+        if let Some((_, insertion)) = &insertion {
+            plan.add_insertion(insertion.len_max());
+        }
+        let page = insertion.as_ref().map(|(page, insertion)| (*page, insertion));
         let (len_max, mut missing) = (plan.len_max(), Vec::new());
         for _ in 0..2 {
             let (planned, others) = (&mut plan, &mut missing);
-            let ticket = txn.commit_with_changes(
+            let ticket = txn.commit_with_page(
                 keeper,
+                page,
                 len_max,
                 mode,
                 move |txn, changes| {

@@ -28,6 +28,7 @@ mod delta;
 mod edit;
 mod error;
 mod flush;
+mod insertions;
 mod kept;
 mod place;
 mod record;
@@ -41,10 +42,11 @@ pub use collection::{ObjectId, Objects, Options, Reserved, UndoPolicy, Version};
 pub use delta::{ObjectDelta, register_delta};
 pub use edit::Edit;
 pub use error::ObjectError;
+pub use insertions::NewObjects;
 pub use record::OBJECT_LEN_MAX;
 
 /// Adds this crate's operations and deltas to a registry. Every program that opens a store with a collection of objects needs
 /// it.
 pub fn register(registry: Registry) -> Registry {
-    registry.with(delta::register).with(place::register)
+    registry.with(delta::register).with(place::register).operation::<insertions::InsertAll>()
 }

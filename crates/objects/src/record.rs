@@ -61,13 +61,20 @@ pub(crate) fn capacity_for(len: usize) -> usize {
 
 /// Makes a record.
 pub(crate) fn new_record(object: &[u8], capacity: usize, is_target: bool) -> Vec<u8> {
+    let mut record = Vec::with_capacity(HEADER_LEN + capacity);
+    extend_with_record(&mut record, object, capacity, is_target);
+    record
+}
+
+/// Appends a record.
+#[inline]
+pub(crate) fn extend_with_record(bytes: &mut Vec<u8>, object: &[u8], capacity: usize, is_target: bool) {
     let state = if is_target { bit::TARGET } else { 0 };
     let [low, high] = (object.len() as u16).to_le_bytes();
-    let mut record = Vec::with_capacity(HEADER_LEN + capacity);
-    record.extend_from_slice(&[state, 0, low, high]);
-    record.extend_from_slice(object);
-    record.resize(HEADER_LEN + capacity, 0);
-    record
+    let end = bytes.len() + HEADER_LEN + capacity;
+    bytes.extend_from_slice(&[state, 0, low, high]);
+    bytes.extend_from_slice(object);
+    bytes.resize(end, 0);
 }
 
 /// Header of a record.

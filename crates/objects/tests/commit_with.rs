@@ -3,10 +3,14 @@
 
 mod common;
 
-use cedrat_objects::{Edit, ObjectId, Options, UndoPolicy};
+use std::collections::BTreeSet;
+
+use cedrat_media::{Loss, SimDisk};
+use cedrat_objects::{Edit, NewObjects, ObjectId, Objects, Options, UndoPolicy};
+use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Error, Txn, TxnOptions};
 use cedrat_wal::{ByteLen, Log, Reservation};
-use common::{place, place_with};
+use common::{get, open_on, place, place_with};
 
 /// E19.15, E19.13: one record and one moment for all changed objects, whether they were in the cache or not, and for new
 /// ones.
@@ -44,6 +48,97 @@ fn a_commit_record_has_the_changes() {
         for (&id, &bytes) in all.iter().zip(&expected) {
             assert_eq!(place.get(id), Some(if id == ids[2] { &b"3"[..] } else { bytes }.to_vec()));
         }
+        place.check();
+    }
+}
+
+/// E19.15: new objects of a commit stand in its record, before changes of other objects in their page, which redo finds by
+/// their version. After every crash all of it is there, or nothing.
+#[test]
+fn commit_record_has_new_objects() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let (objects, store) = (&place.objects, &place.store);
+    let ids = [&b"one"[..], b"two"].map(|bytes| place.insert(bytes));
+    ids.iter().for_each(|&id| drop(place.get(id)));
+    store.checkpoint().unwrap();
+    let mut txn = store.begin();
+    ids.iter().for_each(|&id| objects.lock_for_change(&mut txn, id).unwrap());
+    let reserved = [5, 40].map(|len| objects.reserve(&mut txn, len).unwrap());
+    let new_ids = [reserved[0].id(), reserved[1].id()];
+    assert!(new_ids.iter().all(|new| new.page == ids[0].page), "the insertion is in the page of the changes");
+    let mut new = NewObjects::default();
+    new.add(&reserved[0], b"three").unwrap();
+    new.add(&reserved[1], &[0; 40]).unwrap().fill(4);
+    place.disk.mark(0);
+    let newest = store.log().current_lsn();
+    let edit = |_: usize, _: &[u8]| Some(Edit::Range { at: 0, bytes: b"ONE"[..].into() });
+    let ticket = objects.commit_with_new(&mut txn, new, ids, Commit::Async, edit).unwrap().unwrap();
+    assert_eq!((ticket.lsn(), store.log().current_lsn()), (newest.next(), newest.next()), "there is no other record");
+    for (id, bytes) in new_ids.into_iter().zip([&b"three"[..], &[4; 40]]) {
+        assert_eq!(objects.read_committed(store, id, <[u8]>::to_vec).unwrap().0, bytes);
+    }
+    ticket.wait().unwrap();
+    objects.flush(store, ids[0]).unwrap();
+    store.checkpoint().unwrap();
+    place.check();
+
+    let all = [ids, new_ids].concat();
+    let (before, after) = (
+        [Some(b"one".to_vec()), Some(b"two".to_vec()), None, None],
+        [Some(b"ONE".to_vec()), Some(b"ONE".to_vec()), Some(b"three".to_vec()), Some(vec![4; 40])],
+    );
+    let (journal, mut seen) = (place.disk.journal(), BTreeSet::new());
+    let mut cursor = journal.cursor();
+    loop {
+        let losses = [Loss::Everything, Loss::Nothing, Loss::TornLast(0b0101), Loss::Random(1), Loss::Random(2)];
+        for loss in losses.into_iter().filter(|_| !cursor.marks().is_empty()) {
+            let disk = Arc::new(SimDisk::from_image(cursor.image(loss)));
+            let store = open_on(&disk, cedrat_txn::Options::simulated());
+            let objects = Objects::open(&store, "objects", place.options).unwrap();
+            let found: Vec<_> = all.iter().map(|&id| get(&store, &objects, id)).collect();
+            assert!(found == before || found == after, "{loss:?} at {}: {found:?}", cursor.at());
+            objects.check(&store.begin()).unwrap().expect_sound();
+            seen.insert(found == after);
+        }
+        if !cursor.advance() {
+            break;
+        }
+    }
+    assert_eq!(seen.len(), 2);
+}
+
+/// New objects that are not part of a commit record may still be filled in their places.
+#[test]
+fn refused_new_objects_are_still_filled() {
+    let place = place(UndoPolicy::CommittedOnly);
+    let (objects, store) = (&place.objects, &place.store);
+    let id = place.insert(b"one");
+    let mut txn = store.begin();
+    objects.lock_for_change(&mut txn, id).unwrap();
+    let reserved = [3, 3000, 3000].map(|len| objects.reserve(&mut txn, len).unwrap());
+    let mut new = NewObjects::default();
+    assert!(new.add(&reserved[0], &[7; 20]).is_none(), "it is longer than its place");
+    assert!(new.is_empty() && new.add(&reserved[1], &[7; 3000]).is_some());
+    assert!(new.add(&reserved[0], b"two").is_none(), "its place is before the last one");
+    assert!(new.add(&reserved[2], b"two").is_none(), "it is in another page");
+    let newest = store.log().current_lsn();
+    let refused = objects.commit_with_new(&mut txn, new, [id], Commit::Async, |_, _| None).unwrap();
+    assert!(refused.is_none() && store.log().current_lsn() == newest);
+    let ids = reserved.map(|reserved| objects.fill(&mut txn, reserved, b"two").unwrap());
+    // A record is where one is to be inserted: nothing is changed.
+    let mut taken = NewObjects::default();
+    let mut others = store.begin();
+    let reserved = objects.reserve(&mut others, 3).unwrap();
+    taken.add(&reserved, b"new").unwrap();
+    let same = reserved.id();
+    objects.fill(&mut others, reserved, b"old").unwrap();
+    let refused = objects.commit_with_new(&mut others, taken, [], Commit::Async, |_, _| None);
+    assert!(matches!(refused, Err(Error::Refused(_))), "{refused:?}");
+    others.commit(Commit::Sync).unwrap();
+    txn.commit(Commit::Sync).unwrap();
+    for place in [&place, &place.crashed()] {
+        assert_eq!(ids.map(|id| place.get(id)), [const { Some(()) }; 3].map(|_| Some(b"two".to_vec())));
+        assert_eq!(place.get(same), Some(b"old".to_vec()));
         place.check();
     }
 }

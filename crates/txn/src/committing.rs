@@ -11,16 +11,23 @@
 //! Nothing has to be undone: either the whole record is in the log, and the transaction has committed, or none of it
 //! is. Redo compares each change with the version of its record, as for any deferred change. All versions are the LSN
 //! of the commit, so no record may be changed twice.
+//!
+//! The record may also contain an operation that changes a page at once ([`Txn::commit_with_page`]): its page is latched
+//! from before the record is appended until it has changed, so no other thread sees a part of the commit there. Redo
+//! compares it with the LSN of the page. It stands before the deltas of records of its page, which may raise that LSN.
 
 use std::fmt;
 
+use cedrat_pages::{Exclusive, PageId};
+use cedrat_sync::Arc;
 use cedrat_wal::{Kind, Lsn, Ticket};
 
 use crate::body::{CHANGE_HEAD_LEN_MAX, Head, put_change, room_for};
 use crate::deferred::{Delta, Keeper, TakenBackBy};
 use crate::encode;
 use crate::error::{Error, Result};
-use crate::operation::{RecordId, Refused};
+use crate::builtin::VersionedInsert;
+use crate::operation::{Operation, RecordId, Refused};
 use crate::store::Inner;
 use crate::transaction::{Commit, Txn};
 use crate::update::unspeakable;
@@ -28,10 +35,15 @@ use crate::update::unspeakable;
 /// The changes of records that a commit record will contain: see [`Txn::commit_with_changes`].
 pub struct CommitChanges<'t> {
     inner: &'t Inner,
-    bytes: Vec<u8>,
+    bytes: &'t mut Vec<u8>,
     len_max: usize,
     newest: Option<RecordId>,
+    /// The change of a page, until its turn in the order of addresses.
+    page: Option<PageChange<'t>>,
 }
+
+/// An operation on a page: its address, its number, and its encoding.
+type PageChange<'t> = (RecordId, u32, &'t dyn Fn(&mut Vec<u8>) -> Result<()>);
 
 impl fmt::Debug for CommitChanges<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -57,10 +69,26 @@ impl CommitChanges<'_> {
         if at.page.get() >= self.inner.pool.len_pages() {
             return Err(Refused::new(format!("there is no page {}", at.page)).into());
         }
+        if self.page.as_ref().is_some_and(|&(page, ..)| page <= at) {
+            self.push_page()?;
+        }
         let operation = self.inner.number_of_delta::<D>()?;
-        let encode = |bytes: &mut Vec<u8>| encode::into_vec(delta, bytes).map_err(|_| unspeakable(D::NAME));
+        self.put(operation, at, |bytes| encode::into_vec(delta, bytes).map_err(|_| unspeakable(D::NAME)))
+    }
+
+    /// Adds the change of a page, if there is one that was not added.
+    fn push_page(&mut self) -> Result<()> {
+        if let Some((at, operation, encode)) = self.page {
+            self.put(operation, at, encode)?;
+            self.page = None;
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn put(&mut self, operation: u32, at: RecordId, encode: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
         let before = self.bytes.len();
-        put_change(&mut self.bytes, operation, at, encode)?;
+        put_change(self.bytes, operation, at, encode)?;
         if self.bytes.len() > self.len_max {
             self.bytes.truncate(before);
             return Err(Error::Misuse("the changes of a commit take more room than was asked for"));
@@ -94,12 +122,32 @@ impl Txn {
         change: impl FnOnce(&Txn, &mut CommitChanges<'_>) -> Result<Option<C>>,
         logged: impl FnOnce(C, Lsn),
     ) -> Result<Option<Ticket>> {
-        self.as_one_call(|txn| txn.commit_with_changes_in_call(keeper, len_max, mode, change, logged))
+        self.commit_with_page(keeper, None::<(PageId, &VersionedInsert)>, len_max, mode, change, logged)
     }
 
-    fn commit_with_changes_in_call<C>(
+    /// As [`commit_with_changes`](Txn::commit_with_changes), with an operation on a page in the commit record
+    /// ([`Operation::COMMITS`]), which changes the page before `logged` is called. `len_max` includes its arguments.
+    ///
+    /// The page is latched before `change` is called, and stays so until `logged` has returned. No lock is taken.
+    ///
+    /// # Errors
+    /// As there; [`Error::Refused`] by the operation: then nothing has happened, and the transaction continues.
+    pub fn commit_with_page<O: Operation, C>(
         &mut self,
         keeper: &Keeper,
+        page: Option<(PageId, &O)>,
+        len_max: usize,
+        mode: Commit,
+        change: impl FnOnce(&Txn, &mut CommitChanges<'_>) -> Result<Option<C>>,
+        logged: impl FnOnce(C, Lsn),
+    ) -> Result<Option<Ticket>> {
+        self.as_one_call(|txn| txn.commit_with_changes_in_call(keeper, page, len_max, mode, change, logged))
+    }
+
+    fn commit_with_changes_in_call<O: Operation, C>(
+        &mut self,
+        keeper: &Keeper,
+        page: Option<(PageId, &O)>,
         len_max: usize,
         mode: Commit,
         change: impl FnOnce(&Txn, &mut CommitChanges<'_>) -> Result<Option<C>>,
@@ -122,30 +170,73 @@ impl Txn {
         self.room_for_records(room_for(len_max), 0)?;
         let mut bytes = std::mem::take(&mut self.arguments);
         bytes.clear();
-        let inner = &*self.store.inner;
-        let mut changes = CommitChanges { inner, bytes, len_max, newest: None };
-        let changed = change(self, &mut changes);
-        let CommitChanges { bytes, .. } = changes;
-        let lsn =
-            changed.and_then(|changed| changed.map(|changed| self.log_commit(&bytes, changed, logged)).transpose());
+        let lsn = self.say_and_log(&mut bytes, page, len_max, change, logged);
         self.arguments = bytes;
         lsn?.map(|lsn| self.has_committed(lsn, mode)).transpose()
     }
 
-    fn log_commit<C>(&mut self, changes: &[u8], changed: C, logged: impl FnOnce(C, Lsn)) -> Result<Lsn> {
+    /// Collects the changes, and appends the commit record with them.
+    fn say_and_log<O: Operation, C>(
+        &mut self,
+        bytes: &mut Vec<u8>,
+        page: Option<(PageId, &O)>,
+        len_max: usize,
+        change: impl FnOnce(&Txn, &mut CommitChanges<'_>) -> Result<Option<C>>,
+        logged: impl FnOnce(C, Lsn),
+    ) -> Result<Option<Lsn>> {
+        let inner = Arc::clone(&self.store.inner);
+        let encode = |bytes: &mut Vec<u8>| match page {
+            Some((_, operation)) => encode::into_vec(operation, bytes).map_err(|_| unspeakable(O::NAME)),
+            None => Ok(()),
+        };
+        let (mut change_of_page, mut latched) = (None, None);
+        if let Some((id, operation)) = page {
+            if !O::COMMITS {
+                return Err(Error::Misuse("a commit record does not contain this operation: see Operation::COMMITS"));
+            }
+            let page = inner.pool.exclusive(id)?;
+            operation.prepare(&page.page_ref(), RecordId::page(id).slot)?;
+            change_of_page = Some((RecordId::page(id), inner.number_of::<O>()?, &encode as &dyn Fn(&mut Vec<u8>) -> _));
+            latched = Some((page, operation));
+        }
+        let mut changes = CommitChanges { inner: &inner, bytes, len_max, newest: None, page: change_of_page };
+        let Some(changed) = change(self, &mut changes)? else { return Ok(None) };
+        changes.push_page()?;
+        self.log_commit(bytes, latched, changed, logged).map(Some)
+    }
+
+    fn log_commit<O: Operation, C>(
+        &mut self,
+        changes: &[u8],
+        page: Option<(Exclusive<'_>, &O)>,
+        changed: C,
+        logged: impl FnOnce(C, Lsn),
+    ) -> Result<Lsn> {
         self.head.clear();
+        let newest = self.inner().log.current_lsn();
         if !changes.is_empty() {
             Head(&mut self.head).commit_with_changes(changes.len());
-            let newest = self.inner().log.current_lsn();
             // Set before the LSN is drawn, so that a checkpoint that has read the clock after the draw finds the log
             // held (E19.4).
             self.entry.as_ref().expect("it has entered").defers(newest.next());
         }
+        let mut page = page;
+        if let Some((page, _)) = &mut page {
+            page.will_change(newest.next());
+        }
         let lsn = self.append(Kind::COMMIT, changes)?.lsn;
         // Nothing can fail from here on.
         self.note_commit(lsn);
+        let done = match &mut page {
+            Some((page, operation)) => {
+                let slot = RecordId::page(page.id()).slot;
+                page.change(lsn, |page| operation.first(page, slot))
+            }
+            None => Ok(()),
+        };
         logged(changed, lsn);
         self.unreported += room_for(changes.len());
+        done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))?;
         Ok(lsn)
     }
 }

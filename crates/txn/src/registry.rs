@@ -57,6 +57,8 @@ pub(crate) struct OperationTable {
     pub(crate) describe: fn(&[u8]) -> Option<String>,
     /// [`Operation::FORMATS`].
     pub(crate) formats: bool,
+    /// [`Operation::COMMITS`].
+    pub(crate) commits: bool,
     /// Whether redo compares the version of the record instead of the LSN of the page: true for a [`Delta`] (E19.2).
     pub(crate) by_version: bool,
 }
@@ -113,6 +115,7 @@ impl Registry {
             },
             describe: |arguments| decode::<O>(arguments).map(|operation| format!("{operation:?}")),
             formats: O::FORMATS,
+            commits: O::COMMITS,
             by_version: false,
         };
         self.add::<O>(O::NAME, Does::Operation(table))
@@ -129,6 +132,7 @@ impl Registry {
             derive: |_, _| Ok(Undo::none()),
             describe: |arguments| decode::<D>(arguments).map(|delta| format!("{delta:?}")),
             formats: false,
+            commits: false,
             by_version: true,
         };
         self.add::<D>(D::NAME, Does::Operation(table))

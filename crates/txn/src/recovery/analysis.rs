@@ -8,7 +8,7 @@ use cedrat_wal::{Found, Kind, LogError, LogOffset, Lsn, PartitionId, RecordRef, 
 
 use super::parts::Parts;
 use super::uncounted::Uncounted;
-use crate::body::{Body, LoggedUndo, take_space};
+use crate::body::{Body, LoggedUndo, Redo, take_space};
 use crate::branch::Branch;
 use crate::error::{Error, Result};
 use crate::prepared;
@@ -374,14 +374,18 @@ fn belongs_to(id: TxnId, body: &Body<'_>) -> Result<(), &'static str> {
 }
 
 /// Checks that changes that count only if their transaction commits are deltas. Redo decides on them by the version of
-/// their record (E19.2, E19.15); any other operation would be redone by the LSN of the page. The error is the defect of
-/// the record.
+/// their record (E19.2, E19.15); any other operation would be redone by the LSN of the page, which must not come from
+/// another change of the same commit record: so there may be one at slot 0. The error is the defect of the record.
 fn are_deltas(body: &Body<'_>, known: &Numbers) -> Result<(), String> {
     if !matches!(body, Body::Commit { .. } | Body::Update { committed_only: true, .. }) {
         return Ok(());
     }
-    let is_delta = |number| known.operation(number).is_some_and(|table| table.by_version);
-    match body.redos().find(|redo| !is_delta(redo.operation)) {
+    let is_commit = matches!(body, Body::Commit { .. });
+    let may_stand = |redo: &Redo<'_>| {
+        let table = known.operation(redo.operation);
+        table.is_some_and(|table| table.by_version || is_commit && table.commits && redo.at.slot.0 == 0)
+    };
+    match body.redos().find(|redo| !may_stand(redo)) {
         None => Ok(()),
         Some(redo) => {
             let name = known.name(redo.operation).unwrap_or_default();
