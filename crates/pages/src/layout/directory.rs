@@ -18,6 +18,9 @@
 use crate::page::{BODY_LEN, Damaged, LayoutKind, PageId, Slot};
 use crate::view::{PageMut, PageRef};
 
+/// The length of the part of a slot that every layout has: offset and length of the record.
+const SLOT_HEAD_LEN: usize = 2 + 2;
+
 /// The offset of a slot without a record.
 const VACANT: u16 = u16::MAX;
 
@@ -131,7 +134,7 @@ impl Directory {
 
     /// Returns the offset of the layout's own part of a slot; `None` if there is no such slot.
     pub(super) fn extra_at(&self, slot: Slot) -> Option<usize> {
-        self.present(slot).map(|index| self.slot_at(index) + 4)
+        self.present(slot).map(|index| self.slot_at(index) + SLOT_HEAD_LEN)
     }
 
     /// Returns the extent of a slot's record; `None` if the slot is vacant or not present.
@@ -177,40 +180,54 @@ impl Directory {
     /// [`Directory::update`] if one is there; `None` if not even an empty one fits.
     pub(super) fn room(&self, page: &PageRef<'_>, slot: Slot) -> Result<Option<usize>, Damaged> {
         let present = self.find(page, slot)?.map_or(0, |extent| extent.len);
-        let Some(index) = self.index(slot) else { return Ok(None) };
-        let growth = (index + 1).saturating_sub(self.count) * self.style.slot_len;
-        Ok((self.free() + present).checked_sub(growth))
+        Ok(self.index(slot).and_then(|index| Some(self.room_at(index)? + present)))
     }
 
-    /// Puts a record into a vacant slot. Missing slots in between are created as vacant ones.
-    pub(super) fn insert(&mut self, page: &mut PageMut<'_>, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
-        self.check_insert(&page.page_ref(), slot, record.len())?;
-        let index = self.index(slot).expect("there is room for it");
+    /// Returns the length of the longest record that fits into the vacant slot of this index.
+    fn room_at(&self, index: usize) -> Option<usize> {
+        let growth = (index + 1).saturating_sub(self.count) * self.style.slot_len;
+        self.free().checked_sub(growth)
+    }
+
+    /// Puts a record into a vacant slot, and `extra` into the layout's own part of the slot, if there is one. Missing slots
+    /// before it are created as vacant ones.
+    pub(super) fn insert(
+        &mut self,
+        page: &mut PageMut<'_>,
+        slot: Slot,
+        extra: Option<u64>,
+        record: &[u8],
+    ) -> Result<(), Damaged> {
+        let index = self.check_insert(&page.page_ref(), slot, record.len())?;
         let count = self.count.max(index + 1);
         let directory_start = BODY_LEN - count * self.style.slot_len;
         if self.heap_end + record.len() > directory_start {
             self.compact(page)?;
         }
-        if count > self.count {
-            page.fill(directory_start..self.start(), 0)?;
-            for vacant in self.count..count {
-                page.put_u16(self.slot_at(vacant), VACANT)?;
-            }
-            self.count = count;
+        // All bytes of the slot itself are written below.
+        for vacant in self.count..index {
+            let at = self.slot_at(vacant);
+            page.fill(at..at + self.style.slot_len, 0)?;
+            page.put_u16(at, VACANT)?;
         }
+        self.count = count;
         self.place(page, index, record)?;
+        if let Some(extra) = extra {
+            page.put_u64(self.slot_at(index) + SLOT_HEAD_LEN, extra)?;
+        }
         self.save(page);
         Ok(())
     }
 
-    fn check_insert(&self, page: &PageRef<'_>, slot: Slot, len: usize) -> Result<(), Damaged> {
+    /// Returns the index of a slot into which a record of `len` bytes may be put.
+    fn check_insert(&self, page: &PageRef<'_>, slot: Slot, len: usize) -> Result<usize, Damaged> {
         if self.find(page, slot)?.is_some() {
             return Err(self.damaged_slot(page.id(), slot, "a record is to go where another one is"));
         }
-        if self.room(page, slot)?.is_none_or(|room| room < len) {
-            return Err(self.damaged_slot(page.id(), slot, "a record is to go where there is no room for it"));
+        match self.index(slot) {
+            Some(index) if self.room_at(index).is_some_and(|room| room >= len) => Ok(index),
+            _ => Err(self.damaged_slot(page.id(), slot, "a record is to go where there is no room for it")),
         }
-        Ok(())
     }
 
     /// Replaces the record of a slot by one of any length.
@@ -376,8 +393,7 @@ impl Directory {
         // An empty record has no position; one at the heap's end would be beyond the end when that moves back.
         let start = if record.is_empty() { 0 } else { self.heap_end };
         page.put(start, record)?;
-        page.put_u16(at, start as u16)?;
-        page.put_u16(at + 2, record.len() as u16)?;
+        page.put_u32(at, start as u32 | (record.len() as u32) << 16)?;
         self.heap_end += record.len();
         Ok(())
     }

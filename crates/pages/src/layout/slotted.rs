@@ -100,7 +100,7 @@ impl<'v, 'p> SlottedMut<'v, 'p> {
     /// # Errors
     /// The slot is not vacant, or there is no space; nothing was changed.
     pub fn insert(&mut self, slot: Slot, record: &[u8]) -> Result<(), Damaged> {
-        self.directory.insert(self.page, slot, record)
+        self.directory.insert(self.page, slot, None, record)
     }
 
     /// Replaces a record by one of any length.

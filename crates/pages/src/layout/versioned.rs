@@ -150,8 +150,7 @@ impl<'v, 'p> VersionedMut<'v, 'p> {
     /// # Errors
     /// The slot is not vacant, or there is no space; nothing was changed.
     pub fn insert(&mut self, slot: Slot, version: Lsn, record: &[u8]) -> Result<(), Damaged> {
-        self.directory.insert(self.page, slot, record)?;
-        self.set_version(slot, version)
+        self.directory.insert(self.page, slot, Some(version.get()), record)
     }
 
     /// Replaces a record by one of any length.
