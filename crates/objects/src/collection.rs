@@ -417,7 +417,7 @@ impl Objects {
         if txn.has_whole(self.shared.root, LockMode::Exclusive) {
             return Ok(());
         }
-        ids.into_iter().try_for_each(|id| txn.lock(Resource::Record(id), LockMode::Exclusive))
+        txn.lock_records(ids, LockMode::Exclusive)
     }
 
     /// Locks the whole collection exclusively, if no other transaction has locked anything of it; does not wait. A

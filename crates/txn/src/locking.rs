@@ -2,9 +2,11 @@
 
 use cedrat_pages::PageId;
 use cedrat_sync::planted;
+use cedrat_wal::TxnId;
 
 use crate::error::{Error, Result};
 use crate::locks::{LockMode, NotGiven, Resource};
+use crate::operation::RecordId;
 use crate::transaction::{How, Txn};
 
 const WITHIN_A_NESTED_ACTION: &str = "a lock was asked for within a nested top action; ask before it begins (E15.3)";
@@ -65,15 +67,44 @@ impl Txn {
         is_last || self.whole_structure.get() == Some(root)
     }
 
-    #[inline]
-    fn lock_as(&mut self, resource: Resource, mode: LockMode, waits_for_prepared: bool) -> Result<()> {
-        if self.undoing || !self.options.isolation {
+    /// Acquires locks of records as [`lock`](Txn::lock) does, in their order.
+    ///
+    /// # Errors
+    /// As there. The locks of the records before are granted.
+    pub fn lock_records(&mut self, records: impl IntoIterator<Item = RecordId>, mode: LockMode) -> Result<()> {
+        if !self.may_lock()? {
             return Ok(());
+        }
+        let inner = self.inner();
+        let is_prepared = |txn| inner.branches.is_held(txn);
+        let unless: Option<&dyn Fn(TxnId) -> bool> =
+            if self.options.waits_for_prepared { None } else { Some(&is_prepared) };
+        let mut records = records.into_iter().map(Resource::Record);
+        let given = inner.locks.lock_all(self.id, &mut records, mode, unless);
+        // Also after an error: the locks before it were granted.
+        self.keeps_lock()?;
+        given.map_err(|not_given| self.not_given(not_given))?;
+        self.heap_keeps_up()
+    }
+
+    /// Whether the transaction takes locks.
+    #[inline]
+    fn may_lock(&self) -> Result<bool> {
+        if self.undoing || !self.options.isolation {
+            return Ok(false);
         }
         if matches!(self.how, How::Nested | How::Ordered) && !planted!("lock_within_nested_action") {
             return Err(Error::Misuse(WITHIN_A_NESTED_ACTION));
         }
         self.alive()?;
+        Ok(true)
+    }
+
+    #[inline]
+    fn lock_as(&mut self, resource: Resource, mode: LockMode, waits_for_prepared: bool) -> Result<()> {
+        if !self.may_lock()? {
+            return Ok(());
+        }
         let structure = match resource {
             Resource::Structure(root) => Some(root),
             _ => None,
@@ -102,10 +133,15 @@ impl Txn {
         let inner = self.inner();
         let is_prepared = |txn| inner.branches.is_held(txn);
         let given = inner.locks.lock_unless_prepared(self.id, resource, mode, &is_prepared);
-        given.map_err(|not_given| match not_given {
+        given.map_err(|not_given| self.not_given(not_given))
+    }
+
+    #[cold]
+    fn not_given(&self, not_given: NotGiven) -> Error {
+        match not_given {
             NotGiven::Deadlock(deadlock) => deadlock.into(),
-            NotGiven::Prepared(txn) => Error::InDoubt { id: inner.branches.id_of(txn) },
-        })
+            NotGiven::Prepared(txn) => Error::InDoubt { id: self.inner().branches.id_of(txn) },
+        }
     }
 
     /// Locks the page if its changes are isolated by page locks.

@@ -133,6 +133,27 @@ pub trait LockManager: Send + Sync + fmt::Debug {
         Ok(self.lock(txn, resource, mode)?)
     }
 
+    /// Calls [`lock`](LockManager::lock) for each of these resources, in their order, or, with `is_prepared`,
+    /// [`lock_unless_prepared`](LockManager::lock_unless_prepared).
+    ///
+    /// # Errors
+    /// As there. The locks of the resources before are granted.
+    fn lock_all(
+        &self,
+        txn: TxnId,
+        resources: &mut dyn Iterator<Item = Resource>,
+        mode: LockMode,
+        is_prepared: Option<&dyn Fn(TxnId) -> bool>,
+    ) -> Result<(), NotGiven> {
+        for resource in resources {
+            match is_prepared {
+                Some(is_prepared) => self.lock_unless_prepared(txn, resource, mode, is_prepared)?,
+                None => self.lock(txn, resource, mode)?,
+            }
+        }
+        Ok(())
+    }
+
     /// As [`lock`](LockManager::lock), but returns `false` and grants nothing if it would have to wait.
     ///
     /// The default grants nothing.

@@ -75,6 +75,16 @@ impl LockManager for PageLocks {
         self.table.lock(txn, self.folded(resource), mode, Some(is_prepared))
     }
 
+    fn lock_all(
+        &self,
+        txn: TxnId,
+        resources: &mut dyn Iterator<Item = Resource>,
+        mode: LockMode,
+        is_prepared: Option<&dyn Fn(TxnId) -> bool>,
+    ) -> Result<(), NotGiven> {
+        self.table.lock_all(txn, resources.map(|resource| self.folded(resource)), mode, is_prepared)
+    }
+
     fn try_lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> bool {
         self.table.try_lock(txn, self.folded(resource), mode)
     }
@@ -243,6 +253,34 @@ mod tests {
             }
             locks.ended(TxnId(1));
             waits.join().unwrap();
+            assert_eq!(locks.locked(), 0);
+        });
+    }
+
+    /// A batch notes the locks that it was granted before it waits: otherwise no search would follow a cycle through them.
+    #[test]
+    fn batch_of_locks_closes_cycles() {
+        explore(8, 200, || {
+            let locks = Arc::new(PageLocks::default());
+            locks.lock(TxnId(1), B, LockMode::Exclusive).unwrap();
+            let mut waits = None;
+            let mut resources = [A, B].into_iter().inspect(|&resource| {
+                if resource == B {
+                    // A is granted to the batch.
+                    let other = Arc::clone(&locks);
+                    waits = Some(thread::spawn(move || {
+                        let got = other.lock(TxnId(1), A, LockMode::Exclusive);
+                        other.ended(TxnId(1));
+                        got.is_ok()
+                    }));
+                    while locks.table.waiting_now() == 0 {
+                        thread::yield_now();
+                    }
+                }
+            });
+            let got = locks.lock_all(TxnId(2), &mut resources, LockMode::Exclusive, None);
+            locks.ended(TxnId(2));
+            assert_ne!(got.is_ok(), waits.unwrap().join().unwrap(), "one is refused, and the other goes on");
             assert_eq!(locks.locked(), 0);
         });
     }

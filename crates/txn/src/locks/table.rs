@@ -64,9 +64,57 @@ struct Txns {
 
 impl Txns {
     fn note(&mut self, txn: TxnId, of: Hashed) {
+        self.list(txn).push(of);
+    }
+
+    #[inline]
+    fn note_all(&mut self, txn: TxnId, new: impl Iterator<Item = Hashed>) {
+        let list = self.list(txn);
+        new.for_each(|of| list.push(of));
+    }
+
+    fn list(&mut self, txn: TxnId) -> &mut Vec<Hashed> {
         let spare = &mut self.spare;
         let list = self.held.entry(txn);
-        list.or_insert_with(|| spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES))).push(of);
+        list.or_insert_with(|| spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES)))
+    }
+}
+
+/// Maximum number of locks that are noted together.
+const NEW_LOCKS: usize = 8;
+
+/// Locks that were granted, and are not noted for their release yet. Dropping this value notes them.
+struct NewLocks<'t> {
+    table: &'t LockTable,
+    txn: TxnId,
+    locks: [Option<Hashed>; NEW_LOCKS],
+    count: usize,
+}
+
+impl NewLocks<'_> {
+    #[inline]
+    fn add(&mut self, of: Hashed) {
+        if self.count == NEW_LOCKS {
+            self.note();
+        }
+        self.locks[self.count] = Some(of);
+        self.count += 1;
+    }
+
+    #[inline]
+    fn note(&mut self) {
+        if self.count > 0 {
+            let new = self.locks[..self.count].iter().flatten().copied();
+            self.table.txns(self.txn).lock().note_all(self.txn, new);
+            self.count = 0;
+        }
+    }
+}
+
+impl Drop for NewLocks<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        self.note();
     }
 }
 
@@ -201,6 +249,37 @@ impl LockTable {
                 self.end_wait(&waiter)
             }
         }
+    }
+
+    /// Acquires locks in this order, as [`lock`](LockTable::lock) does each. Their list is extended once for several of them.
+    pub(super) fn lock_all(
+        &self,
+        txn: TxnId,
+        resources: impl Iterator<Item = Resource>,
+        mode: LockMode,
+        is_prepared: Option<&dyn Fn(TxnId) -> bool>,
+    ) -> Result<(), NotGiven> {
+        let mut new = NewLocks { table: self, txn, locks: [None; NEW_LOCKS], count: 0 };
+        for resource in resources {
+            let of = Hashed::new(resource);
+            let mut locks = self.shard(of).lock();
+            match locks.take(of, txn, mode) {
+                Take::Held => {}
+                Take::Granted { first } => {
+                    drop(locks);
+                    if first {
+                        new.add(of);
+                    }
+                }
+                Take::Blocked => {
+                    drop(locks);
+                    // A search for a cycle must find them, and a transaction that is rolled back during the wait releases them.
+                    new.note();
+                    self.lock(txn, resource, mode, is_prepared)?;
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Requests a lock. A blocked request is in the queue, and closes no cycle: its thread [waits](Waiter::park), and
