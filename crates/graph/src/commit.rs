@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use cedrat_objects::{Edit, NewObjects, ObjectError, Objects, Reserved};
 use cedrat_pages::Damaged;
-use cedrat_txn::{Commit, Error, Result, Txn};
+use cedrat_txn::{Commit, Error, Result, SmallBytes, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
 use crate::collect::{Beside, Told};
@@ -482,14 +482,15 @@ impl<'w> Work<'w> {
                 Stored::Short(old) => old,
                 Stored::Node { .. } | Stored::Leaf(_) => unreachable!("a piece is no object"),
             };
-            let Fitted { bytes, references_from } = fitted(old, old.len() as u64, offset, bytes, new)?;
+            let references_from = references_in(old, old.len() as u64, offset, bytes, new)?;
             let at = offset as usize;
             if is_told {
+                let bytes = resolved_from(bytes, references_from, new);
                 let end = old.len().min(at + bytes.len());
                 written = bytes[references_from..].to_vec();
                 overwritten = old.get(at + references_from..end).unwrap_or_default().to_vec();
             }
-            Ok(match patched(old, at, &bytes) {
+            Ok(match patched(old, at, bytes, references_from, new) {
                 Some(edit) => (edit, Then::Done),
                 None => {
                     // Only the first piece is copied here; the others are made one by one, however long the gap is.
@@ -507,10 +508,11 @@ impl<'w> Work<'w> {
             Then::ToPieces(start) => Head::write(&mut self.pen(), &start)?,
         };
         let start = head.read_range(&mut self.pen(), 0, HEADER_LEN as u64)?;
-        let Fitted { bytes, references_from } = fitted(&start, head.len, offset, bytes, &self.identities)?;
+        let references_from = references_in(&start, head.len, offset, bytes, &self.identities)?;
         if bytes.is_empty() {
             return Ok(());
         }
+        let bytes = resolved_from(bytes, references_from, &self.identities);
         if self.keeps() {
             let (from, to) = (offset + references_from as u64, (offset + bytes.len() as u64).min(head.len));
             let overwritten = head.read_range(&mut self.pen(), from, to.max(from))?;
@@ -536,8 +538,8 @@ fn edit_in_one_piece(old: &[u8], what: &What<'_>, new: &[Identity]) -> Option<Ed
     let Ok(Stored::Short(_)) = Stored::of(old) else { return None };
     match *what {
         What::Patch { offset, bytes, .. } if offset as usize <= old.len() => {
-            let Fitted { bytes, .. } = fitted(old, old.len() as u64, offset.into(), bytes, new).ok()?;
-            patched(old, offset as usize, &bytes)
+            let references_from = references_in(old, old.len() as u64, offset.into(), bytes, new).ok()?;
+            patched(old, offset as usize, bytes, references_from, new)
         }
         What::Put { object, .. } if object.len() <= SHORT_LEN_MAX => {
             let references = Header::of(object)?.references_at() as usize;
@@ -549,12 +551,17 @@ fn edit_in_one_piece(old: &[u8], what: &What<'_>, new: &[Identity]) -> Option<Ed
     }
 }
 
-/// Makes a patch of an object in one piece; `None` if the object does not stay in one piece.
+/// Makes a patch of an object in one piece, with identities in place of new objects from byte `references_from` of the patch
+/// on; `None` if the object does not stay in one piece.
 #[inline]
-fn patched(old: &[u8], at: usize, bytes: &[u8]) -> Option<Edit> {
+fn patched(old: &[u8], at: usize, bytes: &[u8], references_from: usize, new: &[Identity]) -> Option<Edit> {
     let end = at + bytes.len();
     if end <= old.len() || bytes.is_empty() {
-        return Some(Edit::Range { at: at.min(old.len()), bytes: bytes.into() });
+        let mut bytes = SmallBytes::from(bytes);
+        if references_from < bytes.len() {
+            resolve(&mut bytes[references_from..], new);
+        }
+        return Some(Edit::Range { at: at.min(old.len()), bytes });
     }
     if end > SHORT_LEN_MAX {
         return None;
@@ -562,26 +569,22 @@ fn patched(old: &[u8], at: usize, bytes: &[u8]) -> Option<Edit> {
     let mut longer = old.to_vec();
     longer.resize(end, 0);
     longer[at..].copy_from_slice(bytes);
+    resolve(&mut longer[at + references_from..], new);
     Some(Edit::Whole(longer))
-}
-
-/// A patch with identities in place of new objects.
-struct Fitted<'b> {
-    bytes: Cow<'b, [u8]>,
-    /// Index of the first byte that belongs to a reference; all later bytes do so too.
-    references_from: usize,
 }
 
 /// Longest gap that a patch may leave behind the end of an object, in bytes. The gap is filled with nulls, which must be
 /// written.
 const GAP_MAX: u64 = 16 << 20;
 
-/// Validates a patch of an object of `len` bytes that begins with `start`, and fills in identities.
-fn fitted<'b>(start: &[u8], len: u64, offset: u64, bytes: &'b [u8], new: &[Identity]) -> Result<Fitted<'b>> {
+/// Validates a patch of an object of `len` bytes that begins with `start`. Returns the index of the first byte that belongs to
+/// a reference; all later bytes do so too.
+#[inline]
+fn references_in(start: &[u8], len: u64, offset: u64, bytes: &[u8], new: &[Identity]) -> Result<usize> {
     let header = Header::of_object(start, len).map_err(senseless)?;
     let (references, end) = (header.references_at(), offset + bytes.len() as u64);
     if bytes.is_empty() || HEADER_LEN as u64 <= offset && end <= references {
-        return Ok(Fitted { bytes: Cow::Borrowed(bytes), references_from: bytes.len() });
+        return Ok(bytes.len());
     }
     if offset < HEADER_LEN as u64 {
         return Err(does_not_fit("a patch of the first 8 bytes, class and length of the data; put the object anew"));
@@ -594,7 +597,15 @@ fn fitted<'b>(start: &[u8], len: u64, offset: u64, bytes: &'b [u8], new: &[Ident
         return Err(does_not_fit("a patch of references is whole words of 8 bytes"));
     }
     object::check_words(&bytes[first..], new.len() as u64).map_err(Error::user)?;
+    Ok(first)
+}
+
+/// Returns a patch with identities in place of new objects.
+fn resolved_from<'b>(bytes: &'b [u8], references_from: usize, new: &[Identity]) -> Cow<'b, [u8]> {
+    if references_from == bytes.len() {
+        return Cow::Borrowed(bytes);
+    }
     let mut bytes = bytes.to_vec();
-    resolve(&mut bytes[first..], new);
-    Ok(Fitted { bytes: Cow::Owned(bytes), references_from: first })
+    resolve(&mut bytes[references_from..], new);
+    Cow::Owned(bytes)
 }

@@ -106,7 +106,7 @@ impl Committing<'_> {
         for Planned { line, patch, .. } in &self.plan.all {
             let kept = self.state.lines[*line].as_mut().expect("nobody lets go of a record that is being changed");
             let bytes = kept.bytes.as_mut().expect("it was there to be changed");
-            patch.apply(Arc::make_mut(bytes)).expect("E6.1: it was made for these very bytes");
+            patch.apply_again(Arc::make_mut(bytes));
             kept.changes_at(commit);
             kept.was_used = true;
         }

@@ -201,7 +201,7 @@ pub(crate) fn edited(old: &[u8], edit: Edit) -> Result<Edited> {
     Ok(match edit {
         Edit::Nothing => Edited::Nothing,
         Edit::Whole(bytes) => Edited::Whole(bytes),
-        Edit::Range { at, bytes } => {
+        Edit::Range { at, mut bytes } => {
             let range = at..at.saturating_add(bytes.len());
             let there = old.get(range).ok_or(Refused::new("the bytes do not lie within the object"))?;
             let differ = difference(there, &bytes);
@@ -209,7 +209,9 @@ pub(crate) fn edited(old: &[u8], edit: Edit) -> Result<Edited> {
                 Edited::Nothing
             } else {
                 let range = at + differ.start..at + differ.end;
-                let bytes = if differ.len() == bytes.len() { bytes } else { bytes[differ].into() };
+                if differ.len() < bytes.len() {
+                    bytes.keep(differ);
+                }
                 Edited::Put { put: PutBytes { at: range.start as u16, bytes }, range }
             }
         }

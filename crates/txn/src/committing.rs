@@ -16,6 +16,7 @@
 //! from before the record is appended until it has changed, so no other thread sees a part of the commit there. Redo
 //! compares it with the LSN of the page. It stands before the deltas of records of its page, which may raise that LSN.
 
+use std::any::TypeId;
 use std::fmt;
 
 use cedrat_pages::{Exclusive, PageId};
@@ -23,10 +24,10 @@ use cedrat_sync::Arc;
 use cedrat_wal::{Kind, Lsn, Ticket};
 
 use crate::body::{CHANGE_HEAD_LEN_MAX, Head, put_change, room_for};
+use crate::builtin::VersionedInsert;
 use crate::deferred::{Delta, Keeper, TakenBackBy};
 use crate::encode;
 use crate::error::{Error, Result};
-use crate::builtin::VersionedInsert;
 use crate::operation::{Operation, RecordId, Refused};
 use crate::store::Inner;
 use crate::transaction::{Commit, Txn};
@@ -38,6 +39,8 @@ pub struct CommitChanges<'t> {
     bytes: &'t mut Vec<u8>,
     len_max: usize,
     newest: Option<RecordId>,
+    /// The type of the newest delta, and its number: most deltas of a commit are of one type.
+    number: Option<(TypeId, u32)>,
     /// The change of a page, until its turn in the order of addresses.
     page: Option<PageChange<'t>>,
 }
@@ -72,7 +75,11 @@ impl CommitChanges<'_> {
         if self.page.as_ref().is_some_and(|&(page, ..)| page <= at) {
             self.push_page()?;
         }
-        let operation = self.inner.number_of_delta::<D>()?;
+        let operation = match self.number {
+            Some((of, number)) if of == TypeId::of::<D>() => number,
+            _ => self.inner.number_of_delta::<D>()?,
+        };
+        self.number = Some((TypeId::of::<D>(), operation));
         self.put(operation, at, |bytes| encode::into_vec(delta, bytes).map_err(|_| unspeakable(D::NAME)))
     }
 
@@ -199,7 +206,8 @@ impl Txn {
             change_of_page = Some((RecordId::page(id), inner.number_of::<O>()?, &encode as &dyn Fn(&mut Vec<u8>) -> _));
             latched = Some((page, operation));
         }
-        let mut changes = CommitChanges { inner: &inner, bytes, len_max, newest: None, page: change_of_page };
+        let mut changes =
+            CommitChanges { inner: &inner, bytes, len_max, newest: None, number: None, page: change_of_page };
         let Some(changed) = change(self, &mut changes)? else { return Ok(None) };
         changes.push_page()?;
         self.log_commit(bytes, latched, changed, logged).map(Some)

@@ -1,7 +1,7 @@
 //! Byte strings that are usually stored inline.
 
 use std::fmt;
-use std::ops::Deref;
+use std::ops::{Deref, DerefMut, Range};
 
 use postcard::ser_flavors::Flavor;
 use serde::de::{Error, SeqAccess, Visitor};
@@ -52,6 +52,28 @@ impl SmallBytes {
     }
 }
 
+impl SmallBytes {
+    /// Removes all bytes outside of this range.
+    ///
+    /// # Panics
+    /// If the range is not within the byte string.
+    #[inline]
+    pub fn keep(&mut self, range: Range<usize>) {
+        match &mut self.0 {
+            Place::Inline { len, bytes } => {
+                assert!(range.end <= usize::from(*len), "{range:?} of {len} bytes");
+                let kept = range.len();
+                bytes.copy_within(range, 0);
+                *len = kept as u8;
+            }
+            Place::Heap(bytes) => {
+                bytes.truncate(range.end);
+                bytes.drain(..range.start);
+            }
+        }
+    }
+}
+
 /// Appends the output of `postcard`.
 impl Flavor for SmallBytes {
     type Output = SmallBytes;
@@ -92,10 +114,26 @@ impl Deref for SmallBytes {
     }
 }
 
+impl DerefMut for SmallBytes {
+    #[inline]
+    fn deref_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Place::Inline { len, bytes } => &mut bytes[..usize::from(*len)],
+            Place::Heap(bytes) => bytes,
+        }
+    }
+}
+
 impl From<&[u8]> for SmallBytes {
     #[inline]
     fn from(from: &[u8]) -> SmallBytes {
         let mut bytes = SmallBytes::new();
+        if let (Place::Inline { len, bytes: inline }, Ok(word)) = (&mut bytes.0, <&[u8; 8]>::try_from(from)) {
+            // Mostly a number or a reference: for a constant length no function is called to copy it.
+            inline[..8].copy_from_slice(word);
+            *len = 8;
+            return bytes;
+        }
         bytes.extend_from_slice(from);
         bytes
     }
@@ -175,6 +213,20 @@ mod tests {
             let encoded = postcard::to_allocvec(&small).unwrap();
             assert_eq!(postcard::from_bytes::<SmallBytes>(&encoded).unwrap(), small);
             assert_eq!(encoded, postcard::to_allocvec(&bytes).unwrap(), "the same form as a vector's");
+        }
+    }
+
+    #[test]
+    fn part_of_bytes_is_kept() {
+        for len in [8, INLINE_LEN_MAX, 100] {
+            let bytes: Vec<u8> = (0..len).map(|i| i as u8).collect();
+            for (from, to) in [(0, 0), (0, len), (2, 5), (len - 1, len), (len, len)] {
+                let mut small = SmallBytes::from(bytes.as_slice());
+                small.keep(from..to);
+                assert_eq!(&*small, &bytes[from..to]);
+                small.reverse();
+                assert!(small.iter().eq(bytes[from..to].iter().rev()));
+            }
         }
     }
 }
