@@ -135,7 +135,8 @@ impl Txn {
     /// As [`commit_with_changes`](Txn::commit_with_changes), with an operation on a page in the commit record
     /// ([`Operation::COMMITS`]), which changes the page before `logged` is called. `len_max` includes its arguments.
     ///
-    /// The page is latched before `change` is called, and stays so until `logged` has returned. No lock is taken.
+    /// The page is latched before `change` is called, and stays so until `logged` has returned: neither may use a page. No
+    /// lock is taken.
     ///
     /// # Errors
     /// As there; [`Error::Refused`] by the operation: then nothing has happened, and the transaction continues.
