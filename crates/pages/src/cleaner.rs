@@ -3,7 +3,7 @@
 //! The pool works without it: a thread that needs a frame and finds none frees one. With it, that is rare.
 
 use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::thread::{Builder, JoinHandle};
+use cedrat_sync::thread::{Builder, JoinHandle, ThreadId};
 use cedrat_sync::{Arc, Condvar, Mutex, planted};
 
 use crate::error::PoolError;
@@ -119,6 +119,13 @@ impl Drop for StopOnPanic<'_> {
             self.0.bell.listens.store(false, Ordering::Release);
             self.0.log.stop("the cleaner thread panicked; open the store again");
         }
+    }
+}
+
+impl Cleaner {
+    /// Whether it is this thread, which must not drop the handle then: it would wait for itself.
+    pub fn is_on(&self, id: ThreadId) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.thread().id() == id)
     }
 }
 

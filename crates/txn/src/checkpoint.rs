@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use cedrat_pages::WriteBack;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_sync::thread::{Builder, JoinHandle};
+use cedrat_sync::thread::{Builder, JoinHandle, ThreadId};
 use cedrat_sync::{Arc, Condvar, Mutex, planted};
 use cedrat_wal::{Checkpoint, Log, Lsn};
 
@@ -264,6 +264,11 @@ impl Checkpointer {
             })
             .map_err(|error| Error::io("starting the checkpointer thread", error))?;
         Ok(Checkpointer { wish, thread: Some(thread) })
+    }
+
+    /// Whether it is this thread.
+    pub(crate) fn is_on(&self, id: ThreadId) -> bool {
+        self.thread.as_ref().is_some_and(|thread| thread.thread().id() == id)
     }
 }
 

@@ -9,7 +9,7 @@ use cedrat_media::{LockGuard, Media};
 use cedrat_pages::layout::Layouts;
 use cedrat_pages::{Cleaner, LatchedPage, OptimisticPage, PageId, Pool};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_sync::{Arc, Mutex, Weak};
+use cedrat_sync::{Arc, Mutex, Weak, thread};
 use cedrat_wal::{CONTROL_FILE, Log, LogError, LogOptions, PartitionId, TxnId, Writer};
 
 use crate::branches::Branches;
@@ -37,7 +37,8 @@ pub use cedrat_wal::LOCK_FILE;
 /// An open store. Cheap to clone; all clones are the same store, and may be used from any thread.
 ///
 /// Dropping the last clone, including those in transactions, closes it: asynchronous commits are forced, and the
-/// threads end. [`Store::close`] also spares the next opening its recovery.
+/// threads end. Dropped by a [`Waker`](std::task::Waker) on a thread of the store, it is closed in the background, and
+/// [`Error::InUse`] until then. [`Store::close`] also spares the next opening its recovery.
 #[derive(Clone)]
 pub struct Store {
     // Dropped in this order: the lease last, since it waits for the threads that use `inner`.
@@ -93,9 +94,9 @@ struct Lease {
 
 /// Ended in this order: threads that request work before those that do it.
 struct Threads {
-    _checkpointer: Checkpointer,
-    _cleaner: Cleaner,
-    _writer: Writer,
+    checkpointer: Checkpointer,
+    cleaner: Cleaner,
+    writer: Writer,
 }
 
 impl Store {
@@ -149,9 +150,9 @@ impl Store {
 
     fn start_threads(&self, options: &Options) -> Result<()> {
         let threads = Threads {
-            _writer: self.inner.log.start_writer(),
-            _cleaner: self.inner.pool.start_cleaner()?,
-            _checkpointer: Checkpointer::start(&self.inner, options.checkpoint_every_bytes)?,
+            writer: self.inner.log.start_writer(),
+            cleaner: self.inner.pool.start_cleaner()?,
+            checkpointer: Checkpointer::start(&self.inner, options.checkpoint_every_bytes)?,
         };
         *self.lease.threads.lock() = Some(threads);
         if options.checkpoint_when_opened && self.recovery().redone + self.recovery().undone > 0 {
@@ -381,10 +382,43 @@ impl Drop for Lease {
             // There are no threads to wait for.
             return std::mem::forget(self.threads.get_mut().take());
         }
-        drop(self.threads.get_mut().take());
-        // From here on, clones of the log that outlive the store write nothing; the lock is released afterwards. An
-        // error stops the log, the next opening recovers, and there is no caller to report it to.
-        let _ = self.inner.log.close();
+        let threads = self.threads.get_mut().take();
+        if threads.as_ref().is_some_and(Threads::is_one_of_them) {
+            return close_elsewhere(&self.inner, threads);
+        }
+        close(&self.inner, threads);
+    }
+}
+
+impl Threads {
+    /// Whether the calling thread is one of them.
+    fn is_one_of_them(&self) -> bool {
+        let this = thread::current().id();
+        self.checkpointer.is_on(this) || self.cleaner.is_on(this) || self.writer.is_on(this)
+    }
+}
+
+fn close(inner: &Inner, threads: Option<Threads>) {
+    drop(threads);
+    // From here on, clones of the log that outlive the store write nothing; the lock is released afterwards. An error stops
+    // the log, the next opening recovers, and there is no caller to report it to.
+    let _ = inner.log.close();
+}
+
+/// Closes the store in a new thread. The calling thread is one of those to wait for: it runs a waker that has dropped the last
+/// handle, and may hold a mutex for which another one waits. The directory stays locked until the store is closed (E1.8).
+#[cold]
+fn close_elsewhere(inner: &Arc<Inner>, threads: Option<Threads>) {
+    let threads = Arc::new(Mutex::new(threads));
+    let closing = (Arc::clone(inner), Arc::clone(&threads));
+    let closed = move || {
+        let threads = closing.1.lock().take();
+        close(&closing.0, threads);
+    };
+    if let Err(error) = thread::Builder::new().name("cedrat-closes".into()).spawn(closed) {
+        inner.log.stop(format!("no thread could be started to close it: {error}"));
+        // They cannot be waited for here; the process keeps the directory locked.
+        std::mem::forget(threads.lock().take());
     }
 }
 

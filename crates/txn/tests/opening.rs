@@ -2,10 +2,17 @@
 
 mod common;
 
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::sync::mpsc::Sender;
+use std::task::{Context, Wake};
+use std::time::Duration;
+
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, Media, RealDisk, SimDisk};
-use cedrat_sync::Arc;
-use cedrat_txn::{Commit, Error, FormatFresh, LOCK_FILE, Options, RecordId, SetRange, Store};
+use cedrat_sync::{Arc, Mutex, thread};
+use cedrat_txn::{Clock, Commit, Error, FormatFresh, LOCK_FILE, Options, RecordId, SetRange, Store};
 use cedrat_wal::{ByteLen, Kind, PartitionId, RecordHead, StopReason, TxnId};
 use common::*;
 
@@ -70,6 +77,77 @@ fn stale_log_handle_of_a_store_writes_nothing() {
         let store = open(&disk).unwrap();
         assert_eq!(store.read(page).unwrap().slice(0..1).unwrap(), [9], "W3: what was acknowledged is there");
         drop(stale);
+    }
+}
+
+/// Drops the last handle of a store in a call that one of its threads makes, and reports whether that panicked.
+#[derive(Debug)]
+struct LastOwner {
+    store: Mutex<Option<Store>>,
+    is_clean: Sender<bool>,
+}
+
+impl LastOwner {
+    fn drop_it(&self) {
+        if let Some(store) = self.store.lock().take() {
+            let dropped = catch_unwind(AssertUnwindSafe(|| drop(store)));
+            self.is_clean.send(dropped.is_ok()).unwrap();
+        }
+    }
+}
+
+/// As an executor that has ended drops its tasks when they are woken.
+impl Wake for LastOwner {
+    fn wake(self: Arc<Self>) {
+        self.drop_it();
+    }
+}
+
+impl Clock for LastOwner {
+    fn now(&self) -> Duration {
+        if thread::current().name() == Some("cedrat-checkpoints") {
+            self.drop_it();
+        }
+        Duration::ZERO
+    }
+}
+
+/// A thread of the store that drops the last handle cannot wait for itself. The store is closed nevertheless, before another
+/// opening gets the directory (E1.8).
+#[test]
+fn store_thread_may_drop_the_last_handle() {
+    for is_woken in [true, false] {
+        let (is_clean, dropped) = std::sync::mpsc::channel();
+        let owner = Arc::new(LastOwner { store: Mutex::default(), is_clean });
+        let clock: Arc<dyn Clock> = Arc::<LastOwner>::clone(&owner);
+        let txn_time_limit = Some(Duration::from_millis(1));
+        let options = Options { background: true, txn_time_limit, clock, ..options() };
+        let disk = Arc::new(SimDisk::new());
+        let store = open_with(&disk, options).unwrap();
+        let stale = store.log().clone();
+        let page = store.transact(page_with_zeros).unwrap();
+        let mut txn = store.begin();
+        txn.update(at(page, 0), &Add { amount: 3 }).unwrap();
+        let mut ticket = txn.commit(Commit::Async).unwrap();
+        *owner.store.lock() = Some(store);
+        if is_woken {
+            let waker = owner.into();
+            // If the commit is durable by now, no thread of the store wakes the task.
+            if Pin::new(&mut ticket).poll(&mut Context::from_waker(&waker)).is_ready() {
+                waker.wake_by_ref();
+            }
+        }
+        assert!(dropped.recv().unwrap(), "a thread waited for itself");
+        let store = loop {
+            match open(&disk) {
+                Err(Error::InUse { .. }) => thread::yield_now(),
+                opened => break opened.unwrap(),
+            }
+        };
+        let stopped = stale.stopped().expect("E1.8: the first opening has ended");
+        assert!(matches!(*stopped.reason, StopReason::Closed), "E1.8: {stopped}");
+        assert!(ticket.wait().is_ok(), "it was durable when the store was closed");
+        assert_eq!(read_number(&store, at(page, 0)).unwrap(), 3);
     }
 }
 

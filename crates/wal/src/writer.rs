@@ -213,6 +213,13 @@ impl Drop for StopsIfPanicking<'_> {
     }
 }
 
+impl Writer {
+    /// Whether one of its threads is this one.
+    pub fn is_on(&self, id: thread::ThreadId) -> bool {
+        self.threads.iter().any(|thread| thread.thread().id() == id)
+    }
+}
+
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.process != std::process::id() {
@@ -223,7 +230,13 @@ impl Drop for Writer {
         }
         let writer = &self.shared.writer;
         writer.all().for_each(Call::ask_to_quit);
+        let this = thread::current().id();
         for thread in self.threads.drain(..) {
+            if thread.thread().id() == this {
+                // A waker that it runs drops the handle: it ends after that, and writes now what it would write then.
+                let _ = self.shared.force(self.shared.clock.newest()); // an error has stopped the log
+                continue;
+            }
             let _ = thread.join(); // a panic of the thread was reported there
         }
         writer.running.store(false, Ordering::SeqCst);

@@ -3,10 +3,11 @@
 mod common;
 
 use cedrat_media::{Loss, Media, RealDisk, SimDisk};
-use cedrat_sync::{Arc, thread};
+use cedrat_sync::{Arc, Mutex, thread};
 use cedrat_wal::*;
 use common::*;
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -90,6 +91,44 @@ fn dropping_the_writer_flushes_what_there_is() {
     assert!(log.is_stable(last.lsn));
     let ticket = log.ticket(append(&log, &mut reservation).lsn);
     block_on(ticket).expect("and tickets go on without it");
+}
+
+/// A task that owns the writer threads, and is dropped by its waker.
+struct Owner {
+    writer: Mutex<Option<Writer>>,
+    log: Log,
+    dropped: mpsc::Sender<(bool, Lsn)>,
+}
+
+impl Wake for Owner {
+    fn wake(self: std::sync::Arc<Self>) {
+        let mut reservation = self.log.reserve(ByteLen(10_000), ByteLen(0)).unwrap();
+        let last = append(&self.log, &mut reservation).lsn;
+        let writer = self.writer.lock().take();
+        let dropped = catch_unwind(AssertUnwindSafe(|| drop(writer)));
+        self.dropped.send((dropped.is_ok() && self.log.is_stable(last), last)).unwrap();
+    }
+}
+
+/// The thread that wakes the task cannot wait for itself; what was appended is flushed nevertheless.
+#[test]
+fn waker_may_drop_the_writer() {
+    let (_, _, log) = sim(&LogOptions { flush_interval_ms: 1_000_000, ..LogOptions::small() });
+    let writer = Mutex::new(Some(log.start_writer()));
+    let mut reservation = log.reserve(ByteLen(10_000), ByteLen(0)).unwrap();
+    let mut ticket = pin!(log.ticket(append(&log, &mut reservation).lsn));
+    let (sender, dropped) = mpsc::channel();
+    let owner = Owner { writer, log: log.clone(), dropped: sender };
+    let waker = Waker::from(std::sync::Arc::new(owner));
+    // If the record is durable by now, none of the threads wakes the task.
+    if ticket.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+        waker.wake_by_ref();
+    }
+    drop(waker);
+    let (is_flushed, last) = dropped.recv().unwrap();
+    assert!(is_flushed, "a thread waited for itself, or did not flush");
+    let ticket = log.ticket(append(&log, &mut reservation).lsn);
+    assert!(block_on(ticket).unwrap().up_to() > last, "tickets go on without it");
 }
 
 #[test]
