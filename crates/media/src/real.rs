@@ -35,15 +35,22 @@ pub struct RealDisk {
 /// Slots are never reused, so that the id of a removed file stays invalid.
 #[derive(Debug, Default)]
 struct Files {
-    slots: Vec<Option<Arc<RealFile>>>,
+    slots: Vec<Option<Slot>>,
     /// Ids by name and by whether they may change the file.
     ids: HashMap<(String, bool), FileId>,
+}
+
+/// What an id refers to. Two ids of a name share its descriptors, of which a process has few.
+#[derive(Debug, Clone)]
+struct Slot {
+    file: Arc<RealFile>,
+    /// Whether the file may be changed through this id.
+    writable: bool,
 }
 
 #[derive(Debug)]
 struct RealFile {
     path: PathBuf,
-    writable: bool,
     /// The descriptor that goes through the operating system's cache.
     buffered: OwnedFd,
     /// The descriptor that bypasses it; `None` if the file system refuses.
@@ -84,7 +91,7 @@ impl RealDisk {
         Err(io::Error::other(message))
     }
 
-    fn file(&self, id: FileId) -> io::Result<Arc<RealFile>> {
+    fn slot(&self, id: FileId) -> io::Result<Slot> {
         self.check_process()?;
         let files = self.files.read();
         files.slots.get(id.0 as usize).cloned().flatten().ok_or_else(|| {
@@ -93,10 +100,14 @@ impl RealDisk {
         })
     }
 
+    fn file(&self, id: FileId) -> io::Result<Arc<RealFile>> {
+        Ok(self.slot(id)?.file)
+    }
+
     /// Returns the file as `file` does, for calls that change it.
     fn file_to_change(&self, id: FileId) -> io::Result<Arc<RealFile>> {
-        let file = self.file(id)?;
-        if file.writable {
+        let Slot { file, writable } = self.slot(id)?;
+        if writable {
             return Ok(file);
         }
         let message = format!("{} was opened for reading only: open it for writing too", file.path.display());
@@ -122,7 +133,7 @@ impl RealDisk {
             None | Some(Err(Errno::INVAL | Errno::OPNOTSUPP)) => None,
             Some(opened) => Some(opened.map_err(|errno| failed("open", &path, None, errno))?),
         };
-        Ok(RealFile { path, writable: mode != OpenMode::Read, buffered, direct })
+        Ok(RealFile { path, buffered, direct })
     }
 }
 
@@ -130,16 +141,25 @@ impl Media for RealDisk {
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
         self.check_process()?;
         let (directory, _) = split(name)?;
-        let key = (name.to_owned(), mode != OpenMode::Read);
+        let writable = mode != OpenMode::Read;
+        let key = (name.to_owned(), writable);
         let mut files = self.files.write();
         if mode == OpenMode::Create {
             make_directory(&self.directory.join(directory))?;
         } else if let Some(&id) = files.ids.get(&key) {
             return Ok(id);
         }
-        let file = self.open_both(self.directory.join(name), mode)?;
+        let other = files.ids.get(&(name.to_owned(), !writable)).map(|id| id.0 as usize);
+        let file = match other.and_then(|other| files.slots[other].as_ref()) {
+            Some(other) if !writable => Arc::clone(&other.file),
+            _ => Arc::new(self.open_both(self.directory.join(name), mode)?),
+        };
+        if let Some(Some(slot)) = other.map(|other| &mut files.slots[other]) {
+            // The older descriptors are closed: an opening reads all files before it opens them for writing.
+            slot.file = Arc::clone(&file);
+        }
         let id = FileId(u32::try_from(files.slots.len()).expect("fewer than 2^32 files are opened"));
-        files.slots.push(Some(Arc::new(file)));
+        files.slots.push(Some(Slot { file, writable }));
         files.ids.insert(key, id);
         Ok(id)
     }

@@ -4,6 +4,7 @@
 
 use cedrat_media::{AlignedBuf, BLOCK_LEN, Durability, Media, OpenMode, RealDisk, read_exact_at, write_all_at};
 use std::io::ErrorKind;
+use std::path::Path;
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
@@ -151,4 +152,34 @@ fn a_full_file_system_says_so() {
     assert_eq!(error.kind(), ErrorKind::StorageFull);
     let message = error.to_string();
     assert!(message.contains("/dev/full at offset 0") && message.contains("make space"), "{message}");
+}
+
+/// A process has few descriptors, and a store many files.
+#[test]
+fn file_opened_twice_has_one_pair_of_descriptors() {
+    for (_directory, disk) in disks() {
+        let descriptors = |path: &str| {
+            let open = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+            open.filter(|link| std::fs::read_link(link).is_ok_and(|file| file == Path::new(path))).count()
+        };
+        let created = disk.open("new", OpenMode::Create).unwrap();
+        let path = disk.path(created);
+        let pair = descriptors(&path);
+        let read = disk.open("new", OpenMode::Read).unwrap();
+        assert_eq!(descriptors(&path), pair, "read behind a change");
+
+        let found = RealDisk::new(disk.directory());
+        drop(disk);
+        let looked_at = found.open("new", OpenMode::Read).unwrap();
+        let pair = descriptors(&path);
+        let changed = found.open("new", OpenMode::ReadWrite).unwrap();
+        assert_eq!(descriptors(&path), pair, "changed behind a read");
+        assert!(created != read && looked_at != changed);
+        let refused = found.write_at(looked_at, 0, b"x", Durability::Volatile).unwrap_err();
+        assert_eq!(refused.kind(), ErrorKind::PermissionDenied);
+        write_all_at(&found, changed, 0, b"x", Durability::Volatile).unwrap();
+        let mut byte = [0];
+        read_exact_at(&found, looked_at, 0, &mut byte).unwrap();
+        assert_eq!(&byte, b"x");
+    }
 }

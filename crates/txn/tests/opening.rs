@@ -183,3 +183,24 @@ fn absurd_number_of_redo_threads_opens() {
     let words = store.memory().heap("words").unwrap();
     assert_eq!(words.atomically(|tx| tx.read(&words, 8)).unwrap(), 7);
 }
+
+/// Under the limit of descriptors under which it ran, the store can be opened again.
+#[test]
+fn opening_takes_no_more_descriptors_than_running() {
+    let directory = tempfile::tempdir().unwrap();
+    let descriptors = || {
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
+        open.filter(|link| std::fs::read_link(link).is_ok_and(|file| file.starts_with(directory.path()))).count()
+    };
+    let opened = || Store::open(Arc::new(RealDisk::new(directory.path())), options(), registry()).unwrap();
+    let store = opened();
+    let mut rooms = Vec::new();
+    while store.log().space().segments < 40 {
+        rooms.push(store.log().reserve(ByteLen(10_000), ByteLen(0)).unwrap());
+    }
+    let running = descriptors();
+    drop((rooms, store));
+    assert_eq!(descriptors(), 0, "the store is closed");
+    let _store = opened();
+    assert!(descriptors() <= running, "{} descriptors, of {running}", descriptors());
+}
