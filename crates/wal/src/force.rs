@@ -121,25 +121,22 @@ impl Shared {
         last: Option<LogOffset>,
     ) -> Result<Option<Arc<Block>>, Stopped> {
         let position = Position { partition: partition.id, offset: block.offset() };
-        let written = self.segment_for(position).and_then(|slot| {
-            let piece = Piece {
-                file: &slot.name,
-                offset: self.reader.geometry.in_file(position.offset),
-                bytes: block.write_bytes(),
-                position,
-                first_lsn: block.header.first_lsn,
-                last_lsn: block.header.last_lsn,
-            };
-            let written = self.stabilise(&slot, piece);
-            if planted!("durable_block_written_again") || written.is_err() && planted!("failed_write_retried") {
-                return self.stabilise(&slot, piece);
-            }
-            written
-        });
+        let slot = self.segment_for(position)?;
+        let piece = Piece {
+            file: &slot.name,
+            offset: self.reader.geometry.in_file(position.offset),
+            bytes: block.write_bytes(),
+            position,
+            first_lsn: block.header.first_lsn,
+            last_lsn: block.header.last_lsn,
+        };
+        let mut written = self.stabilise(&slot, piece);
+        if planted!("durable_block_written_again") || written.is_err() && planted!("failed_write_retried") {
+            written = self.stabilise(&slot, piece);
+        }
         if let Err((file, source)) = written {
             // W6: it is unknown what the disk has kept of it, and another attempt would not reveal it.
-            self.stop(StopReason::WriteFailed { file, source });
-            return self.check_running().map(|()| None);
+            return Err(self.stop(StopReason::WriteFailed { file, source }));
         }
         let durable = self.clock.known_durable();
         let (completed, next) = partition.complete(block, self.options.writes_in_flight, durable, last);
@@ -163,7 +160,7 @@ impl Shared {
     }
 
     /// Returns the segment file that holds the position; begins the segment if the partition has just reached it.
-    fn segment_for(&self, position: Position) -> Result<Arc<Slot>, (String, io::Error)> {
+    fn segment_for(&self, position: Position) -> Result<Arc<Slot>, Stopped> {
         if let Some(slot) = self.reader.slot(position.partition, position.offset) {
             return Ok(slot);
         }
@@ -206,27 +203,41 @@ impl Shared {
         // Since the request the partition may have begun this and later segments, and freed this one: it would begin
         // a second time.
         let is_next = state.control.partitions[partition.index()].segments_begun == sequence;
-        if is_next
-            && self.space.take_ahead(partition, sequence)
-            && let Err((file, source)) = self.begin_segment(&mut state, partition, sequence)
-        {
-            drop(state);
-            self.stop(StopReason::WriteFailed { file, source });
-            return self.check_running();
+        if is_next && self.space.take_ahead(partition, sequence) {
+            self.begin_segment(&mut state, partition, sequence)?;
         }
         Ok(())
     }
 
+    /// Begins a segment, unless another thread has. If that fails, the log stops while this thread has the control file:
+    /// the next one would begin the segment again, in another file (W6).
     fn begin_segment(
         &self,
         state: &mut ControlState,
         partition: PartitionId,
         sequence: u64,
-    ) -> Result<Arc<Slot>, (String, io::Error)> {
+    ) -> Result<Arc<Slot>, Stopped> {
         let in_use = &self.reader.in_use[partition.index()];
         if let Some(slot) = in_use.read().get(&sequence) {
             return Ok(Arc::clone(slot)); // another thread was faster
         }
+        if !planted!("failed_segment_begun_again") {
+            self.check_running()?;
+        }
+        let slot = self.write_beginning(state, partition, sequence).map_err(|(file, source)| {
+            self.stop(StopReason::WriteFailed { file, source }) // E16.4
+        })?;
+        in_use.write().insert(sequence, Arc::clone(&slot));
+        Ok(slot)
+    }
+
+    /// Takes a file for a segment, and writes that it has begun.
+    fn write_beginning(
+        &self,
+        state: &mut ControlState,
+        partition: PartitionId,
+        sequence: u64,
+    ) -> Result<Arc<Slot>, (String, io::Error)> {
         let slot = loop {
             match self.pool.take() {
                 Some(slot) => break slot,
@@ -249,7 +260,6 @@ impl Shared {
         if !planted!("segment_not_noted") {
             self.note_segment(state, partition, sequence)?;
         }
-        in_use.write().insert(sequence, Arc::clone(&slot));
         Ok(slot)
     }
 
@@ -306,7 +316,7 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
-    use cedrat_media::{Media, SimDisk};
+    use cedrat_media::{Call, Fault, Media, SimDisk};
     use cedrat_sync::{explore, thread};
 
     use super::*;
@@ -339,6 +349,27 @@ mod tests {
             assert_eq!(log.control().partitions[0].segments_begun, 3);
             // As after a crash at this moment: nothing was written yet.
             Log::look(&media).expect("W8: a segment that the control file knows is there");
+        });
+    }
+
+    /// The next thread that gets the control file would begin the segment again, in another file, and no opening would know
+    /// which one counts.
+    #[test]
+    fn segment_that_failed_is_not_begun_again() {
+        explore(1, 1, || {
+            let sim = Arc::new(SimDisk::new());
+            let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&sim);
+            let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+            drop(log.reserve(ByteLen(100_000), ByteLen(0)).expect("there is room"));
+            let shared = log.shared();
+            let second = Position { partition: PartitionId(0), offset: shared.reader.geometry.begin(1) };
+            sim.inject(Fault::error(Call::Write, io::ErrorKind::Other).of("control"));
+            assert!(shared.segment_for(second).is_err());
+            sim.clear_faults();
+            let written = sim.journal_len();
+            assert!(shared.segment_for(second).is_err(), "W6");
+            assert_eq!(sim.journal_len(), written, "W6");
+            Log::look(&media).expect("one file has the segment");
         });
     }
 

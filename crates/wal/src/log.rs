@@ -495,15 +495,15 @@ impl Shared {
         self.check_running().is_err_and(|stopped| matches!(*stopped.reason, StopReason::Closed))
     }
 
-    pub(crate) fn stop(&self, reason: StopReason) {
+    /// Stops the log, and returns the reason: an earlier one, if it had stopped before.
+    pub(crate) fn stop(&self, reason: StopReason) -> Stopped {
         let mut stopped = self.stopped.lock();
-        if stopped.is_none() {
-            *stopped = Some(Stopped { reason: Arc::new(reason) });
-        }
+        let reason = stopped.get_or_insert_with(|| Stopped { reason: Arc::new(reason) }).clone();
         self.is_stopped.store(true, Ordering::Release);
         drop(stopped);
         self.partitions.iter().for_each(Partition::stop);
         self.tickets.wake_all();
+        reason
     }
 
     /// Prepares segments until the reservation can be granted, or returns the reason why it cannot.
