@@ -156,7 +156,7 @@ fn a_full_file_system_says_so() {
 
 /// A process has few descriptors, and a store many files.
 #[test]
-fn file_opened_twice_has_one_pair_of_descriptors() {
+fn file_opened_twice_shares_its_descriptors() {
     for (_directory, disk) in disks() {
         let descriptors = |path: &str| {
             let open = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().path());
