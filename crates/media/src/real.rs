@@ -40,7 +40,7 @@ struct Files {
     ids: HashMap<(String, bool), FileId>,
 }
 
-/// What an id refers to. Two ids of a name share its descriptors, of which a process has few.
+/// File of an id, and its rights. Two ids of a name share its descriptors, of which a process has few.
 #[derive(Debug, Clone)]
 struct Slot {
     file: Arc<RealFile>,
