@@ -118,9 +118,9 @@ impl RealDisk {
         // The opening of a named pipe would wait for another process: `control` is one in directories of other programs.
         if mode != OpenMode::Create
             && let Ok(found) = rustix::fs::stat(&path)
-            && FileType::from_raw_mode(found.st_mode) != FileType::RegularFile
+            && FileType::from_raw_mode(found.st_mode) == FileType::Fifo
         {
-            let message = "it is not a regular file, as those of a store are";
+            let message = "it is a named pipe: a store has none";
             return Err(explained("open", &path, None, io::Error::new(io::ErrorKind::InvalidInput, message)));
         }
         let access = if mode == OpenMode::Read { OFlags::RDONLY } else { OFlags::RDWR } | OFlags::CLOEXEC;
@@ -216,6 +216,9 @@ impl Media for RealDisk {
 
     fn sync_directory(&self, directory: &str) -> io::Result<()> {
         check_directory(directory)?;
+        if directory.is_empty() {
+            sync_parent(&self.directory)?;
+        }
         sync_path(&self.directory.join(directory))
     }
 
@@ -397,6 +400,10 @@ fn write(fd: &OwnedFd, offset: u64, bytes: &[u8], durability: Durability) -> Res
 }
 
 /// Creates a directory and all its parents, each durable in its parent.
+/// Makes a directory, and those above it that are missing, durable.
+///
+/// A process that made one may have been killed before the sync. So the sync of a new one makes the one above it durable too,
+/// and [`Media::sync_directory`] of the whole medium makes the directory of the medium durable.
 fn make_directory(path: &Path) -> io::Result<()> {
     if path.as_os_str().is_empty() || path.is_dir() {
         return Ok(());
@@ -405,11 +412,34 @@ fn make_directory(path: &Path) -> io::Result<()> {
     make_directory(parent)?;
     match fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(explained("make", path, None, error)),
-        _ => sync_path(if parent.as_os_str().is_empty() { Path::new(".") } else { parent }),
+        _ => {
+            sync_parent(parent)?;
+            sync_parent(path)
+        }
     }
 }
 
+/// Makes the name of a directory durable.
+///
+/// A directory above it that this process may not read was made by another user, and with it the name.
+fn sync_parent(path: &Path) -> io::Result<()> {
+    let Some(parent) = parent(path)? else { return Ok(()) };
+    match sync_path(&parent) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+        result => result,
+    }
+}
+
+/// Returns the directory that contains this one, if there is one.
+fn parent(path: &Path) -> io::Result<Option<PathBuf>> {
+    let path = fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path })
+        .map_err(|error| explained("sync", path, None, error))?;
+    Ok(path.parent().map(Path::to_path_buf))
+}
+
 fn sync_path(path: &Path) -> io::Result<()> {
+    #[cfg(test)]
+    tests::SYNCED.with_borrow_mut(|synced| synced.push(path.to_owned()));
     let directory = File::open(path).map_err(|error| explained("sync", path, None, error))?;
     directory.sync_all().map_err(|error| explained("sync", path, None, error))
 }
@@ -434,6 +464,30 @@ fn explained(what: &str, path: &Path, offset: Option<u64>, error: io::Error) -> 
 mod tests {
     use super::*;
     use crate::{AlignedBuf, read_exact_at, write_all_at};
+    use std::cell::RefCell;
+
+    std::thread_local! {
+        /// Directories that this thread has made durable.
+        pub(super) static SYNCED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+    }
+
+    /// A process that was killed may have made the directory of the medium, or the one above it, and not its name durable.
+    #[test]
+    fn directory_of_killed_process_becomes_durable() {
+        let above = tempfile::tempdir().unwrap();
+        let above = above.path().canonicalize().unwrap();
+        let synced = || SYNCED.take();
+        fs::create_dir_all(above.join("new/store")).unwrap();
+        let disk = RealDisk::new(above.join("new/store"));
+        synced();
+        disk.sync_directory("").unwrap();
+        assert!(synced().contains(&above.join("new")), "the name of the medium's directory is durable");
+
+        fs::create_dir(above.join("other")).unwrap();
+        RealDisk::new(above.join("other/store")).open("file", OpenMode::Create).unwrap();
+        let durable = synced();
+        assert!(durable.contains(&above.join("other")) && durable.contains(&above), "{durable:?}");
+    }
 
     /// Wherever the file system has direct I/O, aligned calls use a descriptor that bypasses the operating system's cache.
     #[test]
@@ -501,7 +555,7 @@ mod tests {
         let disk = RealDisk::new(directory.path());
         for mode in [OpenMode::Read, OpenMode::ReadWrite] {
             let refused = disk.open("pipe", mode).unwrap_err();
-            assert!(refused.to_string().contains("it is not a regular file"), "{refused}");
+            assert!(refused.to_string().contains("it is a named pipe"), "{refused}");
         }
     }
 
