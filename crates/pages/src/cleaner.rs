@@ -8,6 +8,7 @@ use cedrat_sync::{Arc, Condvar, Mutex, planted};
 
 use crate::error::PoolError;
 use crate::pool::Pool;
+use crate::write_back::Patience;
 
 /// The state through which the pool wakes its cleaner.
 #[derive(Debug, Default)]
@@ -99,10 +100,13 @@ impl Pool {
             }
             let before = self.clock.free_frames();
             let dirty = self.sweep(missing);
+            let patience = self.patience_of_cleaner();
             if !dirty.is_empty() {
-                self.write_and_evict(&dirty)?;
-            } else if self.clock.free_frames() <= before {
-                // All warm or held; the next thread that finds no frame wakes the cleaner again.
+                self.write_and_evict(&dirty, patience)?;
+            }
+            let may_be_all = dirty.is_empty() || patience != Patience::Skip;
+            if may_be_all && self.clock.free_frames() <= before {
+                // All warm or held, or too new; the next thread that finds no frame wakes the cleaner again.
                 return Ok(());
             }
         }
@@ -146,10 +150,10 @@ impl Drop for Cleaner {
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
     use super::*;
-    use crate::page::PageId;
+    use crate::page::{LayoutKind, PageId};
     use crate::pool::PoolOptions;
     use cedrat_media::{Media, SimDisk};
-    use cedrat_wal::{Log, LogOptions};
+    use cedrat_wal::{ByteLen, Kind, Log, LogOptions, PartitionId, RecordHead, TxnId};
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     /// Also in a pool in which every frame is in use and every page is warm.
@@ -168,6 +172,43 @@ mod tests {
         assert_eq!(*pool.bell.call.lock(), Call::Clean, "few free frames wake the cleaner");
         pool.clean().expect("nothing is written");
         assert!(pool.clock.free_frames() >= 8);
+    }
+
+    /// A rollback on a full disk has space for the forces that it needs itself, not for those of the cleaner.
+    #[test]
+    fn cleaner_spares_used_up_log() {
+        let disk = SimDisk::new();
+        let media: Arc<dyn Media> = Arc::new(disk.clone());
+        let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+        let options = PoolOptions { capacity_pages: 8, pages_max: 64, free_ahead: Some(4), ..PoolOptions::default() };
+        let pool = Pool::open(media, log.clone(), options).expect("a pool");
+        pool.ensure_len(8).expect("there is room");
+        let mut room = log.reserve(ByteLen(8000), ByteLen(0)).expect("there is room");
+        let mut change = |page| {
+            let mut page = pool.exclusive(PageId::new(page)).expect("it is read");
+            page.will_change(log.current_lsn().next());
+            let head = RecordHead::new(Kind::UPDATE, TxnId(1), None);
+            let lsn = log.append(PartitionId(0), head, &[b"x"], &mut room).lsn;
+            page.change(lsn, |page| page.format(LayoutKind::RAW));
+            lsn
+        };
+        let durable = change(0);
+        log.force(durable).expect("the log runs");
+        let newest = (1..8).map(&mut change).last();
+        disk.set_capacity(Some(disk.space()));
+        let mut rest = log.reserve(ByteLen(0), ByteLen(0)).expect("nothing is asked");
+        while log.reserve_more(&mut rest, ByteLen(1000), ByteLen(0)).is_ok() {}
+        assert!(log.is_used_up());
+        // The first visits find the pages warm.
+        (0..2).for_each(|_| pool.clean().expect("the disk works"));
+        assert_eq!(
+            (log.durable_lsn(), pool.clock.free_frames()),
+            (durable, 1),
+            "E16.9: only what is durable goes home"
+        );
+        drop(rest);
+        pool.clean().expect("the disk works");
+        assert_eq!((Some(log.durable_lsn()), pool.clock.free_frames()), (newest, 8));
     }
 
     #[test]

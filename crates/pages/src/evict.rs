@@ -10,7 +10,7 @@ use std::collections::{HashSet, TryReserveError};
 
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cedrat_sync::thread::yield_now;
-use cedrat_sync::{Mutex, is_scheduled};
+use cedrat_sync::{Mutex, is_scheduled, planted};
 
 use crate::double_write::BATCH_PAGES_MAX;
 use crate::error::PoolError;
@@ -125,7 +125,11 @@ impl Pool {
                 self.await_write_back();
                 yield_now();
             } else {
-                self.write_and_evict(&dirty)?;
+                let patience = self.patience_of_cleaner();
+                self.write_and_evict(&dirty, patience)?;
+                if patience != Patience::Skip && self.clock.free_frames() == 0 {
+                    self.write_and_evict(&dirty, Patience::Skip)?;
+                }
             }
         }
         Err(PoolError::AllHeld { capacity: self.clock.frames() })
@@ -163,12 +167,21 @@ impl Pool {
         dirty
     }
 
+    /// Returns the treatment of pages by the cleaner, and at first by a thread that needs a frame: while the log is used up, no
+    /// page goes home for which the log would be forced (E16.9).
+    pub(crate) fn patience_of_cleaner(&self) -> Patience {
+        match self.log.is_used_up() && !planted!("cleaner_forces_used_up_log") {
+            true => Patience::SkipNewer(self.log.durable_lsn()),
+            false => Patience::Skip,
+        }
+    }
+
     /// Writes pages home and evicts those that were not used meanwhile.
-    pub(crate) fn write_and_evict(&self, dirty: &[(PageId, usize)]) -> Result<(), PoolError> {
+    pub(crate) fn write_and_evict(&self, dirty: &[(PageId, usize)], patience: Patience) -> Result<(), PoolError> {
         // The hand may have passed a frame twice within one sweep.
         let pages: HashSet<PageId> = dirty.iter().map(|&(page, _)| page).collect();
         let mut pages: Vec<PageId> = pages.into_iter().collect();
-        self.write_pages(&mut pages, Patience::Skip)?;
+        self.write_pages(&mut pages, patience)?;
         for &(page, frame) in dirty {
             self.evict(page, frame);
         }

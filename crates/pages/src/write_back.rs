@@ -48,6 +48,8 @@ pub enum WriteBack {
 pub(crate) enum Patience {
     /// Skip it: the writing thread may hold other pages itself.
     Skip,
+    /// The same, and skip each page that is newer than this LSN.
+    SkipNewer(Lsn),
     /// Wait for it.
     Wait,
 }
@@ -200,14 +202,15 @@ impl Pool {
                 continue;
             };
             let held = match patience {
-                Patience::Skip => latch.try_shared_in_passing(),
+                Patience::Skip | Patience::SkipNewer(_) => latch.try_shared_in_passing(),
                 Patience::Wait => latch.shared_in_passing(),
             };
             let Some(held) = held else { continue };
             let seen = LatchedPage::new(self.words(page), held);
             let recovery_lsn = self.table.recovery_lsn(page);
             let dirty_since = recovery_lsn.load(Ordering::Acquire);
-            if dirty_since == 0 {
+            let is_too_new = matches!(patience, Patience::SkipNewer(lsn) if seen.lsn() > lsn);
+            if dirty_since == 0 || is_too_new {
                 continue;
             }
             // E11.3: first the copy counts as dirty, then the frame no more.

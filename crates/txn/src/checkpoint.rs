@@ -22,6 +22,7 @@ use crate::deferred::ToPages;
 use crate::error::{Error, Result};
 use crate::limits::Limits;
 use crate::store::{Inner, Store};
+use crate::table::Entry;
 
 /// The schedule of checkpoints, and the mutex that serialises them.
 #[derive(Debug, Default)]
@@ -218,13 +219,23 @@ impl Inner {
         Ok(())
     }
 
+    /// Whether a checkpoint may release log or pages. If not, it would only force the log, which takes space from the
+    /// rollback that holds the log (E16.1), at each attempt of each other transaction.
+    fn can_make_room(&self) -> bool {
+        let released_before = self.log.control().checkpoint.scan_lsn;
+        let is_held = |entry: Arc<Entry>| !entry.is_prepared() && entry.kept_from() <= released_before;
+        !self.table.oldest().is_some_and(is_held)
+            || self.space.waits_to_punch()
+            || planted!("full_log_checkpointed_in_vain")
+    }
+
     /// Makes room in a full log if a checkpoint can. A failure is recorded and reported to the caller that then finds
     /// no room.
     pub(crate) fn make_room(&self) {
         let taken = self.checkpoints.taken.load(Ordering::Acquire);
         let _alone = self.checkpoints.one_at_a_time.lock();
         // A thread that waited here while another one took a checkpoint is done.
-        if self.checkpoints.taken.load(Ordering::Acquire) == taken {
+        if self.checkpoints.taken.load(Ordering::Acquire) == taken && self.can_make_room() {
             // `take_checkpoint` records the failure.
             let _ = self.take_checkpoint(self.log.current_lsn().next(), true);
         }

@@ -274,6 +274,11 @@ impl Space {
         ready.into_iter().for_each(|extent| self.give(extent));
     }
 
+    /// Whether the space of freed pages was not yet returned to the file system.
+    pub(crate) fn waits_to_punch(&self) -> bool {
+        !self.free.lock().unpunched.is_empty()
+    }
+
     /// Returns the number of free pages before the tail, and the tail.
     #[cfg(test)]
     fn summary(&self) -> (u64, u64) {

@@ -587,6 +587,8 @@ pub(crate) fn log_options(options: &Options) -> LogOptions {
         segment_len: options.segment_len,
         page_len: cedrat_pages::PAGE_LEN as u32,
         log_bytes_max: options.log_limit_bytes,
+        // Other threads may hold half of the frames.
+        undo_records_per_force: (pool_options(options).capacity_pages as u64 / 2).max(1),
         ..options.log.clone()
     }
 }

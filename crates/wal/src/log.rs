@@ -359,6 +359,11 @@ impl Log {
         self.shared.space.show(self.shared.reader.geometry.segment_len)
     }
 
+    /// Whether rollbacks use space that is never reserved: a force that can be avoided should be (E16.9).
+    pub fn is_used_up(&self) -> bool {
+        self.shared.space.is_used_up()
+    }
+
     /// Whether a reservation may be kept that is not needed at the moment: at most half of what the log can promise is reserved.
     pub fn has_room_to_spare(&self) -> bool {
         self.shared.space.has_room_to_spare()

@@ -398,7 +398,7 @@ fn build(
     let epoch = control.epochs.newest().expect("an epoch was begun");
     let count = control.partitions.len() as u16;
     let segments_max = options.log_bytes_max / control.segment_len;
-    let space = Arc::new(Space::new(geometry.capacity(), count, segments_max));
+    let space = Arc::new(Space::new(geometry.capacity(), count, segments_max, options.undo_records_per_force));
     let pool = Pool::new(geometry, control.store);
     for &number in &files.free {
         let name = file_name(number);

@@ -7,6 +7,7 @@ use crate::block::{BLOCK_UNIT, BLOCK_USED_MAX};
 use crate::checksum::StoreId;
 use crate::control::PARTITIONS_MAX;
 use crate::sink::{SegmentSink, Sink};
+use crate::space::UNDO_RECORDS_PER_FORCE_MAX;
 
 /// The shortest possible segment, in bytes. Tests use it; the default suits a store better.
 pub const SEGMENT_LEN_MIN: u64 = 64 * 1024;
@@ -36,6 +37,10 @@ pub struct LogOptions {
     pub unwritten_max: u64,
     /// The longest time for which the writer threads let an asynchronous commit wait, in milliseconds.
     pub flush_interval_ms: u64,
+    /// The number of records of a rollback between two forces that the rollback needs itself, to write pages home: half the frames
+    /// of a pool of pages. Each such force loses the rest of a block, so the fewer records, the more space is reserved with
+    /// undo (E16.1). More than the default change nothing. At least 1.
+    pub undo_records_per_force: u64,
     /// The sink, which decides when a block is stable.
     pub sink: Arc<dyn Sink>,
     /// A deliberate mistake, for tests that show that it is detected.
@@ -76,6 +81,7 @@ impl Default for LogOptions {
             block_len_max: 1 << 20,
             unwritten_max: 8 << 20,
             flush_interval_ms: 5,
+            undo_records_per_force: UNDO_RECORDS_PER_FORCE_MAX,
             sink: Arc::new(SegmentSink),
             #[cfg(feature = "planted-faults")]
             fault: None,
@@ -136,6 +142,12 @@ impl LogOptions {
             return Err(LogError::Options {
                 option: "writes_in_flight",
                 what: "0 given; at least one write must be possible".into(),
+            });
+        }
+        if self.undo_records_per_force == 0 {
+            return Err(LogError::Options {
+                option: "undo_records_per_force",
+                what: "0 given; no force comes without a record".into(),
             });
         }
         if !self.block_len_max.is_multiple_of(BLOCK_UNIT)

@@ -12,9 +12,11 @@
 //! A force closes a block that is not full, and the rest of it, up to 4 KiB, is lost. The next record of the
 //! partition pays for that (E16.7): its reservation has space for two such rests besides its records, and if one was
 //! spent, growing the reservation replaces it first. So forward work is refused before its padding takes space that
-//! is reserved for other transactions. A rollback is never refused: an eighth of the bytes reserved for undo is
-//! reserved for padding too, and the cost of forces beyond that comes from the segments that are never reserved. While
-//! there is no other space, the writer threads close no block of their own accord that only rollbacks have begun (E16.9).
+//! is reserved for other transactions. A rollback is never refused: with the bytes for undo, space is reserved for the
+//! forces that it needs itself, to write pages home ([`LogOptions::undo_records_per_force`](crate::LogOptions)), at
+//! least an eighth of those bytes. The cost of forces beyond that comes from the segments that are never reserved. While
+//! there is no other space, neither the writer threads nor a cleaner of pages close a block of their own accord that only
+//! rollbacks have begun (E16.9).
 //!
 //! Appended bytes are deducted from the reservation; the segments that hold them show in `taken`. A segment that is
 //! begun ahead of need counts as taken from then on, for no other partition can have it; none is begun if less than
@@ -49,8 +51,11 @@ pub(crate) const fn segments_least(partitions: u16) -> u64 {
 /// that only carries a promise.
 const PADDING: u64 = 2 * BLOCK_UNIT as u64;
 
-/// The number of bytes of undo for which a reservation has one more byte of padding.
-const UNDO_PER_PADDING: u64 = 8;
+/// The minimum length of a record of undo.
+const UNDO_RECORD_LEN_MIN: u64 = 32;
+
+/// The records of undo per force from which on an eighth of their bytes covers the padding.
+pub(crate) const UNDO_RECORDS_PER_FORCE_MAX: u64 = 8 * BLOCK_UNIT as u64 / UNDO_RECORD_LEN_MIN;
 
 /// Log space of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,6 +72,8 @@ pub(crate) struct Space {
     segment_capacity: u64,
     kept_back: u64,
     pub(crate) segments_max: u64,
+    /// The number of records of a rollback for which it needs one force.
+    undo_records_per_force: u64,
     /// The number of segments that exist.
     prepared: AtomicU64,
     /// The number of segments that hold, or will hold, records still kept.
@@ -97,11 +104,12 @@ pub struct LogSpace {
 }
 
 impl Space {
-    pub(crate) fn new(segment_capacity: u64, partitions: u16, segments_max: u64) -> Space {
+    pub(crate) fn new(segment_capacity: u64, partitions: u16, segments_max: u64, undo_records_per_force: u64) -> Space {
         Space {
             segment_capacity,
             kept_back: segments_kept_back(partitions),
             segments_max,
+            undo_records_per_force: undo_records_per_force.min(UNDO_RECORDS_PER_FORCE_MAX),
             prepared: AtomicU64::new(0),
             taken: AtomicU64::new(0),
             taken_before: (0..partitions).map(|_| AtomicU64::new(0)).collect(),
@@ -117,6 +125,16 @@ impl Space {
         let taken = self.taken.load(Ordering::Acquire);
         let free = prepared.saturating_sub(taken + self.kept_back);
         free * self.segment_capacity / 4 * 3
+    }
+
+    /// Returns the padding to reserve with so many bytes of undo: a block for each force.
+    fn undo_padding(&self, undo: u64) -> u64 {
+        let records = match planted!("forces_of_small_pool_not_reserved") {
+            true => UNDO_RECORDS_PER_FORCE_MAX,
+            false => self.undo_records_per_force,
+        };
+        let per_force = UNDO_RECORD_LEN_MIN * records;
+        undo.saturating_mul(BLOCK_UNIT as u64).div_ceil(per_force)
     }
 
     fn try_take(&self, bytes: u64) -> bool {
@@ -274,8 +292,8 @@ impl Reservation {
         // Padding that was spent is missing in `forward()`, so a caller that checks there requests it again.
         let missing = PADDING - self.padding;
         let moved = missing.min(self.forward);
-        let undo_padding = if planted!("undo_without_padding") { 0 } else { undo / UNDO_PER_PADDING };
-        let asked = forward.saturating_add(undo).saturating_add(undo_padding + missing - moved);
+        let undo_padding = if planted!("undo_without_padding") { 0 } else { self.space.undo_padding(undo) };
+        let asked = forward.saturating_add(undo).saturating_add(undo_padding).saturating_add(missing - moved);
         if self.spare < asked && !self.take(asked) {
             return false;
         }
@@ -329,21 +347,28 @@ impl Reservation {
 
     /// Pays for the rests of blocks: from the padding reserved for them, then from new space. If there is none,
     /// forward work has less space for records, and a rollback takes space that is never reserved (E16.2).
+    ///
+    /// A rollback takes new space first: while there is some, others can force the log, and its own padding is for its
+    /// own forces.
     #[cold]
     fn pay_padding(&mut self, padding: u64) {
         let mut due = padding;
         if self.spending == Spending::Undo {
+            due = self.take_padding(due);
             due -= pay_from(&mut self.undo_padding, due);
         }
         due -= pay_from(&mut self.padding, due);
         due -= pay_from(&mut self.spare, due);
-        if due > 0 && self.space.try_take(due) {
-            due = 0;
-        }
+        due = self.take_padding(due);
         if self.spending == Spending::Forward {
             due -= pay_from(&mut self.forward, due);
         }
         self.used += padding - due;
+    }
+
+    /// Takes new space for padding. Returns the bytes for which there is none.
+    fn take_padding(&self, due: u64) -> u64 {
+        if due > 0 && self.space.try_take(due) { 0 } else { due }
     }
 
     /// Pays for bytes that were not requested: from bytes taken ahead; the rest is counted. Returns the number of
@@ -449,7 +474,7 @@ mod tests {
     use cedrat_sync::explore;
 
     fn space() -> Arc<Space> {
-        let space = Space::new(1 << 20, 1, 10);
+        let space = Space::new(1 << 20, 1, 10, u64::MAX);
         space.prepared.store(4, Ordering::Relaxed);
         space.taken.store(1, Ordering::Relaxed);
         Arc::new(space)
@@ -467,11 +492,7 @@ mod tests {
             let mut one = Reservation::empty(&space, false);
             assert!(one.try_grow(10_000, 800));
             assert_eq!((one.forward(), one.undo()), (ByteLen(10_000), ByteLen(800)));
-            assert_eq!(
-                one.outstanding().padding,
-                PADDING + 800 / UNDO_PER_PADDING,
-                "E16.1: undo closes blocks as well"
-            );
+            assert_eq!(one.outstanding().padding, PADDING + 800 / 8, "E16.1: undo closes blocks as well");
             one.pay(Cost { record: 100, padding: 4000 });
             assert_eq!(one.forward(), ByteLen(10_000 - 100 - 4000), "E16.7");
             assert!(one.try_grow(4100, 0));
@@ -504,7 +525,7 @@ mod tests {
     #[test]
     fn what_is_taken_ahead_counts_once_and_leaves_room() {
         explore(1, 1, || {
-            let space = Arc::new(Space::new(1 << 20, 1, 10));
+            let space = Arc::new(Space::new(1 << 20, 1, 10, u64::MAX));
             space.prepared.store(6, Ordering::Relaxed);
             space.segment_taken(PartitionId(0), 0);
             let piece = (1 << 20) / 4 * 3;
@@ -526,7 +547,7 @@ mod tests {
     #[test]
     fn what_is_taken_ahead_leaves_half_to_others() {
         explore(1, 1, || {
-            let space = Arc::new(Space::new(1 << 20, 1, 100));
+            let space = Arc::new(Space::new(1 << 20, 1, 100, u64::MAX));
             space.prepared.store(20, Ordering::Relaxed);
             space.segment_taken(PartitionId(0), 0);
             let piece = (1 << 20) / 4 * 3;

@@ -1,0 +1,78 @@
+//! Rollback on a full disk (E16): whatever closes blocks of the log meanwhile, there is room.
+
+mod common;
+
+use cedrat_media::{Media, SimDisk};
+use cedrat_pages::{PAGE_LEN, PageId};
+use cedrat_sync::Arc;
+use cedrat_txn::{Error, Options, Store, Txn};
+use cedrat_wal::LogFull;
+use common::*;
+
+const KIND: &str = "test.filling";
+
+fn is_disk_full(error: &Error) -> bool {
+    matches!(error, Error::LogFull { full: LogFull::Disk { .. }, .. })
+}
+
+/// A store with a pool of so many frames, on a disk that has little space left.
+fn nearly_full(frames: u64) -> (Arc<SimDisk>, Store) {
+    let disk = Arc::new(SimDisk::new());
+    let options = Options { pool_bytes: frames * PAGE_LEN as u64, log_limit_bytes: 1 << 30, ..options() };
+    let options = Options { txn_log_limit_bytes: Some(u64::MAX), ..options };
+    let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&disk);
+    let store = Store::open(media, options, registry().record_kind(KIND)).unwrap();
+    (disk, store)
+}
+
+/// Updates these pages in turn until the disk is full.
+fn fill(txn: &mut Txn, pages: &[PageId], mut after_each: impl FnMut(&mut Txn)) {
+    for &page in pages.iter().cycle() {
+        if let Err(full) = txn.update(at(page, 0), &Add { amount: 1 }) {
+            return assert!(is_disk_full(&full), "{full}");
+        }
+        after_each(txn);
+    }
+}
+
+/// Each page that the rollback reads evicts others, whose records must be durable first.
+#[test]
+fn rollback_through_small_pool_has_room() {
+    for (frames, pages) in [(8, 9), (8, 60), (16, 40), (32, 64), (64, 200), (256, 1000)] {
+        let (disk, store) = nearly_full(frames);
+        let pages: Vec<PageId> = (0..pages).map(|_| store.transact(page_with_zeros).unwrap()).collect();
+        store.checkpoint().unwrap();
+        disk.set_capacity(Some(disk.space() + (4 << 20)));
+        let mut txn = store.begin();
+        fill(&mut txn, &pages, |_| ());
+        txn.rollback().expect("E16.1");
+        assert_eq!(store.log().space().overdrawn.0, 0, "E16.1");
+        disk.set_capacity(None);
+        assert!(pages.iter().all(|&page| numbers(&store, page)[0] == 0));
+        store.check().unwrap();
+    }
+}
+
+/// Each refused transaction asks for a checkpoint, and a checkpoint forces the log.
+#[test]
+fn rollback_beside_refused_transactions_has_room() {
+    let (disk, store) = nearly_full(256);
+    let pages = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
+    store.checkpoint().unwrap();
+    disk.set_capacity(Some(disk.space() + (2 << 20)));
+    let mut txn = store.begin();
+    let mut savepoints = vec![txn.savepoint()];
+    fill(&mut txn, &pages[..1], |txn| savepoints.push(txn.savepoint()));
+    while let Some(savepoint) = savepoints.pop() {
+        txn.rollback_to(savepoint).expect("E16.1");
+        // It takes what is free, so the next one is refused at once.
+        let much = |txn: &mut Txn| (0..100).try_for_each(|_| txn.log_record(KIND, &[7; 7000]).map(drop));
+        let refused = store.transact(much).unwrap_err();
+        assert!(is_disk_full(&refused), "{refused}");
+    }
+    txn.rollback().expect("E16.1");
+    disk.set_capacity(None);
+    store.transact(|txn| txn.update(at(pages[1], 0), &Add { amount: 1 })).expect("there is space again");
+    assert_eq!(pages.map(|page| numbers(&store, page)[0]), [0, 1]);
+    store.check().unwrap();
+}
