@@ -124,7 +124,8 @@ impl<T> Head<T> {
 
     /// Frees the block with this first word.
     fn free_block(&self, tx: &mut Tx<'_>, first: u64) -> Result<(), Interrupt> {
-        tx.free(&self.heap, first * WORD_LEN)
+        // Of any word, as in `get`: none stands for another one.
+        tx.free(&self.heap, first.saturating_mul(WORD_LEN))
     }
 
     /// Reads a word of one of the structure's blocks.

@@ -189,27 +189,55 @@ impl<T: Plain> HeapVec<T> {
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
     use super::*;
-    use crate::{Error, HeapOptions, Memory, MemoryOptions};
+    use crate::{Error, Heap, HeapOptions, Memory, MemoryOptions};
+
+    fn heap_of_mebibyte() -> Heap {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        memory.create_heap("heap", &HeapOptions::new(1 << 20)).expect("a heap")
+    }
+
+    /// Makes a word of the vector's segments point to another word.
+    fn point<T: Plain>(heap: &Heap, vector: &HeapVec<T>, segment: u64, word: u64) {
+        let pointed = heap.atomically(|tx| {
+            let first = vector.0.first(tx)?;
+            vector.0.set(tx, first + SEGMENTS_AT + segment, word)
+        });
+        pointed.expect("a word of the vector");
+    }
 
     /// A word beyond the heap would reach the log with the commit, and no later opening could replay it.
     #[test]
-    fn element_beyond_heap_is_not_stored() {
-        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
-        let heap = memory.create_heap("heap", &HeapOptions::new(1 << 20)).expect("a heap");
-        let vector: HeapVec<u64> = HeapVec::open(&heap, "vector").expect("room");
-        heap.atomically(|tx| vector.push(tx, 1)).expect("room");
-        for segment in [heap.size() / 8, u64::MAX] {
-            heap.atomically(|tx| {
-                let first = vector.0.first(tx)?;
-                vector.0.set(tx, first + SEGMENTS_AT, segment)
-            })
-            .expect("a word of the vector");
-            for stored in [
-                heap.atomically(|tx| vector.set(tx, 0, 2).map(drop)),
-                heap.atomically(|tx| vector.push(tx, 2).map(drop)),
+    fn element_beyond_heap_is_refused() {
+        let heap = heap_of_mebibyte();
+        let vector: HeapVec<[u64; 3]> = HeapVec::open(&heap, "vector").expect("room");
+        heap.atomically(|tx| vector.push(tx, [1; 3])).expect("room");
+        let words = heap.size() / 8;
+        for segment in [words - 2, words, u64::MAX - 2, u64::MAX] {
+            point(&heap, &vector, 0, segment);
+            for used in [
+                heap.atomically(|tx| vector.set(tx, 0, [2; 3]).map(drop)),
+                heap.atomically(|tx| vector.push(tx, [2; 3]).map(drop)),
+                heap.atomically(|tx| vector.get(tx, 0).map(drop)),
+                heap.atomically(|tx| vector.pop(tx).map(drop)),
             ] {
-                assert!(matches!(stored, Err(Error::OutOfRange { .. })), "{stored:?}");
+                assert!(matches!(used, Err(Error::OutOfRange { .. })), "{segment}: {used:?}");
             }
         }
+        assert_eq!(heap.atomically(|tx| vector.len(tx)).expect("it is there"), 1);
+    }
+
+    /// A word beyond the heap stands for no block, not even for the one at the same place modulo 2⁶⁴ bytes.
+    #[test]
+    fn wild_segment_frees_no_block() {
+        let heap = heap_of_mebibyte();
+        let vector: HeapVec<u64> = HeapVec::open(&heap, "vector").expect("room");
+        heap.atomically(|tx| (0..=FIRST_LEN).try_for_each(|number| vector.push(tx, number).map(drop))).expect("room");
+        let other = heap.atomically(|tx| tx.allocate(&heap, 64)).expect("room");
+        for word in [other / 8 + (1 << 61), other / 8 + 1, heap.size() / 8, u64::MAX] {
+            point(&heap, &vector, 1, word);
+            let cleared = heap.atomically(|tx| vector.clear(tx));
+            assert!(matches!(cleared, Err(Error::NotAllocated { .. })), "{word}: {cleared:?}");
+        }
+        heap.atomically(|tx| tx.free(&heap, other)).expect("it is still allocated");
     }
 }
