@@ -246,22 +246,26 @@ fn load_chunks(media: &Arc<dyn Media>, store: &StoreId, heap: &FoundHeap, thread
     let file = media.open(&name, OpenMode::Read).map_err(|error| Error::io(format!("opening {name}"), error))?;
     let file = ChunkFile { media: &**media, file, store, heap: root.number, chunk_len: root.chunk_len };
     let next = AtomicU64::new(0);
-    let work = || load_some(&file, heap, &next);
-    let parts = thread::scope(|scope| {
-        // Fewer threads where the system refuses more. This one does not help: most of the time each waits for the disk.
-        let spawn = |_| thread::spawn_in(scope, "cedrat-load", work).ok();
-        let running: Vec<_> = (0..threads.min(root.chunks as usize)).map_while(spawn).collect();
-        let mut parts = vec![work()];
-        parts.extend(running.into_iter().map(|thread| thread.join().expect("loading does not panic")));
-        parts
-    });
     let mut checksums = vec![None; root.chunks as usize];
-    for part in parts {
+    for part in in_threads(threads, root.chunks, || load_some(&file, heap, &next)) {
         for (chunk, crc) in part? {
             checksums[chunk as usize] = Some(crc);
         }
     }
     Ok(checksums)
+}
+
+/// Runs `work` here and in other threads: at most `threads`, at most one for each chunk, and fewer where the system refuses more.
+/// Returns all results.
+fn in_threads<T: Send>(threads: usize, chunks: u32, work: impl Fn() -> T + Copy + Send) -> Vec<T> {
+    thread::scope(|scope| {
+        // This thread works beside them, since each waits for the disk most of the time.
+        let spawn = |_| thread::spawn_in(scope, "cedrat-load", work).ok();
+        let running: Vec<_> = (0..threads.min(chunks as usize)).map_while(spawn).collect();
+        let mut results = vec![work()];
+        results.extend(running.into_iter().map(|thread| thread.join().expect("loading does not panic")));
+        results
+    })
 }
 
 /// Loads chunks that no other thread has claimed, one at a time. Returns those that exist, with their checksums.
@@ -291,6 +295,14 @@ mod tests {
     use crate::HeapOptions;
     use cedrat_media::{Damage, SimDisk};
     use cedrat_wal::LogOptions;
+
+    /// A thread without a chunk would only be created and joined.
+    #[test]
+    fn each_loading_thread_has_a_chunk() {
+        assert_eq!(in_threads(50, 3, || ()).len(), 4);
+        assert_eq!(in_threads(2, 30, || ()).len(), 3);
+        assert_eq!(in_threads(0, 3, || ()).len(), 1);
+    }
 
     /// Several threads load the chunks of a heap. One damaged chunk suffices to refuse to open the store.
     #[test]
