@@ -1,6 +1,7 @@
 //! Time limit of each step of a check. A thread that loops cannot be stopped, so the process ends, after it has printed the
 //! failure.
 
+use std::fmt::Display;
 use std::io::Write as _;
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -20,8 +21,9 @@ const WORKLOAD_FACTOR: u32 = 10;
 
 /// The step that runs now.
 struct Step {
-    case: Case,
-    fault: Fault,
+    /// Turns the description of a violation into the failure of the check.
+    failure: Box<dyn Fn(String) -> Box<dyn Display> + Send>,
+    what: &'static str,
     began: Instant,
     time_max: Duration,
 }
@@ -42,11 +44,46 @@ impl Clock {
 
     /// Runs a step of `case`, whose errors are failures of the kind `fault`.
     pub(crate) fn timed<T>(&self, case: &Case, fault: Fault, step: impl FnOnce() -> T) -> T {
+        let (what, time_max) = match fault {
+            Fault::Workload => ("the workload", self.time_max * WORKLOAD_FACTOR),
+            Fault::Refused => ("opening the store", self.time_max),
+            Fault::Model => ("reading the state", self.time_max),
+            _ => ("a step of the check", self.time_max),
+        };
+        let case = case.clone();
+        let failure = move |seen| Failure {
+            name: case.name.clone(),
+            case: Box::new(case.clone()),
+            fault: Fault::Hang,
+            seen,
+            log: Vec::new(),
+            smaller: None,
+        };
+        self.timed_for(what, time_max, failure, step)
+    }
+
+    /// Runs `what` within the time limit of a state; beyond it, `failure` is printed.
+    pub(crate) fn timed_as<T, F: Display + 'static>(
+        &self,
+        what: &'static str,
+        failure: impl Fn(String) -> F + Send + 'static,
+        step: impl FnOnce() -> T,
+    ) -> T {
+        self.timed_for(what, self.time_max, failure, step)
+    }
+
+    fn timed_for<T, F: Display + 'static>(
+        &self,
+        what: &'static str,
+        time_max: Duration,
+        failure: impl Fn(String) -> F + Send + 'static,
+        step: impl FnOnce() -> T,
+    ) -> T {
         if cfg!(cedrat_shuttle) {
             return step(); // the scheduler has limits of its own
         }
-        let time_max = if fault == Fault::Workload { self.time_max * WORKLOAD_FACTOR } else { self.time_max };
-        let before = locked(&self.now).replace(Step { case: case.clone(), fault, began: Instant::now(), time_max });
+        let failure = Box::new(move |seen| Box::new(failure(seen)) as Box<dyn Display>);
+        let before = locked(&self.now).replace(Step { failure, what, began: Instant::now(), time_max });
         self.watchdog.get_or_init(|| Watchdog::start(&self.now, self.time_max));
         let value = step();
         *locked(&self.now) = before;
@@ -94,22 +131,9 @@ impl Drop for Watchdog {
 
 impl Step {
     fn end_process(&self) -> ! {
-        let step = match self.fault {
-            Fault::Workload => "the workload",
-            Fault::Refused => "opening the store",
-            Fault::Model => "reading the state",
-            _ => "a step of the check",
-        };
-        let seen =
-            format!("{step} takes longer than {:?}; a thread cannot be stopped, so the process ends", self.time_max);
-        let failure = Failure {
-            name: self.case.name.clone(),
-            case: Box::new(self.case.clone()),
-            fault: Fault::Hang,
-            seen,
-            log: Vec::new(),
-            smaller: None,
-        };
+        let (what, time_max) = (self.what, self.time_max);
+        let seen = format!("{what} takes longer than {time_max:?}; a thread cannot be stopped, so the process ends");
+        let failure = (self.failure)(seen);
         // Not by `eprintln`, which the test harness captures: an abort loses what it has captured.
         let _ = writeln!(std::io::stderr(), "{failure}");
         std::process::abort()

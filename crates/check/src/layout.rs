@@ -2,11 +2,13 @@
 
 use std::error::Error;
 use std::fmt;
+use std::time::Duration;
 
 use cedrat_pages::layout::Layout;
 use cedrat_pages::{LayoutKind, PAGE_LEN, PageBuf, PageId, PageMut, PageRef};
 use cedrat_wal::Lsn;
 
+use crate::clock::Clock;
 use crate::probe::quietly;
 use crate::rng::Rng;
 
@@ -19,7 +21,7 @@ pub fn layout<L: Layout>(
     layout: L,
     fill: impl Fn(&mut Rng, &mut PageMut<'_>) + Send + Sync + 'static,
 ) -> LayoutCheck<L> {
-    LayoutCheck { layout, fill: Box::new(fill), seed: 1, cases: 10_000 }
+    LayoutCheck { layout, fill: Box::new(fill), seed: 1, cases: 10_000, clock: Clock::new() }
 }
 
 /// A check of one layout that was not run yet.
@@ -28,6 +30,7 @@ pub struct LayoutCheck<L> {
     fill: Box<Fill>,
     seed: u64,
     cases: u64,
+    clock: Clock,
 }
 
 /// A violated guarantee of [`Layout`].
@@ -65,6 +68,13 @@ impl<L: Layout> LayoutCheck<L> {
         self
     }
 
+    /// Sets how long one case may take (default a minute). Beyond, the case is printed and the process is aborted: a thread that
+    /// loops cannot be stopped.
+    pub fn time_limit(mut self, time_max: Duration) -> Self {
+        self.clock.time_max = time_max;
+        self
+    }
+
     /// Runs the check: good pages are accepted, pages of another kind refused, and garbage judged without a panic and without
     /// a loop. The records of an accepted page can be read.
     ///
@@ -72,12 +82,9 @@ impl<L: Layout> LayoutCheck<L> {
     /// The first broken promise.
     pub fn run(self) -> Result<(), BrokenLayout> {
         for case in 0..self.cases {
-            self.case(case).map_err(|seen| BrokenLayout {
-                layout: self.layout.name().to_string(),
-                seed: self.seed,
-                case,
-                seen,
-            })?;
+            let (layout, seed) = (self.layout.name().to_string(), self.seed);
+            let failure = move |seen| BrokenLayout { layout: layout.clone(), seed, case, seen };
+            self.clock.timed_as("the case", failure.clone(), || self.case(case)).map_err(failure)?;
         }
         Ok(())
     }

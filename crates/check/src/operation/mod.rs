@@ -10,8 +10,8 @@
 //! 4. it refuses in `prepare` or never ([`Rule::RefusesInPrepare`], E6.1, E6.3);
 //! 5. its undo restores the page, up to the operation's own equality ([`Rule::UndoRestores`]).
 //!
-//! And since a page may contain any bytes when an operation is executed, it must not panic on any ([`Rule::NeverPanics`]); an
-//! operation that declares that it formats leaves the same bytes over any page ([`Rule::Formats`]).
+//! And since a page may contain any bytes when an operation is executed, it must not panic on any ([`Rule::NeverPanics`]), nor
+//! loop ([`Rule::Ends`]); an operation that declares that it formats leaves the same bytes over any page ([`Rule::Formats`]).
 //!
 //! It cannot change the header or another page, because a [`PageMut`] gives no access to them.
 //!
@@ -22,10 +22,12 @@ mod rules;
 use std::error::Error;
 use std::fmt;
 use std::ops::Range;
+use std::time::Duration;
 
 use cedrat_pages::{LayoutKind, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Registry};
 
+use crate::clock::Clock;
 use crate::rng::Rng;
 
 /// Rules of operations that recovery relies on.
@@ -44,6 +46,8 @@ pub enum Rule {
     UndoRestores,
     /// `prepare` and `redo` do not panic, whatever bytes the page contains.
     NeverPanics,
+    /// `prepare`, `redo` and undo end, whatever bytes the page contains: within [`OperationCheck::time_limit`].
+    Ends,
     /// An operation that declares that it formats ([`Operation::FORMATS`]) leaves the same bytes whatever the page was.
     Formats,
     /// `prepare` refuses the arguments of [`OperationCheck::refuses`], and pages that [`OperationCheck::only_on`] excludes.
@@ -111,6 +115,7 @@ pub fn operation<O: Operation>(
         golden: Vec::new(),
         seed: 1,
         cases: 0..10_000,
+        clock: Clock::new(),
     }
 }
 
@@ -128,6 +133,7 @@ pub struct OperationCheck<O> {
     golden: Vec<(O, Vec<u8>)>,
     seed: u64,
     cases: Range<u64>,
+    clock: Clock,
 }
 
 fn same_body(one: &PageRef<'_>, other: &PageRef<'_>) -> bool {
@@ -184,6 +190,13 @@ impl<O: Operation> OperationCheck<O> {
     /// Sets how many cases are tried (default 10,000).
     pub fn cases(mut self, cases: u64) -> Self {
         self.cases = 0..cases;
+        self
+    }
+
+    /// Sets how long one case may take (default a minute). Beyond, the case is printed under [`Rule::Ends`] and the process is
+    /// aborted: a thread that loops cannot be stopped.
+    pub fn time_limit(mut self, time_max: Duration) -> Self {
+        self.clock.time_max = time_max;
         self
     }
 

@@ -29,18 +29,30 @@ impl<O: Operation> OperationCheck<O> {
         let mut tried = Tried::default();
         let mut results = Vec::new();
         for case in self.cases.clone() {
-            let named = |wrong| self.broken(case, wrong);
-            if let Some(digest) = self.forth_and_back(case, &mut tried).map_err(named)? {
+            let digest = self.timed(case, || self.one_case(case, &mut tried));
+            if let Some(digest) = digest.map_err(|wrong| self.broken(case, wrong))? {
                 results.push((case, digest));
             }
-            self.garbage(case, &mut tried).map_err(named)?;
-            self.formats(case).map_err(named)?;
-            self.wrong_is_refused(case).map_err(named)?;
-            self.other_kind_is_refused(case).map_err(named)?;
         }
         self.encodings().map_err(|wrong| self.broken(0, wrong))?;
         self.elsewhere(&results)?;
         Ok(tried)
+    }
+
+    fn one_case(&self, case: u64, tried: &mut Tried) -> Result<Option<u64>, Wrong> {
+        let digest = self.forth_and_back(case, tried)?;
+        self.garbage(case, tried)?;
+        self.formats(case)?;
+        self.wrong_is_refused(case)?;
+        self.other_kind_is_refused(case)?;
+        Ok(digest)
+    }
+
+    /// Runs a case within the time limit.
+    fn timed<T>(&self, case: u64, run: impl FnOnce() -> T) -> T {
+        let seed = self.seed;
+        let failure = move |seen| Broken { operation: O::NAME, rule: Rule::Ends, seed, case, seen };
+        self.clock.timed_as("the case", failure, run)
     }
 
     fn broken(&self, case: u64, (rule, seen): Wrong) -> Broken {
@@ -157,7 +169,8 @@ impl<O: Operation> OperationCheck<O> {
         std::thread::scope(|scope| {
             let other_thread = scope.spawn(|| {
                 for (case, digest) in results.iter().rev() {
-                    let again = first_again(*case).map_err(|wrong| self.broken(*case, wrong))?;
+                    let again = self.timed(*case, || first_again(*case));
+                    let again = again.map_err(|wrong| self.broken(*case, wrong))?;
                     if again != *digest {
                         let seen = "elsewhere (later, in another thread, in another order, without prepare) redo of the \
                                     same on the same leaves other bytes: it depends on something outside its page";
