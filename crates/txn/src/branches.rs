@@ -118,9 +118,9 @@ impl Branches {
     }
 
     /// Lends the parked transaction to a checkpoint; `None` if it is being ended.
-    pub(crate) fn borrow_parked(&self, id: &[u8]) -> Option<(Lsn, Option<Box<Parked>>)> {
+    pub(crate) fn borrow_parked(&self, id: &[u8]) -> Option<(Lsn, Box<Parked>)> {
         match &mut self.known.lock().by_id.get_mut(id)?.state {
-            State::InDoubt { since, parked: parked @ Some(_), .. } => Some((*since, parked.take())),
+            State::InDoubt { since, parked, .. } => Some((*since, parked.take()?)),
             _ => None,
         }
     }

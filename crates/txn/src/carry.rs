@@ -73,24 +73,20 @@ impl Inner {
         let Some(inner) = self.this() else { return Ok(()) };
         let mut carried = Ok(());
         for id in self.branches.ids() {
-            let Some((since, mut parked)) = self.branches.borrow_parked(&id) else { continue };
-            if self.is_worth_carrying(&parked, is_full) {
-                let store = Store::of_thread(&inner);
-                let txn = std::mem::take(&mut parked).expect("it was just looked at").taken_up(&store);
-                let mut borrowed = Borrowed { inner: self, id: &id, txn: Some(Box::new(txn)) };
-                carried = carried.and(borrowed.txn().carry_forward(since));
-            } else {
-                self.branches.give_back(&id, parked);
+            let Some(mut branch) = Borrowed::of(self, &id) else { continue };
+            if self.is_worth_carrying(branch.parked(), is_full) {
+                let since = branch.since;
+                carried = carried.and(branch.taken_up(&Store::of_thread(&inner)).carry_forward(since));
             }
         }
         carried
     }
 
-    fn is_worth_carrying(&self, parked: &Option<Box<Parked>>, is_full: bool) -> bool {
+    fn is_worth_carrying(&self, parked: &Parked, is_full: bool) -> bool {
         if planted!("branch_not_carried") {
             return false;
         }
-        let Some((first, len)) = parked.as_ref().and_then(|parked| parked.kept()) else { return false };
+        let Some((first, len)) = parked.kept() else { return false };
         let limit = if is_full { self.limits.carry_bytes() / 4 } else { self.limits.carry_bytes() };
         self.log.bytes_since(first).0 > limit.max(2 * len)
     }
@@ -98,27 +94,39 @@ impl Inner {
     /// Reserves room for the next copies of each branch that has none, after the log was truncated.
     pub(crate) fn reserve_to_carry(&self) {
         for id in self.branches.ids() {
-            let Some((_, mut parked)) = self.branches.borrow_parked(&id) else { continue };
-            if let Some(parked) = &mut parked {
-                parked.carry.reserve(self);
+            if let Some(mut branch) = Borrowed::of(self, &id) {
+                branch.parked().carry.reserve(self);
             }
-            self.branches.give_back(&id, parked);
         }
     }
 }
 
-/// A branch that a checkpoint has taken up. Drop gives it back, also after a panic: its outcome is open, and it must not be
-/// rolled back (E9.1).
+/// A branch that a checkpoint has borrowed. Drop gives it back, also after a panic: its outcome is open, and it must neither be
+/// rolled back nor be kept from the thread that ends it (E9.1).
 struct Borrowed<'a> {
     inner: &'a Inner,
     id: &'a [u8],
-    /// Present until the drop.
+    since: Lsn,
+    /// Present until it is taken up.
+    parked: Option<Box<Parked>>,
+    /// Present from then on.
     txn: Option<Box<Txn>>,
 }
 
-impl Borrowed<'_> {
-    fn txn(&mut self) -> &mut Txn {
-        self.txn.as_mut().expect("it has the transaction until it is dropped")
+impl<'a> Borrowed<'a> {
+    /// Borrows a branch; `None` if it is being ended.
+    fn of(inner: &'a Inner, id: &'a [u8]) -> Option<Borrowed<'a>> {
+        let (since, parked) = inner.branches.borrow_parked(id)?;
+        Some(Borrowed { inner, id, since, parked: Some(parked), txn: None })
+    }
+
+    fn parked(&mut self) -> &mut Parked {
+        self.parked.as_mut().expect("it is not taken up")
+    }
+
+    fn taken_up(&mut self, store: &Store) -> &mut Txn {
+        let parked = self.parked.take().expect("it is taken up once");
+        self.txn.insert(Box::new(parked.taken_up(store)))
     }
 }
 
@@ -127,7 +135,10 @@ impl Drop for Borrowed<'_> {
         if planted!("carrying_panic_rolls_back") && std::thread::panicking() {
             return drop(self.txn.take());
         }
-        let parked = self.txn.take().map(|txn| Box::new(Parked::of(txn)));
+        if planted!("carrying_panic_keeps_branch") && std::thread::panicking() {
+            return std::mem::forget(self.parked.take());
+        }
+        let parked = self.parked.take().or_else(|| Some(Box::new(Parked::of(self.txn.take()?))));
         self.inner.branches.give_back(self.id, parked);
     }
 }
@@ -342,4 +353,46 @@ pub(crate) struct Kept {
     pub(crate) deferred_since: Option<Lsn>,
     /// Whether its records are copies that were carried forward.
     pub(crate) is_copy: bool,
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))] // a panic ends a schedule
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use cedrat_media::SimDisk;
+    use cedrat_sync::Arc;
+
+    use super::*;
+    use crate::prepared::Vote;
+    use crate::{Commit, Options, Registry};
+
+    const KIND: &str = "test.filling";
+
+    /// A checkpoint panics while it has the branch, before or after it has taken it up.
+    #[test]
+    fn panic_returns_the_branch() {
+        for is_taken_up in [false, true] {
+            let registry = Registry::new().record_kind(KIND);
+            let store = Store::open(Arc::new(SimDisk::new()), Options::simulated(), registry).expect("a store");
+            let mut txn = store.begin();
+            txn.log_record(KIND, b"something").expect("there is room");
+            let Ok(Vote::Prepared(branch)) = txn.prepare(b"branch") else { panic!("it has logged something") };
+            let borrowed = || {
+                let mut borrowed = Borrowed::of(&store.inner, b"branch").expect("it is parked");
+                if is_taken_up {
+                    borrowed.taken_up(&store);
+                }
+                assert!(Borrowed::of(&store.inner, b"branch").is_none(), "it is borrowed");
+                panic!("as planned");
+            };
+            catch_unwind(AssertUnwindSafe(borrowed)).expect_err("it panics");
+            assert_eq!((store.running(), store.in_doubt().len()), (1, 1), "E9.1");
+            assert!(
+                Borrowed::of(&store.inner, b"branch").is_some(),
+                "E9.1: the thread that ends it would wait without end"
+            );
+            branch.commit(Commit::Sync).expect("the log runs");
+            assert_eq!((store.running(), store.in_doubt().len()), (0, 0));
+        }
+    }
 }

@@ -199,18 +199,11 @@ impl Txn {
         let store = self.store.clone();
         let inner = &store.inner;
         inner.branches.enter(id, self.id)?;
-        let (since, len) = match self.log_prepare(id) {
-            Ok(logged) => logged,
-            Err(error) => {
-                inner.branches.leave(id);
-                return Err(error); // dropped: rolled back
-            }
-        };
+        let preparing = Preparing { inner, id };
+        // After an error it is dropped: rolled back.
+        let (since, len) = self.log_prepare(id)?;
         self.report_bytes();
-        if let Err(stopped) = self.force_prepared(since) {
-            inner.branches.leave(id);
-            return Err(stopped);
-        }
+        self.force_prepared(since)?;
         if let Some(entry) = &self.entry {
             entry.set_prepared();
         }
@@ -219,15 +212,12 @@ impl Txn {
         let txn = self.id;
         let parked = Some(Box::new(Parked::of(Box::new(self))));
         inner.branches.is(id, State::InDoubt { since, is_held: true, parked });
+        std::mem::forget(preparing);
+        // Before a lock manager's own code, which may panic: the branch is in doubt then.
+        let (store, id) = (store.clone(), id.to_vec());
+        let prepared = Prepared { store, txn, id, since, ending: None, has_ended: false };
         inner.locks.prepared(txn);
-        Ok(Vote::Prepared(Prepared {
-            store: store.clone(),
-            txn,
-            id: id.to_vec(),
-            since,
-            ending: None,
-            has_ended: false,
-        }))
+        Ok(Vote::Prepared(prepared))
     }
 
     /// From now on it does [not wait for prepared transactions](TxnOptions::waits_for_prepared): for a structure that
@@ -298,6 +288,20 @@ impl Txn {
             *self.heap.get_mut() = Some(heap);
         }
         Ok((appended.lsn, len))
+    }
+}
+
+/// An identifier under which a transaction prepares. Drop frees it, before the transaction is rolled back, also after a panic.
+struct Preparing<'a> {
+    inner: &'a Inner,
+    id: &'a [u8],
+}
+
+impl Drop for Preparing<'_> {
+    fn drop(&mut self) {
+        if !planted!("identifier_kept_by_panic") || !std::thread::panicking() {
+            self.inner.branches.leave(self.id);
+        }
     }
 }
 

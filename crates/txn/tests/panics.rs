@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use cedrat_media::{Call, Fault, Media, SimDisk};
 use cedrat_pages::PageId;
+use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{
     Clock, Commit, CommitChanges, Deadlock, Delta, Error, LockManager, LockMode, LogicalUndo, Options, RecordId,
@@ -287,4 +288,48 @@ fn commit_record_has_no_half_change() {
     once.mix(7);
     let found = [0, 1].map(|slot| in_page(&store, at(page, slot)).unwrap().0.unwrap());
     assert_eq!(found, [once, Mixed::default()]);
+}
+
+/// A lock manager that panics when it is asked for the locks of a transaction that prepares, or when it has prepared.
+#[derive(Debug, Default)]
+struct PanicsOnce {
+    in_held: AtomicBool,
+    in_prepared: AtomicBool,
+}
+
+impl LockManager for PanicsOnce {
+    fn lock(&self, _: TxnId, _: Resource, _: LockMode) -> Result<(), Deadlock> {
+        Ok(())
+    }
+
+    fn held(&self, _: TxnId) -> Vec<(Resource, LockMode)> {
+        assert!(!self.in_held.swap(false, Ordering::Relaxed), "the lock manager panics");
+        Vec::new()
+    }
+
+    fn prepared(&self, _: TxnId) {
+        assert!(!self.in_prepared.swap(false, Ordering::Relaxed), "the lock manager panics");
+    }
+
+    fn ended(&self, _: TxnId) {}
+}
+
+/// The identifier is free after a panic before the transaction is prepared, and names the branch after one behind it.
+#[test]
+fn panic_in_prepare_frees_the_identifier() {
+    let locks = Arc::new(PanicsOnce::default());
+    let (store, page) = store_with(Options { locks: Arc::<PanicsOnce>::clone(&locks), ..options() }, registry());
+    let prepare = || {
+        let mut txn = store.begin();
+        txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+        txn.prepare(b"branch")
+    };
+    locks.in_held.store(true, Ordering::Relaxed);
+    assert!(panic_of(|| drop(prepare())).is_some());
+    assert_eq!((store.running(), store.in_doubt().len(), numbers(&store, page)[0]), (0, 0, 0));
+    locks.in_prepared.store(true, Ordering::Relaxed);
+    assert!(panic_of(|| drop(prepare())).is_some(), "E9.8: the identifier is not free");
+    assert_eq!((store.running(), store.in_doubt().len(), numbers(&store, page)[0]), (1, 1, 1));
+    store.prepared(b"branch").expect("no other handle has it").commit(Commit::Sync).unwrap();
+    assert!(prepare().is_ok());
 }
