@@ -177,12 +177,30 @@ impl Clock for ByHand {
     }
 }
 
+const TIME_LIMIT: Duration = Duration::from_secs(10);
+
+/// Returns options with a time limit, their clock, and their lock manager.
+fn timed() -> (Options, Arc<ByHand>, Arc<PageLocks>) {
+    let (clock, locks) = (Arc::new(ByHand::default()), Arc::new(PageLocks::default()));
+    let options = Options { txn_time_limit: Some(TIME_LIMIT), ..small() };
+    let by_hand: Arc<dyn Clock> = clock.clone();
+    (Options { clock: by_hand, locks: locks.clone(), ..options }, clock, locks)
+}
+
+/// Lets a transaction wait for the lock of a page, and returns when it does.
+fn waiting_for(mut waits: Txn, locks: &PageLocks, page: PageId) -> thread::JoinHandle<Result<()>> {
+    let blocked = locks.counts().blocked;
+    let waiting = thread::spawn(move || add(&mut waits, page, 1));
+    while locks.counts().blocked == blocked {
+        thread::yield_now();
+    }
+    waiting
+}
+
 #[test]
 fn transaction_over_time_limit_is_rolled_back() {
-    let clock = Arc::new(ByHand::default());
-    let limit = Duration::from_secs(10);
-    let by_hand: Arc<dyn Clock> = clock.clone();
-    let (_disk, store, pages) = store(Options { txn_time_limit: Some(limit), clock: by_hand, ..small() });
+    let (options, clock, _) = timed();
+    let (_disk, store, pages) = store(options);
     let [mut old, mut young] = [(); 2].map(|()| store.begin());
     add(&mut old, pages[0], 1).unwrap();
     clock.0.store(9, Ordering::SeqCst);
@@ -191,7 +209,10 @@ fn transaction_over_time_limit_is_rolled_back() {
     clock.0.store(11, Ordering::SeqCst);
     assert_eq!(store.enforce_limits().unwrap(), 1);
     let told = add(&mut old, pages[0], 1).unwrap_err();
-    assert!(matches!(told, Error::TimeLimit { age, limit: of, .. } if age.as_secs() == 11 && of == limit), "{told}");
+    assert!(
+        matches!(told, Error::TimeLimit { age, limit: of, .. } if age.as_secs() == 11 && of == TIME_LIMIT),
+        "{told}"
+    );
     add(&mut young, pages[1], 1).unwrap();
     young.commit(Commit::Sync).unwrap();
     assert_eq!(values(&store, &pages), [0, 2, 0]);
@@ -222,25 +243,14 @@ fn waiting_transaction_is_rolled_back_and_gets_no_lock() {
 /// lock without an owner.
 #[test]
 fn upgrade_after_rollback_leaves_no_lock() {
-    let clock = Arc::new(ByHand::default());
-    let locks = Arc::new(PageLocks::default());
-    let options = Options {
-        txn_time_limit: Some(Duration::from_secs(10)),
-        clock: Arc::<ByHand>::clone(&clock),
-        locks: Arc::<PageLocks>::clone(&locks),
-        ..small()
-    };
+    let (options, clock, locks) = timed();
     let (_disk, store, pages) = store(options);
     let reader = store.begin();
     drop(reader.read(pages[0]).unwrap());
     let mut waits = store.begin();
     add(&mut waits, pages[1], 1).unwrap();
     drop(waits.read(pages[0]).unwrap());
-    let blocked = locks.counts().blocked;
-    let waiting = thread::spawn(move || add(&mut waits, pages[0], 1));
-    while locks.counts().blocked == blocked {
-        thread::yield_now();
-    }
+    let waiting = waiting_for(waits, &locks, pages[0]);
     clock.0.store(11, Ordering::SeqCst);
     assert_eq!(store.enforce_limits().unwrap(), 1, "E16.3");
     reader.commit(Commit::Sync).unwrap();
@@ -288,14 +298,7 @@ impl LogicalUndo for TakesLong {
 /// other transaction gets a lock of it: undo would overwrite its changes.
 #[test]
 fn taken_transaction_keeps_locks_until_undone() {
-    let clock = Arc::new(ByHand::default());
-    let locks = Arc::new(PageLocks::default());
-    let options = Options {
-        txn_time_limit: Some(Duration::from_secs(10)),
-        clock: Arc::<ByHand>::clone(&clock),
-        locks: Arc::<PageLocks>::clone(&locks),
-        ..small()
-    };
+    let (options, clock, locks) = timed();
     let registry = registry().logical::<TakesLong>();
     let store = Store::open(Arc::new(SimDisk::new()), options, registry).unwrap();
     let pages = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
@@ -304,11 +307,7 @@ fn taken_transaction_keeps_locks_until_undone() {
     let mut waits = store.begin();
     add(&mut waits, pages[0], 1).unwrap();
     waits.nested((), |_| Ok(((), Undo::logical(&TakesLong)))).unwrap();
-    let blocked = locks.counts().blocked;
-    let waiting = thread::spawn(move || add(&mut waits, pages[1], 1));
-    while locks.counts().blocked == blocked {
-        thread::yield_now();
-    }
+    let waiting = waiting_for(waits, &locks, pages[1]);
     clock.0.store(11, Ordering::SeqCst);
     let enforcing = {
         let store = store.clone();
@@ -562,10 +561,8 @@ impl LogicalUndo for Waits {
 /// wait without end, and no lock manager would see it.
 #[test]
 fn full_log_awaits_no_blocked_undo() {
-    let clock = Arc::new(ByHand::default());
-    let by_hand: Arc<dyn Clock> = clock.clone();
-    let limit = Some(Duration::from_secs(10));
-    let options = Options { txn_log_limit_bytes: Some(u64::MAX), txn_time_limit: limit, clock: by_hand, ..small() };
+    let (options, clock, _) = timed();
+    let options = Options { txn_log_limit_bytes: Some(u64::MAX), ..options };
     let media: Arc<dyn cedrat_media::Media> = Arc::new(SimDisk::new());
     let store = Store::open(media, options, registry().record_kind(KIND).logical::<Waits>()).unwrap();
     let [own, locked] = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
