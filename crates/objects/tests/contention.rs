@@ -6,10 +6,9 @@
 
 mod common;
 
-use std::io;
-
-use cedrat_media::{Durability, FileId, LockGuard, Media, OpenMode, SimDisk};
+use cedrat_media::{Call, SimDisk};
 use cedrat_objects::{ObjectId, Objects, Options};
+use cedrat_pages::PAGE_FILE;
 use cedrat_sync::{Arc, Condvar, Mutex, thread};
 use cedrat_txn::{Commit, Store};
 use common::{Add, get, number, registry};
@@ -19,110 +18,78 @@ const LOG: &str = "log/";
 
 /// Calls that can be held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Call {
+enum Held {
     ReadOfPages,
     ForceOfLog,
     SyncOfPages,
 }
 
+impl Held {
+    fn of(call: Call, name: &str) -> Option<Held> {
+        match call {
+            Call::Read if name == PAGE_FILE => Some(Held::ReadOfPages),
+            Call::Write if name.starts_with(LOG) => Some(Held::ForceOfLog),
+            Call::Sync if name == PAGE_FILE => Some(Held::SyncOfPages),
+            _ => None,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
-struct Gate {
-    closed_for: Option<Call>,
+struct State {
+    closed_for: Option<Held>,
     holds_one: bool,
 }
 
-/// A medium that can hold one call at a time.
+/// A gate that can hold one call at a time.
 #[derive(Debug, Default)]
-struct Gated {
-    disk: SimDisk,
-    gate: Mutex<Gate>,
+struct Gate {
+    state: Mutex<State>,
     changed: Condvar,
 }
 
-impl Gated {
+impl Gate {
+    /// Returns a gate before the calls of a disk.
+    fn before(disk: &SimDisk) -> Arc<Gate> {
+        let gate = Arc::new(Gate::default());
+        let passed = Arc::clone(&gate);
+        disk.before_each_call(move |_, call, name| passed.pass(Held::of(call, name)));
+        gate
+    }
+
     /// Closes the gate for the next such call; later ones are not held.
-    fn close(&self, call: Call) {
-        self.gate.lock().closed_for = Some(call);
+    fn close(&self, call: Held) {
+        self.state.lock().closed_for = Some(call);
     }
 
     fn wait_until_one_is_held(&self) {
-        let mut gate = self.gate.lock();
-        while !gate.holds_one {
-            self.changed.wait(&mut gate);
+        let mut state = self.state.lock();
+        while !state.holds_one {
+            self.changed.wait(&mut state);
         }
     }
 
     fn open(&self) {
-        self.gate.lock().holds_one = false;
+        self.state.lock().holds_one = false;
         self.changed.notify_all();
     }
 
-    fn pass(&self, call: Call) {
-        let mut gate = self.gate.lock();
-        if gate.closed_for == Some(call) {
-            *gate = Gate { closed_for: None, holds_one: true };
+    fn pass(&self, call: Option<Held>) {
+        let mut state = self.state.lock();
+        if call.is_some() && state.closed_for == call {
+            *state = State { closed_for: None, holds_one: true };
             self.changed.notify_all();
-            while gate.holds_one {
-                self.changed.wait(&mut gate);
+            while state.holds_one {
+                self.changed.wait(&mut state);
             }
         }
     }
 }
 
-impl Media for Gated {
-    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
-        self.disk.open(name, mode)
-    }
-    fn lock(&self, name: &str) -> io::Result<LockGuard> {
-        self.disk.lock(name)
-    }
-    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
-        self.disk.list(directory)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-    fn sync_directory(&self, directory: &str) -> io::Result<()> {
-        self.disk.sync_directory(directory)
-    }
-    fn len(&self, file: FileId) -> io::Result<u64> {
-        self.disk.len(file)
-    }
-    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.path(file) == cedrat_pages::PAGE_FILE {
-            self.pass(Call::ReadOfPages);
-        }
-        self.disk.read_at(file, offset, buffer)
-    }
-    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
-        if durability == Durability::Durable && self.path(file).starts_with(LOG) {
-            self.pass(Call::ForceOfLog);
-        }
-        self.disk.write_at(file, offset, bytes, durability)
-    }
-    fn sync(&self, file: FileId) -> io::Result<()> {
-        if self.path(file) == cedrat_pages::PAGE_FILE {
-            self.pass(Call::SyncOfPages);
-        }
-        self.disk.sync(file)
-    }
-    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.disk.allocate(file, offset, len)
-    }
-    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.disk.punch(file, offset, len)
-    }
-    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
-        self.disk.set_len(file, len)
-    }
-    fn path(&self, file: FileId) -> String {
-        self.disk.path(file)
-    }
-}
-
 /// A store with objects of a page each, a few of which fit into memory.
 struct Yard {
-    media: Arc<Gated>,
+    disk: SimDisk,
+    gate: Arc<Gate>,
     store: Store,
     objects: Objects,
     ids: Vec<ObjectId>,
@@ -136,9 +103,9 @@ const ROOM: u64 = 6;
 const OBJECT_LEN: usize = 3600;
 const POOL_PAGES: usize = 8;
 
-fn open(media: &Arc<Gated>) -> (Store, Objects) {
+fn open(disk: &SimDisk) -> (Store, Objects) {
     let options = cedrat_txn::Options { pool_bytes: (POOL_PAGES as u64) << 12, ..cedrat_txn::Options::simulated() };
-    let store = Store::open(Arc::<Gated>::clone(media), options, registry()).unwrap();
+    let store = Store::open(Arc::new(disk.clone()), options, registry()).unwrap();
     let cache_bytes = ROOM * (OBJECT_LEN as u64 + 400);
     let objects = Objects::open_or_create(&store, "objects", Options { cache_bytes, ..Options::default() }).unwrap();
     (store, objects)
@@ -146,12 +113,13 @@ fn open(media: &Arc<Gated>) -> (Store, Objects) {
 
 impl Yard {
     fn new() -> Yard {
-        let media = Arc::new(Gated::default());
-        let (store, objects) = open(&media);
+        let disk = SimDisk::new();
+        let gate = Gate::before(&disk);
+        let (store, objects) = open(&disk);
         let bytes = number(0, 0, &"x".repeat(OBJECT_LEN - 9));
         let ids = (0..OBJECTS).map(|_| store.transact(|txn| objects.insert(txn, &bytes)).unwrap()).collect();
         store.checkpoint().unwrap();
-        let yard = Yard { media, store, objects, ids };
+        let yard = Yard { disk, gate, store, objects, ids };
         WARM.for_each(|one| yard.add(one));
         yard.evict_pages_but([]);
         yard
@@ -177,14 +145,14 @@ impl Yard {
     }
 
     /// Runs `work` in a thread until it makes a call that is held; then, in another thread, work that must not wait for it.
-    fn beside(&self, call: Call, work: impl FnOnce() + Send, others: impl FnOnce() + Send) {
-        self.media.close(call);
+    fn beside(&self, call: Held, work: impl FnOnce() + Send, others: impl FnOnce() + Send) {
+        self.gate.close(call);
         thread::scope(|scope| {
             let held = scope.spawn(work);
-            self.media.wait_until_one_is_held();
+            self.gate.wait_until_one_is_held();
             scope.spawn(others).join().unwrap();
             assert!(!held.is_finished(), "its call is held");
-            self.media.open();
+            self.gate.open();
             held.join().unwrap();
         });
     }
@@ -214,11 +182,11 @@ impl Yard {
         let found = |yard: &Yard| [0, 1, 2, 3].map(|one| yard.value(one));
         assert_eq!(found(&self), values);
         self.store.checkpoint().unwrap();
-        let journal = self.media.disk.journal();
-        let disk = journal.crash(self.media.disk.journal_len(), cedrat_media::Loss::Everything);
-        let media = Arc::new(Gated { disk, ..Gated::default() });
-        let (store, objects) = open(&media);
-        let yard = Yard { media, store, objects, ids: self.ids };
+        let journal = self.disk.journal();
+        let disk = journal.crash(self.disk.journal_len(), cedrat_media::Loss::Everything);
+        let gate = Gate::before(&disk);
+        let (store, objects) = open(&disk);
+        let yard = Yard { disk, gate, store, objects, ids: self.ids };
         assert_eq!(found(&yard), values);
         yard.objects.check(&yard.store.begin()).unwrap().expect_sound();
     }
@@ -228,7 +196,7 @@ impl Yard {
 fn load_keeps_no_other_object_waiting() {
     let yard = Yard::new();
     let cold = || assert_eq!(yard.value(10), 0);
-    yard.beside(Call::ReadOfPages, cold, || {
+    yard.beside(Held::ReadOfPages, cold, || {
         yard.use_what_is_warm();
         assert_eq!(yard.value(11), 0, "another load, with I/O of its own");
     });
@@ -240,13 +208,13 @@ fn load_keeps_no_other_object_waiting() {
 fn load_is_waited_for_by_its_own_object() {
     let yard = Yard::new();
     thread::scope(|scope| {
-        yard.media.close(Call::ReadOfPages);
+        yard.gate.close(Held::ReadOfPages);
         let first = scope.spawn(|| yard.value(10));
-        yard.media.wait_until_one_is_held();
+        yard.gate.wait_until_one_is_held();
         let second = scope.spawn(|| yard.value(10));
         yard.use_what_is_warm();
         assert!(!first.is_finished() && !second.is_finished(), "there is one way to it");
-        yard.media.open();
+        yard.gate.open();
         assert_eq!((first.join().unwrap(), second.join().unwrap()), (0, 0));
     });
     assert_eq!(yard.objects.statistics().records, WARM.len() as u64 + 1);
@@ -258,7 +226,7 @@ fn load_is_waited_for_by_its_own_object() {
 fn flush_keeps_no_object_waiting() {
     let yard = Yard::new();
     let flush = || yard.objects.flush(&yard.store, yard.ids[0]).unwrap();
-    yard.beside(Call::ReadOfPages, flush, || {
+    yard.beside(Held::ReadOfPages, flush, || {
         yard.use_what_is_warm();
         assert_eq!(yard.value(11), 0);
         assert_eq!(yard.objects.statistics().flushes, 0, "of this one first");
@@ -270,7 +238,7 @@ fn flush_keeps_no_object_waiting() {
 fn flush_of_all_keeps_no_object_waiting() {
     let yard = Yard::new();
     let flush = || yard.objects.flush_all(&yard.store).unwrap();
-    yard.beside(Call::ReadOfPages, flush, || yard.use_what_is_warm());
+    yard.beside(Held::ReadOfPages, flush, || yard.use_what_is_warm());
     yard.check([3; 4]);
 }
 
@@ -285,7 +253,7 @@ fn eviction_keeps_no_object_waiting() {
     yard.evict_pages_but([6]);
     assert_eq!(yard.objects.statistics().records, ROOM);
     let evicting = || assert_eq!(yard.value(6), 0);
-    yard.beside(Call::ReadOfPages, evicting, || yard.use_what_is_warm());
+    yard.beside(Held::ReadOfPages, evicting, || yard.use_what_is_warm());
     assert_eq!(yard.objects.statistics().records, ROOM);
     assert!(yard.objects.statistics().evictions > 0);
     yard.check([3; 4]);
@@ -302,13 +270,13 @@ fn log_force_keeps_no_object_waiting() {
         txn.commit(Commit::Async).unwrap();
     }
     let flush = || yard.objects.flush(&yard.store, yard.ids[0]).unwrap();
-    yard.beside(Call::ForceOfLog, flush, || yard.use_what_is_warm());
+    yard.beside(Held::ForceOfLog, flush, || yard.use_what_is_warm());
     yard.check([3; 4]);
 }
 
 #[test]
 fn checkpoint_keeps_no_object_waiting() {
-    for call in [Call::ReadOfPages, Call::ForceOfLog, Call::SyncOfPages] {
+    for call in [Held::ReadOfPages, Held::ForceOfLog, Held::SyncOfPages] {
         let yard = Yard::new();
         yard.store.checkpoint().unwrap(); // older changes go to their pages next
         yard.add(0);
@@ -339,7 +307,7 @@ fn page_that_leaves_keeps_no_insertion_waiting() {
     let take_out = || {
         assert!(yard.store.transact(|txn| yard.objects.take_out(txn, before, leaving)).unwrap());
     };
-    yard.beside(Call::ReadOfPages, take_out, || {
+    yard.beside(Held::ReadOfPages, take_out, || {
         small();
         yard.use_what_is_warm();
     });

@@ -8,8 +8,7 @@ use cedrat_media::{Journal, Loss, Media, SimDisk};
 use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId, PoolOptions, WriteBack, verify};
 use cedrat_sync::Arc;
 use cedrat_wal::{Log, Lsn};
-use yard::watch::REDO_POINT;
-use yard::{Yard, options, page};
+use yard::{REDO_POINT, Yard, options, page};
 
 /// Pages that the workload uses: neighbours, and some far from each other.
 const PAGES: [u64; 10] = [0, 1, 2, 3, 7, 8, 20, 21, 40, 63];

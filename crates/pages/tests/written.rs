@@ -9,7 +9,6 @@ use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId, PoolError, WRITTEN_FILE, WriteBa
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_wal::Lsn;
-use yard::watch::Watched;
 use yard::{Yard, options, page};
 
 /// Pages that the workload uses.
@@ -294,12 +293,18 @@ fn failed_note_stops_the_store() {
 /// E22.4: calls on the file for each checkpoint.
 #[test]
 fn checkpoint_writes_only_changed_blocks() {
-    let watched = Watched::over(&Arc::new(SimDisk::new()));
-    let media: Arc<dyn Media> = watched.clone();
-    let yard = Yard::create(&media, options(200), 300);
+    let (disk, yard) = Yard::simulated(options(200), 300);
+    let counted = Arc::new([const { AtomicU64::new(0) }; 2]);
+    let counting = Arc::clone(&counted);
+    disk.before_each_call(move |_, call, name| match call {
+        Call::Write | Call::Sync if name == WRITTEN_FILE => {
+            counting[usize::from(call == Call::Sync)].fetch_add(1, Ordering::Relaxed);
+        }
+        _ => {}
+    });
     let counts = || {
         let of = |calls: &AtomicU64| calls.load(Ordering::Relaxed);
-        (of(&watched.writes_of_written), of(&watched.syncs_of_written))
+        (of(&counted[0]), of(&counted[1]))
     };
     let calls = |work: &dyn Fn()| {
         let before = counts();

@@ -4,12 +4,11 @@
 mod common;
 
 use std::collections::HashSet;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
 
 use cedrat_heap::HeapOptions;
-use cedrat_media::{Durability, FileId, LockGuard, Media, OpenMode, SimDisk};
+use cedrat_media::{Call, SimDisk};
 use cedrat_pages::LayoutKind;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
@@ -18,18 +17,11 @@ use common::*;
 
 type Hook = Box<dyn FnOnce() + Send>;
 
-/// A disk that calls a hook at one of the next reads.
+/// A hook that is called at one of the next reads.
 #[derive(Default)]
 struct Hooked {
-    disk: SimDisk,
-    /// The part of the file's name, the number of reads before, the hook.
+    /// The beginning of the file's name, the number of reads before, the hook.
     armed: Mutex<Option<(&'static str, u64, Hook)>>,
-}
-
-impl std::fmt::Debug for Hooked {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        self.disk.fmt(f)
-    }
 }
 
 impl Hooked {
@@ -42,10 +34,10 @@ impl Hooked {
         self.armed.lock().take().is_none()
     }
 
-    fn note_read(&self, file: FileId) {
+    fn note_read(&self, name: &str) {
         let mut armed = self.armed.lock();
         match &mut *armed {
-            Some((of, before, _)) if self.disk.path(file).contains(*of) => match before.checked_sub(1) {
+            Some((of, before, _)) if name.starts_with(*of) => match before.checked_sub(1) {
                 Some(fewer) => *before = fewer,
                 None => {
                     let hook = armed.take().map(|(.., hook)| hook);
@@ -55,49 +47,6 @@ impl Hooked {
             },
             _ => {}
         }
-    }
-}
-
-impl Media for Hooked {
-    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
-        self.disk.open(name, mode)
-    }
-    fn lock(&self, name: &str) -> io::Result<LockGuard> {
-        self.disk.lock(name)
-    }
-    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
-        self.disk.list(directory)
-    }
-    fn remove(&self, name: &str) -> io::Result<()> {
-        self.disk.remove(name)
-    }
-    fn sync_directory(&self, directory: &str) -> io::Result<()> {
-        self.disk.sync_directory(directory)
-    }
-    fn len(&self, file: FileId) -> io::Result<u64> {
-        self.disk.len(file)
-    }
-    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        self.note_read(file);
-        self.disk.read_at(file, offset, buffer)
-    }
-    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
-        self.disk.write_at(file, offset, bytes, durability)
-    }
-    fn sync(&self, file: FileId) -> io::Result<()> {
-        self.disk.sync(file)
-    }
-    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.disk.allocate(file, offset, len)
-    }
-    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
-        self.disk.punch(file, offset, len)
-    }
-    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
-        self.disk.set_len(file, len)
-    }
-    fn path(&self, file: FileId) -> String {
-        self.disk.path(file)
     }
 }
 
@@ -113,10 +62,15 @@ impl Clock for ByHand {
 const KIND: &str = "test.filling";
 
 fn open_hooked(options: Options) -> (Arc<Hooked>, Store) {
-    let disk = Arc::new(Hooked::default());
-    let media: Arc<dyn Media> = Arc::<Hooked>::clone(&disk);
-    let store = Store::open(media, options, registry().record_kind(KIND)).unwrap();
-    (disk, store)
+    let (disk, hooked) = (SimDisk::new(), Arc::new(Hooked::default()));
+    let reads = Arc::clone(&hooked);
+    disk.before_each_call(move |_, call, name| {
+        if call == Call::Read {
+            reads.note_read(name);
+        }
+    });
+    let store = Store::open(Arc::new(disk), options, registry().record_kind(KIND)).unwrap();
+    (hooked, store)
 }
 
 /// E7.1: the rollback at the end of the call has given the page back already; given twice, it would be allocated twice.

@@ -1,5 +1,6 @@
 //! The disk as its callers see it, with the record of their calls.
 
+use super::SimDisk;
 use super::faults::{Call, Effect, Faults};
 use super::image::Contents;
 use super::journal::{CallId, Entry, FileNumber, Mark};
@@ -25,7 +26,11 @@ pub(super) struct State {
     pub(super) short: Option<Random>,
     pub(super) calls: u64,
     pub(super) powered: bool,
+    pub(super) hook: Option<Arc<Hook>>,
 }
+
+/// A function that is called before each call of [`Media`](crate::Media).
+pub(super) type Hook = dyn Fn(&SimDisk, Call, &str) + Send + Sync;
 
 /// A file as callers see it: every write that ended, durable or not.
 pub(super) struct LiveFile {
@@ -57,6 +62,7 @@ impl State {
             short: None,
             calls: 0,
             powered: true,
+            hook: None,
             initial: medium,
         }
     }

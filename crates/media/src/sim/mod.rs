@@ -126,6 +126,12 @@ impl SimDisk {
         self.state.lock().space
     }
 
+    /// Calls `hook` before each call of [`Media`] but `path`, with the disk, the kind of the call, and the name of its file or
+    /// directory. The disk is not locked meanwhile: the hook may wait, and panic.
+    pub fn before_each_call(&self, hook: impl Fn(&SimDisk, Call, &str) + Send + Sync + 'static) {
+        self.state.lock().hook = Some(Arc::new(hook));
+    }
+
     /// Returns the number of calls of [`Media`] so far; the next is number `calls() + 1` for a fault injected at the
     /// beginning.
     pub fn calls(&self) -> u64 {
@@ -330,8 +336,20 @@ impl SimDisk {
         if state.powered { Ok(state) } else { Err(power_lost()) }
     }
 
+    /// Calls the hook, if there is one.
+    fn announce(&self, call: Call, name_of: impl FnOnce(&State) -> Option<Arc<str>>) {
+        let state = self.state.lock();
+        let Some(hook) = state.hook.clone() else { return };
+        let name = name_of(&state);
+        drop(state);
+        if let Some(name) = name {
+            hook(self, call, &name);
+        }
+    }
+
     /// Begins a call by name.
     fn begin(&self, call: Call, name: &str) -> io::Result<MutexGuard<'_, State>> {
+        self.announce(call, |_| Some(name.into()));
         let mut state = self.powered()?;
         let effect = state.strike(call, name);
         match state.struck_by_name(effect, name) {
@@ -342,8 +360,9 @@ impl SimDisk {
 
     /// Begins a call on a file; the caller applies the effects.
     fn begin_any(&self, call: Call, file: FileId) -> io::Result<(MutexGuard<'_, State>, FileNumber, Option<Effect>)> {
-        let mut state = self.powered()?;
         let number = (file.0 >> 1) as usize;
+        self.announce(call, |state| state.files.get(number).map(|live| live.name.clone()));
+        let mut state = self.powered()?;
         let name = match state.files.get(number) {
             Some(live) if !live.removed => live.name.clone(),
             _ => {

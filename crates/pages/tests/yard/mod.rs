@@ -4,13 +4,13 @@
 
 #![allow(dead_code, reason = "each test file uses its part")]
 
-pub(crate) mod watch;
-
-use cedrat_media::{Media, SimDisk};
+use cedrat_media::{Call, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId, Pool, PoolError, PoolOptions};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_wal::{Kind, Log, LogOptions, Lsn, PartitionId, RecordHead, Reservation, TxnId};
-use watch::Watched;
+
+/// Marks of this kind carry a redo point; others the LSN of a change.
+pub(crate) const REDO_POINT: u64 = 1 << 40;
 
 /// The offset in a record that formats its page.
 const FORMAT: usize = 0xFFFF;
@@ -56,11 +56,15 @@ impl Yard {
     /// Creates a disk and a store as [`Yard::simulated`] does, and notes a redo point in the journal before every
     /// write and sync.
     pub(crate) fn watched(options: PoolOptions, pages: u64) -> (Arc<SimDisk>, Yard) {
-        let disk = Arc::new(SimDisk::new());
-        let watched = Watched::over(&disk);
-        let media: Arc<dyn Media> = watched.clone();
-        let yard = Yard::create(&media, options, pages);
-        *watched.pool.lock() = Arc::downgrade(&yard.pool);
+        let (disk, yard) = Yard::simulated(options, pages);
+        let pool = Arc::downgrade(&yard.pool);
+        disk.before_each_call(move |disk, call, _| {
+            if matches!(call, Call::Write | Call::Sync)
+                && let Some(pool) = pool.upgrade()
+            {
+                disk.mark(REDO_POINT | pool.redo_point().get());
+            }
+        });
         (disk, yard)
     }
 
