@@ -34,7 +34,7 @@ impl<S: Scenario> Probe<S> {
     pub(crate) fn open(&self, disk: &Arc<SimDisk>) -> Result<Store, Error> {
         let media: Arc<dyn Media> = disk.clone();
         let mut options = self.scenario.options();
-        options.pool.poison_allocated = true;
+        options.pool.poison_free = true;
         let store = Store::open(media, options, self.scenario.registry())?;
         Ok(store)
     }

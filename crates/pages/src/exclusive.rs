@@ -8,7 +8,7 @@ use cedrat_wal::Lsn;
 
 use crate::frames::PageWords;
 use crate::latch::ExclusiveLatch;
-use crate::page::{BODY_LEN, PageId, at};
+use crate::page::{BODY_LEN, LayoutKind, PageId, at};
 use crate::pool::Pool;
 use crate::view::{PageMut, PageRef};
 
@@ -98,13 +98,17 @@ impl Exclusive<'_> {
         self.change_and_stamp(version, stamp, change)
     }
 
-    /// Fills the body with a pattern, unless a crash might still need it: a dirty page may go home at any time, and if the log is
-    /// not durable up to `now`, the page might be in use again after the crash.
-    pub(crate) fn poison(&mut self, now: Lsn) {
-        if self.recovery_lsn.load(Ordering::SeqCst) == 0 || self.pool.log.durable_lsn() >= now {
-            self.latch.will_change();
-            self.words.fill(at::BODY, BODY_LEN, POISON);
-        }
+    /// Fills the body of a free page with a pattern, under no layout. The page was freed not later than at `freed_by`.
+    ///
+    /// A dirty page may go home at any time, and if the log then ended before `freed_by`, a crash would need the old bytes. So
+    /// the page gets that LSN.
+    pub(crate) fn poison(&mut self, freed_by: Lsn) {
+        self.latch.will_change();
+        let lsn = self.page_ref().lsn().max(freed_by);
+        let mut page = PageMut::under(self.words, &mut self.latch, lsn, lsn);
+        page.format(LayoutKind::NONE);
+        page.stamp();
+        self.words.fill(at::BODY, BODY_LEN, POISON);
     }
 
     fn change_and_stamp<R>(&mut self, lsn: Lsn, stamp: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {

@@ -257,6 +257,12 @@ impl<'a> Latch<'a> {
         }
     }
 
+    /// Takes the latch exclusively as [`Latch::exclusive`] does, if that is possible without waiting, so in any order.
+    pub(crate) fn try_exclusive(self) -> Option<ExclusiveLatch<'a>> {
+        let is_taken = self.attempt_exclusive() == Attempt::Taken;
+        is_taken.then(|| ExclusiveLatch { latch: self, changed: false, leaves: false, _held: None })
+    }
+
     /// Begins to load the page; `None` if it is in, or after another thread's load of it has ended.
     pub(crate) fn begin_load(self) -> Option<Loading<'a>> {
         let attempt = self.attempt(|word| {

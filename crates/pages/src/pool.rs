@@ -53,9 +53,10 @@ pub struct PoolOptions {
     /// The number of frames that the cleaner thread keeps free ahead of need (D021). Default: a sixteenth of the
     /// capacity.
     pub free_ahead: Option<usize>,
-    /// Whether a newly allocated page appears filled with a pattern, so that an operation that relies on its old bytes, or on
-    /// zeros, is found: for tests. Default `false`.
-    pub poison_allocated: bool,
+    /// Whether free pages appear filled with a pattern: when they are freed, if they are in memory, and when they are allocated.
+    /// So a use after free is found, and an operation that relies on the old bytes of a new page, or on zeros: for tests.
+    /// Default `false`.
+    pub poison_free: bool,
     /// A deliberate fault, to show that it is caught.
     #[cfg(feature = "planted-faults")]
     pub fault: Option<Fault>,
@@ -67,7 +68,7 @@ impl Default for PoolOptions {
             capacity_pages: 16_384,
             pages_max: 1 << 28,
             free_ahead: None,
-            poison_allocated: false,
+            poison_free: false,
             #[cfg(feature = "planted-faults")]
             fault: None,
         }
@@ -340,7 +341,7 @@ impl Pool {
         }
     }
 
-    /// Fills newly allocated pages with a pattern, if [`PoolOptions::poison_allocated`] is set. The records that freed them last are
+    /// Fills newly allocated pages with a pattern, if [`PoolOptions::poison_free`] is set. The records that freed them last are
     /// not newer than `now`.
     ///
     /// A page becomes no dirtier than it is: the pattern reaches the file together with a later change, or not at all, as any
@@ -349,7 +350,7 @@ impl Pool {
     /// # Errors
     /// As [`Pool::read`].
     pub fn poison_allocated(&self, first: PageId, pages: u64, now: Lsn) -> Result<(), PoolError> {
-        if !self.options.poison_allocated {
+        if !self.options.poison_free {
             return Ok(());
         }
         for page in (first.get()..first.get() + pages).map(PageId::new) {
@@ -361,6 +362,19 @@ impl Pool {
             }
         }
         Ok(())
+    }
+
+    /// Fills pages that were freed not later than at `ended_at` with a pattern, as [`Pool::poison_allocated`] does, before they
+    /// can be allocated again: those in memory that no thread holds.
+    pub fn poison_freed(&self, first: PageId, pages: u64, ended_at: Lsn) {
+        if !self.options.poison_free {
+            return;
+        }
+        for page in (first.get()..first.get() + pages).map(PageId::new) {
+            if let Some(latch) = self.table.latch(page).and_then(Latch::try_exclusive) {
+                Exclusive::new(self, latch, None).poison(ended_at);
+            }
+        }
     }
 
     /// Loads the page unless it is in; waits for the load of another thread.

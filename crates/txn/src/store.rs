@@ -515,6 +515,8 @@ impl Inner {
     pub(crate) fn release(&self, freed: Freed) {
         let first = freed.extent.first;
         self.residents.lock().retain(|(root, _), _| !(first..freed.extent.end()).contains(&root.get()));
+        // Before another transaction can allocate them.
+        self.pool.poison_freed(PageId::new(first), freed.extent.pages, freed.lsn);
         self.space.release(freed);
     }
 
