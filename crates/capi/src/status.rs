@@ -141,7 +141,7 @@ fn of_log(error: &LogError) -> Status {
         LogError::Stopped(_) => Status::Stopped,
         LogError::Full(_) => Status::LogFull,
         LogError::Absent { .. } => Status::Unknown,
-        LogError::Damaged { .. } => Status::Damaged,
+        LogError::Damaged { .. } | LogError::ForeignSegment { .. } => Status::Damaged,
         LogError::Options { .. } => Status::Options,
         LogError::Limit { .. } => Status::Limit,
         LogError::InUse { .. } => Status::InUse,

@@ -6,6 +6,7 @@ use cedrat_sync::Arc;
 use thiserror::Error;
 
 use crate::Lsn;
+use crate::checksum::StoreId;
 
 /// The reason why a log could not be created, opened, read or written.
 #[derive(Debug, Error)]
@@ -61,6 +62,22 @@ pub enum LogError {
         /// The kind that was to be opened.
         wanted: &'static str,
     },
+    /// A log segment of another store lies in the log's directory. Nothing was written.
+    #[error(
+        "{file}, byte {offset}: this log segment belongs to store {}, and the log to store {}; move the file back to its \
+         store, and restore the segment of this name from a copy, if this store had one",
+        hexadecimal(.found), hexadecimal(.wanted)
+    )]
+    ForeignSegment {
+        /// The segment file.
+        file: String,
+        /// The offset of the store's identifier in the file.
+        offset: u64,
+        /// The store to which it belongs.
+        found: StoreId,
+        /// The store to which the log belongs.
+        wanted: StoreId,
+    },
     /// A limit of the log or of its options is exceeded.
     #[error("{what} is {given}, at most {limit} is possible")]
     Limit {
@@ -99,6 +116,11 @@ pub enum LogError {
         /// The error of the disk.
         source: io::Error,
     },
+}
+
+/// Returns a store's identifier in hexadecimal digits, as `cedrat info` prints it.
+fn hexadecimal(store: &StoreId) -> String {
+    store.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl LogError {

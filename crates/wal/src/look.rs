@@ -84,8 +84,8 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
             continue;
         };
         if header.store != control.store {
-            let what = "this log segment belongs to another store";
-            return Err(LogError::damaged(path, segment_at::STORE as u64, what));
+            let (offset, found, wanted) = (segment_at::STORE as u64, header.store, control.store);
+            return Err(LogError::ForeignSegment { file: path, offset, found, wanted });
         }
         if header.segment_len != geometry.segment_len {
             let what = "this log segment has another length than the control file says";

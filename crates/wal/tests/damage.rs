@@ -212,7 +212,11 @@ fn another_store_and_a_newer_version_are_named() {
     let file = damaged.open(name, OpenMode::ReadWrite).unwrap();
     write_all_at(&damaged, file, 0, &foreign, Durability::Volatile).unwrap();
     let error = read(&damaged).unwrap_err().to_string();
-    assert!(error.contains("another store") && error.contains(name.as_str()), "{error}");
+    let hexadecimal = |store: &[u8]| store.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let [found, wanted] = [b"another store...", b"a store in tests"].map(|store| hexadecimal(store));
+    let words = format!("this log segment belongs to store {found}, and the log to store {wanted}; move the file back");
+    assert!(error.starts_with(name.as_str()) && error.contains(&words), "{error}");
+    assert!(!error.contains("restore this file"), "a copy of this file is as foreign: {error}");
 
     // A valid control file of version 3.
     let damaged = SimDisk::from_image(sim.image());
