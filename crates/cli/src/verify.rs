@@ -6,6 +6,7 @@ use std::sync::Arc;
 use cedrat::graph::{self, Graph};
 use cedrat::media::RealDisk;
 use cedrat::objects::{self, Objects};
+use cedrat::pages::{DOUBLE_WRITE_FILE, PAGE_FILE};
 use cedrat::structures::{Catalogue, Checked, Kind, Named, check_named};
 use cedrat::txn::{Options, Progress, Store, Txn};
 use indicatif::ProgressBar;
@@ -37,6 +38,8 @@ struct Verdict {
     undone_transactions: u64,
     /// In-doubt transactions. They are rolled back before the store is walked.
     in_doubt: u64,
+    /// Pages that did not verify at home, and have a copy in the double-write area: the next opening of the store repairs them.
+    repaired_pages: Vec<u64>,
     /// Pages in use.
     pages: u64,
     /// Named structures.
@@ -105,6 +108,7 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
     verdict.redone = recovery.redone;
     verdict.undone_transactions = recovery.losers;
     verdict.in_doubt = recovery.in_doubt;
+    verdict.repaired_pages = store.pool().restored_pages().iter().map(|page| page.get()).collect();
 
     verdict.heaps = heap::examine(store, &mut verdict.problems);
     let mut damages = 0_u64;
@@ -184,6 +188,17 @@ fn report(verdict: &Verdict, json: bool) -> Outcome {
         rows.push((
             "in doubt",
             format!("{} prepared transactions, looked at as if rolled back", grouped(verdict.in_doubt)),
+        ));
+    }
+    if !verdict.repaired_pages.is_empty() {
+        let pages: Vec<String> = verdict.repaired_pages.iter().map(u64::to_string).collect();
+        rows.push((
+            "repaired",
+            format!(
+                "torn in {PAGE_FILE}, as by a crash, and sound in {DOUBLE_WRITE_FILE}: page {}; the next opening of the store \
+                 repairs them in the file",
+                pages.join(", ")
+            ),
         ));
     }
     rows.push(("pages", grouped(verdict.pages)));

@@ -235,6 +235,36 @@ fn each_damaged_page_is_named() {
     assert!(verdict["pages"].as_u64() > Some(400), "{verdict}");
 }
 
+/// Recovery repairs a page that a crash has torn. Without a crash, it is the first sign of a bad disk.
+#[test]
+fn repaired_page_is_named_by_verify() {
+    use cedrat::objects::{Objects, Options};
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = cedrat::open(folder.path()).expect("a store");
+    let objects = Objects::create(&store, "articles", Options::default()).expect("a collection");
+    let insert = |txn: &mut cedrat::Txn| (0..5).try_for_each(|_| objects.insert(txn, &[1; 3600]).map(drop));
+    store.transact(insert).expect("some pages of objects");
+    let pages = objects.pages(&store).expect("they can be listed");
+    drop(objects);
+    store.close().expect("it is not in use");
+    let verify = |more: &[&str]| cedrat(&[&["verify", text(folder.path())], more].concat());
+    assert!(!printed(&verify(&[])).contains("repaired"));
+    let file = folder.path().join("pages");
+    let mut bytes = fs::read(&file).expect("the page file");
+    for page in &pages[1..3] {
+        bytes[page.get() as usize * 4096 + 2048..][..2048].fill(0);
+    }
+    fs::write(&file, bytes).expect("room");
+    let verdict = json(&verify(&["--json"]));
+    let torn: Vec<u64> = pages[1..3].iter().map(|page| page.get()).collect();
+    assert_eq!((&verdict["ok"], &verdict["repaired_pages"]), (&Value::from(true), &Value::from(torn.clone())));
+    let said = printed(&verify(&[]));
+    let line = format!("sound in double-write: page {}, {}; the next opening", torn[0], torn[1]);
+    assert!(said.contains(&line) && said.contains("verdict   sound"), "{said}");
+    cedrat::open(folder.path()).expect("the store").close().expect("it is not in use");
+    assert!(!printed(&verify(&[])).contains("repaired"), "the opening has repaired them");
+}
+
 /// As a copy of before is that was mounted for reading only.
 #[test]
 fn read_only_store_can_be_read() {

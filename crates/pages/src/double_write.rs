@@ -122,18 +122,18 @@ impl DoubleWrite {
     }
 
     /// Writes home again the pages that a crash tore there, and those not known to be durable there: pages with an
-    /// LSN of `redo_lsn` or newer. Returns the number of torn pages. The writes are durable after a sync of `home`.
-    pub(crate) fn restore(&mut self, home: &PageFile, redo_lsn: Lsn) -> Result<u64, PoolError> {
+    /// LSN of `redo_lsn` or newer. Returns the torn pages. The writes are durable after a sync of `home`.
+    pub(crate) fn restore(&mut self, home: &PageFile, redo_lsn: Lsn) -> Result<Vec<PageId>, PoolError> {
         let failed = |error| PoolError::io(format!("restoring pages from {DOUBLE_WRITE_FILE}"), error);
         read_exact_at(&*self.media, self.file, 0, &mut self.buffer[..PAGE_LEN]).map_err(failed)?;
         let Some(Header { batch, entries, .. }) = Header::read(&self.buffer, &self.media.path(self.file))? else {
-            return Ok(0);
+            return Ok(Vec::new());
         };
         self.batch = batch;
         self.buffer.resize(PAGE_LEN * (1 + entries.len()));
         let images = &mut self.buffer[PAGE_LEN..];
         read_exact_at(&*self.media, self.file, PAGE_LEN as u64, images).map_err(failed)?;
-        let mut restored = 0;
+        let mut restored = Vec::new();
         let mut at_home = AlignedBuf::zeroed(PAGE_LEN);
         for (index, (page, checksum)) in entries.into_iter().enumerate() {
             let image = self.images(index, 1);
@@ -150,7 +150,7 @@ impl DoubleWrite {
             if is_torn || (at_home[..] == image[..] && lsn_of(image) >= redo_lsn) {
                 write_all_at(&*self.media, home.id(), page.file_offset(), image, Durability::Volatile)
                     .map_err(failed)?;
-                restored += u64::from(is_torn);
+                restored.extend(is_torn.then_some(page));
             }
         }
         Ok(restored)

@@ -188,7 +188,7 @@ pub struct Pool {
     pub(crate) in_flight: InFlight,
     pub(crate) counters: Counters,
     pub(crate) bell: Bell,
-    restored: u64,
+    restored: Vec<PageId>,
     staging: Mutex<Vec<AlignedBuf>>,
 }
 
@@ -504,6 +504,11 @@ impl Pool {
         PoolError::damaged(self.file.path(), damage)
     }
 
+    /// Returns the pages that did not verify at home when the pool was opened, and were restored from the double-write area.
+    pub fn restored_pages(&self) -> &[PageId] {
+        &self.restored
+    }
+
     /// Returns the statistics of the pool. Counts dirty pages one by one.
     pub fn stats(&self) -> PoolStats {
         let dirty = |&page: &PageId| self.table.recovery_lsn(page).load(Ordering::Relaxed) != 0;
@@ -513,7 +518,7 @@ impl Pool {
             pages_read: self.counters.read.load(Ordering::Relaxed),
             pages_written: self.counters.written.load(Ordering::Relaxed),
             pages_evicted: self.counters.evicted.load(Ordering::Relaxed),
-            pages_restored: self.restored,
+            pages_restored: self.restored.len() as u64,
         }
     }
 

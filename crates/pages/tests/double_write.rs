@@ -37,7 +37,7 @@ fn a_torn_home_is_restored() {
     let disk = disk();
     tear_home(&disk);
     let pool = open(&disk).unwrap();
-    assert_eq!(pool.stats().pages_restored, 1);
+    assert_eq!((pool.stats().pages_restored, pool.restored_pages()), (1, &[page(3)][..]));
     assert_eq!(pool.read(page(3)).unwrap().body()[0], 7);
     drop(pool);
     assert_eq!(open(&disk).unwrap().stats().pages_restored, 0, "restored for good");
