@@ -151,7 +151,7 @@ fn step<O: Operation>(txn: &mut Txn, watch: &mut dyn FnMut(&Txn), page: PageId, 
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use cedrat_media::{Media, SimDisk};
     use cedrat_sync::Arc;
@@ -213,6 +213,8 @@ mod tests {
             let checked = table.check(txn)?;
             assert!(checked.is_sound(), "{:?}", checked.problems);
             assert_eq!(checked.elements, 1000);
+            let reached: BTreeSet<PageId> = checked.pages.into_iter().collect();
+            assert_eq!(reached, store.pages_in_use()?.into_iter().collect(), "the check reaches every page");
             assert_eq!(table.resident.growth(), Growth::Doubling);
             let regions = table.resident.region_count();
             assert_eq!(regions, Growth::Doubling.place(table.resident.buckets() - 1).0 + 1);
