@@ -22,6 +22,7 @@ use crate::options::Commit;
 use crate::region::WORD_LEN;
 use crate::stripes::Look;
 use crate::tx::Tx;
+use crate::view::Stop;
 use crate::write_set::Bytes;
 
 /// Part of a commit that does not fit into one record; it counts only with the transaction's commit record (E10.5).
@@ -270,21 +271,18 @@ impl Tx<'_> {
         let this = &mut *self.this;
         let (own, snapshot) = (Look::owned_by(this.number), this.snapshot);
         let locks = self.shared.stripes.locks();
-        let (writes, locked) = (this.writes.all(), &mut this.locked);
-        locked.reserve(writes.len() - from);
-        let mut rest = writes[from..].iter();
-        while let Some(write) = rest.next() {
+        let writes = this.writes.all();
+        let left = this.locked.extend_while(&writes[from..], |write| {
             let lock = locks.of(write.stripe);
             let seen = Look::first(lock);
             if seen.belongs_to(snapshot) && seen.take(lock, own) {
-                locked.push((write.stripe, seen));
-            } else if seen != own || write.read && this.locked_newer {
-                // Its own lock, taken for another word of the stripe. If the stripe was newer than the snapshot then, the
-                // word that was read here may be newer as well.
-                return Some(writes.len() - rest.len() - 1);
+                return Ok(Some((write.stripe, seen)));
             }
-        }
-        None
+            // Its own lock, taken for another word of the stripe. If the stripe was newer than the snapshot then, the word
+            // that was read here may be newer as well.
+            if seen != own || write.read && this.locked_newer { Err(Stop) } else { Ok(None) }
+        });
+        (left > 0).then(|| writes.len() - left)
     }
 
     /// Refuses writes to a heap that was dropped; everything else that this session keeps of it is discarded.
@@ -416,7 +414,7 @@ impl Tx<'_> {
     #[inline]
     fn let_go(&mut self, version: u64) {
         let (locks, version_now) = (self.shared.stripes.locks(), Look::version(version));
-        for &(stripe, _) in &self.this.locked {
+        for &(stripe, _) in &*self.this.locked {
             locks.let_go(stripe, version_now);
         }
         if !self.this.blocks.is_empty() {

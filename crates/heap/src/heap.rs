@@ -275,6 +275,7 @@ impl Core {
 
     /// Returns the error that explains why a word or some bytes cannot be used.
     #[cold]
+    #[inline(never)]
     pub(crate) fn refuse(&self, offset: u64, len: u64) -> Interrupt {
         Interrupt::failed(self.refusal(offset, len))
     }

@@ -137,7 +137,9 @@ impl Held {
         if !self.running {
             return Err(Error::Misuse("no transaction runs; begin one first"));
         }
-        self.tx().call(work).map_err(|interrupt| self.interrupted(interrupt))
+        let mut tx = self.tx();
+        tx.this.writes.take_in();
+        tx.call(work).map_err(|interrupt| self.interrupted(interrupt))
     }
 
     #[cold]
@@ -192,6 +194,7 @@ impl Held {
         // The address stays with this object; the content moves.
         std::mem::swap(self.descriptor(), &mut *other);
         other.hide();
+        other.writes.take_in();
         (self.running, self.attempts) = (false, 0);
         Ok(Joined::around(memory, other))
     }
@@ -234,6 +237,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
+    use crate::write_set::{Bytes, Write};
     use crate::{HeapOptions, MemoryOptions};
 
     #[test]
@@ -300,6 +304,30 @@ mod tests {
         held.commit(Commit::Sync).expect("no other transaction writes");
         let words = heap.atomically(|tx| Ok([tx.read(&heap, 0)?, tx.read(&heap, 8)?, tx.read(&heap, 16)?]));
         assert_eq!(words.expect("reading"), [1, 0, 3]);
+    }
+
+    /// A word that outside code has stored to is one of the transaction's own for the next call.
+    #[test]
+    fn call_finds_words_of_outside_code() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
+        let mut held = Held::new(&memory).expect("a place");
+        let store = |held: &mut Held, word: u64, value: u64| {
+            held.begin().expect("it goes on");
+            held.run(|tx| tx.write(&heap, 0, 1)).expect("it remembers the heap");
+            let stripe = memory.shared().stripes.of(heap.core.salt, word);
+            let write = Write { word, value, heap: heap.core.number, stripe, bytes: Bytes::ALL, read: false };
+            held.descriptor().writes.append_outside(write);
+        };
+        store(&mut held, 1, 7);
+        held.run(|tx| tx.update(&heap, 8, |value| value + 1)).expect("no other transaction writes");
+        held.commit(Commit::Sync).expect("no other transaction writes");
+        store(&mut held, 2, 7);
+        let mut joined = held.hand_over(&memory).expect("the same memory");
+        joined.run(|tx| tx.update(&heap, 16, |value| value + 1)).expect("no other transaction writes");
+        assert_eq!(joined.run(|tx| tx.read(&heap, 16)).expect("its own"), 8);
+        assert_eq!(joined.tx().this.writes.all().len(), 2, "no word is there twice");
+        assert_eq!(heap.atomically(|tx| tx.read(&heap, 8)).expect("reading"), 8);
     }
 
     /// A program may hold a transaction for hours: its memory is bounded by what it has changed.

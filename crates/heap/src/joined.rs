@@ -35,7 +35,7 @@ impl Joined {
         let mut descriptor = shared.take_descriptor()?;
         let mut tx = ManuallyDrop::new(Tx::begin(shared, &mut descriptor));
         if !planted!("joined_locks_early") {
-            tx.this.encounter = false;
+            tx.this.lock_early(false);
         }
         tx.slot().locks_early(false);
         Ok(Joined { memory: memory.clone(), descriptor: Some(descriptor) })

@@ -445,4 +445,16 @@ impl Shared {
         drop(turn);
         self.waiting.count.fetch_sub(1, Ordering::SeqCst);
     }
+
+    /// Checks that a heap belongs to this memory.
+    #[inline(always)]
+    pub(crate) fn check_same(&self, heap: &Heap) -> Result<(), Interrupt> {
+        if std::ptr::eq(self, heap.memory.shared()) { Ok(()) } else { Err(other_memory()) }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn other_memory() -> Interrupt {
+    Interrupt::failed(Error::Misuse("the heap belongs to another store's memory than the transaction"))
 }

@@ -48,7 +48,7 @@ pub(crate) struct Descriptor {
     /// Number of the arena from which it takes blocks, in each heap.
     pub(crate) arena: u32,
     /// Locked stripes, with the state that each had before.
-    pub(crate) locked: Vec<(u32, Look)>,
+    pub(crate) locked: List<(u32, Look)>,
     /// Whether one of them was newer than the snapshot.
     pub(crate) locked_newer: bool,
     /// Numbers of the savepoints that a rollback may name, ascending.
@@ -69,6 +69,8 @@ pub(crate) struct Descriptor {
     pub(crate) heaps: Vec<Arc<Core>>,
     /// Number of the first of them.
     writes_to: u32,
+    /// The same, unless locks are taken at the first write.
+    updates: u32,
     pub(crate) redo: RedoWriter,
     /// Boxed: it is moved out for each commit.
     pub(crate) room: Option<Box<Reservation>>,
@@ -107,7 +109,7 @@ impl Descriptor {
             number,
             partition,
             arena: 0,
-            locked: Vec::with_capacity(64),
+            locked: List::with_capacity(64),
             locked_newer: false,
             savepoints: Vec::new(),
             savepoint_number: if planted!("foreign_savepoint_taken") { 0 } else { RandomState::new().hash_one(number) },
@@ -118,6 +120,7 @@ impl Descriptor {
             batches: Vec::new(),
             heaps: Vec::new(),
             writes_to: u32::MAX,
+            updates: u32::MAX,
             redo: RedoWriter::default(),
             room: None,
             keeps_room: false,
@@ -133,10 +136,18 @@ impl Descriptor {
         }
     }
 
+    /// Sets whether locks are taken at the first write.
+    #[inline(always)]
+    pub(crate) fn lock_early(&mut self, early: bool) {
+        self.encounter = early;
+        self.updates = if early { u32::MAX } else { self.writes_to };
+    }
+
     #[cold]
     fn remember(&mut self, core: &Arc<Core>) {
         const KEPT: usize = 8;
         self.writes_to = core.number;
+        self.lock_early(self.encounter);
         self.window.store_words = 0;
         if let Some(at) = self.heaps.iter().position(|known| Arc::ptr_eq(known, core)) {
             self.heaps.swap(0, at);
@@ -167,6 +178,7 @@ impl Descriptor {
         if self.writes.is_empty() && self.blocks.is_empty() {
             self.heaps.retain(|core| !core.is_dropped());
             self.writes_to = self.heaps.first().map_or(u32::MAX, |first| first.number);
+            self.lock_early(self.encounter);
             self.window.store_words = 0;
         }
     }
@@ -237,7 +249,10 @@ impl<'a> Tx<'a> {
         debug_assert!(this.reads.is_empty() && this.writes.is_empty() && this.locked.is_empty());
         this.snapshot = shared.clock.now();
         (this.interrupted, this.panicked) = (false, false);
-        this.encounter = shared.options.locking == Locking::EncounterTime;
+        let early = shared.options.locking == Locking::EncounterTime;
+        if this.encounter != early {
+            this.lock_early(early);
+        }
         shared.slots.slot(this.number).begin(this.snapshot);
         this.open_window();
         if this.encounter {
@@ -280,7 +295,7 @@ impl<'a> Tx<'a> {
     ///
     /// # Errors
     /// Those of reading and writing.
-    #[inline]
+    #[inline(always)]
     pub fn update(&mut self, heap: &Heap, offset: u64, change: impl FnOnce(u64) -> u64) -> Result<u64, Interrupt> {
         self.shared.check_same(heap)?;
         let word = heap.core.word_at(offset)?;
@@ -501,7 +516,7 @@ impl<'a> Tx<'a> {
         Ok(())
     }
 
-    /// Reads a word and writes the result of `change`.
+    /// Reads a word and writes the result of `change`. Where it needs no other function, it saves no registers.
     #[inline(always)]
     pub(crate) fn update_word(
         &mut self,
@@ -509,12 +524,15 @@ impl<'a> Tx<'a> {
         word: u64,
         change: impl FnOnce(u64) -> u64,
     ) -> Result<u64, Interrupt> {
-        let Some((stripe, value)) = self.look_to_write(core, word) else {
-            return self.update_slowly(core, word, change);
-        };
-        self.this.will_write(core);
-        self.put_read(core, word, change(value), stripe);
-        Ok(value)
+        let seen = self.look_to_write(core, word);
+        if let Some((stripe, value)) = seen
+            && self.this.updates == core.number
+            && self.this.writes.has_place_for(word)
+        {
+            self.put_read(core, word, change(value), stripe);
+            return Ok(value);
+        }
+        self.update_slowly(core, word, change)
     }
 
     /// Writes a word that is zero, as [`Tx::update_word`] does; returns `false`, without effect, where that takes more work, or
@@ -522,24 +540,24 @@ impl<'a> Tx<'a> {
     #[inline(always)]
     pub(crate) fn write_if_zero(&mut self, core: &Arc<Core>, word: u64, value: u64) -> bool {
         let Some((stripe, 0)) = self.look_to_write(core, word) else { return false };
+        if self.this.encounter || self.this.writes.has(core.number, word) {
+            return false;
+        }
         self.this.will_write(core);
         self.put_read(core, word, value, stripe);
         true
     }
 
-    /// Returns the stripe and the value of a word that [`Tx::put_read`] may write: it belongs to the snapshot, and has no pending
-    /// write. The caller records the read.
+    /// Returns the stripe and the value of a word that belongs to the snapshot. [`Tx::put_read`] may write it if it has no pending
+    /// write, and locks are taken at the commit. The caller records the read.
     #[inline(always)]
-    fn look_to_write(&mut self, core: &Core, word: u64) -> Option<(u32, u64)> {
+    fn look_to_write(&self, core: &Core, word: u64) -> Option<(u32, u64)> {
         let stripe = self.shared.stripes.of(core.salt, word);
         let lock = self.shared.stripes.lock(stripe);
         let before = Look::first(lock);
         let value = core.region.words()[word as usize].load(Ordering::Acquire);
         let clear = before.belongs_to(self.this.snapshot) && Look::again(lock) == before;
-        if !clear || self.this.encounter || self.this.writes.has(core.number, word) {
-            return None;
-        }
-        Some((stripe, value))
+        clear.then_some((stripe, value))
     }
 
     /// Adds a write to a word that this call has read. It is not in the read set: the commit validates the stripe when it locks
@@ -551,12 +569,21 @@ impl<'a> Tx<'a> {
     }
 
     #[cold]
+    #[inline(never)]
     fn update_slowly(
         &mut self,
         core: &Arc<Core>,
         word: u64,
         change: impl FnOnce(u64) -> u64,
     ) -> Result<u64, Interrupt> {
+        if let Some((stripe, value)) = self.look_to_write(core, word)
+            && !self.this.encounter
+            && !self.this.writes.has(core.number, word)
+        {
+            self.this.will_write(core);
+            self.put_read(core, word, change(value), stripe);
+            return Ok(value);
+        }
         let value = self.read_word(core, word)?;
         self.write_word(core, word, change(value))?;
         Ok(value)
@@ -694,9 +721,10 @@ impl<'a> Tx<'a> {
     pub(crate) fn let_writes_go(&mut self) {
         self.keep_reads_since(WriteMark::BEGINNING);
         self.drop_blocks(0);
-        for (stripe, before) in self.this.locked.drain(..) {
+        for &(stripe, before) in &*self.this.locked {
             self.shared.stripes.unlock(stripe, before);
         }
+        self.this.locked.clear();
         self.this.locked_newer = false;
         self.this.writes.clear();
         self.this.savepoints.clear();
@@ -706,7 +734,7 @@ impl<'a> Tx<'a> {
     pub(crate) fn abandon(&mut self) {
         self.slot().committed();
         self.drop_blocks(0);
-        for &(stripe, before) in &self.this.locked {
+        for &(stripe, before) in &*self.this.locked {
             self.shared.stripes.unlock(stripe, before);
         }
         self.give_up_room();
@@ -781,16 +809,4 @@ impl Drop for Tx<'_> {
             self.forget();
         }
     }
-}
-
-impl Shared {
-    #[inline(always)]
-    pub(crate) fn check_same(&self, heap: &Heap) -> Result<(), Interrupt> {
-        if std::ptr::eq(self, heap.memory.shared()) { Ok(()) } else { Err(other_memory()) }
-    }
-}
-
-#[cold]
-fn other_memory() -> Interrupt {
-    Interrupt::failed(Error::Misuse("the heap belongs to another store's memory than the transaction"))
 }

@@ -85,6 +85,22 @@ unsafe impl<T: Copy + Send> Send for List<T> {}
 // SAFETY: as above.
 unsafe impl<T: Copy + Sync> Sync for List<T> {}
 
+/// Ends [`List::extend_while`].
+pub(crate) struct Stop;
+
+/// Length of a list that grows; dropping it stores the length in the list.
+struct Length<'a> {
+    now: usize,
+    of: &'a mut usize,
+}
+
+impl Drop for Length<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        *self.of = self.now;
+    }
+}
+
 impl<T: Copy> List<T> {
     pub(crate) fn with_capacity(capacity: usize) -> List<T> {
         List::of(Vec::with_capacity(capacity))
@@ -103,26 +119,63 @@ impl<T: Copy> List<T> {
         unsafe { Vec::from_raw_parts(taken.start.as_ptr(), taken.len, taken.capacity) }
     }
 
+    /// Returns whether an element can be pushed without more memory.
+    #[inline(always)]
+    pub(crate) fn has_place(&self) -> bool {
+        self.len < self.capacity
+    }
+
     #[inline(always)]
     pub(crate) fn push(&mut self, element: T) {
-        if self.len == self.capacity {
-            self.grow();
-        }
+        self.reserve(1);
         // SAFETY: 1; the line above has reserved capacity.
         unsafe { self.start.add(self.len).write(element) };
         self.len += 1;
     }
 
     #[cold]
-    fn grow(&mut self) {
+    #[inline(never)]
+    fn grow_by(&mut self, more: usize) {
         let mut vec = self.take();
-        vec.reserve(1);
+        vec.reserve(more);
         *self = List::of(vec);
     }
 
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.len = 0;
+    }
+
+    /// Appends what `next` returns for the elements of `from`, one after the other; where it returns `None`, nothing. Ends early
+    /// if it returns an error, and returns how many elements of `from` were left.
+    ///
+    /// The capacity is compared once, not for each element.
+    #[inline(always)]
+    pub(crate) fn extend_while<S>(&mut self, from: &[S], mut next: impl FnMut(&S) -> Result<Option<T>, Stop>) -> usize {
+        self.reserve(from.len());
+        let start = self.start;
+        // By value, so that it stays in a register; also if `next` panics, the list has what was appended.
+        let mut len = Length { now: self.len, of: &mut self.len };
+        let mut from = from.iter();
+        while let Some(one) = from.next() {
+            match next(one) {
+                Ok(Some(element)) => {
+                    // SAFETY: 1; capacity was reserved for as many elements as `from` has.
+                    unsafe { start.add(len.now).write(element) };
+                    len.now += 1;
+                }
+                Ok(None) => {}
+                Err(Stop) => return from.len() + 1,
+            }
+        }
+        0
+    }
+
+    #[inline(always)]
+    fn reserve(&mut self, more: usize) {
+        if self.capacity - self.len < more {
+            self.grow_by(more);
+        }
     }
 
     pub(crate) fn truncate(&mut self, len: usize) {
@@ -213,6 +266,8 @@ impl Drop for Seat {
 
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
 
     #[test]
@@ -230,5 +285,25 @@ mod tests {
         list.clear();
         assert!(list.is_empty());
         assert_eq!(List::<u32>::with_capacity(5).len(), 0);
+    }
+
+    #[test]
+    fn list_keeps_what_precedes_stop() {
+        let mut list = List::default();
+        let numbers: Vec<u32> = (0..300).collect();
+        let even_below = |end: u32| {
+            move |&number: &u32| match number {
+                _ if number == end => Err(Stop),
+                _ => Ok((number % 2 == 0).then_some(number)),
+            }
+        };
+        assert_eq!(list.extend_while(&numbers, even_below(100)), 200);
+        assert_eq!(list.extend_while(&numbers[100..], even_below(300)), 0);
+        assert_eq!(list[..], numbers.iter().copied().filter(|number| number % 2 == 0).collect::<Vec<_>>());
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            list.extend_while(&[1, 2], |&number| if number == 1 { Ok(Some(1)) } else { panic!("in the work") })
+        }));
+        assert!(panicked.is_err());
+        assert_eq!((list.len(), list.last()), (151, Some(&1)));
     }
 }

@@ -1,7 +1,9 @@
 //! Write set: the words that a transaction will write, kept until it commits.
 //!
 //! A few words are searched linearly, many through an index. A filter of 64 bits avoids most searches of reads, and a wider
-//! one avoids those of sets that fill the first.
+//! one avoids those of writes, and those of reads where many words are written.
+
+use cedrat_sync::planted;
 
 use crate::view::List;
 
@@ -44,8 +46,8 @@ impl Bytes {
     }
 }
 
-/// Number of words up to which the search is linear.
-const SEARCHED: usize = 8;
+/// Number of words up to which the search is linear. A batch searches seldom, and does not fill an index for it.
+const SEARCHED: usize = 64;
 
 /// Write set of one transaction. Its first two fields are part of the layout that `view` exposes: outside code appends
 /// words whose bit of the filter is clear, and sets the bit.
@@ -57,6 +59,8 @@ pub(crate) struct WriteSet {
     /// Whether some word is written only in part.
     partial: bool,
     wide: Wide,
+    /// Number of words that are certainly in the wider filter: outside code does not set its bits ([`WriteSet::take_in`]).
+    taken_in: usize,
     index: Index,
     /// Number of words in the index: the others are added when a word is searched.
     indexed: usize,
@@ -99,6 +103,7 @@ impl Default for WriteSet {
             filter: 0,
             partial: false,
             wide: Wide::default(),
+            taken_in: 0,
             index: Index::default(),
             indexed: 0,
             suspected: 0,
@@ -109,8 +114,12 @@ impl Default for WriteSet {
 }
 
 impl WriteSet {
+    #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.forget_index();
+        if !self.writes.is_empty() {
+            (self.wide, self.taken_in) = (Wide::default(), 0);
+        }
         self.writes.clear();
         (self.filter, self.suspected) = (0, 0);
         self.partial = false;
@@ -145,9 +154,6 @@ impl WriteSet {
             self.index.clear();
             self.indexed = 0;
         }
-        if self.wide.words > 0 {
-            self.wide = Wide::default();
-        }
     }
 
     /// Disables the filter for these words: each access to them calls `find`.
@@ -166,15 +172,14 @@ impl WriteSet {
         self.search(heap, word).map(|at| self.writes[at])
     }
 
-    /// Returns the index of the pending write to a word. Where the first filter is full, the wider one answers most searches:
-    /// it needs few registers, so the index is a call of its own.
+    /// Returns the index of the pending write to a word. Where the first filter is full, the wider one answers most searches.
     #[inline(never)]
     fn search(&mut self, heap: u32, word: u64) -> Option<usize> {
-        if self.writes.len() <= SEARCHED {
-            return self.writes.iter().position(|write| write.word == word && write.heap == heap);
-        }
-        if !self.wide.admit(hash(heap, word), &self.writes) {
+        if !self.wide.has(word) {
             return None;
+        }
+        if self.writes.len() <= SEARCHED {
+            return self.writes.iter().rposition(|write| write.word == word && write.heap == heap);
         }
         self.search_index(heap, word)
     }
@@ -193,13 +198,20 @@ impl WriteSet {
     /// Returns whether a write to a word is pending.
     #[inline(always)]
     pub(crate) fn has(&mut self, heap: u32, word: u64) -> bool {
-        self.filter & bit(word) != 0 && self.search(heap, word).is_some()
+        self.wide.has(word) && self.search(heap, word).is_some()
+    }
+
+    /// Returns whether a write can be added without a search and without more memory: certainly none to this word is pending.
+    #[inline(always)]
+    pub(crate) fn has_place_for(&self, word: u64) -> bool {
+        !self.wide.has(word) && self.writes.has_place()
     }
 
     /// Adds a write to a word that the set does not contain ([`WriteSet::has`]).
     #[inline(always)]
     pub(crate) fn put_new(&mut self, new: Write) {
         self.filter |= bit(new.word);
+        self.wide.add(new.word);
         self.writes.push(new);
     }
 
@@ -207,14 +219,31 @@ impl WriteSet {
     #[inline(always)]
     pub(crate) fn put(&mut self, new: Write) {
         self.partial |= new.bytes != Bytes::ALL;
-        let bit = bit(new.word);
-        if self.filter & bit != 0
+        if self.wide.has(new.word)
             && let Some(at) = self.search(new.heap, new.word)
         {
             return self.change(at, new);
         }
-        self.filter |= bit;
+        self.put_new(new);
+    }
+
+    /// Appends a word as code outside of the library does.
+    #[cfg(test)]
+    pub(crate) fn append_outside(&mut self, new: Write) {
+        self.filter |= bit(new.word);
         self.writes.push(new);
+    }
+
+    /// Adds the words that outside code has appended to the wider filter: called before the set is searched again.
+    #[inline]
+    pub(crate) fn take_in(&mut self) {
+        if planted!("outside_words_missed") {
+            return;
+        }
+        for write in &self.writes[self.taken_in..] {
+            self.wide.add(write.word);
+        }
+        self.taken_in = self.writes.len();
     }
 
     /// Changes the pending write at this index.
@@ -285,35 +314,30 @@ impl WriteSet {
         self.writes.truncate(mark.writes);
         self.forget_index();
         self.filter = self.writes.iter().fold(self.suspected, |filter, write| filter | bit(write.word));
+        (self.wide, self.taken_in) = (Wide::default(), self.writes.len());
+        self.writes.iter().for_each(|write| self.wide.add(write.word));
     }
 }
 
-/// A wider filter, for sets that fill the first one: it avoids most searches in the index, and an index entry for most
-/// words.
+/// A wider filter: a batch does not fill it. Neighbouring words have different bits.
 #[derive(Debug, Default)]
-struct Wide {
-    bits: [u64; 16],
-    /// Number of words in it: the others are added when a word is searched.
-    words: usize,
-}
+struct Wide([u64; 16]);
 
 impl Wide {
-    /// Returns the word of bits, and the bit in it.
+    /// Returns the index of the bits among which that of a word is.
     #[inline(always)]
-    fn place(hash: u64) -> (usize, u64) {
-        ((hash >> 60) as usize, 1 << (hash >> 54 & 63))
+    fn place(word: u64) -> usize {
+        (word / u64::from(u64::BITS)) as usize % 16
     }
 
-    /// Adds the writes since the last call, and returns whether any write may have this hash.
     #[inline(always)]
-    fn admit(&mut self, sought: u64, writes: &[Write]) -> bool {
-        for write in &writes[self.words..] {
-            let (at, bit) = Wide::place(hash(write.heap, write.word));
-            self.bits[at] |= bit;
-        }
-        self.words = writes.len();
-        let (at, bit) = Wide::place(sought);
-        self.bits[at] & bit != 0
+    fn has(&self, word: u64) -> bool {
+        self.0[Wide::place(word)] & bit(word) != 0
+    }
+
+    #[inline(always)]
+    fn add(&mut self, word: u64) {
+        self.0[Wide::place(word)] |= bit(word);
     }
 }
 
@@ -383,6 +407,14 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
+    /// More words than are searched linearly.
+    const WORDS: u64 = 3 * SEARCHED as u64;
+
+    /// Returns one of many words, of which four share a bit of the wider filter.
+    fn nth(number: u64) -> u64 {
+        number % 4 * 1024 + number / 4
+    }
+
     /// Written values by word, each with a mask of the written bytes.
     type Words = BTreeMap<u64, (u64, u64)>;
 
@@ -403,12 +435,13 @@ mod tests {
         /// Compares with a map, with savepoints.
         #[test]
         fn a_write_set_is_a_map_that_can_go_back(
-            steps in proptest::collection::vec((0u64..40, any::<u64>(), 0u8..4, 0u8..12), 1..300),
+            steps in proptest::collection::vec((0u64..WORDS, any::<u64>(), 0u8..4, 0u8..20), 1..300),
         ) {
             let mut set = WriteSet::default();
             let mut marks: Vec<(WriteMark, Words)> = Vec::new();
             let mut model: Words = BTreeMap::new();
-            for (word, value, part, action) in steps {
+            for (number, value, part, action) in steps {
+                let word = nth(number);
                 match action {
                     0 => marks.push((set.mark(), model.clone())),
                     1 => if let Some((mark, then)) = marks.pop() {
@@ -424,13 +457,27 @@ mod tests {
                     }
                 }
                 prop_assert_eq!(&state(&set), &model);
-                for word in 0..40 {
+                for word in (0..WORDS).map(nth) {
                     let found = set.find((word % 2) as u32, word).map(|write| shown(&write));
                     prop_assert_eq!(found, model.get(&word).copied());
                 }
             }
             set.clear();
-            prop_assert!((0..40).all(|word| set.find((word % 2) as u32, word).is_none()));
+            prop_assert!((0..WORDS).map(nth).all(|word| set.find((word % 2) as u32, word).is_none()));
         }
+    }
+
+    #[test]
+    fn words_of_outside_code_are_found() {
+        let mut set = WriteSet::default();
+        for number in 0..WORDS {
+            set.put(write(nth(number), number, Bytes::ALL));
+            set.append_outside(write(nth(WORDS + number), number, Bytes::ALL));
+        }
+        set.take_in();
+        for word in (0..2 * WORDS).map(nth) {
+            set.put(write(word, 7, Bytes::ALL));
+        }
+        assert_eq!(set.all().len() as u64, 2 * WORDS, "no word is there twice");
     }
 }
