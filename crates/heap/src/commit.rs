@@ -13,7 +13,7 @@
 //! lock, draw and commit between the two. It would precede this transaction in the order of LSNs, but this one has not seen
 //! it; a reader whose snapshot lies between both sees a state that no serial order of them gives.
 
-use cedrat_sync::atomic::Ordering;
+use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::planted;
 use cedrat_wal::{ByteLen, Kind, Log, LogOffset, Lsn, PartitionId, Position, RecordHead, TxnId, record_len_bound};
 
@@ -268,6 +268,20 @@ impl Tx<'_> {
     /// locked at once.
     #[inline(always)]
     fn lock_free_ones(&mut self, from: usize) -> Option<usize> {
+        /// A session that opens waits for as many.
+        const ALONE_MAX: usize = 1024;
+        let few = self.this.writes.all().len() <= ALONE_MAX;
+        match if few { self.shared.alone.mark() } else { None } {
+            Some(alone) => self.lock_each(from, |seen, lock, own| {
+                seen.take_alone(lock, own, &alone);
+                true
+            }),
+            None => self.lock_each(from, Look::take),
+        }
+    }
+
+    #[inline(always)]
+    fn lock_each(&mut self, from: usize, take: impl Fn(Look, &AtomicU64, Look) -> bool) -> Option<usize> {
         let this = &mut *self.this;
         let (own, snapshot) = (Look::owned_by(this.number), this.snapshot);
         let locks = self.shared.stripes.locks();
@@ -275,7 +289,7 @@ impl Tx<'_> {
         let left = this.locked.extend_while(&writes[from..], |write| {
             let lock = locks.of(write.stripe);
             let seen = Look::first(lock);
-            if seen.belongs_to(snapshot) && seen.take(lock, own) {
+            if seen.belongs_to(snapshot) && take(seen, lock, own) {
                 return Ok(Some((write.stripe, seen)));
             }
             // Its own lock, taken for another word of the stripe. If the stripe was newer than the snapshot then, the word

@@ -8,7 +8,7 @@
 //!
 //! Where to read on:
 //!
-//! 1. `region`, `stripes`, `slots`: words, their locks, and the published state of transactions;
+//! 1. `region`, `stripes`, `slots`, `alone`: words, their locks, and the published state of transactions and sessions;
 //! 2. `tx`, `write_set`: a transaction while its work runs;
 //! 3. `commit`, `redo`: encoding, logging and publishing its writes;
 //! 4. `session`, `batch`: running until it commits, one at a time and several in one commit;
@@ -22,6 +22,7 @@
 // The code that `derive(Plain)` generates compiles here, too.
 extern crate self as cedrat_heap;
 
+mod alone;
 mod batch;
 mod blocks;
 mod checkpoint;

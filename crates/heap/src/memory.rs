@@ -7,6 +7,7 @@ use cedrat_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, RwLock};
 use cedrat_wal::{Log, Lsn, PartitionId};
 
+use crate::alone::Alone;
 use crate::blocks::Blocks;
 use crate::clock::Clock;
 use crate::commit::Flagged;
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) stripes: Stripes,
     pub(crate) slots: Slots,
+    pub(crate) alone: Alone,
     pub(crate) options: MemoryOptions,
     pub(crate) flagged: Flagged,
     pub(crate) next_txn: Arc<AtomicU64>,
@@ -143,6 +145,7 @@ impl Memory {
             clock,
             stripes,
             slots: Slots::new(options.sessions_max),
+            alone: Alone::default(),
             options,
             flagged: Flagged::new(partitions),
             next_txn,
@@ -363,6 +366,7 @@ impl Shared {
         let partitions = seats.live.len() as u32;
         descriptor.arena = Blocks::arena_of(descriptor.number, u32::from(partition.0), partitions);
         seats.live[usize::from(partition.0)] += 1;
+        self.alone.enter();
         Ok(descriptor)
     }
 
@@ -373,6 +377,7 @@ impl Shared {
         }
         let mut seats = self.seats.lock();
         seats.live[usize::from(descriptor.partition.0)] -= 1;
+        self.alone.leave();
         seats.idle.push(descriptor);
     }
 

@@ -15,6 +15,7 @@ use std::io;
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 
+use crate::alone::Marking;
 use crate::region::{Table, TableView};
 
 /// Set in a locked stripe. No LSN is so large.
@@ -69,6 +70,13 @@ impl Look {
         // Sequentially consistent: a waiting transaction (`retry`) registers and then checks the stripes, a committer locks
         // and then checks for waiters.
         lock.compare_exchange(self.0, owner.0, Ordering::SeqCst, Ordering::Relaxed).is_ok()
+    }
+
+    /// Acquires the lock for `owner`, the only session: nothing else changes a lock that is free.
+    #[inline(always)]
+    pub(crate) fn take_alone(self, lock: &AtomicU64, owner: Look, _alone: &Marking<'_>) {
+        debug_assert!(!self.is_locked());
+        lock.store(owner.0, Ordering::Relaxed);
     }
 
     /// Returns whether it is free and not newer than the snapshot. One comparison: a locked state is a larger number than
