@@ -44,9 +44,8 @@ pub(crate) struct Clock {
     durable: Alone<AtomicU64>,
 }
 
-/// The bounds that one partition publishes. Written only under the latch of its tail.
+/// The bounds that one partition publishes. Written only under the latch of its tail, next to which they lie.
 #[derive(Debug)]
-#[repr(align(128))]
 pub(crate) struct Bounds {
     drawing: AtomicU64,
     first_unflushed: AtomicU64,

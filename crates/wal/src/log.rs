@@ -16,7 +16,7 @@ use crate::opening::Lock;
 use crate::options::LogOptions;
 use crate::partition::{InMemory, Partition};
 use crate::read::Reader;
-use crate::record::{Appended, BODY_LEN_CEILING, Body, Decided, Kind, Record, RecordHead};
+use crate::record::{Appended, Body, Decided, Kind, Record, RecordHead};
 use crate::scan::{self, Scan};
 use crate::segment::Pool;
 use crate::space::{Cost, LogSpace, Outstanding, Reservation, Space};
@@ -39,6 +39,8 @@ pub(crate) struct Shared {
     pub(crate) options: LogOptions,
     pub(crate) epoch: u32,
     pub(crate) clock: Clock,
+    /// The largest length of a record's body, in bytes.
+    pub(crate) body_len_max: usize,
     pub(crate) partitions: Vec<Partition>,
     pub(crate) reader: Arc<Reader>,
     pub(crate) pool: Pool,
@@ -416,7 +418,7 @@ impl Shared {
         decide: impl FnOnce(Lsn) -> bool,
     ) -> Decided {
         let body = Body::new(body);
-        let partition = &self.partitions[partition.index()];
+        let (partition_id, partition) = (partition, &self.partitions[partition.index()]);
         if planted!("refused_after_draw") {
             self.clock.draw(&partition.bounds, self.steps(), |_| ());
         }
@@ -456,15 +458,16 @@ impl Shared {
         if sealed && planted!("append_writes") {
             let _ = self.write_out(partition, true);
         }
-        self.writer.appended(partition.id, sealed, reservation.spending());
+        self.writer.appended(partition_id, sealed, reservation.spending());
         match decision {
             Ok(kept) => Decided { appended, kept },
             Err(panic) => resume_unwind(panic),
         }
     }
 
+    #[inline]
     pub(crate) fn body_len_max(&self) -> usize {
-        BODY_LEN_CEILING.min(self.reader.geometry.capacity() as usize / 8)
+        self.body_len_max
     }
 
     pub(crate) fn durable_lsn(&self) -> Lsn {

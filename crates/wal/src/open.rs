@@ -17,6 +17,7 @@ use crate::opening::Lock;
 use crate::options::LogOptions;
 use crate::partition::{Constants, Partition};
 use crate::read::{Blocks, Faults, Reader};
+use crate::record::BODY_LEN_CEILING;
 use crate::record::Record;
 use crate::scan::{self, Scan};
 use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Pool, SEGMENT_HEADER_LEN, Slot, file_name};
@@ -440,6 +441,7 @@ fn build(
         options: options.clone(),
         epoch: epoch.number,
         clock: Clock::new(epoch.first.previous()),
+        body_len_max: BODY_LEN_CEILING.min(geometry.capacity() as usize / 8),
         partitions,
         reader,
         pool,

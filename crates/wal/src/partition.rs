@@ -48,11 +48,15 @@ fn patience() -> Option<Duration> {
 }
 
 /// One partition of an open log.
+///
+/// All that an append reads and writes here begins the partition, in two adjacent cache lines: where several processors append,
+/// another one wrote each of them last.
 #[derive(Debug)]
+#[repr(C, align(128))]
 pub(crate) struct Partition {
-    pub(crate) id: PartitionId,
     pub(crate) bounds: Bounds,
     pub(crate) tail: Mutex<Tail>,
+    pub(crate) id: PartitionId,
     /// Sealed bytes that are not durable yet; readable without the latch.
     pub(crate) unwritten: AtomicU64,
     /// Everything below this offset is durable (E8.2).
@@ -73,11 +77,16 @@ pub(crate) struct Constants {
     pub(crate) space: Arc<Space>,
 }
 
-/// The state that the latch protects.
+/// The state that the latch protects: first what each append uses.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct Tail {
-    constants: Constants,
     open: Open,
+    /// Bytes of blocks that were closed before they were full; the next record pays for them (E16.7).
+    unpaid_padding: u64,
+    /// Whether the log stopped: records are dropped.
+    stopped: bool,
+    constants: Constants,
     /// Sealed blocks and blocks in flight, in the order of offsets; the first `taken` are in flight or written.
     queue: VecDeque<Queued>,
     taken: usize,
@@ -93,22 +102,19 @@ pub(crate) struct Tail {
     last_sealed: Lsn,
     /// The number of committers expected for the next block: those of the last one, and those that arrived meanwhile.
     expected: u32,
-    /// Whether the log stopped: records are dropped.
-    stopped: bool,
-    /// Bytes of blocks that were closed before they were full; the next record pays for them (E16.7).
-    unpaid_padding: u64,
     /// The first LSN whose record was dropped: it never becomes durable.
     first_dropped: Option<Lsn>,
 }
 
 /// The block that takes records.
 #[derive(Debug)]
+#[repr(C)]
 struct Open {
-    offset: LogOffset,
     bytes: AlignedBuf,
     used: usize,
     /// The end of the space for records.
     room: usize,
+    offset: LogOffset,
     first_lsn: Lsn,
     last_lsn: Lsn,
     record_seed: u32,
@@ -408,7 +414,7 @@ impl Tail {
     }
 
     /// Places a record. The caller has ensured that it fits.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn place(&mut self, lsn: Lsn, head: crate::RecordHead, body: &Body<'_>) -> (LogOffset, Cost) {
         let open = &mut self.open;
         let offset = LogOffset::new(open.offset.get() + open.used as u64);

@@ -209,10 +209,15 @@ pub(crate) fn encode(
     let lsn_len = varint::len(lsn.get());
     let (crc_at, at) =
         if head.txn == TxnId::NONE && head.previous.is_none() && lsn_len <= 8 && to.len() >= FRAME_LEN_MAX {
-            // A heap's commit has no other records: few bytes, written at once.
+            // A heap's commit has no other records: few bytes, written at once. Before the kind there are at most eight bytes,
+            // behind it two zeros.
             let head_len = lsn_len + 3;
             let crc_at = varint::put(to, (head_len + body.len) as u64);
-            let behind_crc = u128::from(varint::eight(lsn.get())) | u128::from(kind) << (8 * lsn_len);
+            let lsn = varint::eight(lsn.get());
+            let behind_crc = match lsn_len {
+                ..8 => u128::from(lsn | u64::from(kind) << (8 * lsn_len)),
+                _ => u128::from(lsn) | u128::from(kind) << u64::BITS,
+            };
             to[crc_at + CRC_LEN..][..16].copy_from_slice(&behind_crc.to_le_bytes());
             (crc_at, crc_at + CRC_LEN + head_len)
         } else {
