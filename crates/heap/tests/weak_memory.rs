@@ -52,3 +52,19 @@ fn transactions_see_one_state_of_words() {
         assert_eq!(moved, 4);
     }
 }
+
+/// H7: sessions that open and close beside one another, so that each is the only one now and then.
+#[test]
+fn sessions_that_open_lose_no_update() {
+    let heap = heap_of(Locking::CommitTime);
+    let adds = || {
+        for _ in 0..3 {
+            heap.atomically(|tx| tx.update(&heap, 0, |value| value + 1)).expect("no log to fill");
+        }
+    };
+    thread::scope(|scope| {
+        scope.spawn(adds);
+        scope.spawn(adds);
+    });
+    assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("no log to fill"), SUM + 6);
+}
