@@ -458,7 +458,7 @@ cedrat_status cedrat_store_bytes(cedrat_thread *thread, void *address, const voi
 
 /* State of a thread descriptor for the inline functions below. Programs do not access it directly. CEDRAT_VIEW_VERSION is
  * the version of its layout: a program compiled with another header gets no view (cedrat_thread_view). */
-#define CEDRAT_VIEW_VERSION 1
+#define CEDRAT_VIEW_VERSION 2
 
 typedef struct cedrat_view_write {
   uint64_t word, value;
@@ -475,7 +475,9 @@ typedef struct cedrat_view {
   size_t reads_len, reads_capacity;
   cedrat_view_write *writes;                /* what it has stored */
   size_t writes_len, writes_capacity;
-  uint64_t filter;                          /* words that may be among the writes, or in freed blocks */
+  uint64_t filter[16];                      /* a bit for each of the words that may be among the writes, or in freed
+                                             * blocks, by the low bits of their numbers */
+  uint64_t freed;                           /* number of blocks that it has freed */
 } cedrat_view;
 
 /* Returns the view of a thread descriptor, which lives as long as the descriptor; null if the library has another version,
@@ -493,7 +495,7 @@ static inline int cedrat_view_load(cedrat_view *view, const void *address, uint6
 #ifdef CEDRAT_VIEW_INLINE
   uint64_t offset = (uint64_t)(uintptr_t)address - view->from;
   uint64_t word = offset >> 3 | offset << 61; /* one compare for the range and the alignment */
-  if (word < view->words && (view->filter >> (word & 63) & 1) == 0) {
+  if (word < view->words && (view->filter[word >> 6 & 15] >> (word & 63) & 1) == 0) {
     uint64_t stripe = ((word >> view->stripe_words_log2) + view->salt) & view->mask;
     const uint64_t *lock = (const uint64_t *)(uintptr_t)view->stripes + stripe;
     uint64_t before = __atomic_load_n(lock, __ATOMIC_SEQ_CST);
@@ -517,14 +519,35 @@ static inline int cedrat_view_load(cedrat_view *view, const void *address, uint6
   return 0;
 }
 
+/* Loads a word that the transaction has stored as cedrat_load_word does, without a call. Returns 1 on success; 0 if it has
+ * done nothing: call that function. For the few loads for which cedrat_view_load returns 0. */
+static inline int cedrat_view_load_stored(cedrat_view *view, const void *address, uint64_t *value) {
+#ifdef CEDRAT_VIEW_INLINE
+  uint64_t offset = (uint64_t)(uintptr_t)address - view->from;
+  uint64_t word = offset >> 3 | offset << 61;
+  if (word < view->words && view->freed == 0 && view->writes_len <= 64) { /* the library has an index of more writes */
+    for (size_t at = view->writes_len; at-- > 0;) {
+      const cedrat_view_write *write = view->writes + at;
+      if (write->word == word + view->first && write->heap == view->heap) {
+        *value = write->value;
+        return write->bytes == 0xff;
+      }
+    }
+  }
+#else
+  (void)view, (void)address, (void)value;
+#endif
+  return 0;
+}
+
 /* Stores as cedrat_store_word does, without a call. Returns 1 on success; 0 if it has done nothing: call that function. */
 static inline int cedrat_view_store(cedrat_view *view, void *address, uint64_t value) {
 #ifdef CEDRAT_VIEW_INLINE
   uint64_t offset = (uint64_t)(uintptr_t)address - view->from;
   uint64_t word = offset >> 3 | offset << 61;
-  uint64_t bit = UINT64_C(1) << (word & 63);
+  uint64_t *filter = &view->filter[word >> 6 & 15], bit = UINT64_C(1) << (word & 63);
   size_t len = view->writes_len;
-  if (word < view->store_words && (view->filter & bit) == 0 && len < view->writes_capacity) {
+  if (word < view->store_words && (*filter & bit) == 0 && len < view->writes_capacity) {
     cedrat_view_write *write = view->writes + len;
     write->word = word + view->first;
     write->value = value;
@@ -532,7 +555,7 @@ static inline int cedrat_view_store(cedrat_view *view, void *address, uint64_t v
     write->stripe = (uint32_t)(((word >> view->stripe_words_log2) + view->salt) & view->mask);
     write->bytes = 0xff;
     write->read = 0;
-    view->filter |= bit;
+    *filter |= bit;
     view->writes_len = len + 1;
     return 1;
   }

@@ -157,7 +157,11 @@ static inline void cedrat_stm_cancel(cedrat_stm *stm) {
 /* What the view does not show. */
 static CEDRAT_STM_COLD uint64_t cedrat_stm_load_slowly(cedrat_stm *stm, const void *address) {
   uint64_t value = 0;
-  cedrat_status status = cedrat_load_word(stm->thread, address, &value);
+  cedrat_status status;
+  if (cedrat_view_load_stored(stm->view, address, &value)) {
+    return value;
+  }
+  status = cedrat_load_word(stm->thread, address, &value);
   if (status != CEDRAT_OK) {
     cedrat_stm_judge(stm, status);
   }

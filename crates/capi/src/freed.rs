@@ -17,7 +17,8 @@ const SEARCHED: usize = 8;
 pub(crate) struct Freed {
     /// First byte and length, in the order of the frees.
     order: Vec<(Address, usize)>,
-    /// Lengths by first byte, if there are more than [`SEARCHED`].
+    /// Lengths by first byte, of the first so many of them that a check has needed: most transactions use no word that could
+    /// lie in one.
     index: BTreeMap<Address, usize>,
     /// Range that contains all blocks: most searches end here.
     bounds: Range<usize>,
@@ -31,13 +32,6 @@ impl Freed {
             false => self.bounds.start.min(address)..self.bounds.end.max(address.saturating_add(len)),
         };
         self.order.push((Address(address), len));
-        match self.order.len() {
-            0..=SEARCHED => {}
-            blocks if blocks == SEARCHED + 1 => self.index.extend(self.order.iter().copied()),
-            _ => {
-                self.index.insert(Address(address), len);
-            }
-        }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -51,18 +45,17 @@ impl Freed {
 
     /// Forgets all but the first `len` blocks.
     pub(crate) fn truncate(&mut self, len: usize) {
-        if len <= SEARCHED {
-            self.order.truncate(len);
+        if len == 0 {
             self.index.clear();
-        } else {
-            for (address, _) in self.order.drain(len.min(self.order.len())..) {
-                self.index.remove(&address);
-            }
+        }
+        let indexed = self.index.len();
+        for (address, _) in self.order.drain(len.min(self.order.len())..).take(indexed.saturating_sub(len)) {
+            self.index.remove(&address);
         }
     }
 
     /// Refuses bytes that overlap one of them.
-    pub(crate) fn check(&self, address: usize, len: usize) -> Result<()> {
+    pub(crate) fn check(&mut self, address: usize, len: usize) -> Result<()> {
         let end = address.saturating_add(len);
         if self.is_empty() || address >= self.bounds.end || end <= self.bounds.start {
             return Ok(());
@@ -71,6 +64,7 @@ impl Freed {
         let met = if self.order.len() <= SEARCHED {
             self.order.iter().copied().any(meets)
         } else {
+            self.index.extend(self.order[self.index.len()..].iter().copied());
             // The last block that begins before the end of the bytes is the only candidate: earlier blocks end before it.
             self.index.range(..Address(end)).next_back().is_some_and(|(&from, &freed)| meets((from, freed)))
         };
@@ -110,7 +104,7 @@ mod tests {
     }
 
     /// Returns the number of comparisons of one check, and whether it refused.
-    fn asked(freed: &Freed, address: usize, len: usize) -> (u64, bool) {
+    fn asked(freed: &mut Freed, address: usize, len: usize) -> (u64, bool) {
         COMPARED.set(0);
         let refused = freed.check(address, len).is_err();
         (COMPARED.get(), refused)
@@ -127,13 +121,13 @@ mod tests {
             }
             for at in (0..blocks).step_by(blocks / 16) {
                 for (address, expected) in [(0x1000 + at * 64, true), (0x1000 + at * 64 + 32, false)] {
-                    let (compared, refused) = asked(&freed, address, 8);
+                    let (compared, refused) = asked(&mut freed, address, 8);
                     assert_eq!(refused, expected, "{address:#x}");
                     assert!(compared <= 12 + 6 * log2, "{compared} comparisons with {blocks} blocks freed");
                 }
             }
-            assert_eq!(asked(&freed, 0x1000 - 8, 8), (0, false), "outside of the bounds nothing is compared");
-            assert_eq!(asked(&freed, 0x1000 + blocks * 64, 8), (0, false));
+            assert_eq!(asked(&mut freed, 0x1000 - 8, 8), (0, false), "outside of the bounds nothing is compared");
+            assert_eq!(asked(&mut freed, 0x1000 + blocks * 64, 8), (0, false));
         }
     }
 
@@ -143,24 +137,24 @@ mod tests {
         freed.add(0x200, 16);
         freed.add(0x100, 16);
         freed.add(0x180, 0);
-        let refused = |freed: &Freed, address, len| asked(freed, address, len).1;
-        assert!(refused(&freed, 0x100, 8) && refused(&freed, 0x108, 8) && refused(&freed, 0xff, 2));
-        assert!(refused(&freed, 0x20f, 1) && refused(&freed, 0x180, 1) && refused(&freed, 0, 0x1000));
-        assert!(!refused(&freed, 0xf8, 8) && !refused(&freed, 0x110, 8) && !refused(&freed, 0x210, 8));
-        assert!(!refused(&freed, 0x181, 0x7f));
+        let refused = |freed: &mut Freed, address, len| asked(freed, address, len).1;
+        assert!(refused(&mut freed, 0x100, 8) && refused(&mut freed, 0x108, 8) && refused(&mut freed, 0xff, 2));
+        assert!(refused(&mut freed, 0x20f, 1) && refused(&mut freed, 0x180, 1) && refused(&mut freed, 0, 0x1000));
+        assert!(!refused(&mut freed, 0xf8, 8) && !refused(&mut freed, 0x110, 8) && !refused(&mut freed, 0x210, 8));
+        assert!(!refused(&mut freed, 0x181, 0x7f));
         freed.truncate(1);
-        assert!(!refused(&freed, 0x100, 8) && refused(&freed, 0x200, 8) && freed.len() == 1);
+        assert!(!refused(&mut freed, 0x100, 8) && refused(&mut freed, 0x200, 8) && freed.len() == 1);
         freed.add(0x100, 16);
-        assert!(refused(&freed, 0x100, 8));
+        assert!(refused(&mut freed, 0x100, 8));
         freed.truncate(0);
-        assert!(freed.is_empty() && !refused(&freed, 0, usize::MAX));
+        assert!(freed.is_empty() && !refused(&mut freed, 0, usize::MAX));
         // More and fewer than are searched linearly.
         let blocks: Vec<usize> = (0..3 * SEARCHED).map(|at| 0x1000 + at * 64).collect();
         blocks.iter().for_each(|&block| freed.add(block, 8));
         for kept in (0..=blocks.len()).rev() {
             freed.truncate(kept);
             let all = blocks.iter().enumerate();
-            all.for_each(|(at, &block)| assert_eq!(refused(&freed, block, 8), at < kept, "{at} of {kept}"));
+            all.for_each(|(at, &block)| assert_eq!(refused(&mut freed, block, 8), at < kept, "{at} of {kept}"));
         }
     }
 }

@@ -84,7 +84,7 @@ impl Held {
     /// Routes each access to these bytes of the exposed heap through a call, until the transaction ends.
     pub fn suspect(&mut self, offset: u64, len: u64) {
         let (first, end) = (offset / WORD_LEN, (offset + len).div_ceil(WORD_LEN));
-        self.descriptor().writes.suspect(first, end - first);
+        self.descriptor().writes.suspect(first..end);
     }
 
     /// Exposes the heap for stores too, if the transaction has written to it.
@@ -137,9 +137,7 @@ impl Held {
         if !self.running {
             return Err(Error::Misuse("no transaction runs; begin one first"));
         }
-        let mut tx = self.tx();
-        tx.this.writes.take_in();
-        tx.call(work).map_err(|interrupt| self.interrupted(interrupt))
+        self.tx().call(work).map_err(|interrupt| self.interrupted(interrupt))
     }
 
     #[cold]
@@ -194,7 +192,6 @@ impl Held {
         // The address stays with this object; the content moves.
         std::mem::swap(self.descriptor(), &mut *other);
         other.hide();
-        other.writes.take_in();
         (self.running, self.attempts) = (false, 0);
         Ok(Joined::around(memory, other))
     }

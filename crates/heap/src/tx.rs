@@ -20,7 +20,7 @@ use crate::region::WORD_LEN;
 use crate::slots::Slot;
 use crate::stripes::{Look, Stripes};
 use crate::view::{List, Window};
-use crate::write_set::{Bytes, Write, WriteMark, WriteSet};
+use crate::write_set::{Bytes, Filter, Write, WriteMark, WriteSet};
 use cedrat_sync::atomic::Ordering;
 use cedrat_wal::{PartitionId, Reservation, TxnId};
 
@@ -196,8 +196,7 @@ impl Descriptor {
     /// The window begins at a multiple of the words that the filter and a stripe cover, so that one number of a word serves
     /// both.
     pub(crate) fn show(&mut self, core: &Core, stripes: &Stripes) {
-        const FILTER_BITS: u64 = u64::BITS as u64;
-        let step = stripes.stripe_words().max(FILTER_BITS);
+        let step = stripes.stripe_words().max(Filter::BITS);
         let first = core.first_word.next_multiple_of(step);
         let stripe_words_log2 = stripes.stripe_words().ilog2();
         self.window_words = core.words().saturating_sub(first);

@@ -16,7 +16,7 @@ use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::tx::Descriptor;
-use crate::write_set::{Write, WriteSet};
+use crate::write_set::{Filter, Write, WriteSet};
 
 /// Addresses of the words that outside code may load and store directly: the beginning of a [`Descriptor`].
 #[derive(Debug)]
@@ -65,7 +65,9 @@ const _: () = {
     assert!(offset_of!(Descriptor, snapshot) == 64);
     assert!(offset_of!(Descriptor, reads) == 72 && size_of::<List<u32>>() == 24);
     assert!(offset_of!(Descriptor, writes) == 96);
-    assert!(offset_of!(WriteSet, filter) == 24);
+    assert!(
+        offset_of!(WriteSet, filter) == 24 && size_of::<Filter>() == 128 && offset_of!(WriteSet, suspicions) == 152
+    );
     assert!(size_of::<Write>() == 32);
     assert!(offset_of!(Write, word) == 0 && offset_of!(Write, value) == 8 && offset_of!(Write, heap) == 16);
     assert!(offset_of!(Write, stripe) == 20 && offset_of!(Write, bytes) == 24 && offset_of!(Write, read) == 25);

@@ -1,9 +1,8 @@
 //! Write set: the words that a transaction will write, kept until it commits.
 //!
-//! A few words are searched linearly, many through an index. A filter of 64 bits avoids most searches of reads, and a wider
-//! one avoids those of writes, and those of reads where many words are written.
+//! A few words are searched linearly, many through an index. A filter avoids most searches.
 
-use cedrat_sync::planted;
+use std::ops::Range;
 
 use crate::view::List;
 
@@ -49,23 +48,22 @@ impl Bytes {
 /// Number of words up to which the search is linear. A batch searches seldom, and does not fill an index for it.
 const SEARCHED: usize = 64;
 
-/// Write set of one transaction. Its first two fields are part of the layout that `view` exposes: outside code appends
+/// Write set of one transaction. Its first three fields are part of the layout that `view` exposes: outside code appends
 /// words whose bit of the filter is clear, and sets the bit.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct WriteSet {
     writes: List<Write>,
-    pub(crate) filter: u64,
+    pub(crate) filter: Filter,
+    /// Number of ranges of suspected words.
+    pub(crate) suspicions: u64,
     /// Whether some word is written only in part.
     partial: bool,
-    wide: Wide,
-    /// Number of words that are certainly in the wider filter: outside code does not set its bits ([`WriteSet::take_in`]).
-    taken_in: usize,
     index: Index,
     /// Number of words in the index: the others are added when a word is searched.
     indexed: usize,
-    /// Bits of the filter that stay set until the end, even after a rollback.
-    suspected: u64,
+    /// Words whose bits of the filter stay set until the end, even after a rollback.
+    suspected: Vec<Range<u64>>,
     /// Values overwritten since the oldest savepoint, with their indices.
     journal: Vec<(u32, Write)>,
     journaling: bool,
@@ -76,12 +74,6 @@ pub(crate) struct WriteSet {
 pub(crate) struct WriteMark {
     writes: usize,
     journal: usize,
-}
-
-/// Returns the filter's bit of a word: neighbouring words have different bits.
-#[inline(always)]
-fn bit(word: u64) -> u64 {
-    1 << (word & 63)
 }
 
 #[inline(always)]
@@ -100,13 +92,12 @@ impl Default for WriteSet {
         const ROOM: usize = 64;
         WriteSet {
             writes: List::with_capacity(ROOM),
-            filter: 0,
+            filter: Filter::default(),
+            suspicions: 0,
             partial: false,
-            wide: Wide::default(),
-            taken_in: 0,
             index: Index::default(),
             indexed: 0,
-            suspected: 0,
+            suspected: Vec::new(),
             journal: Vec::new(),
             journaling: false,
         }
@@ -117,11 +108,12 @@ impl WriteSet {
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.forget_index();
-        if !self.writes.is_empty() {
-            (self.wide, self.taken_in) = (Wide::default(), 0);
+        if !self.writes.is_empty() || !self.suspected.is_empty() {
+            self.filter = Filter::default();
+            self.suspected.clear();
+            self.suspicions = 0;
         }
         self.writes.clear();
-        (self.filter, self.suspected) = (0, 0);
         self.partial = false;
         self.journal.clear();
         self.journaling = false;
@@ -157,27 +149,24 @@ impl WriteSet {
     }
 
     /// Disables the filter for these words: each access to them calls `find`.
-    pub(crate) fn suspect(&mut self, first: u64, words: u64) {
-        let low = if words < u64::from(u64::BITS) { (1 << words) - 1 } else { u64::MAX };
-        self.suspected |= low.rotate_left((first & 63) as u32);
-        self.filter |= self.suspected;
+    pub(crate) fn suspect(&mut self, words: Range<u64>) {
+        self.filter.add_all(&words);
+        self.suspected.push(words);
+        self.suspicions += 1;
     }
 
     /// Returns the pending write to a word.
     #[inline(always)]
     pub(crate) fn find(&mut self, heap: u32, word: u64) -> Option<Write> {
-        if self.filter & bit(word) == 0 {
+        if !self.filter.has(word) {
             return None;
         }
         self.search(heap, word).map(|at| self.writes[at])
     }
 
-    /// Returns the index of the pending write to a word. Where the first filter is full, the wider one answers most searches.
+    /// Returns the index of the pending write to a word.
     #[inline(never)]
     fn search(&mut self, heap: u32, word: u64) -> Option<usize> {
-        if !self.wide.has(word) {
-            return None;
-        }
         if self.writes.len() <= SEARCHED {
             return self.writes.iter().rposition(|write| write.word == word && write.heap == heap);
         }
@@ -198,20 +187,19 @@ impl WriteSet {
     /// Returns whether a write to a word is pending.
     #[inline(always)]
     pub(crate) fn has(&mut self, heap: u32, word: u64) -> bool {
-        self.wide.has(word) && self.search(heap, word).is_some()
+        self.filter.has(word) && self.search(heap, word).is_some()
     }
 
     /// Returns whether a write can be added without a search and without more memory: certainly none to this word is pending.
     #[inline(always)]
     pub(crate) fn has_place_for(&self, word: u64) -> bool {
-        !self.wide.has(word) && self.writes.has_place()
+        !self.filter.has(word) && self.writes.has_place()
     }
 
     /// Adds a write to a word that the set does not contain ([`WriteSet::has`]).
     #[inline(always)]
     pub(crate) fn put_new(&mut self, new: Write) {
-        self.filter |= bit(new.word);
-        self.wide.add(new.word);
+        self.filter.add(new.word);
         self.writes.push(new);
     }
 
@@ -219,7 +207,7 @@ impl WriteSet {
     #[inline(always)]
     pub(crate) fn put(&mut self, new: Write) {
         self.partial |= new.bytes != Bytes::ALL;
-        if self.wide.has(new.word)
+        if self.filter.has(new.word)
             && let Some(at) = self.search(new.heap, new.word)
         {
             return self.change(at, new);
@@ -230,20 +218,8 @@ impl WriteSet {
     /// Appends a word as code outside of the library does.
     #[cfg(test)]
     pub(crate) fn append_outside(&mut self, new: Write) {
-        self.filter |= bit(new.word);
+        self.filter.add(new.word);
         self.writes.push(new);
-    }
-
-    /// Adds the words that outside code has appended to the wider filter: called before the set is searched again.
-    #[inline]
-    pub(crate) fn take_in(&mut self) {
-        if planted!("outside_words_missed") {
-            return;
-        }
-        for write in &self.writes[self.taken_in..] {
-            self.wide.add(write.word);
-        }
-        self.taken_in = self.writes.len();
     }
 
     /// Changes the pending write at this index.
@@ -313,31 +289,41 @@ impl WriteSet {
         }
         self.writes.truncate(mark.writes);
         self.forget_index();
-        self.filter = self.writes.iter().fold(self.suspected, |filter, write| filter | bit(write.word));
-        (self.wide, self.taken_in) = (Wide::default(), self.writes.len());
-        self.writes.iter().for_each(|write| self.wide.add(write.word));
+        self.filter = Filter::default();
+        self.suspected.iter().for_each(|words| self.filter.add_all(words));
+        self.writes.iter().for_each(|write| self.filter.add(write.word));
     }
 }
 
-/// A wider filter: a batch does not fill it. Neighbouring words have different bits.
+/// Words that may be in the set: one bit stands for each word, and for all others whose numbers differ by a multiple of
+/// [`Filter::BITS`]. A batch does not fill it.
 #[derive(Debug, Default)]
-struct Wide([u64; 16]);
+#[repr(transparent)]
+pub(crate) struct Filter([u64; Filter::BITS as usize / 64]);
 
-impl Wide {
-    /// Returns the index of the bits among which that of a word is.
+impl Filter {
+    pub(crate) const BITS: u64 = 1024;
+
+    /// Returns the index of the element that has a word's bit, and the bit.
     #[inline(always)]
-    fn place(word: u64) -> usize {
-        (word / u64::from(u64::BITS)) as usize % 16
+    fn place(word: u64) -> (usize, u64) {
+        ((word % Filter::BITS / 64) as usize, 1 << (word % 64))
     }
 
     #[inline(always)]
     fn has(&self, word: u64) -> bool {
-        self.0[Wide::place(word)] & bit(word) != 0
+        let (at, bit) = Filter::place(word);
+        self.0[at] & bit != 0
     }
 
     #[inline(always)]
     fn add(&mut self, word: u64) {
-        self.0[Wide::place(word)] |= bit(word);
+        let (at, bit) = Filter::place(word);
+        self.0[at] |= bit;
+    }
+
+    fn add_all(&mut self, words: &Range<u64>) {
+        words.clone().take(Filter::BITS as usize).for_each(|word| self.add(word));
     }
 }
 
@@ -410,7 +396,7 @@ mod tests {
     /// More words than are searched linearly.
     const WORDS: u64 = 3 * SEARCHED as u64;
 
-    /// Returns one of many words, of which four share a bit of the wider filter.
+    /// Returns one of many words, of which four share a bit of the filter.
     fn nth(number: u64) -> u64 {
         number % 4 * 1024 + number / 4
     }
@@ -474,7 +460,6 @@ mod tests {
             set.put(write(nth(number), number, Bytes::ALL));
             set.append_outside(write(nth(WORDS + number), number, Bytes::ALL));
         }
-        set.take_in();
         for word in (0..2 * WORDS).map(nth) {
             set.put(write(word, 7, Bytes::ALL));
         }

@@ -27,7 +27,7 @@ static cedrat_view *view_of(cedrat_thread *self) {
 static void layout(void) {
   CHECK(offsetof(cedrat_view, heap) == 56 && offsetof(cedrat_view, snapshot) == 64);
   CHECK(offsetof(cedrat_view, reads) == 72 && offsetof(cedrat_view, writes) == 96);
-  CHECK(offsetof(cedrat_view, filter) == 120 && sizeof(cedrat_view) == 128);
+  CHECK(offsetof(cedrat_view, filter) == 120 && offsetof(cedrat_view, freed) == 248 && sizeof(cedrat_view) == 256);
   CHECK(offsetof(cedrat_view_write, bytes) == 24 && sizeof(cedrat_view_write) == 32);
 }
 
