@@ -119,6 +119,8 @@ mod tests {
                 // In an order that is neither ascending nor descending.
                 freed.add(0x1000 + (at * 7919 % blocks) * 64, 32);
             }
+            let (compared, _) = asked(&mut freed, 0x1000, 8);
+            assert!(compared <= blocks as u64 * (12 + 6 * log2), "{compared} comparisons for the index of {blocks}");
             for at in (0..blocks).step_by(blocks / 16) {
                 for (address, expected) in [(0x1000 + at * 64, true), (0x1000 + at * 64 + 32, false)] {
                     let (compared, refused) = asked(&mut freed, address, 8);
