@@ -10,7 +10,8 @@ use cedrat_wal::Lsn;
 
 use crate::error::{Error, Interrupt, Result};
 use crate::memory::Memory;
-use crate::tx::{Descriptor, HeapSavepoint, Tx};
+use crate::savepoints::HeapSavepoint;
+use crate::tx::{Descriptor, Tx};
 
 /// Heap part of a transaction over several faces.
 ///

@@ -42,6 +42,7 @@ mod redo;
 #[allow(unsafe_code)] // its reasons are numbered there
 mod region;
 mod replay;
+mod savepoints;
 mod session;
 mod slots;
 mod stripes;
@@ -69,9 +70,10 @@ pub use options::{Commit, HeapOptions, Locking, MemoryOptions};
 pub use prepared::PreparedWords;
 pub use redo::Senseless;
 pub use region::WORD_LEN;
+pub use savepoints::HeapSavepoint;
 pub use session::{Done, Session};
 pub use structures::{HeapCounter, HeapMap, HeapOrderedMap, HeapQueue, HeapVec};
-pub use tx::{HeapSavepoint, Tx};
+pub use tx::Tx;
 pub use typed::{Array, Bytes, Field, Handle, HeapTx, Place, Plain, Whole};
 
 #[doc(inline)]

@@ -52,9 +52,9 @@ pub(crate) struct Descriptor {
     /// Whether one of them was newer than the snapshot.
     pub(crate) locked_newer: bool,
     /// Numbers of the savepoints that a rollback may name, ascending.
-    savepoints: Vec<u64>,
+    pub(crate) savepoints: Vec<u64>,
     /// Number of the newest one. Each session counts from a random number, so that no other one takes its savepoints.
-    savepoint_number: u64,
+    pub(crate) savepoint_number: u64,
     /// Whether an interrupt was returned: if the work continued after it, its results are invalid.
     pub(crate) interrupted: bool,
     /// Whether that was a panic in a call.
@@ -87,15 +87,6 @@ pub(crate) struct Descriptor {
 pub struct Tx<'a> {
     pub(crate) shared: &'a Shared,
     pub(crate) this: &'a mut Descriptor,
-}
-
-/// A point in a transaction to which its writes can be rolled back (E10.6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct HeapSavepoint {
-    writes: WriteMark,
-    blocks: usize,
-    /// Unique among the savepoints of all sessions, whatever their memory.
-    number: u64,
 }
 
 impl Descriptor {
@@ -612,106 +603,10 @@ impl<'a> Tx<'a> {
         }
     }
 
-    // ---- savepoints -------------------------------------------------------------------------------------------
-
-    /// Sets a savepoint, to which [`Tx::back_to`] rolls back.
-    pub fn savepoint(&mut self) -> HeapSavepoint {
-        self.this.savepoint_number = self.this.savepoint_number.wrapping_add(1);
-        let number = self.this.savepoint_number;
-        self.this.savepoints.push(number);
-        HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len(), number }
-    }
-
-    /// Returns whether anything was written, allocated or freed since the savepoint, which is the newest.
-    pub(crate) fn has_changed_since(&mut self, savepoint: &HeapSavepoint) -> bool {
-        self.this.writes.mark() != savepoint.writes || self.this.blocks.len() != savepoint.blocks
-    }
-
-    /// Returns the current point, which is no savepoint: [`Tx::back_to`] refuses it.
-    pub(crate) fn position(&mut self) -> HeapSavepoint {
-        HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len(), number: 0 }
-    }
-
-    /// Runs a step of several writes, allocations and frees as a whole: an error or a panic rolls back all of them, and the
-    /// transaction may continue.
-    ///
-    /// Not for code of the program, which may roll back to an older savepoint ([`Tx::call`]).
-    #[inline]
-    pub(crate) fn whole<T>(&mut self, step: impl FnOnce(&mut Self) -> Result<T, Interrupt>) -> Result<T, Interrupt> {
-        let is_outermost = !self.this.writes.is_journaling();
-        let before = self.position();
-        let mut whole = Whole { tx: self, before, is_outermost, is_done: false };
-        let done = step(whole.tx);
-        whole.is_done = done.is_ok() || planted!("half_call_kept");
-        done
-    }
-
-    /// Runs one call of a transaction that is held from call to call: an error rolls back what the call has done, and the
-    /// transaction continues. After a panic it cannot commit.
-    #[inline]
-    pub(crate) fn call<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Interrupt>) -> Result<T, Interrupt> {
-        let is_outermost = !self.this.writes.is_journaling();
-        let before = self.savepoint();
-        let mut call = Call { tx: self, has_returned: false };
-        let mut done = work(call.tx);
-        call.has_returned = true;
-        drop(call);
-        if let Err(interrupt) = &done
-            && let Err(gone) = self.back_to(before)
-            && !interrupt.is_conflict()
-        {
-            done = Err(gone); // the call has itself rolled back further
-        }
-        // A program may keep savepoints of its own until the end of the transaction.
-        if let Some(at) = self.this.savepoints.iter().rposition(|&number| number == before.number) {
-            self.this.savepoints.remove(at);
-        }
-        if is_outermost && self.this.savepoints.is_empty() && !planted!("savepoints_of_calls_kept") {
-            self.this.writes.unmark();
-        }
-        done
-    }
-
-    /// Rolls back the writes, allocations and frees since the savepoint. The read set is kept (E10.6).
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] if the savepoint belongs to another transaction, or is newer than one that was rolled back to
-    /// since.
-    pub fn back_to(&mut self, savepoint: HeapSavepoint) -> Result<(), Interrupt> {
-        let at = self.this.savepoints.iter().rposition(|&number| number == savepoint.number);
-        let Some(at) = at else {
-            let what = "the savepoint is another transaction's, or an older one was gone back to since";
-            return Err(Interrupt::failed(Error::Misuse(what)));
-        };
-        self.this.savepoints.truncate(at + 1);
-        self.undo_since(&savepoint);
-        Ok(())
-    }
-
-    /// Sets a mark between two transactions of a batch. Savepoints of the transactions before it become invalid.
-    #[inline]
-    pub(crate) fn mark(&mut self) -> HeapSavepoint {
-        self.this.savepoints.clear();
-        HeapSavepoint { writes: self.this.writes.mark_afresh(), blocks: self.this.blocks.len(), number: 0 }
-    }
-
-    /// Rolls back the writes, allocations and frees since the newest mark, but keeps the read set.
-    #[cold]
-    pub(crate) fn take_back(&mut self, mark: HeapSavepoint) {
-        self.this.savepoints.clear();
-        self.undo_since(&mark);
-    }
-
-    fn undo_since(&mut self, savepoint: &HeapSavepoint) {
-        self.keep_reads_since(savepoint.writes);
-        self.this.writes.back_to(savepoint.writes);
-        self.drop_blocks(savepoint.blocks);
-    }
-
     // ---- the end ----------------------------------------------------------------------------------------------
 
     /// Adds words that were both read and written since the mark to the read set.
-    fn keep_reads_since(&mut self, mark: WriteMark) {
+    pub(crate) fn keep_reads_since(&mut self, mark: WriteMark) {
         let this = &mut *self.this;
         this.writes.since(mark).iter().filter(|write| write.read).for_each(|write| this.reads.push(write.stripe));
     }
@@ -755,46 +650,10 @@ impl<'a> Tx<'a> {
         }
     }
 
-    fn drop_blocks(&mut self, keep: usize) {
+    pub(crate) fn drop_blocks(&mut self, keep: usize) {
         while self.this.blocks.len() > keep {
             let change = self.this.blocks.pop().expect("there is one");
             self.abandon_block(&change);
-        }
-    }
-}
-
-/// A step that runs as a whole. Drop rolls it back unless it is done, also during a panic of the program's code within it:
-/// the program may catch the panic and commit.
-struct Whole<'t, 'a> {
-    tx: &'t mut Tx<'a>,
-    before: HeapSavepoint,
-    is_outermost: bool,
-    is_done: bool,
-}
-
-impl Drop for Whole<'_, '_> {
-    #[inline]
-    fn drop(&mut self) {
-        let is_kept = self.is_done || planted!("panicked_step_kept") && thread::panicking();
-        if !is_kept {
-            self.tx.undo_since(&self.before);
-        }
-        if self.is_outermost {
-            self.tx.this.writes.unmark();
-        }
-    }
-}
-
-/// A call that runs. Drop during a panic keeps the transaction from committing half of it.
-struct Call<'t, 'a> {
-    tx: &'t mut Tx<'a>,
-    has_returned: bool,
-}
-
-impl Drop for Call<'_, '_> {
-    fn drop(&mut self) {
-        if !self.has_returned && !planted!("panicked_call_commits") {
-            (self.tx.this.interrupted, self.tx.this.panicked) = (true, true);
         }
     }
 }

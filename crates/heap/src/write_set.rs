@@ -4,6 +4,8 @@
 
 use std::ops::Range;
 
+use cedrat_sync::planted;
+
 use crate::view::List;
 
 /// A word to be written.
@@ -199,7 +201,9 @@ impl WriteSet {
     /// Adds a write to a word that the set does not contain ([`WriteSet::has`]).
     #[inline(always)]
     pub(crate) fn put_new(&mut self, new: Write) {
-        self.filter.add(new.word);
+        if !planted!("written_word_not_in_filter") {
+            self.filter.add(new.word);
+        }
         self.writes.push(new);
     }
 

@@ -602,6 +602,7 @@ pub(crate) const COMPENSATION_LONGER_MAX: usize = 10 + 5 + 3;
 pub(crate) const fn room_for(arguments: usize) -> u64 {
     record_len_bound(ByteLen(HEAD_LEN_MAX + arguments as u64)).0
 }
+const _: () = assert!(room_for(0) >= cedrat_wal::UNDO_RECORD_LEN_MIN);
 
 #[cfg(test)]
 mod tests {

@@ -104,7 +104,7 @@ pub trait LogicalUndo: Serialize + DeserializeOwned + fmt::Debug + Send + Sync +
     /// The permanent name by which a store identifies it.
     const NAME: &'static str;
 
-    /// The maximum log space of its page steps, in bytes, so that rollback always has room (E16.1).
+    /// The maximum log space of its page steps, in bytes, so that rollback always has room. At least 64 for each step.
     const LOG_BYTES_MAX: u32 = 16 * 1024;
 
     /// Undoes the change.

@@ -115,6 +115,7 @@ struct SubtractElsewhere {
 
 impl LogicalUndo for SubtractElsewhere {
     const NAME: &'static str = "test.subtract_elsewhere";
+    const LOG_BYTES_MAX: u32 = 1024;
 
     fn undo(&self, txn: &mut Txn) -> Result<()> {
         let page = page_with_zeros(txn)?;

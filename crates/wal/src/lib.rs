@@ -66,6 +66,6 @@ pub use record::{Appended, Decided, Kind, Record, RecordHead, RecordRef, record_
 pub use replica::{Replica, ReplicaSink, StableWhen};
 pub use scan::{Scan, Scanned};
 pub use sink::{Local, Piece, SegmentSink, Sink};
-pub use space::{LogSpace, Outstanding, Reservation, Spending};
+pub use space::{LogSpace, Outstanding, Reservation, Spending, UNDO_RECORD_LEN_MIN};
 pub use ticket::Ticket;
 pub use writer::Writer;

@@ -51,8 +51,8 @@ pub(crate) const fn segments_least(partitions: u16) -> u64 {
 /// that only carries a promise.
 const PADDING: u64 = 2 * BLOCK_UNIT as u64;
 
-/// The minimum length of a record of undo.
-const UNDO_RECORD_LEN_MIN: u64 = 32;
+/// The minimum log space that is reserved for a record of undo.
+pub const UNDO_RECORD_LEN_MIN: u64 = 64;
 
 /// The records of undo per force from which on an eighth of their bytes covers the padding.
 pub(crate) const UNDO_RECORDS_PER_FORCE_MAX: u64 = 8 * BLOCK_UNIT as u64 / UNDO_RECORD_LEN_MIN;
