@@ -50,7 +50,7 @@ public final class Libcedrat {
         String resource = "/META-INF/native/" + platform() + "/" + System.mapLibraryName("cedrat");
         try (InputStream carried = Libcedrat.class.getResourceAsStream(resource)) {
             if (carried == null || !named.isEmpty()) {
-                throw new IOException("libcedrat is missing (looked for "
+                throw new IOException("cannot find libcedrat (searched "
                         + tried(named, System.getProperty("java.library.path", "")) + " and, on the class path, "
                         + resource + "): " + HOW);
             }
@@ -71,7 +71,7 @@ public final class Libcedrat {
             return new Libcedrat(SymbolLookup.libraryLookup(file, Arena.global()), origin);
         } catch (IllegalArgumentException refused) {
             throw new IOException(
-                    origin + " cannot be loaded as libcedrat: " + refused.getMessage() + "; " + HOW, refused);
+                    "cannot load " + origin + " as libcedrat: " + refused.getMessage() + "; " + HOW, refused);
         }
     }
 
@@ -81,7 +81,7 @@ public final class Libcedrat {
     public MemorySegment function(String name) throws IOException {
         return lookup.find(name)
                 .orElseThrow(() ->
-                        new IOException(origin + " has no function " + name + ": it is of another version; " + HOW));
+                        new IOException(origin + " has another version, without the function " + name + "; " + HOW));
     }
 
     /// The file of the library, the named one or the first in a list of directories; null if there is none.

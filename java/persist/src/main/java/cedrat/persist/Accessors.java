@@ -18,12 +18,12 @@ import java.util.Map;
 /// The methods by which a class reads reference fields, one for each field that it names:
 ///
 /// ```text
-/// private static T cedrat$read$N(Owner base) {
-///     T value = base.field;
-///     if (value != null || base.cedrat$identity == null) {
+/// private static T cedrat$read$N$field(Owner object) {
+///     T value = object.field;
+///     if (value != null || object.cedrat$identity == null) {
 ///         return value;
 ///     }
-///     return (T) Barrier.readNull(base, number);
+///     return (T) Barrier.readNull(object, number);
 /// }
 /// ```
 ///
@@ -58,9 +58,13 @@ final class Accessors {
         this.reader = reader;
     }
 
-    /// The name of the method that reads a field.
+    /// Returns the name of the method that reads a field. It ends with that of the field, for the stack trace of a
+    /// `NullPointerException`: names of fields may have `<` and `>`, which names of methods may not.
     String name(Field field) {
-        return names.computeIfAbsent(field, added -> "cedrat$read$" + names.size());
+        return names.computeIfAbsent(
+                field,
+                added -> "cedrat$read$" + names.size() + "$"
+                        + added.name.replace('<', '_').replace('>', '_'));
     }
 
     /// Adds the methods to their class.
@@ -71,6 +75,8 @@ final class Accessors {
     }
 
     private void read(CodeBuilder code, Field field) {
+        // The message of a NullPointerException has this name.
+        code.localVariable(0, "object", field.parameter, code.startLabel(), code.endLabel());
         if (field.isLocked) {
             code.aload(0);
             Calls.lockToRead(code);

@@ -118,8 +118,8 @@ public final class Agent {
             instrumentation.addTransformer(started, canRetransform);
             if (!canRetransform) {
                 // Later classes are woven, so that beginning a transaction fails with this message and no other.
-                recorder.unwoven.fail("those of java.util cannot be woven, because the manifest of the jar that starts "
-                        + "the agent lacks a line: add Can-Retransform-Classes: true");
+                recorder.unwoven.fail("classes of java.util cannot be woven, because the manifest of the jar that "
+                        + "starts the agent lacks a line: add Can-Retransform-Classes: true");
                 return;
             }
             started.retransform();
@@ -201,7 +201,7 @@ public final class Agent {
                 try {
                     instrumentation.retransformClasses(loaded.toArray(new Class<?>[0]));
                 } catch (UnmodifiableClassException | UnsupportedOperationException | LinkageError e) {
-                    recorder.unwoven.fail("classes that were loaded before the agent cannot be woven any more: " + e);
+                    recorder.unwoven.fail("classes that were loaded before the agent cannot be woven: " + e);
                 }
                 loaded = loaded(seen);
             }
@@ -216,7 +216,7 @@ public final class Agent {
                 if (instrumentation.isModifiableClass(type)) {
                     loaded.add(type);
                 } else {
-                    recorder.unwoven.fail(type + " was loaded before the agent and cannot be woven any more");
+                    recorder.unwoven.fail(type + " was loaded before the agent and cannot be woven");
                 }
             }
             return loaded;

@@ -182,13 +182,17 @@ final class Branch {
     private void checkThread() throws XAException {
         if (engine.recorder.transactions.isInTransaction()) {
             throw BranchResource.failure(
-                    XAException.XAER_OUTSIDE, "this thread is in a transaction: end or detach it first", null);
+                    XAException.XAER_OUTSIDE,
+                    "cannot start the branch " + id
+                            + ", because this thread is in a transaction: end or detach it first",
+                    null);
         }
         if (transactions.isOnThisThread()) {
-            throw protocol("this thread is in another branch, of this or of another store of objects, and may be in "
-                    + "one: end or suspend that first. Two stores of objects take part in one global transaction one "
-                    + "after the other: enlistResource of the one, changes of its objects, delistResource with "
-                    + "TMSUCCESS, then the other");
+            throw protocol(
+                    "this thread is in another branch, of this or of another store of objects; end or suspend that "
+                            + "first. Two stores of objects take part in a global transaction one after the other: "
+                            + "enlistResource of the first, changes of its objects, delistResource with TMSUCCESS, then the "
+                            + "second");
         }
     }
 
@@ -201,7 +205,7 @@ final class Branch {
 
     private void leaveThread() throws XAException {
         if (!transactions.leave(transaction)) {
-            throw protocol("a transaction that is nested in it is open: end that first");
+            throw protocol("a transaction that is nested in it is open; end that first");
         }
         left();
     }
@@ -228,7 +232,8 @@ final class Branch {
     }
 
     private XAException hasFailed() {
-        return BranchResource.failure(XAException.XA_RBROLLBACK, "the branch " + id + " has failed", null);
+        return BranchResource.failure(
+                XAException.XA_RBROLLBACK, "the branch " + id + " has failed: roll it back", null);
     }
 
     private void left() {
@@ -243,7 +248,7 @@ final class Branch {
         throwFailure();
         expect(State.ACTIVE);
         if (thread != Thread.currentThread()) {
-            throw protocol("it is on another thread");
+            throw protocol("it is on another thread; call from that thread");
         }
         if (joined > 1) {
             joined--;
@@ -338,7 +343,7 @@ final class Branch {
         failIfTooLate();
         throwFailureAndEnd();
         if (inOnePhase && isInDoubt()) {
-            throw protocol("it is prepared: commit it in two phases");
+            throw protocol("it is prepared; commit it in two phases");
         }
         expect(State.IDLE);
         state = State.ENDING;
@@ -349,7 +354,8 @@ final class Branch {
     /// @throws PersistenceException if it is not to be stored
     private void checkBeforeStored() {
         if (isUnwanted) {
-            throw new PersistenceException("the transaction manager rolls the branch " + id + " back");
+            throw new PersistenceException(
+                    "the transaction manager is rolling back the branch " + id + ": begin another global transaction");
         }
         if (isTooLate()) {
             lateness = lateness();
@@ -410,7 +416,7 @@ final class Branch {
             case SUSPENDED, IDLE -> restore();
             case PREPARED, IN_DOUBT -> {
                 if (isStored) {
-                    throw protocol("it has committed: say so again");
+                    throw protocol("it has committed; commit it again");
                 }
                 tell(() -> engine.graph.rollbackPrepared(id.stored()));
                 if (state == State.PREPARED) {
@@ -438,7 +444,7 @@ final class Branch {
             ended();
             throw BranchResource.failure(
                     XAException.XAER_RMERR,
-                    "the branch " + id + " was rolled back, but something of memory could not be restored: "
+                    "the branch " + id + " was rolled back, but not all objects in memory were restored: "
                             + e.getMessage(),
                     e);
         }
@@ -488,7 +494,7 @@ final class Branch {
 
     private XAException protocol(String why) {
         return BranchResource.failure(
-                XAException.XAER_PROTO, "the branch " + id + " is asked for what cannot be now: " + why, null);
+                XAException.XAER_PROTO, "invalid call in the state of the branch " + id + ": " + why, null);
     }
 
     private XAException gone() {

@@ -97,7 +97,9 @@ final class BranchResource implements XAResource {
     public void forget(Xid xid) throws XAException {
         run(() -> branches.known(BranchId.of(xid)));
         throw failure(
-                XAException.XAER_PROTO, "the branch was not ended heuristically: commit it or roll it back", null);
+                XAException.XAER_PROTO,
+                "cannot forget a branch that was not ended heuristically: commit it or roll it back",
+                null);
     }
 
     /// All branches that are prepared, of this opening and earlier ones, at the beginning of a scan.
@@ -124,13 +126,13 @@ final class BranchResource implements XAResource {
     @Override
     public boolean setTransactionTimeout(int seconds) throws XAException {
         if (seconds < 0) {
-            throw failure(XAException.XAER_INVAL, "a timeout of " + seconds + " seconds", null);
+            throw failure(XAException.XAER_INVAL, "invalid timeout of " + seconds + " seconds: choose 0 or more", null);
         }
         timeoutSeconds = seconds;
         return true;
     }
 
     private static XAException badFlags(int flags) {
-        return failure(XAException.XAER_INVAL, "flags " + Integer.toHexString(flags) + " mean nothing here", null);
+        return failure(XAException.XAER_INVAL, "invalid flags 0x" + Integer.toHexString(flags), null);
     }
 }

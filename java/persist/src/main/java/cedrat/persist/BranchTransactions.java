@@ -152,9 +152,9 @@ final class BranchTransactions {
             Commit changes = store == only ? null : store.changes(transaction);
             if (changes != null) {
                 changes.abandon();
-                throw new PersistenceException("the branch of one store has changed objects of another one, and is "
-                        + "rolled back: delistResource the one, with TMSUCCESS, then enlistResource the other, and only "
-                        + "then change its objects");
+                throw new PersistenceException("the branch of one store has changed objects of another store, and is "
+                        + "rolled back: call delistResource of the first with TMSUCCESS, then enlistResource of the "
+                        + "second, before its objects are changed");
             }
         }
         return only;

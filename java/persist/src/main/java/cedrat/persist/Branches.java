@@ -64,7 +64,9 @@ final class Branches {
 
     private static XAException over() {
         return BranchResource.failure(
-                XAException.XAER_RMFAIL, "the store is closed, or has stopped: open it, and ask the new opening", null);
+                XAException.XAER_RMFAIL,
+                "the store is closed or has stopped: open it, and use the resource of the new opening",
+                null);
     }
 
     void remove(Branch branch) {
@@ -94,8 +96,8 @@ final class Branches {
     private synchronized void beginClosing() {
         for (Branch branch : all.values()) {
             if (!branch.isInDoubt()) {
-                throw new IllegalStateException("the branch " + branch.id
-                        + " has neither prepared nor ended: let the transaction manager end it, then close the store");
+                throw new IllegalStateException("cannot close the store, because the branch " + branch.id
+                        + " is active: end it with the transaction manager first");
             }
         }
         isClosed = true;

@@ -42,6 +42,9 @@ final class Callers {
     private static final StackWalker STACK = StackWalker.getInstance(
             Set.of(Option.RETAIN_CLASS_REFERENCE, Option.SHOW_HIDDEN_FRAMES, Option.DROP_METHOD_INFO));
 
+    /// For messages: the frames with their methods and lines, without lambdas' own.
+    private static final StackWalker LINES = StackWalker.getInstance(Option.RETAIN_CLASS_REFERENCE);
+
     private final ClassValue<Kind> kinds = new ClassValue<>() {
         @Override
         protected Kind computeValue(Class<?> type) {
@@ -58,6 +61,15 @@ final class Callers {
                         .findFirst()
                         .orElse(Kind.JDK))
                 == Kind.JDK;
+    }
+
+    /// Returns the program's innermost method on the stack and its line, as a stack trace shows it.
+    String place() {
+        return LINES.walk(frames -> frames.filter(frame -> kinds.get(frame.getDeclaringClass()) == Kind.PROGRAM)
+                .findFirst()
+                .map(frame -> frame.getClassName() + "." + frame.getMethodName() + " (" + frame.getFileName() + ":"
+                        + frame.getLineNumber() + ")")
+                .orElse("a method of the JDK"));
     }
 
     private static Kind kind(Class<?> type) {

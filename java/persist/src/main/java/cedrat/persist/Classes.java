@@ -45,9 +45,9 @@ final class Classes {
                         case "exclude" -> excluded;
                         case "include" -> included;
                         default ->
-                            throw new IllegalArgumentException("the agent's argument is `" + argument
-                                    + "`: say exclude=PACKAGE:PACKAGE…, include=PACKAGE…, reads=lock, several with "
-                                    + "commas between them, or nothing");
+                            throw new IllegalArgumentException("invalid argument `" + argument
+                                    + "` of the agent: possible are exclude=PACKAGE:PACKAGE…, include=PACKAGE…, "
+                                    + "reads=lock, or several of them with commas between");
                     };
             names.addAll(List.of(part.substring(sign + 1).replace('.', '/').split(":")));
         }

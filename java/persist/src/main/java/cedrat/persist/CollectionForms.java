@@ -316,7 +316,7 @@ final class CollectionForms {
 
     static void setComparator(Object sorted, long place, Object[] references, ObjectBytes in) {
         if (references.length == 0 || references[0] != null && !(references[0] instanceof java.util.Comparator)) {
-            throw in.damaged("it has no comparator where one should be");
+            throw in.damaged("its comparator is missing");
         }
         Memory.putReference(sorted, place, references[0]);
     }

@@ -25,7 +25,7 @@ final class Commit extends ObjectWriter {
     private static final int GAP = 24;
 
     private static final String OF_ANOTHER =
-            "it belongs to another store, or to this one before it was opened anew: look it up, or copy what it has";
+            "it belongs to another store, or to an earlier opening of this one: look it up in this store, or copy it";
     private static final int CAPACITY = 4;
     private static final Object[] NOTHING = {};
     private static final int[] NO_NUMBERS = {};
@@ -276,7 +276,10 @@ final class Commit extends ObjectWriter {
 
     private void check(int made) throws GraphStoreException {
         if (made != count) {
-            throw new GraphStoreException("it made " + made + " objects of " + count, null, true);
+            throw new GraphStoreException(
+                    "the store made " + made + " of the commit's " + count + " new objects: close it and open it again",
+                    null,
+                    true);
         }
     }
 
@@ -507,7 +510,7 @@ final class Commit extends ObjectWriter {
             return 0;
         }
         if (!(known instanceof ObjectIdentity identity)) {
-            throw new RefusedException("it belongs to another store");
+            throw new RefusedException(OF_ANOTHER);
         }
         if (identity.engine != engine) {
             // An object that another commit is about to make persistent has no owner yet.
@@ -622,7 +625,7 @@ final class Commit extends ObjectWriter {
     private static PersistenceException refusal(String path, Object value, String why) {
         return new PersistenceException(
                 path + " leads to an object of " + value.getClass().getName() + ", which cannot be persistent: " + why
-                        + ". The transaction was rolled back");
+                        + ". The transaction is rolled back");
     }
 
     @Override

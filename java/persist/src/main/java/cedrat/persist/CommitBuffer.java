@@ -67,7 +67,7 @@ final class CommitBuffer {
         }
         if (wanted > Integer.MAX_VALUE - 64) {
             throw new PersistenceException(
-                    "the transaction makes more than 2 GiB of objects persistent at once: divide it into several");
+                    "the transaction stores more than 2 GiB: divide it into several transactions");
         }
         bytes = Arrays.copyOf(bytes, (int) wanted);
     }

@@ -15,7 +15,7 @@ public final class DeadlockException extends RuntimeException {
     }
 
     private DeadlockException(String why) {
-        super("the transaction was rolled back " + why + ": leave its scope, and run it again");
+        super("the transaction was rolled back " + why + ": leave its scope, and repeat it");
     }
 
     /// Whether this is one, or was thrown because of one.
@@ -34,7 +34,6 @@ public final class DeadlockException extends RuntimeException {
     static DeadlockException ofWhatWasTakenBack(Object part) {
         return new DeadlockException("because it was about to change an object of "
                 + part.getClass().getTypeName()
-                + " that a persistent collection is not made of any more since another one "
-                + "has ended");
+                + " that another transaction has removed from a persistent collection");
     }
 }

@@ -21,7 +21,7 @@ import java.util.concurrent.locks.ReentrantLock;
 /// **Threads:** any.
 final class Engine implements Persistent {
     /// Why transactions change nothing of a store that is closed.
-    static final String CLOSED = "the store is closed: open it, and look objects up again";
+    static final String CLOSED = "the store is closed: open it, and look up its objects again";
 
     final GraphStore graph;
     final Recorder recorder;
@@ -99,8 +99,9 @@ final class Engine implements Persistent {
     PersistenceException stop(Throwable failure) {
         if (end == null) {
             cause = failure;
-            end = "the store has stopped, because it does not know what of the last commits is on the disk: "
-                    + "end the program, or close the store and open it anew";
+            end =
+                    "the store has stopped after a failure, because it cannot tell which of the last commits are durable: "
+                            + "close it and open it again";
         }
         return new PersistenceException(end, failure);
     }
@@ -127,7 +128,7 @@ final class Engine implements Persistent {
         }
         return failure.isInDoubt()
                 ? new InDoubtException(failure)
-                : new PersistenceException("the store refuses: " + failure.getMessage(), failure);
+                : new PersistenceException("the store refused the operation: " + failure.getMessage(), failure);
     }
 
     // ---- durability
@@ -412,9 +413,9 @@ final class Engine implements Persistent {
             }
             whole = known.owner().get();
         }
-        throw new IllegalStateException(
-                (whole == null ? base : whole).getClass().getName()
-                        + " is persistent: store to it within a transaction, a rollback and a crash could not undo it");
+        throw new IllegalStateException("cannot change a persistent object of "
+                + (whole == null ? base : whole).getClass().getTypeName()
+                + " outside of a transaction: change it within a transaction");
     }
 
     @Override
@@ -451,9 +452,10 @@ final class Engine implements Persistent {
         }
         Object whole = known.owner().get();
         if (whole == null) {
-            throw new IllegalStateException("an object of " + part.getClass().getTypeName()
-                    + " is a part of a persistent collection that was let go of, because the program has had no more "
-                    + "of it than that part: look the collection up again, and use what it has");
+            throw new IllegalStateException(
+                    "cannot use an object of " + part.getClass().getTypeName()
+                            + ": it is a part of a persistent collection that was unloaded, because the program held only this "
+                            + "part; look the collection up again, and take the part from it");
         }
         return whole;
     }

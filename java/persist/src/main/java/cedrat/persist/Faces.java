@@ -37,8 +37,8 @@ final class Faces {
             top.faces = new Faces(engine, engine.graph.begin());
         }
         if (top.faces.engine != engine) {
-            throw new PersistenceException("the transaction has used pages or heaps of another store: use those of one "
-                    + "in a transaction, and those of the other in another");
+            throw new PersistenceException("the transaction has used records or heaps of another store: use those of "
+                    + "each store in a transaction of its own");
         }
         return top.faces;
     }

@@ -147,7 +147,7 @@ final class Fields {
                 }
             }
         }
-        throw new AssertionError(owner.getName() + "." + name + " was stored to and is not there");
+        throw new AssertionError(owner.getName() + "." + name + " was assigned, but the class has no such field");
     }
 
     /// The slot of a field.
@@ -164,7 +164,8 @@ final class Fields {
             return new Slot.Field(field, lookup.unreflectVarHandle(field), isStatic ? declaring : null);
         } catch (IllegalAccessException e) {
             throw new IllegalStateException(
-                    "the field " + field + " cannot be restored by a rollback: open its package to this module", e);
+                    "a rollback cannot restore the field " + field + ": open its package to the module of the agent",
+                    e);
         }
     }
 }

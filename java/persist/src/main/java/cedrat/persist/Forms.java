@@ -24,8 +24,8 @@ final class Forms {
     private record Reason(Class<?> type, String why) {}
 
     private static final Reason[] REASONS = {
-        new Reason(Thread.class, "a thread ends with its program"),
-        new Reason(ThreadGroup.class, "threads end with their program"),
+        new Reason(Thread.class, "a thread ends with its program: keep what it works on"),
+        new Reason(ThreadGroup.class, "threads end with their program: keep the group's name"),
         new Reason(ClassLoader.class, "a class loader ends with its program: keep the names of classes"),
         new Reason(java.net.Socket.class, "a connection ends with its program: keep the address"),
         new Reason(java.net.ServerSocket.class, "a connection ends with its program: keep the address"),
@@ -35,22 +35,26 @@ final class Forms {
         new Reason(java.io.Reader.class, "a stream ends with its program: keep what it has read"),
         new Reason(java.io.Writer.class, "a stream ends with its program: keep the name of its file"),
         new Reason(java.io.RandomAccessFile.class, "an open file ends with its program: keep its name"),
-        new Reason(Process.class, "a process is not the program's"),
-        new Reason(ThreadLocal.class, "it belongs to threads, which end with their program"),
+        new Reason(Process.class, "a process of the system ends on its own: keep its command"),
+        new Reason(ThreadLocal.class, "it belongs to threads, which end with their program: make it a static field"),
         new Reason(
                 java.util.concurrent.Executor.class,
                 "its threads end with their program: make it when the program starts"),
         new Reason(java.util.concurrent.Future.class, "its computation ends with the program: keep its result"),
         new Reason(
                 java.util.concurrent.locks.Lock.class,
-                "who holds it ends with the program: use RwLock, or make it " + "a transient field"),
-        new Reason(java.lang.ref.Reference.class, "what it leads to may go at any time: make it a transient field"),
-        new Reason(java.util.WeakHashMap.class, "its entries may go at any time: use a HashMap, or a transient field"),
-        new Reason(java.util.stream.BaseStream.class, "a stream is used once: keep what it is made of"),
-        new Reason(Iterator.class, "an iterator belongs to a moment of its collection"),
+                "its owner is a thread, which ends with the program: use RwLock, or make it a transient field"),
+        new Reason(
+                java.lang.ref.Reference.class,
+                "the garbage collector may clear it at any time: make it a transient field"),
+        new Reason(
+                java.util.WeakHashMap.class,
+                "the garbage collector may remove its entries at any time: use a HashMap, or a transient field"),
+        new Reason(java.util.stream.BaseStream.class, "a stream is used once: keep its source"),
+        new Reason(Iterator.class, "an iterator is valid until its collection changes: keep the collection"),
         new Reason(Throwable.class, "it has the stack of its thread: keep its message"),
-        new Reason(java.security.SecureRandom.class, "its numbers are not to come again"),
-        new Reason(java.nio.Buffer.class, "its memory may not be the heap's: keep an array"),
+        new Reason(java.security.SecureRandom.class, "its numbers must not repeat: make it a transient field"),
+        new Reason(java.nio.Buffer.class, "its memory may lie outside of the Java heap: keep an array"),
     };
 
     private final Fields slots;
@@ -150,24 +154,24 @@ final class Forms {
             }
         }
         if (type.isHidden()) {
-            return "it is a lambda that is not serialisable: cast it to Serializable where it is written, or give it a "
-                    + "class";
+            return "it is a lambda that is not serialisable: cast the lambda to Serializable, or write a class";
         }
         if (type.getName().startsWith("java.util.concurrent.")) {
-            return "it changes behind the barriers' back: use a collection of java.util";
+            return "java.util.concurrent has no write barriers, so its changes would not be stored: use a collection of "
+                    + "java.util";
         }
         if (type.getName().startsWith("java.util.Collections$Checked")) {
-            return "it checks what is put into another collection: keep that, and wrap it anew where it is used";
+            return "it is a checked view of another collection: keep that collection, and make the view where it is used";
         }
         boolean isView =
                 type.getName().startsWith("java.util.") && type.getName().indexOf('$') > 0;
         if (isView && (object instanceof Collection || object instanceof Map || object instanceof Map.Entry)) {
-            return "it shows a part of another collection: copy it";
+            return "it is a view of another collection: copy it";
         }
         ClassLoader loader = type.getClassLoader();
         return loader == null || loader == ClassLoader.getPlatformClassLoader()
-                ? "this class of the JDK has no form in a store: keep what it is made of"
-                : "its class has no barriers: do not exclude it from weaving";
+                ? "a store has no form for this class of the JDK: keep the values from which it can be made again"
+                : "its class has no barriers: remove it from the agent's argument exclude=…";
     }
 
     /// The word of an object that is no object of the store, or 0.
@@ -183,8 +187,8 @@ final class Forms {
     Object canonical(long word) {
         long number = Words.payload(word);
         if (number >= canonical.length) {
-            throw new PersistenceException("the object " + number + " of those that each virtual machine has once is "
-                    + "not known: use the version of Cedrat that has written it");
+            throw new PersistenceException("a reference in the store leads to the constant " + number
+                    + " of the JDK, which this version of Cedrat does not know: use the version that has written it");
         }
         return canonical[(int) number];
     }
@@ -199,8 +203,8 @@ final class Forms {
     /// The name of a class, by which it is found again.
     String nameOf(Class<?> type, ObjectWriter out) {
         if (find(type.getName()) != type) {
-            throw out.refuse("the store does not find " + type.getName()
-                    + " by its name: say PersistenceOptions.classLoader when opening it");
+            throw out.refuse("the class loader of the store does not find " + type.getName()
+                    + ": set PersistenceOptions.classLoader when the store is opened");
         }
         return type.getName();
     }
@@ -208,8 +212,8 @@ final class Forms {
     /// A name of a class, which is found by it.
     String checkedName(String name, ObjectWriter out) {
         if (find(name) == null) {
-            throw out.refuse("the store does not find " + name
-                    + " by its name: say PersistenceOptions.classLoader when opening it");
+            throw out.refuse("the class loader of the store does not find " + name
+                    + ": set PersistenceOptions.classLoader when the store is opened");
         }
         return name;
     }
@@ -224,8 +228,9 @@ final class Forms {
                 : options.className(stored);
         Class<?> found = find(now);
         if (found == null) {
-            throw new PersistenceException("the class " + stored + " is not there: add it to the class path, or say "
-                    + "PersistenceOptions.renameClass if it has another name now");
+            throw new PersistenceException(
+                    "the program lacks the stored class " + stored + ": add it to the class path, or "
+                            + "call PersistenceOptions.renameClass if it has another name now");
         }
         return found;
     }

@@ -126,7 +126,7 @@ public interface GraphStore extends AutoCloseable {
     ///
     /// @param alive identities of objects that the program holds without a root's help
     default Collection collect(long[] alive) throws GraphStoreException {
-        throw new GraphStoreException("it removes no objects: open one that does", null, false);
+        throw new GraphStoreException("this kind of store removes no objects: open a store in a folder", null, false);
     }
 
     /// How far a collection is.
@@ -238,11 +238,14 @@ public interface GraphStore extends AutoCloseable {
 
     private static GraphStoreException withoutBranches() {
         return new GraphStoreException(
-                "it takes no part in transactions over several stores: open one that does", null, false);
+                "this kind of store takes no part in transactions over several stores: open a store in a folder",
+                null,
+                false);
     }
 
     private static GraphStoreException objectsOnly() {
-        return new GraphStoreException("it has objects only, no pages and heaps beside them", null, false);
+        return new GraphStoreException(
+                "this kind of store has no records and heaps: open a store in a folder", null, false);
     }
 
     /// Closes the store. What was committed becomes durable before.

@@ -21,7 +21,7 @@ public final class InDoubtException extends PersistenceException {
     /// @param refusal names the branch
     InDoubtException(GraphStoreException refusal) {
         super(
-                "the store refuses what a branch in doubt of a transaction over several stores has changed: "
+                "a prepared branch of a global transaction holds what the operation needs: "
                         + refusal.getMessage() + ". Let the transaction manager recover, with this store's "
                         + "xaResource() among its resources, and try again",
                 refusal);

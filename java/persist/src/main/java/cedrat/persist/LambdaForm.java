@@ -40,9 +40,10 @@ final class LambdaForm extends Form {
             method.setAccessible(true);
             form = (SerializedLambda) method.invoke(object);
         } catch (NoSuchMethodException | IllegalAccessException e) {
-            throw out.refuse("it is a lambda that is not serialisable: cast it to Serializable where it is written");
+            throw out.refuse(
+                    "it is a lambda that is not serialisable: cast the lambda to Serializable, or write a class");
         } catch (InvocationTargetException e) {
-            throw out.refuse("its writeReplace throws " + e.getCause());
+            throw out.refuse("its method writeReplace has thrown " + e.getCause());
         }
         String capturing = form.getCapturingClass().replace('/', '.');
         out.putText(forms.checkedName(capturing, out));
@@ -88,8 +89,9 @@ final class LambdaForm extends Form {
             return method.invoke(form);
         } catch (Throwable e) {
             throw new PersistenceException(
-                    "a lambda of " + capturing.getName() + " is not there any more (" + form.getImplMethodName()
-                            + "): compile the class as it was, or give the lambda a class",
+                    "cannot load a lambda of " + capturing.getName() + ", because the class no longer has its method "
+                            + form.getImplMethodName() + ": compile the class as it was, and replace the lambda by a "
+                            + "class with a name",
                     e);
         }
     }

@@ -152,8 +152,8 @@ final class Layout extends Shape {
     void put(Object object, int reference, Object value) {
         Reference field = references[reference];
         if (value != null && !field.type.isInstance(value)) {
-            throw new PersistenceException("the field " + field.slot.reflected + " leads to an object of "
-                    + value.getClass() + " in the store: give it a type that fits");
+            throw new PersistenceException("cannot load the field " + field.slot.reflected + ": the store has an "
+                    + "object of " + value.getClass().getName() + " in it; give the field a type that can hold it");
         }
         Memory.putReference(object, field.memory, value);
     }
@@ -260,7 +260,7 @@ final class Layout extends Shape {
     Object create(ObjectBytes in) {
         Object object = Memory.allocate(type);
         if (in.dataLength() != dataLength || in.referenceCount() != references.length) {
-            throw in.damaged("it has not the fields of " + definition.name());
+            throw in.damaged("its length differs from that of the fields of " + definition.name());
         }
         for (Primitive field : primitives) {
             if (field.memory >= 0) {

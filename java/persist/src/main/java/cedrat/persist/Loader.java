@@ -167,9 +167,9 @@ final class Loader {
             if (node != null && node.isBegun) {
                 // It is being filled by this thread: it is returned as it is.
                 if (node.object == null) {
-                    throw new PersistenceException("the object " + Engine.show(id) + " is needed to make what it "
-                            + "consists of: a `hashCode`, `equals` or `compareTo` of an element leads to a wrapper or "
-                            + "an unmodifiable collection of the element. Let these methods use other fields");
+                    throw new PersistenceException("cannot load the object " + Engine.show(id) + ", because its parts "
+                            + "need it: `hashCode`, `equals` or `compareTo` of an element reads a wrapper or an "
+                            + "unmodifiable collection of that element. Let these methods read other fields");
                 }
                 return node.object;
             }
@@ -203,9 +203,10 @@ final class Loader {
                 }
                 Thread owner = isEntered ? null : getOwner();
                 if (owner != null && MonitorCircles.waitsForThisThread(owner)) {
-                    throw new PersistenceException("a collection that " + owner + " is loading is filled by a method, "
-                            + "such as `hashCode`, which waits for a monitor that this thread has entered: read what "
-                            + "is not loaded before entering it, or let the method enter none");
+                    throw new PersistenceException("cannot load an object: the thread " + owner + " is loading a "
+                            + "collection, whose elements' `hashCode`, `equals` or `compareTo` waits for a monitor that "
+                            + "this thread has entered. Load the object before the monitor is entered, or let these "
+                            + "methods enter none");
                 }
             }
             if (wasInterrupted) {

@@ -26,7 +26,8 @@ final class Memory {
         try {
             return UNSAFE.allocateInstance(type);
         } catch (InstantiationException e) {
-            throw new PersistenceException("no object of " + type + " can be made: it is abstract", e);
+            throw new PersistenceException(
+                    "cannot load an object of " + type + ", because it is abstract: make it concrete", e);
         }
     }
 

@@ -152,7 +152,7 @@ final class NodeForms {
             void write(Object set, ObjectWriter out) {
                 // Of a set that is a view of another one the map has no entries of its own.
                 if (inner(set).getClass() != TreeMap.class) {
-                    throw out.refuse("it shows a part of another set: copy it");
+                    throw out.refuse("it is a view of another set: copy it");
                 }
                 super.write(set, out);
             }

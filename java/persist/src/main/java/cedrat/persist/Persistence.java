@@ -63,14 +63,14 @@ public final class Persistence implements AutoCloseable {
     public static Persistence open(Path folder, PersistenceOptions options) {
         Provider provider = ServiceLoader.load(Provider.class)
                 .findFirst()
-                .orElseThrow(() -> new PersistenceException(
-                        "nothing on the class path opens a store in a folder: add " + "persist-native"));
+                .orElseThrow(() -> new PersistenceException("cannot open a store in " + folder
+                        + ", because persist-native is missing: add it to the class path"));
         Recorder.get();
         GraphStore graph;
         try {
             graph = provider.open(folder, options.pageBytesMax);
         } catch (GraphStoreException e) {
-            throw new PersistenceException("the store in " + folder + " cannot be opened: " + e.getMessage(), e);
+            throw new PersistenceException("cannot open the store in " + folder + ": " + e.getMessage(), e);
         }
         return open(graph, options);
     }
@@ -104,7 +104,7 @@ public final class Persistence implements AutoCloseable {
         try {
             return new Engine(graph, recorder, options);
         } catch (GraphStoreException e) {
-            throw new PersistenceException("the store cannot be opened: " + e.getMessage(), e);
+            throw new PersistenceException("cannot open the store: " + e.getMessage(), e);
         }
     }
 
@@ -112,7 +112,7 @@ public final class Persistence implements AutoCloseable {
         try {
             graph.close();
         } catch (GraphStoreException e) {
-            throw new PersistenceException("the store can neither be used nor closed: " + e.getMessage(), e);
+            throw new PersistenceException("cannot close a store that was not opened completely: " + e.getMessage(), e);
         }
     }
 
@@ -122,7 +122,7 @@ public final class Persistence implements AutoCloseable {
     /// @return whether the name led to nothing before
     public boolean mark(String name, Object root) {
         Objects.requireNonNull(name);
-        Objects.requireNonNull(root, "a name leads to an object: unmark it");
+        Objects.requireNonNull(root, "cannot mark null: call unmark to remove a name");
         return inTransaction(() -> set(name, root));
     }
 
@@ -136,7 +136,8 @@ public final class Persistence implements AutoCloseable {
         engine.check();
         engine.inDoubt.check(name);
         if (name.getBytes(StandardCharsets.UTF_8).length > NAME_BYTES_MAX) {
-            throw new IllegalArgumentException("a name has at most " + NAME_BYTES_MAX + " bytes in UTF-8: " + name);
+            throw new IllegalArgumentException(
+                    "the name of a root has more than " + NAME_BYTES_MAX + " bytes in UTF-8: " + name);
         }
         if (engine.locksReads() && engine.roots.get(name) == null) {
             recorder.lockNamesToChange(engine.absentNames.of(name));
@@ -286,7 +287,7 @@ public final class Persistence implements AutoCloseable {
     @Override
     public void close() {
         if (recorder.transactions.isInTransaction()) {
-            throw new IllegalStateException("a store is not closed within a transaction: end it first");
+            throw new IllegalStateException("cannot close a store within a transaction: end the transaction first");
         }
         recorder.unrecorded(engine.branches::close);
         try {
@@ -297,7 +298,7 @@ public final class Persistence implements AutoCloseable {
         try {
             engine.close();
         } catch (GraphStoreException e) {
-            throw new PersistenceException("the store cannot be closed: " + e.getMessage(), e);
+            throw new PersistenceException("cannot close the store: " + e.getMessage(), e);
         }
     }
 

@@ -87,7 +87,8 @@ public final class PersistenceOptions {
     /// @throws IllegalArgumentException if it is not positive
     public PersistenceOptions loadedBytesMax(long bytes) {
         if (bytes <= 0) {
-            throw new IllegalArgumentException("loadedBytesMax is " + bytes + ": say a positive number of bytes");
+            throw new IllegalArgumentException(
+                    "invalid loadedBytesMax " + bytes + ": choose a positive number of bytes");
         }
         loadedBytesMax = bytes;
         return this;
@@ -99,7 +100,7 @@ public final class PersistenceOptions {
     /// @throws IllegalArgumentException if it is less than 1 MiB
     public PersistenceOptions pageBytesMax(long bytes) {
         if (bytes < PAGE_BYTES_MIN) {
-            throw new IllegalArgumentException("pageBytesMax is " + bytes + ": say at least " + PAGE_BYTES_MIN);
+            throw new IllegalArgumentException("invalid pageBytesMax " + bytes + ": choose at least " + PAGE_BYTES_MIN);
         }
         pageBytesMax = bytes;
         return this;

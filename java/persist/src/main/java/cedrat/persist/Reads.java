@@ -98,8 +98,8 @@ final class Reads {
             case DynamicConstantDesc<?> made -> {
                 for (ConstantDesc argument : made.bootstrapArgs()) {
                     if (constant(argument) != argument) {
-                        throw new IllegalArgumentException("it has a dynamic constant " + made.constantName()
-                                + " that is made of the handle of a field: read the field by a method");
+                        throw new IllegalArgumentException("its dynamic constant " + made.constantName()
+                                + " contains the handle of a field: read the field by a method");
                     }
                 }
                 yield made;

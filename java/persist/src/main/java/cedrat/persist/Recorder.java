@@ -63,8 +63,10 @@ final class Recorder implements Handler {
     }
 
     private static IllegalStateException notLoaded() {
-        return new IllegalStateException("stores are not remembered, because the agent is not loaded: start Java with "
-                + "-javaagent:persist.jar, or say Launcher-Agent-Class in the manifest of your own jar");
+        return new IllegalStateException(
+                "cannot record changes of objects, because the agent is not loaded: start Java with "
+                        + "-javaagent:persist.jar, or add the line Launcher-Agent-Class: cedrat.persist.Agent to the manifest "
+                        + "of your executable jar");
     }
 
     static IllegalStateException notWoven() {
@@ -72,9 +74,10 @@ final class Recorder implements Handler {
             return notLoaded();
         }
         return new IllegalStateException(
-                "the calling class has no write barriers, so a rollback would miss its stores: "
-                        + "it is excluded from weaving, is a hidden class, calls by reflection or by a method reference, "
-                        + "or was running when the agent was loaded");
+                "cannot begin a transaction: the calling class has no write barriers, so a rollback would miss its "
+                        + "changes. It is excluded from the agent, is a hidden class, calls by reflection or by a method "
+                        + "reference, or was running when the agent was loaded: begin the transaction in another class, "
+                        + "or start Java with -javaagent");
     }
 
     Fields fields() {
@@ -352,8 +355,9 @@ final class Recorder implements Handler {
         Transaction transaction = context.innermost;
         if (transaction == null) {
             if (locks.isLocked(base)) {
-                throw new IllegalStateException("an object of " + base.getClass()
-                        + " is locked by a transaction: store to it inside of one, which waits");
+                throw new IllegalStateException("cannot change an object of "
+                        + base.getClass().getTypeName() + " outside of a transaction, because a transaction has locked "
+                        + "it: change it in a transaction, which waits for the lock");
             }
             refuseIfPersistent(context, base);
             return null;

@@ -24,7 +24,7 @@ public final class Records {
     private static long known(long number) throws GraphStoreException {
         if (number < 0) {
             throw new GraphStoreException(
-                    "there is no record " + number + ": give a number as insert or numbers has returned it",
+                    "invalid record number " + number + ": pass a number as insert or numbers has returned it",
                     null,
                     false);
         }

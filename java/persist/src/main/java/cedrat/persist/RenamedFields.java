@@ -68,9 +68,9 @@ final class RenamedFields {
                 Set<String> lost = lost(old, find.apply(className));
                 if (!lost.isEmpty()) {
                     problems.add("PersistenceOptions.renameField(\"" + className + "\", \"" + old.field + "\", \""
-                            + now.field + "\") fits nothing in the store, and these fields would be dropped: "
-                            + String.join(", ", lost) + "; correct its names, the class's as it is now and the field's "
-                            + "as it is stored, or take the declaration away");
+                            + now.field + "\") matches no field in the store, and these fields would be dropped: "
+                            + String.join(", ", lost) + "; pass the new name of the class and the stored name of the "
+                            + "field, or remove the call");
                 }
             }
         });

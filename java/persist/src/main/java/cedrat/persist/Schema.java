@@ -83,7 +83,7 @@ final class Schema {
         }
         renamed.check(this::find, problems);
         if (!problems.isEmpty()) {
-            throw new PersistenceException("the classes of the store do not fit those of the program:" + SEPARATOR
+            throw new PersistenceException("the classes of the store do not match those of the program:" + SEPARATOR
                     + String.join(SEPARATOR, problems));
         }
     }
@@ -97,7 +97,7 @@ final class Schema {
         Shape[] known = shapes;
         int number = in.classNumber();
         if (number <= 0 || number > known.length) {
-            throw in.damaged("it has class " + number + " of " + known.length);
+            throw in.damaged("its class number is " + number + " of " + known.length);
         }
         return known[number - 1];
     }
@@ -177,7 +177,8 @@ final class Schema {
 
     private void refuseIfUnfit(Class<?> type) throws RefusedException {
         if (type.isHidden()) {
-            throw new RefusedException(type.getName() + " is a hidden class, which has no name to find it by");
+            throw new RefusedException(
+                    type.getName() + " is a hidden class, which no name leads to: use a class with a name");
         }
         Class<?> ancestor = type;
         while (Persistable.class.isAssignableFrom(ancestor)) {
@@ -185,11 +186,12 @@ final class Schema {
         }
         if (!STATELESS.contains(ancestor)) {
             throw new RefusedException(type.getName() + " extends " + ancestor.getName()
-                    + ", whose fields are not accessible: let it have a field of that type");
+                    + ", whose fields have no barriers: keep a field of type " + ancestor.getSimpleName()
+                    + " in place of the superclass");
         }
         if (find(type.getName()) != type) {
-            throw new RefusedException("the store does not find " + type.getName()
-                    + " by its name: say PersistenceOptions.classLoader when opening it");
+            throw new RefusedException("the class loader of the store does not find " + type.getName()
+                    + ": set PersistenceOptions.classLoader when the store is opened");
         }
     }
 
@@ -257,8 +259,8 @@ final class Schema {
             element = element.getComponentType();
         }
         if (!element.isPrimitive() && find(element.getName()) != element) {
-            throw new RefusedException("the store does not find " + element.getName()
-                    + " by its name: say PersistenceOptions.classLoader when opening it");
+            throw new RefusedException("the class loader of the store does not find " + element.getName()
+                    + ": set PersistenceOptions.classLoader when the store is opened");
         }
         Shape made = new ArrayShape(type, type.getName());
         current.put(type, made);
@@ -275,15 +277,16 @@ final class Schema {
             number = shape.find(constant);
         }
         if (!Words.fitsConstant(number)) {
-            throw new RefusedException(type.getName() + " has too many constants");
+            throw new RefusedException(
+                    type.getName() + " has more constants than a reference can number: store their names");
         }
         return Words.constant(number(shape), number);
     }
 
     private synchronized EnumShape constants(Class<?> type) throws RefusedException {
         if (find(type.getName()) != type) {
-            throw new RefusedException("the store does not find " + type.getName()
-                    + " by its name: say PersistenceOptions.classLoader when opening it");
+            throw new RefusedException("the class loader of the store does not find " + type.getName()
+                    + ": set PersistenceOptions.classLoader when the store is opened");
         }
         Enum<?>[] constants = (Enum<?>[]) type.getEnumConstants();
         List<String> names = new ArrayList<>();
@@ -349,8 +352,8 @@ final class Schema {
     private Shape checkForm(StoredClass definition, Set<String> problems) {
         Form form = forms.find(definition.name(), definition.version());
         if (form == null) {
-            problems.add("version " + definition.version() + " of the form " + definition.name()
-                    + " is not known: use the version of Cedrat that has written it");
+            problems.add("this version of Cedrat does not know version " + definition.version() + " of the form "
+                    + definition.name() + ": use the version that has written it");
             return null;
         }
         return formShapes.computeIfAbsent(form, FormShape::new);
@@ -370,8 +373,9 @@ final class Schema {
             return null;
         }
         if (isAbstract(type) && stored == Kind.OBJECT && mayHaveObjects(number, definition)) {
-            problems.add(type.getName() + " is abstract now, and could have objects when it was stored: let it not be "
-                    + "abstract, or keep a class of this name and give the abstract one another");
+            problems.add(
+                    type.getName() + " is abstract now, and was concrete when it was stored: make it concrete, or keep "
+                            + "a class of this name and give the abstract one another name");
             return null;
         }
         if (shapes[number - 1] != null) {
@@ -433,10 +437,10 @@ final class Schema {
     private String missing(String stored) {
         String now = options.className(stored);
         if (!now.equals(stored)) {
-            return now + " is not there, which PersistenceOptions.renameClass says that " + stored
-                    + " is now: correct the name, or add the class to the class path";
+            return "the program lacks the class " + now + ", the new name of " + stored
+                    + " in PersistenceOptions.renameClass: correct the name, or add the class to the class path";
         }
-        return stored + " is not there: add it to the class path, or say "
+        return "the program lacks the stored class " + stored + ": add it to the class path, or call "
                 + "PersistenceOptions.renameClass if it has another name now";
     }
 
@@ -451,8 +455,8 @@ final class Schema {
             String name = options.fieldName(type.getName(), member.name());
             Enum<?> constant = byName.get(name);
             if (constant == null && name.equals(member.name())) {
-                problems.add("the constant " + name + " of " + type.getName()
-                        + " is not there: add it, or say PersistenceOptions.renameField");
+                problems.add(type.getName() + " lacks the stored constant " + name
+                        + ": add it, or call PersistenceOptions.renameField if it has another name now");
             } else if (constant == null) {
                 problems.add(unfound(type, "constant", name, member));
             }
@@ -466,8 +470,8 @@ final class Schema {
 
     private Shape checkFields(int number, StoredClass definition, Class<?> type, Set<String> problems) {
         if (!Persistable.class.isAssignableFrom(type)) {
-            problems.add(type.getName() + " was a class with barriers, and has none now: do not exclude it, "
-                    + "and start Java with the agent");
+            problems.add(type.getName() + " was stored as a class with barriers, and has none now: start Java with the "
+                    + "agent, and remove the class from its argument exclude=…");
             return null;
         }
         Layout now;
@@ -518,8 +522,8 @@ final class Schema {
         for (StoredClass definition : stored) {
             Class<?> declaring = now.get(options.className(definition.name()));
             if (declaring == null && !definition.members().isEmpty()) {
-                problems.add(type.getName() + " does not extend " + options.className(definition.name())
-                        + " any more, which has fields in the store");
+                problems.add(type.getName() + " no longer extends " + options.className(definition.name())
+                        + ", which has fields in the store: let it extend that class");
                 fits = false;
             }
             for (Member member : definition.members()) {
@@ -544,9 +548,8 @@ final class Schema {
     }
 
     private static String unfound(Class<?> declaring, String what, String renamed, Member member) {
-        return declaring.getName() + " has no " + what + " " + renamed
-                + ", which PersistenceOptions.renameField says that " + member.name()
-                + " is now: correct the name, or take the declaration away";
+        return declaring.getName() + " has no " + what + " " + renamed + ", the new name of " + member.name()
+                + " in PersistenceOptions.renameField: correct the name, or remove the call";
     }
 
     /// The field of that name in another class of the hierarchy, if that class had none in the store: a field that was
@@ -581,7 +584,8 @@ final class Schema {
         }
         if (!fits(member, field.getType())) {
             problems.add(field.getDeclaringClass().getName() + "." + field.getName() + " was " + member.descriptor()
-                    + ", and is " + field.getType().descriptorString() + ": no value of the one is one of the other");
+                    + ", and is " + field.getType().descriptorString()
+                    + ": keep the old type, or give the field another name");
             return false;
         }
         Slot.Field slot = slots.slot(field);
@@ -589,8 +593,8 @@ final class Schema {
             if (other.slot() == slot) {
                 problems.add(field.getDeclaringClass().getName() + "." + field.getName() + " is both "
                         + other.member().name() + " and " + member.name()
-                        + " of the store: give it another name, or take a "
-                        + "declaration of PersistenceOptions.renameField away");
+                        + " of the store: give it another name, or remove a "
+                        + "call of PersistenceOptions.renameField");
                 return false;
             }
         }

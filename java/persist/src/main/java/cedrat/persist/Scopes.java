@@ -113,7 +113,8 @@ final class Scopes {
             }
         }
         if (begins.size() > SITES_MAX) {
-            throw new UnstructuredException(place + " begins more than " + SITES_MAX + " transactions: split it");
+            throw new UnstructuredException(
+                    place + " begins transactions at more than " + SITES_MAX + " places: split the method");
         }
     }
 

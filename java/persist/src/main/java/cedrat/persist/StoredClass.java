@@ -82,7 +82,8 @@ record StoredClass(Kind kind, int version, int superclass, String name, List<Mem
         int length = 12;
         for (byte[] text : texts) {
             if (text.length > 0xffff) {
-                throw new PersistenceException("a name of " + text.length + " bytes is too long: " + name);
+                throw new PersistenceException(
+                        "the name of a class or field has " + text.length + " bytes, and 65535 are possible: " + name);
             }
             length += 2 + text.length;
         }
@@ -103,7 +104,7 @@ record StoredClass(Kind kind, int version, int superclass, String name, List<Mem
             Kind kind = Kind.of(in.get());
             if (format != FORMAT || kind == null) {
                 throw new PersistenceException("the definition of class " + number + " has format " + format
-                        + ", which this version does not know: use the version that has written it");
+                        + ", which this version of Cedrat does not know: use the version that has written it");
             }
             int version = in.getShort() & 0xffff;
             int superclass = in.getInt();

@@ -221,9 +221,8 @@ final class TopLevel {
     void checkGivenUp() {
         if (isGivenUp) {
             isToldOf |= owner.thread == Thread.currentThread();
-            throw new PersistenceException("the transaction over several stores that this thread is in, or was in, was "
-                    + "rolled back meanwhile by its transaction manager, after its timeout for example: leave this "
-                    + "transaction, end that one there, and begin another one");
+            throw new PersistenceException("the global transaction of this thread was rolled back meanwhile by its "
+                    + "transaction manager, perhaps after its timeout: end it there, and begin another one");
         }
     }
 }

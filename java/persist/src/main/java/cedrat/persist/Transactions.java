@@ -58,8 +58,9 @@ final class Transactions {
             throw new DeadlockException();
         }
         if (context.suspended != 0) {
-            throw new IllegalStateException("a class that is initialised, loaded or linked within a transaction "
-                    + "cannot begin one: initialise it before");
+            throw new IllegalStateException(
+                    "cannot begin a transaction in the initialiser of a class that a transaction "
+                            + "has initialised, loaded or linked: initialise the class before the transaction");
         }
         context.innermost = new Transaction(outer.top, outer);
         return context.innermost;
@@ -92,14 +93,15 @@ final class Transactions {
             throw new IllegalStateException(
                     owner == null
                             ? "the transaction is detached: attach it to this thread first"
-                            : "the transaction belongs to another thread: let it detach it, and attach it here");
+                            : "the transaction belongs to another thread: detach it there, and attach it here");
         }
         if (transaction.top.isDoomed) {
             throw new DeadlockException();
         }
         transaction.top.checkGivenUp();
         if (context.innermost != transaction) {
-            throw new IllegalStateException("a transaction that is nested in this one is open: end it first");
+            throw new IllegalStateException(
+                    "cannot end a transaction while one that is nested in it is open: end the nested one first");
         }
     }
 
@@ -119,7 +121,8 @@ final class Transactions {
         if (transaction.outer != null) {
             check(transaction);
             throw new IllegalStateException(
-                    "a nested transaction stores nothing: say to the outermost one when its " + "commit is to return");
+                    "cannot choose the durability of a nested transaction, which stores nothing itself: pass it to the commit "
+                            + "of the outermost one");
         }
         return contexts.get().unrecorded(() -> new CommitToken(finish(transaction, Transaction.Action.COMMIT)));
     }
@@ -153,9 +156,9 @@ final class Transactions {
                 if (found != null && changed != null) {
                     found.abandon();
                     changes.abandon();
-                    throw new PersistenceException("the transaction changes objects of two stores: change those of "
-                            + "one in a transaction, and those of the other in another; or let both stores take part "
-                            + "in a global transaction, one after the other (xaResource)");
+                    throw new PersistenceException(
+                            "cannot commit a transaction that changes objects of two stores: change "
+                                    + "each store in a transaction of its own, or in one global transaction (xaResource)");
                 }
                 if (found != null) {
                     changed = store;
@@ -292,8 +295,7 @@ final class Transactions {
     void detach(Transaction transaction) {
         check(transaction);
         if (transaction.outer != null) {
-            throw new IllegalStateException(
-                    "a nested transaction stays on its thread: end it, and detach the outermost");
+            throw new IllegalStateException("cannot detach a nested transaction: end it, and detach the outermost one");
         }
         contexts.get().innermost = null;
         transaction.top.leave();
@@ -306,11 +308,13 @@ final class Transactions {
             throw new IllegalStateException("the transaction has ended: begin another one");
         }
         if (context.innermost != null) {
-            throw new IllegalStateException("this thread is in a transaction: end or detach it first");
+            throw new IllegalStateException(
+                    "cannot attach a transaction, because this thread is in another one: end or detach that first");
         }
         synchronized (transaction.top) {
             if (transaction.top.context != null) {
-                throw new IllegalStateException("the transaction is attached to a thread: let it detach it first");
+                throw new IllegalStateException(
+                        "cannot attach a transaction that is attached to another thread: detach it there first");
             }
             transaction.top.enter(context);
         }
@@ -325,7 +329,7 @@ final class Transactions {
         Context context = contexts.get();
         Transaction transaction = context.innermost;
         if (transaction == null) {
-            throw new IllegalStateException("locks belong to transactions, and this thread is in none: begin one");
+            throw new IllegalStateException("cannot lock an object outside of a transaction: begin a transaction");
         }
         // A `hashCode` that a store calls, too, may ask for a lock.
         boolean wasUnrecorded = context.isUnrecorded;
@@ -366,12 +370,12 @@ final class Transactions {
         Transaction transaction = context.innermost;
         if (transaction == null) {
             throw new IllegalStateException(
-                    "pages and heaps are read and changed in transactions, and this thread is in " + "none: begin one");
+                    "cannot read or change records and heaps outside of a transaction: begin a transaction");
         }
         if (context.branch != null && transaction.top == context.branch.top) {
             throw new PersistenceException(
-                    "pages and heaps take no part in a transaction over several stores: use them "
-                            + "in a transaction of their own");
+                    "cannot use records and heaps in a transaction over several stores: use them in a transaction of "
+                            + "their own");
         }
         boolean wasUnrecorded = context.isUnrecorded;
         context.isUnrecorded = true;

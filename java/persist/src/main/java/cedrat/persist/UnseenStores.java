@@ -57,7 +57,7 @@ final class UnseenStores {
         } finally {
             context.isUnrecorded = false;
         }
-        beforeUnseen(context, argument, treatment);
+        beforeUnseen(context, argument, treatment, null);
     }
 
     void beforeCall(Object receiver, String method) {
@@ -70,7 +70,7 @@ final class UnseenStores {
                 initialize(context, local);
             }
         } else {
-            beforeUnseen(context, receiver, treatment(context, receiver, method));
+            beforeUnseen(context, receiver, treatment(context, receiver, method), method);
         }
     }
 
@@ -113,8 +113,8 @@ final class UnseenStores {
     void beforeStatic(String method) {
         Context context = contexts.get();
         if (context.innermost != null && !context.isUnrecorded && context.suspended == 0) {
-            throw new UnsupportedOperationException(
-                    "a rollback could not undo " + method + ": call it outside of transactions");
+            throw new UnsupportedOperationException("cannot call " + method + " in a transaction, in " + place(context)
+                    + ": a rollback cannot undo it; call it outside of transactions");
         }
     }
 
@@ -126,9 +126,10 @@ final class UnseenStores {
         if (handle instanceof VarHandle one && isStatic(context, one)
                 || isUnsafe && (base == null || base instanceof Class)) {
             if (recorder.storing(context, handle) != null) {
-                throw new UnsupportedOperationException("a rollback could not undo what is stored to a static field or "
-                        + "an address by " + handle.getClass().getName()
-                        + ": name the field, or store outside of transactions");
+                throw new UnsupportedOperationException("cannot write a static field or an address through "
+                        + handle.getClass().getName() + " in a transaction, in " + place(context)
+                        + ": a rollback cannot undo it; assign the field by its name, or write outside of "
+                        + "transactions");
             }
         } else if (base instanceof Buffer
                 || base instanceof MemorySegment
@@ -199,8 +200,8 @@ final class UnseenStores {
     void touched(Object object) {
         Context context = contexts.get();
         if (context.innermost == null) {
-            throw new IllegalStateException(
-                    "what is changed behind the barriers' back is restored by a rollback: begin a transaction");
+            throw new IllegalStateException("Persistence.touched was called outside of a transaction, where nothing is "
+                    + "rolled back: begin a transaction, and call it there");
         }
         recorder.transactions.check(context.innermost);
         if (object instanceof Persistable) {
@@ -214,14 +215,16 @@ final class UnseenStores {
     // ---- what is kept, and what is refused
 
     /// Code without barriers is about to change the object, if its treatment says so.
-    private void beforeUnseen(Context context, Object object, Treatment treatment) {
+    ///
+    /// @param method the one that is called on it; null if it is an argument
+    private void beforeUnseen(Context context, Object object, Treatment treatment, String method) {
         if (treatment == Treatment.SAVED) {
-            keepWhole(context, object);
+            keepWhole(context, object, method);
         } else if (treatment == Treatment.REFUSED) {
             if (context.innermost != null && isKeptIfPersistent(object) && isPersistent(context, object)) {
-                keepWhole(context, object);
+                keepWhole(context, object, method);
             } else if (context.innermost != null) {
-                refuse(context, object);
+                refuse(context, object, method);
             } else if (!stores.isEmpty()) {
                 recorder.refuseIfPersistent(context, object);
             }
@@ -251,16 +254,32 @@ final class UnseenStores {
         }
     }
 
-    private void refuse(Context context, Object object) {
+    private void refuse(Context context, Object object, String method) {
         // What they print is outside of memory.
         boolean isConsole = object == System.out || object == System.err;
         if (!isConsole && recorder.storing(context, object) != null && !isCalledByTheJdk(context)) {
             Class<?> type = object.getClass();
             Class<?> deciding = Treatments.deciding(type);
-            throw new UnsupportedOperationException("a rollback could not undo a change of " + type.getName()
-                    + ", because " + deciding.getName()
-                    + " has no write barriers: change it outside of transactions, or make the object in the one "
-                    + "that changes it");
+            String shown = type == deciding ? type.getName() : type.getName() + ", a " + deciding.getName();
+            throw new UnsupportedOperationException((method == null
+                            ? "cannot pass an object of " + shown + " to the JDK"
+                            : "cannot call "
+                                    + method.substring(0, method.indexOf('(')).replace('/', '.') + " of an object of "
+                                    + shown)
+                    + " in a transaction, in " + place(context) + ": the object is older "
+                    + "than the transaction, and " + deciding.getName() + " has no write barriers, so a rollback "
+                    + "cannot undo the change. Change it outside of the transaction, or create it in the transaction");
+        }
+    }
+
+    /// Returns the line of the program from which a barrier was reached.
+    private String place(Context context) {
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
+        try {
+            return callers.place();
+        } finally {
+            context.isUnrecorded = wasUnrecorded;
         }
     }
 
@@ -274,13 +293,13 @@ final class UnseenStores {
         }
     }
 
-    private void keepWhole(Context context, Object object) {
+    private void keepWhole(Context context, Object object, String method) {
         Transaction transaction = recorder.storing(context, object);
         if (transaction == null) {
             return;
         }
         if (isOutsideOfTheHeap(object)) {
-            refuse(context, object);
+            refuse(context, object, method);
         }
         context.isUnrecorded = true;
         try {

@@ -36,7 +36,8 @@ final class Unwoven {
     /// @throws IllegalStateException if a rollback would miss stores of a class (J12)
     void checkStores() {
         if (failure != null) {
-            throw new IllegalStateException("stores of a class would not be remembered: " + failure);
+            throw new IllegalStateException(
+                    "cannot begin a transaction, because a rollback would miss changes: " + failure);
         }
     }
 
@@ -47,14 +48,18 @@ final class Unwoven {
     /// @throws IllegalStateException if something would see null where a reference is not loaded yet (J1)
     void checkReads() {
         if (failure != null) {
-            throw new IllegalStateException("references of a class would not be loaded: " + failure);
+            throw new IllegalStateException(
+                    "cannot open a store, because code without read barriers sees null where an "
+                            + "object is not loaded: " + failure);
         }
         if (!unguarded.isEmpty()) {
             String some = String.join(", ", unguarded.stream().limit(SHOWN_MAX).toList());
-            throw new IllegalStateException("references would not be loaded where these read them: " + some
-                    + (unguarded.size() > SHOWN_MAX ? ", and others" : "")
-                    + ". They were there before the agent: start Java with -javaagent, and name it before other "
-                    + "agents, or leave classes that touch no persistent object out by its argument exclude=…");
+            throw new IllegalStateException(
+                    "cannot open a store, because code without read barriers sees null where an "
+                            + "object is not loaded. These were loaded before the agent: " + some
+                            + (unguarded.size() > SHOWN_MAX ? ", and others" : "")
+                            + ". Start Java with -javaagent:persist.jar, before other agents. Exclude classes that use no "
+                            + "persistent object with its argument: -javaagent:persist.jar=exclude=PACKAGE:PACKAGE");
         }
     }
 
@@ -62,8 +67,8 @@ final class Unwoven {
     void checkReadLocks() {
         if (!locksReads) {
             throw new IllegalStateException(
-                    "readLocks(true) needs barriers where objects are read, which the agent puts "
-                            + "there if it is asked to: start Java with -javaagent:persist.jar=reads=lock, behind a comma if the "
+                    "cannot open a store with readLocks(true), because the agent has added no barriers to reads of "
+                            + "primitive fields: start Java with -javaagent:persist.jar=reads=lock, after a comma if the "
                             + "agent has another argument");
         }
     }

@@ -77,7 +77,7 @@ final class ValueForms {
                 if (e instanceof PersistenceException) {
                     throw e;
                 }
-                throw new PersistenceException("an object of " + name + " cannot be read: " + e.getMessage(), e);
+                throw new PersistenceException("cannot load an object of " + name + ": " + e.getMessage(), e);
             }
         }
 
@@ -369,7 +369,7 @@ final class ValueForms {
     private static void writeUrl(URL url, ObjectWriter out) {
         String text = url.toExternalForm();
         if (!isUrl(text)) {
-            throw out.refuse("its protocol is not known without the handler that it was made with: keep its text");
+            throw out.refuse("its protocol has a handler of its own, which is not stored: store the string");
         }
         out.putText(text);
     }

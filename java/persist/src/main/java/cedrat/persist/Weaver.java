@@ -91,8 +91,9 @@ final class Weaver {
                 new MethodReferences(CLASS_FILE, type, weavesReads && classes.locksReads() && !isLoaded);
         if (kind == Kind.APPLICATION && references.areThere()) {
             if (isLoaded) {
-                throw new IllegalArgumentException("it was loaded before the agent, and refers to methods by `::` "
-                        + "whose calls need barriers: start Java with the agent, or write lambdas");
+                throw new IllegalArgumentException(
+                        "it was loaded before the agent, and refers by `::` to methods whose "
+                                + "calls need barriers: start Java with the agent, or write lambdas");
             }
             type = CLASS_FILE.parse(references.replaced());
         }

@@ -77,7 +77,7 @@ final class WrapperForms {
             try {
                 return maker.apply(references);
             } catch (ClassCastException | NullPointerException | IndexOutOfBoundsException e) {
-                throw in.damaged("it leads to something else than " + name + " does: " + e.getMessage());
+                throw in.damaged("it refers to something that " + name + " does not accept: " + e.getMessage());
             }
         }
 
@@ -229,7 +229,7 @@ final class WrapperForms {
             @Override
             void write(Object object, ObjectWriter out) {
                 if (Memory.getReference(object, mutex) != object) {
-                    throw out.refuse("it shows a part of another collection: copy it");
+                    throw out.refuse("it is a view of another collection: copy it");
                 }
                 super.write(object, out);
             }
@@ -479,7 +479,7 @@ final class WrapperForms {
                     } else if (references[i + 1] instanceof Properties others) {
                         Memory.putReference(created, defaults, others);
                     } else {
-                        throw in.damaged("its defaults are no properties");
+                        throw in.damaged("its defaults are no Properties");
                     }
                 }
                 return created;

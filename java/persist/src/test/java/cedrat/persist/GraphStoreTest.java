@@ -71,7 +71,7 @@ class GraphStoreTest {
                         () -> store.changedBy(branch)),
                 "removes no objects",
                 List.of(() -> store.collect(new long[0])),
-                "no pages and heaps",
+                "no records and heaps",
                 List.of(store::begin, () -> store.records("records"), () -> store.heap("heap", 8)));
         refused.forEach((reason, calls) -> calls.forEach(call -> {
             GraphStoreException failure = assertThrows(GraphStoreException.class, call);

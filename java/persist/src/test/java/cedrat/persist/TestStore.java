@@ -119,7 +119,7 @@ public final class TestStore implements Persistent, AutoCloseable {
     public void refuseStore(Object base) {
         if (base instanceof Persistable || parts.contains(base)) {
             throw new IllegalStateException(
-                    "an object of " + base.getClass() + " is persistent: store to it within a transaction");
+                    "cannot change a persistent object of " + base.getClass() + ": change it within a transaction");
         }
     }
 

@@ -45,7 +45,8 @@ public record Command(
     public static String classPath(String name) throws IOException {
         String folder = System.getProperty(SERVICES_PROPERTY);
         if (folder == null) {
-            throw new IOException("the system property " + SERVICES_PROPERTY + " has to name the folder java/services");
+            throw new IOException(
+                    "the system property " + SERVICES_PROPERTY + " is not set: set it to the folder java/services");
         }
         Path file = Path.of(folder, name, "target", "classpath");
         if (!Files.exists(file)) {

@@ -53,8 +53,8 @@ public final class Main {
             return Arrays.stream(values())
                     .filter(log -> log.toString().equals(name))
                     .findFirst()
-                    .orElseThrow(
-                            () -> new IOException("a log is one of " + Arrays.toString(values()) + ", not " + name));
+                    .orElseThrow(() ->
+                            new IOException("invalid log " + name + ": choose one of " + Arrays.toString(values())));
         }
     }
 
@@ -133,7 +133,7 @@ public final class Main {
             String before = Files.readString(file).strip();
             if (!before.equals(log.toString())) {
                 throw new IOException("the tables in " + folder + " have timestamps of an oracle with --log " + before
-                        + ": name that one, or run `./x oracle down`, remove the folder, and begin anew");
+                        + ": choose that log, or run `./x oracle down` and remove the folder");
             }
         }
         Files.createDirectories(folder);
@@ -231,8 +231,8 @@ public final class Main {
             if (!hasEnded(process, STOP_PATIENCE_S)) {
                 process.destroyForcibly();
                 if (!hasEnded(process, STOP_PATIENCE_S)) {
-                    throw new IOException("process " + process.pid() + " does not end; see `cat "
-                            + folder.resolve("processes") + "` for which it is, and end it by hand");
+                    throw new IOException("cannot end process " + process.pid() + ": find its name in "
+                            + folder.resolve("processes") + ", and kill it");
                 }
             }
         }
@@ -249,7 +249,7 @@ public final class Main {
             throw new IOException(impossible);
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
-            throw new IOException("was not waited for", interrupted);
+            throw new IOException("the thread was interrupted while it waited for processes to end", interrupted);
         }
     }
 }

@@ -101,7 +101,7 @@ public final class Service implements AutoCloseable {
                 Thread.sleep(ASK_AGAIN_MS);
             } catch (InterruptedException interrupted) {
                 Thread.currentThread().interrupt();
-                throw problem("was not waited for");
+                throw problem("was not awaited, because the thread was interrupted");
             }
         }
     }
@@ -124,7 +124,7 @@ public final class Service implements AutoCloseable {
             }
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
-            throw problem("was not waited for");
+            throw problem("was not awaited, because the thread was interrupted");
         }
     }
 
@@ -159,7 +159,7 @@ public final class Service implements AutoCloseable {
             return process.waitFor();
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
-            throw problem("was not waited for");
+            throw problem("was not awaited, because the thread was interrupted");
         }
     }
 

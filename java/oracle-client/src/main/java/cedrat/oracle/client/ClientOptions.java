@@ -24,7 +24,7 @@ public record ClientOptions(
     public ClientOptions {
         servers = List.copyOf(servers);
         if (servers.isEmpty()) {
-            throw new IllegalArgumentException("no server is named");
+            throw new IllegalArgumentException("the list of servers is empty: name one at least");
         }
         check(silence.toMillis() >= SILENCE_PARTS, "silence");
         check(patience.isPositive(), "patience");

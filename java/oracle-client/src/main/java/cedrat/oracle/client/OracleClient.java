@@ -252,7 +252,8 @@ public final class OracleClient implements AutoCloseable {
             } catch (OracleException refused) {
                 completeExceptionally(refused);
             } catch (IllegalStateException tooMany) {
-                completeExceptionally(new UnavailableException("not sent: " + tooMany.getMessage(), null));
+                completeExceptionally(
+                        new UnavailableException("cannot send the request: " + tooMany.getMessage(), null));
             }
         }
 
@@ -295,7 +296,7 @@ public final class OracleClient implements AutoCloseable {
         try {
             pipeline.execute(call);
         } catch (RejectedExecutionException ended) {
-            call.completeExceptionally(new ClientClosedException("the client was closed", ended));
+            call.completeExceptionally(new ClientClosedException("the client is closed: make another one", ended));
         }
         return call;
     }
@@ -310,16 +311,17 @@ public final class OracleClient implements AutoCloseable {
         } catch (TimeoutException late) {
             future.cancel(false);
             throw new UnavailableException(
-                    "no answer for " + options.patience().toMillis()
-                            + " ms; whether the request was carried out is not known",
+                    "the oracle at " + options.servers() + " has not answered for "
+                            + options.patience().toMillis() + " ms; whether the request took effect is unknown",
                     late);
         } catch (InterruptedException interrupted) {
             future.cancel(false);
             Thread.currentThread().interrupt();
             throw new UnavailableException(
-                    "interrupted; whether the request was carried out is not known", interrupted);
+                    "the thread was interrupted before the oracle answered; whether the request took effect is unknown",
+                    interrupted);
         } catch (ExecutionException failed) {
-            // With the stack of who has called, not of who has answered.
+            // With the stack of the caller, not of the thread that has read the answer.
             throw switch (failed.getCause()) {
                 case RefusedException why -> new RefusedException(why.code(), why.getMessage(), why);
                 case UnavailableException why -> new UnavailableException(why.getMessage(), why);

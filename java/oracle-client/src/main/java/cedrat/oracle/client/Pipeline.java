@@ -150,15 +150,16 @@ public final class Pipeline<T> {
         if ((long) writeCount + readCount > Protocol.ROWS_MAX) {
             throw new RefusedException(
                     ErrorCode.TOO_MANY_ROWS,
-                    "a commit has " + Protocol.ROWS_MAX + " rows at most, not " + ((long) writeCount + readCount),
+                    "cannot commit " + ((long) writeCount + readCount) + " rows in a transaction: at most "
+                            + Protocol.ROWS_MAX + " are possible",
                     null);
         }
         long length = ((long) writeCount + readCount) * Long.BYTES + keys.length();
         if (length > (long) Protocol.ROWS_MAX * Long.BYTES) {
             throw new RefusedException(
                     ErrorCode.TOO_LONG,
-                    "a commit of " + length + " bytes of rows and keys; at most " + Protocol.ROWS_MAX * Long.BYTES
-                            + " are possible",
+                    "cannot commit " + length + " bytes of rows and keys in a transaction: at most "
+                            + Protocol.ROWS_MAX * Long.BYTES + " are possible",
                     null);
         }
         Slot<T> slot = take(Protocol.COMMIT, tag, start);
@@ -232,7 +233,7 @@ public final class Pipeline<T> {
         if (count < 1 || count > Protocol.STARTS_MAX) {
             throw new RefusedException(
                     ErrorCode.MALFORMED,
-                    "a question after " + count + " transactions; 1 to " + Protocol.STARTS_MAX + " are possible",
+                    "cannot ask for " + count + " transactions at once: 1 to " + Protocol.STARTS_MAX + " are possible",
                     null);
         }
     }
@@ -248,7 +249,7 @@ public final class Pipeline<T> {
             throw unavailable();
         }
         if (outstanding >= options.outstandingMax()) {
-            throw new IllegalStateException(outstanding + " requests are outstanding");
+            throw new IllegalStateException(outstanding + " requests are outstanding: wait for some of their answers");
         }
         Slot<T> slot = free.isEmpty() ? makeSlot() : free.pop();
         slot.kind = kind;
@@ -421,8 +422,8 @@ public final class Pipeline<T> {
 
     private UnavailableException unavailable() {
         return new UnavailableException(
-                "the oracle at " + options.servers() + " was not to be reached for "
-                        + options.patience().toMillis() + " ms; whether the request was carried out is not known",
+                "cannot reach the oracle at " + options.servers() + " for "
+                        + options.patience().toMillis() + " ms; whether the request took effect is unknown",
                 null);
     }
 
@@ -473,7 +474,7 @@ public final class Pipeline<T> {
     ///
     /// @return ends when the server has heard it, or did not say so for a second
     public CompletableFuture<Void> close() {
-        close(new ClientClosedException("the client was closed", null));
+        close(new ClientClosedException("the client is closed: make another one", null));
         return closed;
     }
 
@@ -644,7 +645,7 @@ public final class Pipeline<T> {
         String text = reader.errorText();
         if ((reader.flags() & Protocol.FLAG_CLOSING) != 0) {
             if (!isOfTheConnection(code)) {
-                close(new ClientClosedException("the oracle refuses this client: " + text, null));
+                close(new ClientClosedException("the oracle has refused the connection: " + text, null));
             }
             return true;
         }

@@ -123,7 +123,7 @@ final class HBaseTable implements Table {
         } catch (IOException | IllegalArgumentException unfit) {
             throw new TableException(
                     TableException.Effect.NONE,
-                    "table " + name + ", row " + row + ": HBase cannot keep this: " + unfit.getMessage(),
+                    "table " + name + ", row " + row + ": HBase cannot store the value: " + unfit.getMessage(),
                     unfit);
         }
     }
@@ -135,7 +135,8 @@ final class HBaseTable implements Table {
                 once.getRegionLocator().getRegionLocation(row.toArray()),
                 problem -> Refusals.exception(
                         problem,
-                        "table " + name + ", row " + row + ": no region server is known to have it; look at `status`"));
+                        "table " + name + ", row " + row
+                                + ": no region server serves it; run `status` in HBase's shell"));
     }
 
     private void pause(Bytes row, long ms) {
@@ -145,7 +146,7 @@ final class HBaseTable implements Table {
             Thread.currentThread().interrupt();
             throw new TableException(
                     TableException.Effect.NONE,
-                    "table " + name + ", row " + row + ": interrupted before it was offered again",
+                    "table " + name + ", row " + row + ": the thread was interrupted before the write was repeated",
                     interrupted);
         }
     }
@@ -156,8 +157,8 @@ final class HBaseTable implements Table {
         }
         return new TableException(
                 TableException.Effect.UNKNOWN,
-                "table " + name + ", row " + row + ": no region server says whether it was written ("
-                        + Refusals.root(problem) + "); the transaction aborts, run it again",
+                "table " + name + ", row " + row + ": whether it was written is unknown (" + Refusals.root(problem)
+                        + "); the transaction aborts, run it again",
                 problem);
     }
 
@@ -166,8 +167,8 @@ final class HBaseTable implements Table {
                 problem,
                 "table " + name + ", row " + row + ": "
                         + (Refusals.isForGood(problem)
-                                ? "HBase refuses this; compare with `describe '" + name + "'`"
-                                : "no region server has taken it; look at `status`, and try again"));
+                                ? "HBase refuses the write; compare it with `describe '" + name + "'` in HBase's shell"
+                                : "no region server accepts the write; run `status` in HBase's shell, and try again"));
     }
 
     // ---- reads
@@ -187,7 +188,7 @@ final class HBaseTable implements Table {
         try {
             get.readAllVersions().setTimeRange(0, below);
         } catch (IOException impossible) {
-            throw new IllegalArgumentException("no timestamp: " + below, impossible);
+            throw new IllegalArgumentException("invalid timestamp " + below, impossible);
         }
         return Cells.row(row, Calls.await(again.get(get), problem -> refused(row, problem)));
     }
@@ -203,7 +204,7 @@ final class HBaseTable implements Table {
         try {
             scan.setTimeRange(0, below);
         } catch (IOException impossible) {
-            throw new IllegalArgumentException("no timestamp: " + below, impossible);
+            throw new IllegalArgumentException("invalid timestamp " + below, impossible);
         }
         return new ScannedRows(this, again.getScanner(scan), false);
     }
@@ -229,7 +230,7 @@ final class HBaseTable implements Table {
         try {
             scan.setTimeRange(first, Long.MAX_VALUE);
         } catch (IOException impossible) {
-            throw new IllegalArgumentException("no timestamp: " + first, impossible);
+            throw new IllegalArgumentException("invalid timestamp " + first, impossible);
         }
         try (ResultScanner found = again.getScanner(scan)) {
             Result result = found.next();
@@ -241,7 +242,7 @@ final class HBaseTable implements Table {
             }
             return newest;
         } catch (IOException problem) {
-            throw Refusals.exception(problem, "table " + name + " cannot be scanned; look at `status`");
+            throw Refusals.exception(problem, "cannot scan table " + name + "; run `status` in HBase's shell");
         }
     }
 

@@ -86,7 +86,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
         AsyncConnection connection = Calls.await(
                 ConnectionFactory.createAsyncConnection(configuration),
                 problem -> Refusals.exception(
-                        problem, "HBase is not to be reached; does it run, and is hbase.zookeeper.quorum right?"));
+                        problem, "cannot reach HBase; check that it runs, and hbase.zookeeper.quorum"));
         return new HBaseTables(connection, oracle, namespace);
     }
 
@@ -105,9 +105,9 @@ public final class HBaseTables implements Tables, AutoCloseable {
                 problem -> problem instanceof TableNotFoundException
                         ? new TableException(
                                 TableException.Effect.NONE,
-                                "there is no table " + named + " in HBase; HBaseTables.create makes one",
+                                "there is no table " + named + " in HBase; create it with HBaseTables.create",
                                 problem)
-                        : Refusals.exception(problem, "what the table " + named + " is like cannot be asked"));
+                        : Refusals.exception(problem, "cannot read the description of table " + named));
         return look(descriptor);
     }
 
@@ -128,7 +128,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
         try {
             return Calls.await(
                     admin.listTableDescriptorsByNamespace(namespace),
-                    problem -> Refusals.exception(problem, "the tables of " + namespace + " cannot be listed"));
+                    problem -> Refusals.exception(problem, "cannot list the tables of namespace " + namespace));
         } catch (TableException problem) {
             if (problem.getCause() instanceof NamespaceNotFoundException) {
                 return List.of(); // the namespace has no tables
@@ -166,10 +166,10 @@ public final class HBaseTables implements Tables, AutoCloseable {
             if (found >= newest) {
                 throw new TableException(
                         TableException.Effect.NONE,
-                        "table " + table.name() + " holds the timestamp " + found + ", and the oracle's newest is "
+                        "table " + table.name() + " holds the timestamp " + found + ", but the oracle's newest is "
                                 + newest
-                                + ": a program writes or deletes there without transactions, or it is the table "
-                                + "of another oracle; copy its rows into a new table",
+                                + ": a program writes or deletes there without transactions, or the table belongs "
+                                + "to another oracle; copy its rows into a new table",
                         null);
             }
             found = table.timestampFrom(newest);
@@ -209,15 +209,15 @@ public final class HBaseTables implements Tables, AutoCloseable {
         if (table.granularity() != granularity) {
             throw new TableException(
                     TableException.Effect.NONE,
-                    "table " + named + " is there, and its conflicts are by " + Schema.text(table.granularity())
-                            + ": all who use a table must take the same",
+                    "table " + named + " exists, and its conflicts are by " + Schema.text(table.granularity())
+                            + ": create it with the same granularity, or choose another name",
                     null);
         }
         if (table.checksScans() != checksScans) {
             throw new TableException(
                     TableException.Effect.NONE,
-                    "table " + named + " is there, and serialisable transactions may " + (checksScans ? "not " : "")
-                            + "scan it: all who use a table must take the same",
+                    "table " + named + " exists, and serialisable transactions may " + (checksScans ? "not " : "")
+                            + "scan it: create it with the same choice, or choose another name",
                     null);
         }
         return table;
@@ -232,7 +232,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
     private static void make(
             Class<? extends IOException> itIsThere, Supplier<CompletableFuture<Void>> made, String what) {
         try {
-            Calls.await(made.get(), problem -> Refusals.exception(problem, what + " cannot be made"));
+            Calls.await(made.get(), problem -> Refusals.exception(problem, "cannot create " + what));
         } catch (TableException problem) {
             if (!itIsThere.isInstance(problem.getCause())) {
                 throw problem;
@@ -252,7 +252,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
         try {
             connection.close();
         } catch (IOException problem) {
-            throw Refusals.exception(problem, "the connection to HBase does not close");
+            throw Refusals.exception(problem, "cannot close the connection to HBase");
         }
     }
 }

@@ -31,7 +31,8 @@ final class ScannedRows implements StoredRows {
                 next = scanner.next();
             } catch (IOException problem) {
                 throw Refusals.exception(
-                        problem, "table " + table.name() + " cannot be scanned; look at `status`, and try again");
+                        problem,
+                        "cannot scan table " + table.name() + "; run `status` in HBase's shell, and try again");
             }
             isOver = next == null;
         }

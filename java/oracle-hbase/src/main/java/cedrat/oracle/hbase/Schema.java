@@ -40,7 +40,8 @@ final class Schema {
         }
         for (String family : families) {
             if (family.equals(PENDING)) {
-                throw new IllegalArgumentException("the family " + PENDING + " is that of the markers");
+                throw new IllegalArgumentException(
+                        "the family name " + PENDING + " is reserved for markers: choose another");
             }
             table.setColumnFamily(ColumnFamilyDescriptorBuilder.newBuilder(Bytes.toBytes(family))
                     .setMaxVersions(Integer.MAX_VALUE)
@@ -75,11 +76,11 @@ final class Schema {
             }
         }
         if (granularity == null) {
-            wrong.add("it does not say what conflicts, a row or a cell");
+            wrong.add("it has no attribute for what conflicts, a row or a cell");
             alter.add("METADATA => {'" + CONFLICTS + "' => 'row'}");
         }
         if (table.getDurability() == Durability.ASYNC_WAL || table.getDurability() == Durability.SKIP_WAL) {
-            wrong.add("a crash loses what it has acknowledged (" + table.getDurability() + ")");
+            wrong.add("a crash loses acknowledged writes (durability " + table.getDurability() + ")");
             alter.add("DURABILITY => 'USE_DEFAULT'");
         }
         if (!table.hasColumnFamily(Bytes.toBytes(PENDING))) {
@@ -92,7 +93,7 @@ final class Schema {
         if (!wrong.isEmpty()) {
             throw new TableException(
                     TableException.Effect.NONE,
-                    "table " + name + " is not for transactions: " + String.join("; ", wrong)
+                    "table " + name + " cannot have transactions: " + String.join("; ", wrong)
                             + ". In HBase's shell: alter '" + name + "', " + String.join(", ", alter),
                     null);
         }
@@ -112,12 +113,12 @@ final class Schema {
             mended.add("TTL => 'FOREVER'");
         }
         if (family.getKeepDeletedCells() != KeepDeletedCells.FALSE) {
-            wrong.add("its family " + name + " keeps what was pruned");
+            wrong.add("its family " + name + " keeps deleted cells");
             mended.add("KEEP_DELETED_CELLS => 'FALSE'");
         }
         if (family.isNewVersionBehavior()) {
             wrong.add(
-                    "its family " + name + " lets deletes hide only what was written before them, which is not tried");
+                    "its family " + name + " has the new behaviour of version deletes, which Cedrat does not support");
             mended.add("NEW_VERSION_BEHAVIOR => 'false'");
         }
         if (!mended.isEmpty()) {

@@ -33,13 +33,13 @@ class SchemaTest {
                         IllegalArgumentException.class,
                         () -> Schema.descriptor(NAME, Granularity.ROW, false, List.of(Schema.PENDING)))
                 .getMessage();
-        assertTrue(refused.contains("that of the markers"), refused);
+        assertTrue(refused.contains("reserved for markers"), refused);
     }
 
     private static void isRefused(TableDescriptor table, String alter) {
         String message =
                 assertThrows(TableException.class, () -> Schema.check(table)).getMessage();
-        assertTrue(message.startsWith("table t is not for transactions: "), message);
+        assertTrue(message.startsWith("table t cannot have transactions: "), message);
         assertTrue(message.endsWith(". In HBase's shell: alter 't', " + alter), message);
     }
 

@@ -69,7 +69,7 @@ final class EntryBytes {
                 return number;
             }
         }
-        throw damaged("a number that does not end");
+        throw damaged("a number of too many bytes");
     }
 
     /// Writes a varint; there is room. Returns the place behind it.

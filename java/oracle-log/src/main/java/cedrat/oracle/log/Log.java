@@ -63,7 +63,7 @@ public interface Log extends AutoCloseable {
     static void checkLength(int length) {
         if (length > ENTRY_BYTES_MAX) {
             throw new IllegalArgumentException(
-                    "an entry of " + length + " bytes; " + ENTRY_BYTES_MAX + " are possible");
+                    "invalid length of a log entry: " + length + " bytes; 0 to " + ENTRY_BYTES_MAX + " are possible");
         }
     }
 

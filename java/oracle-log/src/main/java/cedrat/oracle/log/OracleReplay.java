@@ -86,7 +86,8 @@ public final class OracleReplay implements Log.Replay {
     /// @throws DamagedEntryException if the oracle could not be made from those that were there
     public void end() throws DamagedEntryException {
         if (rule.entries() > 0 && state != State.WHOLE) {
-            throw new DamagedEntryException("a log without its first entry that holds no whole snapshot");
+            throw new DamagedEntryException(
+                    "the log lacks its first entry, and holds no complete snapshot: restore its directory from a copy");
         }
     }
 

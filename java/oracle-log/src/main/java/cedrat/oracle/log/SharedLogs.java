@@ -25,13 +25,12 @@ public interface SharedLogs {
         /// Checks it.
         public Place {
             Objects.requireNonNull(server);
-            check(!zooKeeper.isBlank(), "no ZooKeeper is named");
-            check(path.matches("(/[A-Za-z0-9_.-]+)+"), "no path of ZooKeeper: " + path);
+            check(!zooKeeper.isBlank(), "the address of ZooKeeper is empty: name HOST:PORT");
+            check(path.matches("(/[A-Za-z0-9_.-]+)+"), "invalid path of a ZooKeeper node: " + path);
             check(
                     sessionTimeout.compareTo(TIMEOUT_MIN) >= 0 && sessionTimeout.compareTo(TIMEOUT_MAX) <= 0,
-                    "a session of ZooKeeper times out after 400 ms at least and a minute at most, not "
-                            + sessionTimeout);
-            check(ledgerBytesMax > 0, "a ledger must be allowed to have some bytes");
+                    "invalid session timeout of ZooKeeper; possible are 400 ms to a minute, not " + sessionTimeout);
+            check(ledgerBytesMax > 0, "invalid maximum length of a ledger: choose 1 byte or more");
         }
 
         private static void check(boolean holds, String otherwise) {

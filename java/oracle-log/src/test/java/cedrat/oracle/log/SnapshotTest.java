@@ -335,7 +335,7 @@ class SnapshotTest {
                 running.openedFrom(from, Fault.NONE);
             } catch (DamagedEntryException refused) {
                 String said = refused.getMessage();
-                assertTrue(said.contains(", at byte ") || said.startsWith("a log without"), said);
+                assertTrue(said.contains(", at byte ") || said.startsWith("the log lacks its first entry"), said);
             }
         }
     }

@@ -48,7 +48,7 @@ abstract class FrameReader {
         }
         length = Integer.BYTES + behind;
         if (Protocol.getShort(bytes, from + At.ZERO) != 0) {
-            throw refused(ErrorCode.UNSUPPORTED, "bytes that must be zero are not");
+            throw refused(ErrorCode.UNSUPPORTED, "invalid frame: reserved bytes are not zero");
         }
         check();
         return length;

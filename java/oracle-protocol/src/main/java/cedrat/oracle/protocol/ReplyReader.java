@@ -22,13 +22,13 @@ public final class ReplyReader extends FrameReader {
             case Protocol.HELLO -> {
                 checkLength(At.WELCOME_END);
                 if (sessionTimeoutMs() <= 0 || rowsMax() <= 0 || outstandingMax() <= 0) {
-                    throw malformed("a reply to a hello with limits that are none");
+                    throw malformed("invalid limits in the reply to a hello");
                 }
             }
             case Protocol.BEGIN, Protocol.LOW_WATER -> {
                 checkLength(At.START_END);
                 if (!Protocol.isTimestamp(value())) {
-                    throw malformed(Long.toUnsignedString(value()) + " instead of a timestamp");
+                    throw malformed("invalid timestamp " + Long.toUnsignedString(value()));
                 }
             }
             case Protocol.CLEANED -> checkLength(At.START_END);
@@ -49,13 +49,13 @@ public final class ReplyReader extends FrameReader {
                 }
             }
             case Protocol.PING, Protocol.CLOSE -> checkLength(At.BODY);
-            default -> throw malformed("a reply of kind " + (kind() & 0xff));
+            default -> throw malformed("unknown kind of reply " + (kind() & 0xff));
         }
     }
 
     private void checkOutcome(long number) throws ProtocolException {
         if (!Protocol.isTimestamp(number) && (number < Protocol.OPEN || number >= 0)) {
-            throw malformed(Long.toUnsignedString(number) + " instead of an outcome");
+            throw malformed("invalid outcome " + Long.toUnsignedString(number));
         }
     }
 

@@ -46,7 +46,7 @@ public final class RequestReader extends FrameReader {
                 checkFlags(Protocol.FLAG_LAST);
                 checkStarts(At.BODY, 0);
             }
-            default -> throw refused(ErrorCode.UNSUPPORTED, "a request of kind " + (kind() & 0xff));
+            default -> throw refused(ErrorCode.UNSUPPORTED, "unknown kind of request " + (kind() & 0xff));
         }
     }
 
@@ -54,20 +54,20 @@ public final class RequestReader extends FrameReader {
         // The layout of a hello is the same in every version: a later client must learn which version is
         // spoken here.
         if (length < At.HELLO_END || longAt(At.HELLO_MAGIC) != Protocol.MAGIC) {
-            throw malformed("a hello that does not begin as one of this protocol");
+            throw malformed("invalid hello: it has another magic number");
         }
         if (versionLowest() > versionHighest()) {
-            throw malformed("a hello with versions from " + versionLowest() + " to " + versionHighest());
+            throw malformed("invalid hello: versions from " + versionLowest() + " to " + versionHighest());
         }
         if (versionLowest() > Protocol.VERSION || versionHighest() < Protocol.VERSION) {
             throw new ProtocolException(
                     ErrorCode.VERSION,
                     0,
-                    "the client speaks versions " + versionLowest() + " to " + versionHighest()
-                            + " of the protocol, the server version " + Protocol.VERSION);
+                    "the client supports versions " + versionLowest() + " to " + versionHighest()
+                            + " of the protocol, and the server version " + Protocol.VERSION);
         }
         if (session() == 0) {
-            throw malformed("a hello of session 0; a session has another number");
+            throw malformed("invalid hello: session 0");
         }
     }
 
@@ -147,7 +147,7 @@ public final class RequestReader extends FrameReader {
 
     private void checkTimestamp(long number) throws ProtocolException {
         if (!Protocol.isTimestamp(number)) {
-            throw refused(ErrorCode.TIMESTAMP, Long.toUnsignedString(number) + " is no timestamp");
+            throw refused(ErrorCode.TIMESTAMP, "invalid timestamp " + Long.toUnsignedString(number));
         }
     }
 

@@ -277,7 +277,7 @@ final class Decider {
         if (timestamp <= oracle.newest()) {
             return true;
         }
-        error(connection, ErrorCode.TIMESTAMP, "timestamp " + timestamp + " was not given out yet");
+        error(connection, ErrorCode.TIMESTAMP, "invalid timestamp " + timestamp + ": the oracle has not issued it yet");
         return false;
     }
 
@@ -392,9 +392,9 @@ final class Decider {
                         silent,
                         0,
                         ErrorCode.EXPIRED,
-                        "nothing was heard of the session for " + time
-                                + ": it has expired, and its open transactions have aborted"),
-                strange -> refuse(strange, 0, ErrorCode.HELLO, "no hello for " + time));
+                        "the session has expired, because its client was silent for " + time
+                                + "; its open transactions have aborted"),
+                strange -> refuse(strange, 0, ErrorCode.HELLO, "the client has sent no hello for " + time));
         persister.scheduleClose();
     }
 

@@ -29,7 +29,8 @@ final class LogCommand implements Callable<Integer> {
 
     @Override
     public Integer call() {
-        throw new ParameterException(spec.commandLine(), "what of the log? `dump` shows it");
+        throw new ParameterException(
+                spec.commandLine(), "the command `log` needs a subcommand: `log dump` shows the log");
     }
 
     /// `cedrat-oracle log dump`.

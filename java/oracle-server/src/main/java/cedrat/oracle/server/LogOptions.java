@@ -108,11 +108,14 @@ final class LogOptions {
     void read(Log.Replay replay) throws IOException, DamagedEntryException {
         switch (kind) {
             case NONE ->
-                throw new ParameterException(spec.commandLine(), "--log none keeps nothing that could be shown");
+                throw new ParameterException(
+                        spec.commandLine(), "--log none stores no log: choose --log embedded or --log bookkeeper");
             case BOOKKEEPER -> sharedLogs().read(place("reads"), replay);
             case EMBEDDED -> {
                 if (!Files.isDirectory(data())) {
-                    throw new ParameterException(spec.commandLine(), "there is no directory " + data);
+                    throw new ParameterException(
+                            spec.commandLine(),
+                            "there is no directory " + data + ": name the directory of the log with --data");
                 }
                 try (Log log = embedded()) {
                     log.open(replay, new Deaf());
@@ -136,7 +139,7 @@ final class LogOptions {
 
     private Log shared(String server) {
         Log shared = sharedLogs().make(place(server));
-        System.err.println("cedrat-oracle: waits for its turn");
+        System.err.println("cedrat-oracle: standing by, while another server may have the log");
         return shared;
     }
 
@@ -144,13 +147,14 @@ final class LogOptions {
         return ServiceLoader.load(SharedLogs.class)
                 .findFirst()
                 .orElseThrow(() -> new ParameterException(
-                        spec.commandLine(), "the jars of oracle-log-bookkeeper are not on the class path"));
+                        spec.commandLine(),
+                        "--log bookkeeper needs the jars of oracle-log-bookkeeper: add them to the class path"));
     }
 
     private SharedLogs.Place place(String server) {
         if (zooKeeper == null) {
             throw new ParameterException(
-                    spec.commandLine(), "--log bookkeeper needs --zookeeper HOST:PORT, which knows the bookies");
+                    spec.commandLine(), "--log bookkeeper needs --zookeeper HOST:PORT, the ZooKeeper of the bookies");
         }
         Duration session = Duration.ofMillis(zooKeeperSessionMs);
         try {

@@ -60,7 +60,8 @@ public final class Main implements Callable<Integer> {
 
     @Override
     public Integer call() {
-        throw new ParameterException(spec.commandLine(), "what shall it do? `serve` serves, `log dump` shows a log");
+        throw new ParameterException(
+                spec.commandLine(), "a subcommand is missing: `serve` starts a server, `log dump` shows a log");
     }
 
     /// `cedrat-oracle serve`.
@@ -172,7 +173,7 @@ public final class Main implements Callable<Integer> {
             try {
                 Health health = new Health();
                 if (log.isShared()) {
-                    health.become(Health.State.STANDBY, "it waits for its turn: another server may have the log");
+                    health.become(Health.State.STANDBY, "standing by, while another server may have the log");
                 }
                 operation = metrics == null ? null : new OperationServer(address(metrics), health);
                 server = OracleServer.start(options, log.make(host + ":" + port), command.fault);
@@ -211,7 +212,7 @@ public final class Main implements Callable<Integer> {
             int colon = hostAndPort.lastIndexOf(':');
             String port = hostAndPort.substring(colon + 1);
             if (colon < 1 || !port.matches("\\d{1,5}")) {
-                throw new IllegalArgumentException("an address is HOST:PORT, not " + hostAndPort);
+                throw new IllegalArgumentException("invalid address " + hostAndPort + ": write HOST:PORT");
             }
             return new InetSocketAddress(hostAndPort.substring(0, colon), Integer.parseInt(port));
         }
@@ -222,7 +223,7 @@ public final class Main implements Callable<Integer> {
                 server.stopped().toCompletableFuture().join();
                 return EXIT_ENDED;
             } catch (CompletionException failed) {
-                say("stopped, for nothing can be promised any more: " + failed.getCause());
+                say("stopped after a failure: " + failed.getCause());
                 return EXIT_LOG_FAILED;
             }
         }
@@ -253,7 +254,7 @@ public final class Main implements Callable<Integer> {
             try {
                 server.close();
             } catch (IOException problem) {
-                say("the log does not close: " + problem.getMessage());
+                say("cannot close the log: " + problem.getMessage());
             }
         }
 

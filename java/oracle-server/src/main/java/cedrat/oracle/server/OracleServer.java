@@ -157,7 +157,7 @@ public final class OracleServer implements AutoCloseable {
             return CompletableFuture.supplyAsync(decider::reading, decide).get(1, TimeUnit.SECONDS);
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
-            throw new TimeoutException("interrupted");
+            throw new TimeoutException("the thread was interrupted");
         } catch (ExecutionException | RejectedExecutionException ended) {
             throw new TimeoutException("the deciding thread has ended");
         } catch (TimeoutException silent) {
@@ -178,7 +178,7 @@ public final class OracleServer implements AutoCloseable {
     }
 
     private void stop(Throwable cause) {
-        RECORDS.atError().setCause(cause).log("stopped: nothing can be promised any more");
+        RECORDS.atError().setCause(cause).log("stopped after a failure of the log");
         stopped.completeExceptionally(cause);
         if (listening != null) {
             listening.close();

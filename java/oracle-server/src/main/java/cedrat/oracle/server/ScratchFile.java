@@ -73,9 +73,9 @@ final class ScratchFile implements PageStore, AutoCloseable {
             }
         } catch (IOException problem) {
             throw new UncheckedIOException(
-                    "outcomes cannot be spilled to " + directory + ": " + problem.getMessage()
-                            + "; give the server room there, another directory (--scratch), or more memory"
-                            + " (--outcome-bytes-max), and start it again",
+                    "cannot spill outcomes to the directory " + directory + ": " + problem.getMessage()
+                            + "; free space there, or choose another directory (--scratch) or more memory"
+                            + " (--outcome-bytes-max), and start the server again",
                     problem);
         }
         return place;
@@ -88,7 +88,7 @@ final class ScratchFile implements PageStore, AutoCloseable {
             for (long at = place; block.hasRemaining(); ) {
                 int count = file.read(block, at);
                 if (count < 0) {
-                    throw new IOException("it ends at " + at);
+                    throw new IOException("the file ends at byte " + at);
                 }
                 at += count;
             }
@@ -97,12 +97,12 @@ final class ScratchFile implements PageStore, AutoCloseable {
             int sum = block.getInt();
             block.get(bytes, 0, length);
             if (found != length || sum != checksum(place, bytes, length)) {
-                throw new IOException("what was put at " + place + " is damaged");
+                throw new IOException("its checksum at byte " + place + " does not match");
             }
         } catch (IOException problem) {
             throw new UncheckedIOException(
-                    "spilled outcomes cannot be read from the scratch file in " + directory + ": "
-                            + problem.getMessage() + "; see to its disk, and start the server again: the log has them",
+                    "cannot read spilled outcomes from the scratch file in " + directory + ": " + problem.getMessage()
+                            + "; check its disk, and start the server again: it recovers them from the log",
                     problem);
         }
     }

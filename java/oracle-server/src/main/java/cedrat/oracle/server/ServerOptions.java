@@ -57,16 +57,18 @@ public record ServerOptions(
         Objects.requireNonNull(scratch);
         check(
                 sessionTimeout.compareTo(TIMEOUT_MIN) >= 0 && sessionTimeout.compareTo(TIMEOUT_MAX) <= 0,
-                "a session times out after 100 ms at least and a day at most, not " + sessionTimeout);
+                "invalid session timeout " + sessionTimeout + ": choose 100 ms to a day");
         check(
                 rowsMax > 0 && rowsMax <= Protocol.ROWS_MAX,
-                "a commit has 1 to " + Protocol.ROWS_MAX + " rows at most, not " + rowsMax);
-        check(outstandingMax > 0, "some request must be allowed to be outstanding");
-        check(networkThreads >= 0, "the number of network threads is negative");
-        check(logBytesMax >= LOG_BYTES_MIN, "a log has " + LOG_BYTES_MIN + " bytes at least, not " + logBytesMax);
+                "invalid maximum of " + rowsMax + " rows of a commit: choose 1 to " + Protocol.ROWS_MAX);
+        check(outstandingMax > 0, "invalid maximum of outstanding requests: choose 1 or more");
+        check(networkThreads >= 0, "invalid number of network threads: choose 0 or more");
+        check(
+                logBytesMax >= LOG_BYTES_MIN,
+                "invalid length of the log " + logBytesMax + ": choose " + LOG_BYTES_MIN + " bytes or more");
         check(
                 outcomeBytesMax >= OUTCOME_BYTES_MIN,
-                "outcomes have " + OUTCOME_BYTES_MIN + " bytes of memory at least, not " + outcomeBytesMax);
+                "invalid memory for outcomes " + outcomeBytesMax + ": choose " + OUTCOME_BYTES_MIN + " bytes or more");
     }
 
     private static void check(boolean holds, String otherwise) {

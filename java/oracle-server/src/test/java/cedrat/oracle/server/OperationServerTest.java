@@ -313,8 +313,7 @@ class OperationServerTest {
             thread.start();
             ByTurns.waits.await();
             Answer expected = new Answer(
-                    200,
-                    "{\"state\":\"standby\",\"why\":\"it waits for its turn: another server may have the log\"}\n");
+                    200, "{\"state\":\"standby\",\"why\":\"standing by, while another server may have the log\"}\n");
             assertEquals(expected, ask(operation, "GET", "/health"));
             assertEquals(new Answer(503, expected.body()), ask(operation, "GET", "/ready"));
             assertTrue(ask(operation, "GET", "/metrics").body().contains("state{state=\"standby\"} 1"));

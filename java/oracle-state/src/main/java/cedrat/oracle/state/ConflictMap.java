@@ -117,7 +117,7 @@ final class ConflictMap {
     /// A map of the newest 15/16 of `2^rowsLog2` rows.
     ConflictMap(int rowsLog2) {
         if (rowsLog2 < ROWS_LOG2_MIN || rowsLog2 > ROWS_LOG2_MAX) {
-            throw new IllegalArgumentException("the conflict map is asked for 2^" + rowsLog2 + " rows; choose 2^"
+            throw new IllegalArgumentException("invalid size of the conflict map, 2^" + rowsLog2 + " rows: choose 2^"
                     + ROWS_LOG2_MIN + " to 2^" + ROWS_LOG2_MAX);
         }
         long slots = 1L << rowsLog2;

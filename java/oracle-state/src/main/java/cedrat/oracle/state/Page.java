@@ -73,7 +73,7 @@ final class Page {
     void read(long number, byte[] bytes) {
         long found = (long) LONG.get(bytes, 0);
         if (found != number) {
-            throw new IllegalStateException("page " + found + " was stored where page " + number + " was put");
+            throw new IllegalStateException("the scratch file has page " + found + " in place of page " + number);
         }
         decided = (int) INT.get(bytes, Long.BYTES);
         for (int count = 0, at = HEADER_BYTES; count < decided; count++, at += OUTCOME_BYTES) {

@@ -380,7 +380,8 @@ public final class StatusOracle {
 
         private static void check(boolean holds, long start) {
             if (!holds) {
-                throw new IllegalArgumentException("a decision on transaction " + start + ", which cannot be its next");
+                throw new IllegalArgumentException(
+                        "invalid decision on transaction " + start + " in its present state");
             }
         }
     }

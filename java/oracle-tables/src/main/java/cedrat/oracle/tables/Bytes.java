@@ -70,7 +70,7 @@ public final class Bytes implements Comparable<Bytes> {
     /// @throws IllegalStateException if these are not eight bytes
     public long toLong() {
         if (bytes.length != Long.BYTES) {
-            throw new IllegalStateException(bytes.length + " bytes are no number");
+            throw new IllegalStateException("cannot read " + bytes.length + " bytes as a long, which has 8 bytes");
         }
         return ByteBuffer.wrap(bytes).getLong();
     }

@@ -17,7 +17,7 @@ public record KeyRange(Bytes from, Bytes to) {
         Objects.requireNonNull(from);
         Objects.requireNonNull(to);
         if (to.length() > 0 && from.compareTo(to) > 0) {
-            throw new IllegalArgumentException("the range ends at " + to + ", before it begins at " + from);
+            throw new IllegalArgumentException("invalid range of keys: its end " + to + " is before its begin " + from);
         }
     }
 }

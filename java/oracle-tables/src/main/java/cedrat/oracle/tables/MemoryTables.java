@@ -38,7 +38,7 @@ public final class MemoryTables implements Tables {
     public Table create(String name, Granularity granularity, boolean checksScans) {
         MemoryTable table = new MemoryTable(name, granularity, checksScans);
         if (tables.putIfAbsent(name, table) != null) {
-            throw new IllegalStateException("there is a table " + name);
+            throw new IllegalStateException("cannot create table " + name + ", because it exists: choose another name");
         }
         return table;
     }
@@ -53,7 +53,8 @@ public final class MemoryTables implements Tables {
     public Table table(String name) {
         MemoryTable table = tables.get(name);
         if (table == null) {
-            throw new TableException(TableException.Effect.NONE, "there is no table " + name, null);
+            throw new TableException(
+                    TableException.Effect.NONE, "there is no table " + name + " in memory: create it first", null);
         }
         return table;
     }

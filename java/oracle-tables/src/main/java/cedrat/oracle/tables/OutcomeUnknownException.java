@@ -11,7 +11,11 @@ public final class OutcomeUnknownException extends RuntimeException {
     private final long start;
 
     OutcomeUnknownException(StartTimestamp start, Throwable cause) {
-        super("whether transaction " + start.value() + " has committed is not known", cause);
+        super(
+                "the outcome of transaction " + start.value()
+                        + " is unknown, because the oracle has not answered: read "
+                        + "what it has written, or resolve it with OracleClient.resolve",
+                cause);
         this.start = start.value();
     }
 

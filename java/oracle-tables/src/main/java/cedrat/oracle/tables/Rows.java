@@ -56,7 +56,8 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
     @Override
     public boolean hasNext() {
         if (!isOpen.getAsBoolean()) {
-            throw new IllegalStateException("the transaction has ended");
+            throw new IllegalStateException(
+                    "cannot go on with a scan whose transaction has ended: begin another transaction");
         }
         // Limit and filter see what the transaction sees: a row that is not visible counts nowhere.
         while (next == null && returned < scan.limit() && !isExhausted()) {

@@ -21,7 +21,7 @@ public record Scan(KeyRange range, Set<Column> columns, Predicate<Row> filter, l
         columns = Set.copyOf(columns);
         Objects.requireNonNull(filter);
         if (limit < 0) {
-            throw new IllegalArgumentException("a limit of " + limit + " rows");
+            throw new IllegalArgumentException("invalid limit of " + limit + " rows: choose 0 or more");
         }
     }
 

@@ -143,9 +143,9 @@ public final class Transaction implements AutoCloseable {
     public Rows scan(Table table, Scan scan) {
         requireOpen();
         if (isolation == Isolation.SERIALISABLE && !table.checksScans()) {
-            throw new UnsupportedOperationException(
-                    "a serialisable transaction cannot scan " + table.name()
-                            + ", whose scans are not checked: make the table with checked scans, read rows one by one, or use snapshot isolation");
+            throw new UnsupportedOperationException("a serialisable transaction cannot scan table " + table.name()
+                    + ", whose scans are not checked: create the table with checked scans, read its rows one by "
+                    + "one, or use snapshot isolation");
         }
         Rows rows = new Rows(
                 table,
@@ -172,8 +172,8 @@ public final class Transaction implements AutoCloseable {
         }
         if (columns.isEmpty()) {
             if (!table.checksScans()) {
-                throw new UnsupportedOperationException("a serialisable transaction cannot read whole rows of "
-                        + table.name() + ", where cells conflict and scans are not checked: name the columns");
+                throw new UnsupportedOperationException("a serialisable transaction cannot read whole rows of table "
+                        + table.name() + ", where cells conflict and scans are not checked: name the columns to read");
             }
             scanned.add(table, row);
         }
@@ -289,7 +289,7 @@ public final class Transaction implements AutoCloseable {
     /// @throws IllegalStateException if the transaction is open
     public State resolve() {
         if (state == State.OPEN) {
-            throw new IllegalStateException("transaction " + start.value() + " is open");
+            throw new IllegalStateException("transaction " + start.value() + " is open: commit or abort it first");
         }
         if (state == State.UNKNOWN) {
             try {
@@ -380,10 +380,12 @@ public final class Transaction implements AutoCloseable {
                 if (!writes.isEmpty()) {
                     manager.cleanUp(this::cleanUp);
                 }
-                throw new AbortedException(
-                        "transaction " + start.value() + " has aborted: another has committed what it "
-                                + (isolation == Isolation.SERIALISABLE ? "has read or written" : "has written")
-                                + ", or nothing was heard of its client for too long");
+                throw new AbortedException("transaction " + start.value()
+                        + " was aborted: a transaction that has committed since it began has "
+                        + "changed what it "
+                        + (isolation == Isolation.SERIALISABLE ? "has read or written" : "has written")
+                        + ", or its client was silent for longer than the oracle's session timeout. Run the "
+                        + "transaction again");
             }
             // Another client has taken this one for dead, and the oracle has forgotten the transaction. Only
             // its rows would have shown its outcome.
@@ -426,7 +428,8 @@ public final class Transaction implements AutoCloseable {
 
     private void requireOpen() {
         if (state != State.OPEN) {
-            throw new IllegalStateException("transaction " + start.value() + " has ended: " + state);
+            throw new IllegalStateException(
+                    "transaction " + start.value() + " has ended (" + state + "): begin another one");
         }
     }
 

@@ -43,10 +43,11 @@ public final class TransactionManager {
         public Options {
             Objects.requireNonNull(cleanUp);
             if (attempts < 1) {
-                throw new IllegalArgumentException(attempts + " attempts");
+                throw new IllegalArgumentException("invalid number of attempts " + attempts + ": choose 1 or more");
             }
             if (!backOffMin.isPositive() || backOffMax.compareTo(backOffMin) < 0) {
-                throw new IllegalArgumentException("waits between " + backOffMin + " and " + backOffMax);
+                throw new IllegalArgumentException("invalid back-off between " + backOffMin + " and " + backOffMax
+                        + ": choose a positive minimum and a maximum that is not below it");
             }
         }
 
@@ -127,7 +128,10 @@ public final class TransactionManager {
                 return result;
             } catch (AbortedException again) {
                 if (attempt >= options.attempts()) {
-                    throw new AbortedException("aborted " + attempt + " times; the last: " + again.getMessage(), again);
+                    throw new AbortedException(
+                            "the transaction was aborted in each of " + attempt + " attempts, in the last one because: "
+                                    + again.getMessage(),
+                            again);
                 }
                 backOff(attempt, again);
             }
@@ -143,7 +147,8 @@ public final class TransactionManager {
                     .nextLong(1 + Math.min(bound, options.backOffMax().toNanos()))));
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
-            throw new AbortedException("interrupted before another attempt", last);
+            throw new AbortedException(
+                    "the thread was interrupted before the next attempt of an aborted transaction", last);
         }
     }
 

@@ -29,7 +29,8 @@ final class Values {
     /// @throws IllegalStateException if a transaction has not written this
     static Bytes value(Bytes stored) {
         if (stored.length() == 0 || stored.at(0) != PRESENT) {
-            throw new IllegalStateException("a value that no transaction has written: " + stored);
+            throw new IllegalStateException("invalid value " + stored
+                    + ": no transaction has written it; let only transactions write to the table");
         }
         return Bytes.own(Arrays.copyOfRange(stored.raw(), 1, stored.length()));
     }

@@ -25,7 +25,7 @@ public final class CedratPlugin implements Plugin {
     @Override
     public void init(JavacTask task, String... arguments) {
         if (arguments.length > 0) {
-            throw new IllegalArgumentException("the plugin Cedrat takes no arguments: write -Xplugin:Cedrat");
+            throw new IllegalArgumentException("the compiler plugin Cedrat takes no arguments: write -Xplugin:Cedrat");
         }
         CompilerAccess.open();
         Installation.install(task);

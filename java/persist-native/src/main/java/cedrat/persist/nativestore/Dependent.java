@@ -55,7 +55,8 @@ final class Dependent {
             lock.lock();
             try {
                 if (!arena.scope().isAlive()) {
-                    throw new GraphStoreException("this was closed: begin another", null, false);
+                    throw new GraphStoreException(
+                            "the transaction of records and heaps is closed: begin another one", null, false);
                 }
                 return call.run();
             } catch (Throwable problem) {

@@ -204,7 +204,8 @@ final class NativeGraphStore implements GraphStore {
             throw new GraphStoreException(missing.getMessage(), missing, false);
         } catch (NoClassDefFoundError missing) {
             throw new GraphStoreException(
-                    "what loads the library is missing on the class path (" + missing.getMessage() + "): add libcedrat",
+                    "cannot load libcedrat, because a class is missing (" + missing.getMessage()
+                            + "): add libcedrat to the class path",
                     missing,
                     false);
         }
@@ -363,7 +364,10 @@ final class NativeGraphStore implements GraphStore {
                     long to = offsets.getAtIndex(JAVA_LONG, i + 1L);
                     if (from == to) {
                         throw new GraphStoreException(
-                                "there is no object " + Long.toHexString(identities[done]), null, false);
+                                "the store has no object 0x" + Long.toHexString(identities[done])
+                                        + ": run `cedrat verify`",
+                                null,
+                                false);
                     }
                     all[done] = copy(buffer.bytes, from, to - from);
                 }
@@ -415,8 +419,11 @@ final class NativeGraphStore implements GraphStore {
             return refused;
         }
         return lsn == NOT_APPENDED
-                ? new GraphStoreException("a commit did not come to the store: " + problem, problem, false)
-                : new GraphStoreException("a commit was appended, but its result was lost: " + problem, problem, true);
+                ? new GraphStoreException("cannot append a commit to the log: " + problem, problem, false)
+                : new GraphStoreException(
+                        "a commit was appended, but its result was lost; open the store again: " + problem,
+                        problem,
+                        true);
     }
 
     @Override
@@ -575,9 +582,7 @@ final class NativeGraphStore implements GraphStore {
     static MemorySegment text(Arena call, String name) throws GraphStoreException {
         if (name.indexOf('\0') >= 0) {
             throw new GraphStoreException(
-                    "a name that has a NUL at place " + name.indexOf('\0') + " would end there: choose another one",
-                    null,
-                    false);
+                    "invalid name: it has a NUL at index " + name.indexOf('\0') + "; choose another one", null, false);
         }
         return call.allocateFrom(name);
     }
@@ -627,8 +632,8 @@ final class NativeGraphStore implements GraphStore {
             if (status == UNKNOWN) {
                 if (bytes <= 0) {
                     throw new GraphStoreException(
-                            "there is no heap \"" + name + "\" yet, and none of " + bytes + " bytes: make it with the "
-                                    + "size that it is to begin with, of 8 bytes at least",
+                            "cannot create the heap \"" + name + "\" with a size of " + bytes
+                                    + " bytes: choose a size of 8 bytes at least",
                             null,
                             false);
                 }

@@ -228,7 +228,7 @@ class FacesTest {
         assertAllAre(6);
         String message = assertThrows(IllegalStateException.class, () -> heap.write(word, 1))
                 .getMessage();
-        assertTrue(message.contains("begin one"), message);
+        assertTrue(message.contains("begin a transaction"), message);
         assertThrows(PersistenceException.class, () -> store.records("heap of another kind".repeat(100)));
     }
 

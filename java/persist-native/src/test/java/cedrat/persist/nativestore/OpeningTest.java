@@ -25,7 +25,7 @@ class OpeningTest {
             PersistenceException thrown =
                     assertThrows(PersistenceException.class, () -> Persistence.open(folder, new PersistenceOptions()));
             String message = thrown.getMessage();
-            String begin = "the store in " + folder + " cannot be opened: CEDRAT_IN_USE: ";
+            String begin = "cannot open the store in " + folder + ": CEDRAT_IN_USE: ";
             assertTrue(message.startsWith(begin), message);
             assertFalse(message.substring(begin.length()).contains("open:"), message);
             assertFalse(store.restarted());
@@ -65,7 +65,7 @@ class OpeningTest {
                 .start();
         int status = process.waitFor();
         String text = Files.readString(said);
-        assertTrue(text.contains("refused: the store in "), text);
+        assertTrue(text.contains("refused: cannot open the store in "), text);
         assertTrue(text.contains("add libcedrat"), text);
         assertEquals(0, status, text);
     }

@@ -190,7 +190,7 @@ class ClassChangeTest {
                 """;
         assertEquals("[red, GREEN]", show(second));
         assertEquals("[red, GREEN, BLUE]", change(second));
-        assertTrue(problems("enum Color { RED, BLUE }").contains("the constant GREEN of Program$Color is not there"));
+        assertTrue(problems("enum Color { RED, BLUE }").contains("Program$Color lacks the stored constant GREEN"));
     }
 
     @Test
@@ -212,8 +212,8 @@ class ClassChangeTest {
             "Program$Item.number was J, and is I",
             "Program$Item.other was I, and is Ljava/lang/Object;",
             "Program$Item.text was Ljava/lang/String;, and is Ljava/lang/Integer;",
-            "Program$Item does not extend Program$Base any more",
-            "Program$Gone is not there",
+            "Program$Item no longer extends Program$Base",
+            "the program lacks the stored class Program$Gone",
             "Program$Color was an enum, and is a class now",
         }) {
             assertTrue(problems.contains(problem), problem + " is not in " + problems);
@@ -253,10 +253,11 @@ class ClassChangeTest {
         String problems = problems("enum Color { SCARLET } static class Thing { Object color; }");
         assertTrue(
                 problems.contains(
-                        "Program$Thng is not there, which PersistenceOptions.renameClass says that Program$Item is"),
+                        "the program lacks the class Program$Thng, the new name of Program$Item in PersistenceOptions"),
                 problems);
         assertTrue(
-                problems.contains("Program$Color has no constant SCARLETT, which PersistenceOptions.renameField says"),
+                problems.contains(
+                        "Program$Color has no constant SCARLETT, the new name of RED in PersistenceOptions.renameField"),
                 problems);
     }
 
@@ -274,7 +275,7 @@ class ClassChangeTest {
         String problems = problems(SPELT);
         assertTrue(
                 problems.contains("PersistenceOptions.renameField(\"Program$Cust\", \"adres\", \"address\") "
-                        + "fits nothing in the store, and these fields would be dropped: Program$Cust.adress"),
+                        + "matches no field in the store, and these fields would be dropped: Program$Cust.adress"),
                 problems);
         options.renameField("Program$Cust", "adress", "address");
         assertEquals("Elm41", show(SPELT));
@@ -407,8 +408,8 @@ class ClassChangeTest {
         String problems = problems("static abstract class Item { int k; }");
         assertTrue(
                 problems.endsWith(
-                        "\n  - Program$Item is abstract now, and could have objects when it was stored: let it not be "
-                                + "abstract, or keep a class of this name and give the abstract one another"),
+                        "\n  - Program$Item is abstract now, and was concrete when it was stored: make it concrete, or "
+                                + "keep a class of this name and give the abstract one another name"),
                 problems);
     }
 

@@ -46,8 +46,8 @@ import org.junit.jupiter.api.function.Executable;
 
 /// J7.2: what a closed store has left in memory can be read, and no transaction changes it.
 class ClosedStoreTest extends StoreFixture {
-    private static final String CLOSED = "the store is closed: open it, and look objects up again";
-    private static final String OTHER = "it belongs to another store, or to this one before it was opened anew";
+    private static final String CLOSED = "the store is closed: open it, and look up its objects again";
+    private static final String OTHER = "it belongs to another store, or to an earlier opening of this one";
 
     private interface Change<T> {
         void of(T object);

@@ -329,8 +329,8 @@ class FormsTest {
         assertTrue(
                 thrown.getMessage().contains("it → [0] leads to an object of " + Names.class.getName())
                         && thrown.getMessage()
-                                .contains("extends java.util.ArrayList, whose fields are not accessible: let it "
-                                        + "have a field of that type"),
+                                .contains("extends java.util.ArrayList, whose fields have no barriers: keep a field of "
+                                        + "type ArrayList in place of the superclass"),
                 thrown.getMessage());
     }
 
@@ -344,7 +344,7 @@ class FormsTest {
             }
         });
         var thrown = assertThrows(PersistenceException.class, () -> again(url));
-        assertTrue(thrown.getMessage().contains("keep its text"), thrown.getMessage());
+        assertTrue(thrown.getMessage().contains("store the string"), thrown.getMessage());
     }
 
     @Test
@@ -642,14 +642,14 @@ class FormsTest {
         isRefused("collection of java.util", new java.util.concurrent.ConcurrentHashMap<>());
         isRefused("collection of java.util", new java.util.concurrent.CopyOnWriteArrayList<>());
         isRefused("use RwLock", new java.util.concurrent.locks.ReentrantLock());
-        isRefused("may go at any time", new java.util.WeakHashMap<>());
+        isRefused("may remove its entries at any time", new java.util.WeakHashMap<>());
         isRefused("copy it", new ArrayList<>(List.of(1, 2, 3)).subList(0, 2));
         isRefused("copy it", new HashMap<>(Map.of(1, 2)).keySet());
         isRefused("copy it", new TreeMap<>(Map.of(1, 2)).headMap(2));
-        isRefused("wrap it anew", Collections.checkedList(new ArrayList<>(), String.class));
+        isRefused("make the view where it is used", Collections.checkedList(new ArrayList<>(), String.class));
         isRefused("its message", new IllegalStateException());
         isRefused("used once", Stream.of(1));
-        isRefused("let it have a field", new ArrayList<Object>() {
+        isRefused("keep a field of type ArrayList", new ArrayList<Object>() {
             private static final long serialVersionUID = 1;
         });
     }

@@ -49,6 +49,27 @@ class RefusalsTest extends StoreFixture {
         new Node(5, node).value = 6;
     }
 
+    @Test
+    void refusedChangeNamesCallAndCaller() {
+        ThreadLocal<Integer> local = new ThreadLocal<>();
+        var thrown = assertThrows(UnsupportedOperationException.class, () -> Transaction.run(() -> local.set(1)));
+        assertTrue(
+                thrown.getMessage()
+                        .startsWith("cannot call set of an object of java.lang.ThreadLocal in a transaction, in "
+                                + RefusalsTest.class.getName()),
+                thrown.getMessage());
+        assertTrue(thrown.getMessage().contains(" (RefusalsTest.java:"), thrown.getMessage());
+        assertNull(local.get());
+    }
+
+    @Test
+    void readOfNullNamesTheField() {
+        Node none = store.lookup("none");
+        var thrown = assertThrows(NullPointerException.class, () -> none.next.value = 1);
+        assertTrue(thrown.getStackTrace()[0].getMethodName().endsWith("$next"), thrown.getStackTrace()[0]::toString);
+        assertTrue(thrown.getMessage().contains("\"next\" because \"object\" is null"), thrown.getMessage());
+    }
+
     private static final class Caching extends AbstractMap<String, Integer> {
         private final HashMap<String, Integer> entries = new HashMap<>(Map.of("one", 1));
         private transient int hash;
@@ -267,8 +288,7 @@ class RefusalsTest extends StoreFixture {
                     node.value = 5;
                 }));
         assertTrue(
-                thrown.getMessage().contains("does not know what of the last commits is on the disk"),
-                thrown::getMessage);
+                thrown.getMessage().contains("cannot tell which of the last commits are durable"), thrown::getMessage);
         assertThrows(PersistenceException.class, () -> store.lookup("node"));
         assertThrows(
                 PersistenceException.class,

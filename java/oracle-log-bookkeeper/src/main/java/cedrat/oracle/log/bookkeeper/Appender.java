@@ -271,7 +271,8 @@ final class Appender {
                     "L2: entry " + acknowledged + " was acknowledged, and the ledger was closed behind " + kept);
         }
         if (++replacements > REPLACEMENTS_MAX) {
-            throw new IllegalStateException(REPLACEMENTS_MAX + " ledgers in a row have failed without taking an entry");
+            throw new IllegalStateException(REPLACEMENTS_MAX
+                    + " ledgers in a row have failed before they accepted an entry: check the bookies");
         }
         if (kept > acknowledged) {
             while (!sent.isEmpty() && sent.peek().number <= kept) {
@@ -310,7 +311,7 @@ final class Appender {
                 Thread.sleep(TRY_AGAIN_MS);
             } catch (InterruptedException interrupted) {
                 Thread.currentThread().interrupt();
-                throw new IOException("interrupted while a ledger was replaced", interrupted);
+                throw new IOException("the thread was interrupted while a ledger was replaced", interrupted);
             }
         }
     }
@@ -386,7 +387,9 @@ final class Appender {
         release(sent);
         release(waiting);
         listener.failed(
-                problem instanceof Exception expected ? expected : new IOException("a promise is broken", problem));
+                problem instanceof Exception expected
+                        ? expected
+                        : new IOException("an invariant of the log is violated: " + problem.getMessage(), problem));
         notifyAll();
     }
 
@@ -416,7 +419,7 @@ final class Appender {
             Thread.currentThread().interrupt();
         }
         if (!hasFailed) {
-            Ledgers.await("ledger " + ledger.id() + " does not close", ledger.close());
+            Ledgers.await("cannot close ledger " + ledger.id(), ledger.close());
         }
     }
 

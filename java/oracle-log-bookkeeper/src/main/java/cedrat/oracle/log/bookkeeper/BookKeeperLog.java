@@ -69,7 +69,7 @@ public final class BookKeeperLog implements Log {
         Objects.requireNonNull(replay);
         Objects.requireNonNull(listener);
         if (state != State.FRESH) {
-            throw new IllegalStateException("a log is opened once");
+            throw new IllegalStateException("cannot open a log twice: make another instance");
         }
         state = State.CLOSED; // of no use, unless all goes well
         try {
@@ -94,11 +94,13 @@ public final class BookKeeperLog implements Log {
                 @Override
                 public void notLeader() {
                     appender.fail(new ReplacedException(
-                            "the session of ZooKeeper is lost, and another server may have" + " taken over", null));
+                            "this server has lost its session with ZooKeeper, and another server may have taken over",
+                            null));
                 }
             });
             if (!turn.hasLeadership()) {
-                throw new ReplacedException("the session of ZooKeeper was lost while the log was taken", null);
+                throw new ReplacedException(
+                        "this server has lost its session with ZooKeeper while it took over the log", null);
             }
             state = State.OPEN;
         } finally {
@@ -121,7 +123,8 @@ public final class BookKeeperLog implements Log {
         boolean isConnected = false;
         try {
             if (!zooKeeper.blockUntilConnected(CONNECT_S, TimeUnit.SECONDS)) {
-                throw new IOException("no ZooKeeper answers at " + place.zooKeeper() + " within " + CONNECT_S + " s");
+                throw new IOException("cannot reach ZooKeeper at " + place.zooKeeper() + " within " + CONNECT_S
+                        + " s: check that it runs");
             }
             isConnected = true;
             return zooKeeper;
@@ -139,7 +142,8 @@ public final class BookKeeperLog implements Log {
         try {
             turn.start();
         } catch (Exception problem) {
-            throw new IOException("cannot stand for election: " + problem.getMessage(), problem);
+            throw new IOException(
+                    "cannot join the election at " + place.path() + " of ZooKeeper: " + problem.getMessage(), problem);
         }
     }
 
@@ -157,7 +161,8 @@ public final class BookKeeperLog implements Log {
             }
             follower.follow(node.read());
         } catch (BehindException gone) {
-            throw new IOException("what was to be read next was forgotten meanwhile; read the log again", gone);
+            throw new IOException(
+                    "the next entries of the log were deleted while it was read: read the log again", gone);
         }
     }
 
@@ -184,7 +189,7 @@ public final class BookKeeperLog implements Log {
 
     private static IOException interrupted(InterruptedException interrupted) {
         Thread.currentThread().interrupt();
-        return new IOException("interrupted while standing by", interrupted);
+        return new IOException("the thread was interrupted while the server was standing by", interrupted);
     }
 
     /// While one is written, the entries of the next one gather; a third one on the way hides the network.

@@ -126,8 +126,8 @@ final class Follower implements AutoCloseable {
 
     private static BehindException behind(IOException cause) {
         return new BehindException(
-                "the log was forgotten faster than it could be followed; start this server again, and it begins with"
-                        + " what there is now",
+                "the log was truncated faster than this server could follow it: start the server again, and it begins at"
+                        + " the truncation point",
                 cause);
     }
 

@@ -62,8 +62,8 @@ record LedgerList(long openings, long owner, List<Long> doomed, List<Long> ledge
 
     byte[] toBytes() {
         if (doomed.size() + ledgers.size() > LEDGERS_MAX) {
-            throw new IllegalStateException("the log has " + ledgers.size() + " ledgers and " + doomed.size()
-                    + " that are to be deleted: more than a node of ZooKeeper holds");
+            throw new IllegalStateException("cannot store the list of ledgers in a node of ZooKeeper: it has "
+                    + ledgers.size() + " ledgers and " + doomed.size() + " that are to be deleted");
         }
         ByteBuffer bytes = ByteBuffer.allocate(
                         HEADER_BYTES + (doomed.size() + ledgers.size()) * Long.BYTES + CHECKSUM_BYTES)
@@ -79,17 +79,18 @@ record LedgerList(long openings, long owner, List<Long> doomed, List<Long> ledge
     /// @throws IOException if they are no list of this version
     static LedgerList of(byte[] array) throws IOException {
         if (array.length < HEADER_BYTES + CHECKSUM_BYTES) {
-            throw new IOException("a list of ledgers of only " + array.length + " bytes");
+            throw new IOException("invalid list of ledgers: it has only " + array.length + " bytes");
         }
         ByteBuffer bytes = ByteBuffer.wrap(array).order(ByteOrder.LITTLE_ENDIAN);
         byte[] magic = new byte[MAGIC.length];
         bytes.get(magic);
         if (!Arrays.equals(magic, MAGIC)) {
-            throw new IOException("no list of ledgers: it begins otherwise");
+            throw new IOException("invalid list of ledgers: it has another magic number");
         }
         int version = bytes.getShort();
         if (version != VERSION) {
-            throw new IOException("a list of ledgers of version " + version + "; this is for version " + VERSION);
+            throw new IOException("unknown version " + version
+                    + " of the list of ledgers: use the version of Cedrat that has written it");
         }
         bytes.getShort();
         long openings = bytes.getLong();
@@ -98,10 +99,11 @@ record LedgerList(long openings, long owner, List<Long> doomed, List<Long> ledge
         int ledgerCount = bytes.getInt();
         long count = (long) doomedCount + ledgerCount;
         if (doomedCount < 0 || ledgerCount < 0 || array.length != HEADER_BYTES + count * Long.BYTES + CHECKSUM_BYTES) {
-            throw new IOException("a list of " + count + " ledgers in " + array.length + " bytes");
+            throw new IOException(
+                    "invalid list of ledgers: it has " + array.length + " bytes for " + count + " ledgers");
         }
         if (checksum(array, array.length - CHECKSUM_BYTES) != bytes.getInt(array.length - CHECKSUM_BYTES)) {
-            throw new IOException("a list of ledgers whose checksum does not fit");
+            throw new IOException("invalid list of ledgers: its checksum does not match");
         }
         return new LedgerList(openings, owner, longs(bytes, doomedCount), longs(bytes, ledgerCount));
     }

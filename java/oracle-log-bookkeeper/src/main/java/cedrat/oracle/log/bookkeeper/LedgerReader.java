@@ -75,6 +75,6 @@ final class LedgerReader implements AutoCloseable {
 
     @Override
     public void close() throws IOException {
-        Ledgers.await("ledger " + id() + " does not close", handle.closeAsync());
+        Ledgers.await("cannot close ledger " + id(), handle.closeAsync());
     }
 }

@@ -91,7 +91,7 @@ final class Ledgers implements LedgerStore, AutoCloseable {
 
     private WriteHandle create(Origin origin, int bookies) throws IOException {
         return await(
-                "cannot make a ledger on " + bookies + " bookies",
+                "cannot create a ledger on " + bookies + " bookies",
                 bookKeeper
                         .newCreateLedgerOp()
                         .withEnsembleSize(bookies)
@@ -148,8 +148,9 @@ final class Ledgers implements LedgerStore, AutoCloseable {
     /// Returns the metadata of a ledger; empty if it does not exist.
     Optional<Map<String, byte[]>> metadata(long ledger) throws IOException {
         try {
-            return Optional.of(await("cannot ask for ledger " + ledger, bookKeeper.getLedgerMetadata(ledger))
-                    .getCustomMetadata());
+            return Optional.of(
+                    await("cannot read the metadata of ledger " + ledger, bookKeeper.getLedgerMetadata(ledger))
+                            .getCustomMetadata());
         } catch (IOException problem) {
             if (isMissing(problem)) {
                 return Optional.empty();
@@ -160,8 +161,8 @@ final class Ledgers implements LedgerStore, AutoCloseable {
 
     /// The numbers of all ledgers that the bookies have, whosever they are.
     All all() throws IOException {
-        return new All(await(
-                "cannot ask for all ledgers", bookKeeper.newListLedgersOp().execute()));
+        return new All(
+                await("cannot list the ledgers", bookKeeper.newListLedgersOp().execute()));
     }
 
     /// Numbers of ledgers, which are asked for as they are wanted.
@@ -189,7 +190,7 @@ final class Ledgers implements LedgerStore, AutoCloseable {
             } catch (IOException problem) {
                 throw problem;
             } catch (Exception problem) {
-                throw problem("the list of all ledgers does not close", problem);
+                throw problem("cannot close the list of ledgers", problem);
             }
         }
     }
@@ -217,7 +218,7 @@ final class Ledgers implements LedgerStore, AutoCloseable {
 
     private static IOException interrupted(InterruptedException interrupted) {
         Thread.currentThread().interrupt();
-        return new IOException("interrupted while waiting for BookKeeper", interrupted);
+        return new IOException("the thread was interrupted while it waited for BookKeeper", interrupted);
     }
 
     @Override
@@ -225,7 +226,7 @@ final class Ledgers implements LedgerStore, AutoCloseable {
         try {
             bookKeeper.close();
         } catch (BKException problem) {
-            throw problem("BookKeeper does not close", problem);
+            throw problem("cannot close the client of BookKeeper", problem);
         } catch (InterruptedException interrupted) {
             throw interrupted(interrupted);
         }

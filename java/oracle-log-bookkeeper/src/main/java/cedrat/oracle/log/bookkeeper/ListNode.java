@@ -85,8 +85,8 @@ final class ListNode implements OwnedList {
                 // has changed it since: perhaps the one that is about to be replaced
             }
         }
-        throw new IOException("others change the ZooKeeper node " + path
-                + " all the time; see that only servers of this" + " oracle have its path");
+        throw new IOException("cannot write the ZooKeeper node " + path + ", because other processes change it "
+                + "continually: give its path to servers of this oracle only");
     }
 
     @Override

@@ -8,6 +8,6 @@ final class ReplacedException extends IOException {
     private static final long serialVersionUID = 1;
 
     ReplacedException(String why, Throwable cause) {
-        super(why + "; start this server again, and it waits for its next turn", cause);
+        super(why + ": start this server again, and it stands by", cause);
     }
 }

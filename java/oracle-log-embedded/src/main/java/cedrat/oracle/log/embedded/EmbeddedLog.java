@@ -37,7 +37,7 @@ public final class EmbeddedLog implements Log {
         public Options {
             Objects.requireNonNull(directory);
             if (limitBytes < 0 || segmentBytes < 0) {
-                throw new IllegalArgumentException("lengths are not negative");
+                throw new IllegalArgumentException("a length of the log is negative");
             }
         }
 
@@ -123,7 +123,7 @@ public final class EmbeddedLog implements Log {
         Objects.requireNonNull(replay);
         this.listener = Objects.requireNonNull(listener);
         if (state != State.FRESH) {
-            throw new IllegalStateException("a log is opened once");
+            throw new IllegalStateException("cannot open a log twice: make another instance");
         }
         state = State.CLOSED; // of no use, unless all goes well
         NativeLog opened =
@@ -235,7 +235,7 @@ public final class EmbeddedLog implements Log {
         listener.failed(
                 problem instanceof Exception expected
                         ? expected
-                        : new IOException("the log could not be written", problem));
+                        : new IOException("cannot write the log: " + problem.getMessage(), problem));
     }
 
     /// Returns when there is something to do; `false` when the log is closed and there is not.

@@ -92,8 +92,8 @@ final class NativeLog implements AutoCloseable {
             int status = (int) OPEN.invokeExact(
                     library.open, call.allocateFrom(directory.toString()), options, to, message, (long) MESSAGE_BYTES);
             if (status != OK) {
-                throw new IOException("the log in " + directory + " does not open: " + log.name(status) + ": "
-                        + message.getString(0));
+                throw new IOException(
+                        "cannot open the log in " + directory + ": " + log.name(status) + ": " + message.getString(0));
             }
             log.handle = to.get(ADDRESS, 0);
             return log;
@@ -108,7 +108,7 @@ final class NativeLog implements AutoCloseable {
         try {
             check(
                     (int) APPEND.invokeExact(library.append, handle(), bytes, bytes.byteSize(), result),
-                    "an entry was refused");
+                    "cannot append an entry to the log");
         } catch (Throwable problem) {
             throw rethrown(problem);
         }
@@ -118,7 +118,7 @@ final class NativeLog implements AutoCloseable {
     /// Returns when all entries up to this LSN are durable.
     void force(long upTo) throws IOException {
         try {
-            check((int) UP_TO.invokeExact(library.force, handle(), upTo), "entries are not durable");
+            check((int) UP_TO.invokeExact(library.force, handle(), upTo), "cannot force the log");
         } catch (Throwable problem) {
             throw rethrown(problem);
         }
@@ -127,7 +127,7 @@ final class NativeLog implements AutoCloseable {
     /// Gives up all entries up to this LSN.
     void truncate(long upTo) throws IOException {
         try {
-            check((int) UP_TO.invokeExact(library.truncate, handle(), upTo), "entries were not given up");
+            check((int) UP_TO.invokeExact(library.truncate, handle(), upTo), "cannot truncate the log");
         } catch (Throwable problem) {
             throw rethrown(problem);
         }
@@ -163,7 +163,7 @@ final class NativeLog implements AutoCloseable {
 
     private MemorySegment cursor(MemorySegment to) throws IOException {
         try {
-            check((int) CURSOR_CREATE.invokeExact(library.cursorCreate, handle(), 0L, to), "the log cannot be read");
+            check((int) CURSOR_CREATE.invokeExact(library.cursorCreate, handle(), 0L, to), "cannot read the log");
         } catch (Throwable problem) {
             throw rethrown(problem);
         }
@@ -174,7 +174,7 @@ final class NativeLog implements AutoCloseable {
         try {
             check(
                     (int) CURSOR_NEXT.invokeExact(library.cursorNext, cursor, bytes, size, result),
-                    "the log cannot be read");
+                    "cannot read the log");
         } catch (Throwable problem) {
             throw rethrown(problem);
         }
@@ -200,7 +200,7 @@ final class NativeLog implements AutoCloseable {
         try {
             int status = (int) OF_LOG.invokeExact(library.close, closed);
             if (status != OK && status != STOPPED) {
-                throw new IOException("the log does not close: " + name(status));
+                throw new IOException("cannot close the log: " + name(status));
             }
         } catch (Throwable problem) {
             throw rethrown(problem);
