@@ -29,6 +29,7 @@ import java.lang.constant.ConstantDescs;
 import java.lang.constant.MethodTypeDesc;
 import java.lang.reflect.AccessFlag;
 import java.util.Arrays;
+import java.util.BitSet;
 import java.util.function.Consumer;
 import java.util.stream.IntStream;
 
@@ -77,6 +78,7 @@ final class StoreWeaver implements CodeTransform {
 
     private Selves prologue;
     private Selves selves;
+    private BitSet probes;
     /// The number of the next instruction.
     private int at;
 
@@ -310,6 +312,10 @@ final class StoreWeaver implements CodeTransform {
             builder.aload(part).with(store);
             return;
         }
+        if (store.opcode() == Opcode.BASTORE && isProbe()) {
+            builder.with(store);
+            return;
+        }
         if (store.typeKind().slotSize() == 2) {
             builder.dup2_x2().pop2().dup2_x2(); // array, index, value → array, index, value, array, index
         } else {
@@ -317,6 +323,13 @@ final class StoreWeaver implements CodeTransform {
         }
         Calls.beforeElement(builder, isApplication);
         builder.with(store);
+    }
+
+    private boolean isProbe() {
+        if (probes == null) {
+            probes = Probes.in(type, code);
+        }
+        return probes.get(at);
     }
 
     // ---- calls
