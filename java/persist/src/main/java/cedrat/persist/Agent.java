@@ -9,9 +9,8 @@ import java.lang.classfile.ClassFile;
 import java.lang.instrument.ClassFileTransformer;
 import java.lang.instrument.Instrumentation;
 import java.lang.instrument.UnmodifiableClassException;
-import java.net.URI;
-import java.nio.file.DirectoryStream;
-import java.nio.file.FileSystems;
+import java.lang.module.ModuleReader;
+import java.lang.module.ModuleReference;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.ProtectionDomain;
@@ -23,6 +22,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.jar.JarFile;
 import java.util.jar.JarOutputStream;
+import java.util.stream.Stream;
 import java.util.zip.ZipEntry;
 
 /// The Java agent: weaves write barriers into the classes of the application and the collections of
@@ -140,10 +140,16 @@ public final class Agent {
         /// The virtual machine asks no transformer about a class that is loaded by a transformer, so those of
         /// the JDK that are to be woven are loaded before there is one.
         private static void loadCollections(Classes classes) {
-            Path util = FileSystems.getFileSystem(URI.create("jrt:/")).getPath("modules", "java.base", "java", "util");
-            try (DirectoryStream<Path> files = Files.newDirectoryStream(util, "*.class")) {
-                for (Path file : files) {
-                    String name = "java/util/" + file.getFileName().toString().replace(".class", "");
+            ModuleReference base = ModuleLayer.boot()
+                    .configuration()
+                    .findModule("java.base")
+                    .orElseThrow()
+                    .reference();
+            // By the module, since a file system would load the providers of the application, without barriers.
+            try (ModuleReader reader = base.open();
+                    Stream<String> files = reader.list()) {
+                for (String file : files.filter(Started::isOfUtil).toList()) {
+                    String name = file.replace(".class", "");
                     if (classes.kind(null, name) == Weaver.Kind.COLLECTION) {
                         Class.forName(name.replace('/', '.'), false, null);
                     }
@@ -153,6 +159,11 @@ public final class Agent {
             } catch (ClassNotFoundException e) {
                 throw new AssertionError("java.util lists a class that it does not have", e);
             }
+        }
+
+        private static boolean isOfUtil(String file) {
+            String util = "java/util/";
+            return file.startsWith(util) && file.endsWith(".class") && file.indexOf('/', util.length()) < 0;
         }
 
         /// As above.

@@ -55,6 +55,17 @@ class LaunchTest {
         assertEquals(0, ended.status);
     }
 
+    /// Such a provider would be loaded without barriers.
+    @Test
+    void agentLoadsNoProviderOfFileSystems() throws Exception {
+        Path services = Files.createDirectories(folder.resolve("META-INF/services"));
+        Files.writeString(services.resolve("java.nio.file.spi.FileSystemProvider"), "example.Missing");
+        Ended ended = java(
+                "-javaagent:" + AGENT, "-cp", CLASSES + java.io.File.pathSeparator + folder, Launched.class.getName());
+        assertTrue(ended.said.contains(RESTORED), ended.said);
+        assertEquals(0, ended.status);
+    }
+
     private Ended withManifest(boolean canRetransform) throws IOException, InterruptedException {
         Manifest manifest = new Manifest();
         Attributes attributes = manifest.getMainAttributes();
