@@ -85,9 +85,11 @@ public final class Main {
         }
     }
 
+    private record Running(ProcessHandle process, String name) {}
+
     /// Returns the running services, in the order of their start.
-    private List<ProcessHandle> running() throws IOException {
-        List<ProcessHandle> running = new ArrayList<>();
+    private List<Running> running() throws IOException {
+        List<Running> running = new ArrayList<>();
         Path file = folder.resolve("processes");
         if (Files.exists(file)) {
             for (String line : Files.readAllLines(file)) {
@@ -96,7 +98,7 @@ public final class Main {
                         // Another process may have its number by now.
                         .filter(process -> since(process).equals(words[1]))
                         .filter(ProcessHandle::isAlive)
-                        .ifPresent(running::add);
+                        .ifPresent(process -> running.add(new Running(process, words[2])));
             }
         }
         return running;
@@ -224,19 +226,22 @@ public final class Main {
                 HBASE.regionServers());
     }
 
-    /// Stops the last first; who does not stop in half a minute is killed.
+    /// Stops the last first. A service that does not stop in half a minute is killed.
     private void down() throws IOException {
-        for (ProcessHandle process : running().reversed()) {
+        for (Running service : running().reversed()) {
+            ProcessHandle process = service.process;
+            System.out.println("stopping " + service.name);
             process.destroy();
             if (!hasEnded(process, STOP_PATIENCE_S)) {
                 process.destroyForcibly();
                 if (!hasEnded(process, STOP_PATIENCE_S)) {
-                    throw new IOException("cannot end process " + process.pid() + ": find its name in "
-                            + folder.resolve("processes") + ", and kill it");
+                    throw new IOException("cannot end " + service.name + ": kill the process " + process.pid());
                 }
             }
         }
         Files.deleteIfExists(folder.resolve("processes"));
+        // `./x oracle transfers` looks there for an oracle that runs.
+        Files.deleteIfExists(folder.resolve("oracles"));
     }
 
     private static boolean hasEnded(ProcessHandle process, long seconds) throws IOException {

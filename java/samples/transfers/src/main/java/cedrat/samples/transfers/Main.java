@@ -3,7 +3,9 @@ package cedrat.samples.transfers;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.server.OracleServer;
 import cedrat.oracle.server.ServerOptions;
+import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.util.List;
 import java.util.concurrent.Callable;
 import picocli.CommandLine;
@@ -25,6 +27,8 @@ import picocli.CommandLine.Spec;
             "2:the command is invalid"
         })
 public final class Main implements Callable<Integer> {
+    private static final int CONNECT_MS = 10_000;
+
     @Option(
             names = "--oracle",
             paramLabel = "HOST:PORT",
@@ -93,23 +97,47 @@ public final class Main implements Callable<Integer> {
     @Override
     public Integer call() throws Exception {
         if (clients < 1 || transfers < 2 || accounts < 1) {
-            throw new ParameterException(spec.commandLine(), "one client, two transfers and one account at least");
+            throw new ParameterException(
+                    spec.commandLine(),
+                    "invalid number of clients, transfers or accounts: choose at least 1 client, 2 transfers and 1 account");
         }
         if (hbase != null) {
             if (oracle == null) {
-                throw new ParameterException(spec.commandLine(), "--hbase needs --oracle");
+                throw new ParameterException(spec.commandLine(), "--hbase needs --oracle HOST:PORT");
+            }
+            if (!isReached("HBase's ZooKeeper", List.of(address(hbase))) || !isReached("the oracle", servers())) {
+                return 1;
             }
             Processes processes =
                     new Processes(servers(), address(hbase), clients, transfers, accounts, seed, witness, program);
             return isClient ? processes.pay(dies) : report(processes.run());
         }
         if (oracle != null) {
-            return report(servers());
+            return isReached("the oracle", servers()) ? report(servers()) : 1;
         }
         ServerOptions options = ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0));
         try (OracleServer server = OracleServer.start(options, new VolatileLog())) {
             return report(List.of(server.address()));
         }
+    }
+
+    /// Whether one of the addresses accepts a connection; says so if not. The clients of HBase and of the oracle would
+    /// try for minutes, and print the stack of each attempt.
+    private boolean isReached(String service, List<InetSocketAddress> addresses) {
+        IOException last = null;
+        for (InetSocketAddress address : addresses) {
+            try (Socket socket = new Socket()) {
+                socket.connect(new InetSocketAddress(address.getHostString(), address.getPort()), CONNECT_MS);
+                return true;
+            } catch (IOException refused) {
+                last = refused;
+            }
+        }
+        spec.commandLine()
+                .getErr()
+                .println("transfers: cannot reach " + service + " at " + addresses + " (" + last.getMessage()
+                        + "): start it with `./x oracle up`");
+        return false;
     }
 
     private int report(List<InetSocketAddress> servers) throws InterruptedException {
@@ -141,7 +169,7 @@ public final class Main implements Callable<Integer> {
             return new InetSocketAddress(
                     text.substring(0, Math.max(colon, 0)), Integer.parseInt(text.substring(colon + 1)));
         } catch (IllegalArgumentException nonsense) {
-            throw new ParameterException(spec.commandLine(), "no HOST:PORT: " + text);
+            throw new ParameterException(spec.commandLine(), "invalid address " + text + ": write HOST:PORT");
         }
     }
 }
