@@ -92,8 +92,8 @@ impl Graph {
     }
 
     /// Like [`commit_at_most`](Graph::commit_at_most), together with everything that `txn` has changed in pages and heaps of
-    /// the graph's store: one commit record decides all of it (E10.1). The transaction ends in any case; after an error it
-    /// was rolled back. From this call on it does not wait for transactions in doubt, like every commit of a graph (E21.8).
+    /// the graph's store: one commit record decides all of it. The transaction ends in any case; after an error it
+    /// was rolled back. From this call on it does not wait for transactions in doubt, like every commit of a graph.
     ///
     /// Errors of [`commit_at_most`](Graph::commit_at_most); [`Error::Deadlock`], and a conflict of heap words: repeat the
     /// whole transaction. [`Error::Misuse`]: it belongs to another store, or has no atomicity or no isolation.

@@ -76,7 +76,7 @@ impl Graph {
     }
 
     /// Like [`object`](Graph::object), for an object that no root reaches: `None` if pieces of it are missing, because a
-    /// garbage collection that has ended was removing it (E21.7). For a reachable object that would be damage.
+    /// garbage collection that has ended was removing it. For a reachable object that would be damage.
     ///
     /// # Errors
     /// Errors of [`read`](Graph::read).

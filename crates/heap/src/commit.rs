@@ -25,7 +25,7 @@ use crate::tx::Tx;
 use crate::view::Stop;
 use crate::write_set::Bytes;
 
-/// Part of a commit that does not fit into one record; it counts only with the transaction's commit record (E10.5).
+/// Part of a commit that does not fit into one record; it counts only with the transaction's commit record.
 pub const HEAP_PART: Kind = match Kind::new(10) {
     Some(kind) => kind,
     None => panic!("a kind's number is not 0 and at most 63"),

@@ -27,7 +27,7 @@ pub struct Joined {
 }
 
 impl Joined {
-    /// Begins with a current snapshot. Locks are taken at the commit, whatever the memory's option (E10.4).
+    /// Begins with a current snapshot. Locks are taken at the commit, whatever the memory's option.
     ///
     /// # Errors
     /// [`Error::Limit`] if there are too many sessions.
@@ -73,7 +73,7 @@ impl Joined {
             let before = tx.position();
             let value = work(tx)?;
             if tx.has_changed_since(&before) {
-                let what = "heap words cannot be written within a nested top action, nor in an undo (E10.7)";
+                let what = "heap words cannot be written within a nested top action, nor in an undo"; // E10.7
                 return Err(Error::Misuse(what).into());
             }
             Ok(value)
@@ -91,7 +91,7 @@ impl Joined {
     }
 
     /// Moves the snapshot to now: called when the transaction has observed other state of this moment, a locked page for
-    /// example (E10.1).
+    /// example.
     ///
     /// # Errors
     /// [`Error::Conflict`] if a word that was read has changed.
@@ -116,7 +116,7 @@ impl Joined {
         self.tx().savepoint()
     }
 
-    /// Rolls back the writes since the savepoint, or all writes. The read set is kept (E10.6).
+    /// Rolls back the writes since the savepoint, or all writes. The read set is kept.
     ///
     /// # Errors
     /// [`Error::Misuse`] if the transaction was rolled back to an older savepoint since.
@@ -139,7 +139,7 @@ impl Joined {
     }
 
     /// Locks the written stripes and encodes the writes for the log. From here to the end nothing may wait: the lock
-    /// manager does not know the owner of a stripe (E10.4).
+    /// manager does not know the owner of a stripe.
     ///
     /// # Errors
     /// [`Error::Conflict`].
@@ -162,7 +162,7 @@ impl Joined {
         self.descriptor.as_ref().map_or(&[], |this| this.redo.last_part())
     }
 
-    /// Returns whether the commit may have this LSN: no word that was read has changed (E2.3). Call once: a refusal is
+    /// Returns whether the commit may have this LSN: no word that was read has changed. Call once: a refusal is
     /// counted as a void record.
     pub fn may_commit(&mut self, lsn: Lsn) -> bool {
         let may = self.tx().decide(lsn.get());

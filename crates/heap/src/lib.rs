@@ -3,7 +3,7 @@
 //!
 //! A [`Memory`] has one clock and one table of locks; [`Heap`]s are its regions. Within a store the clock is that of the
 //! log, and a commit is one log record with the new values only. There is no undo, because a heap holds only committed
-//! values. `docs/inside/invariants.md` numbers the invariants (E2, E3, E4, E8, E10, E17, H), `docs/formats/heap.md` draws
+//! values. `docs/inside/invariants.md` lists the invariants, `docs/formats/heap.md` draws
 //! the bytes.
 //!
 //! Where to read on:

@@ -99,9 +99,9 @@ pub(crate) struct Counters {
 pub struct Counted {
     /// Transactions restarted after a write conflict.
     pub conflicts: u64,
-    /// `Partition` commits that depended on others and became `Sync` (E8.5).
+    /// `Partition` commits that depended on others and became `Sync`.
     pub partition_commits_made_sync: u64,
-    /// Commits whose LSN went to a void record, because a word that they had read changed while they drew it (E2.3). Those
+    /// Commits whose LSN went to a void record, because a word that they had read changed while they drew it. Those
     /// over heaps alone were restarted, and are among the conflicts.
     pub void_records: u64,
     /// Completed checkpoints of the heaps.

@@ -9,7 +9,7 @@ pub enum Locking {
     #[default]
     CommitTime,
     /// At the first write to a word: two transactions that would conflict notice it earlier. A transaction that also
-    /// changes pages still locks at commit (E10.4).
+    /// changes pages still locks at commit.
     ///
     /// Another transaction that the same thread runs meanwhile, within the work of this one, fails with
     /// [`Error::Misuse`](crate::Error::Misuse) where it needs a word that this one has written. Within a
@@ -30,8 +30,8 @@ pub enum Commit {
     NoFlush,
     /// When its own log partition is durable (Hathi §3): it survives a crash even where earlier commits of other partitions
     /// are lost. For heap transactions that do not depend on those; where a transaction is seen to depend on one that is
-    /// neither durable nor a `Partition` commit of the same partition, it becomes `Sync` (E8.5). Transactions that touch
-    /// pages are refused (E8.3).
+    /// neither durable nor a `Partition` commit of the same partition, it becomes `Sync`. Transactions that touch
+    /// pages are refused.
     Partition,
 }
 

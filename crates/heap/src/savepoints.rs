@@ -6,7 +6,7 @@ use crate::error::{Error, Interrupt, Result};
 use crate::tx::Tx;
 use crate::write_set::WriteMark;
 
-/// A point in a transaction to which its writes can be rolled back (E10.6).
+/// A point in a transaction to which its writes can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapSavepoint {
     writes: WriteMark,
@@ -74,7 +74,7 @@ impl Tx<'_> {
         done
     }
 
-    /// Rolls back the writes, allocations and frees since the savepoint. The read set is kept (E10.6).
+    /// Rolls back the writes, allocations and frees since the savepoint. The read set is kept.
     ///
     /// # Errors
     /// [`Error::Misuse`] if the savepoint belongs to another transaction, or is newer than one that was rolled back to

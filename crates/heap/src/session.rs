@@ -21,8 +21,8 @@ pub struct Done<T> {
     /// Once this LSN is stable ([`Memory::is_stable`]), so is the transaction, and everything that it read. For a
     /// transaction that wrote something, it is the LSN of its commit or a later one.
     pub lsn: Lsn,
-    /// Position of the record of a `Partition` commit. `None` if the commit was made `Sync` because it depended on others
-    /// (E8.5), and for all other commits.
+    /// Position of the record of a `Partition` commit. `None` if the commit was made `Sync` because it depended on others,
+    /// and for all other commits.
     pub alone: Option<Position>,
 }
 

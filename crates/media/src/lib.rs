@@ -107,7 +107,7 @@ pub enum Durability {
 ///
 /// **Errors** name the file, and the offset if there is one. A full disk is [`io::ErrorKind::StorageFull`]. After a
 /// failed [`Media::sync`] or a failed durable write it is unknown which of the volatile bytes are durable, and a
-/// later `Ok` does not reveal it (W6): the caller stops.
+/// later `Ok` does not reveal it: the caller stops.
 pub trait Media: Send + Sync + Debug {
     /// Opens a file. Opening a name again returns an id of the same file.
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId>;

@@ -261,7 +261,7 @@ impl Objects {
     }
 
     /// Calls `look` with an object as it was committed last: without a lock and without a transaction, while transactions
-    /// change it. The state is consistent (E19.13), and may not be durable yet. Two calls return the same [`Version`] exactly
+    /// change it. The state is consistent, and may not be durable yet. Two calls return the same [`Version`] exactly
     /// if the object has not changed.
     ///
     /// The object is not loaded into the cache: a program that reads this way keeps it in a form of its own.
@@ -449,7 +449,7 @@ impl Objects {
         })
     }
 
-    /// Like [`update`](Objects::update), with an inverse of the application's own (L075). Policies other than
+    /// Like [`update`](Objects::update), with an inverse of the application's own. Policies other than
     /// [`UndoPolicy::Inverses`] do not use it.
     ///
     /// # Errors

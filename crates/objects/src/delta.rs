@@ -48,8 +48,8 @@ pub trait ObjectDelta: Serialize + DeserializeOwned + fmt::Debug + Send + Sync +
 
     /// Changes the object's bytes. Its length stays the same.
     ///
-    /// The object cache calls it before it logs the delta; recovery calls it again, on the result of the earlier changes
-    /// (L083). So it must be a function of the arguments and of these bytes alone, without side effects.
+    /// The object cache calls it before it logs the delta; recovery calls it again, on the result of the earlier changes.
+    /// So it must be a function of the arguments and of these bytes alone, without side effects.
     ///
     /// # Errors
     /// [`Refused`] if the change does not apply to this object; the object must be unchanged then.

@@ -95,7 +95,7 @@ impl Objects {
 
     /// Commits a transaction that has [locked](Objects::lock_for_change) these objects, and changes them like
     /// [`edit_locked`](Objects::edit_locked): `edit` is called for each, the first with number 0. They must be in the order
-    /// of their identities, without duplicates. Only the commit record contains the changes (E19.15). The transaction has
+    /// of their identities, without duplicates. Only the commit record contains the changes. The transaction has
     /// ended then, as by [`Txn::commit`].
     ///
     /// `edit` is called before that, once for each, with no latch held. Log space is reserved only for what is logged.

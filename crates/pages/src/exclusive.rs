@@ -14,7 +14,7 @@ use crate::view::{PageMut, PageRef};
 
 /// Exclusive access to a page, under its exclusive latch.
 ///
-/// The order of a change is part of the protocol E3: [`page_ref`](Exclusive::page_ref) to check whether it is
+/// The order of a change is part of the protocol of redo points: [`page_ref`](Exclusive::page_ref) to check whether it is
 /// possible; [`will_change`](Exclusive::will_change) *before* the LSN is drawn; the draw;
 /// [`change`](Exclusive::change). No operation that waits may be called while this is held (docs/inside/latches.md).
 pub struct Exclusive<'a> {
@@ -48,7 +48,7 @@ impl Exclusive<'_> {
         PageRef::within(self.words, &self.latch)
     }
 
-    /// Publishes that a record with an LSN of at least `recovery_lsn` is about to change the page (E3.3).
+    /// Publishes that a record with an LSN of at least `recovery_lsn` is about to change the page.
     ///
     /// `recovery_lsn` is one more than the newest LSN drawn, read now; in redo the record's own LSN; for a flushed
     /// record the oldest change that the page may lack. An older one that is already published stays.
@@ -75,7 +75,7 @@ impl Exclusive<'_> {
 
     /// Changes the page by record `lsn`, and stamps it with that LSN.
     ///
-    /// A panic inside stops the store: the page is half changed, and its log record cannot be repeated (E6.3).
+    /// A panic inside stops the store: the page is half changed, and its log record cannot be repeated.
     pub fn change<R>(&mut self, lsn: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
         assert!(
             planted!("record_redone_twice") || self.page_ref().lsn() < lsn,
@@ -86,7 +86,7 @@ impl Exclusive<'_> {
     }
 
     /// Changes one versioned record to its state after the change `version`, out of the order of the page's other
-    /// changes (E19.3): the page's LSN becomes `newest` if that is newer, and never decreases.
+    /// changes: the page's LSN becomes `newest` if that is newer, and never decreases.
     ///
     /// `newest` is not older than `version`, and drawn: the page is written home only after the log is durable up to
     /// it.

@@ -55,7 +55,7 @@ impl Home {
     }
 
     /// Returns the LSN up to which the log is known to be durable from the double-write area: an end of the log
-    /// before this is damage (E20.5). Zero if no page was ever written home.
+    /// before this is damage. Zero if no page was ever written home.
     pub fn promised(&self) -> Lsn {
         self.promised
     }

@@ -11,7 +11,7 @@ use cedrat_sync::thread_local;
 
 use crate::page::PageId;
 
-/// The rank of a [`crate::StructureLatch`] in the order: lower ranks are taken first (E13.3).
+/// The rank of a [`crate::StructureLatch`] in the order: lower ranks are taken first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LatchRank(pub u16);
 

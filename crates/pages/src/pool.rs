@@ -194,7 +194,7 @@ pub struct Pool {
 
 impl Pool {
     /// Opens the page file, creating it if there is none, and restores pages that a crash tore from the double-write
-    /// area. Afterwards every page at home is durable, whatever the state left by the previous process (R6).
+    /// area. Afterwards every page at home is durable, whatever the state left by the previous process.
     ///
     /// # Errors
     /// The files cannot be opened or are not Cedrat's; an option is invalid.
@@ -264,7 +264,7 @@ impl Pool {
     }
 
     /// Reads without a latch: `look` sees the page while it may be changing, and its result counts only if the page
-    /// did not change meanwhile (E12). It may run several times, at last under the shared latch.
+    /// did not change meanwhile. It may run several times, at last under the shared latch.
     ///
     /// `look` returns `None` if the bytes that it saw are inconsistent. It calls no method of the store, and ends on
     /// any bytes.
@@ -479,7 +479,7 @@ impl Pool {
     /// Returns the space of free pages, extents of a first page and a number of pages, to the file system. Their
     /// content is undefined until they are formatted.
     ///
-    /// The caller ensures that they are free and that the redo point has passed the records that freed them (E7.2).
+    /// The caller ensures that they are free and that the redo point has passed the records that freed them.
     ///
     /// # Errors
     /// The file system refuses: some pages may have been punched. Or the store stopped.

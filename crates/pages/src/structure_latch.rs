@@ -34,7 +34,7 @@ thread_local! {
     static HERE: Cell<u8> = const { Cell::new(0) };
 }
 
-/// A latch that protects the shape of one structure over several pages (E13.3).
+/// A latch that protects the shape of one structure over several pages.
 ///
 /// Taken before any page latch, and in ascending rank; debug builds panic otherwise. A waiting writer holds new
 /// readers back, so a thread must not take the same latch twice. Not held across calls into user code.
@@ -157,7 +157,7 @@ impl StructureLatch {
     }
 
     /// Takes the latch as [`StructureLatch::exclusive`] does, for a caller that keeps the latch longer than a borrow
-    /// of the structure, as a nested top action does (E13.4).
+    /// of the structure, as a nested top action does.
     pub fn exclusive_owned(self: &Arc<Self>) -> OwnedExclusiveStructure {
         let held = Held::take(Latched::Structure(self.rank));
         self.close();
@@ -178,7 +178,7 @@ impl StructureLatch {
         (state & EXCLUSIVE == 0).then_some(Stamp(state))
     }
 
-    /// Whether the shape has not changed since `stamp`. Only then is the data read in between valid (E12.2).
+    /// Whether the shape has not changed since `stamp`. Only then is the data read in between valid.
     #[inline(always)]
     pub fn is_unchanged_since(&self, stamp: Stamp) -> bool {
         fence(Ordering::Acquire);

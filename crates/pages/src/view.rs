@@ -40,7 +40,7 @@ impl<'a> PageRef<'a> {
         self.id
     }
 
-    /// Returns the LSN of the last record that changed the page; [`Lsn::ZERO`] if none ever did (E6.5).
+    /// Returns the LSN of the last record that changed the page; [`Lsn::ZERO`] if none ever did.
     pub fn lsn(&self) -> Lsn {
         Lsn::new(self.words.word(at::LSN / 8))
     }
@@ -272,8 +272,8 @@ impl fmt::Debug for PageMut<'_> {
 /// A page that may change, or be evicted, while it is read.
 ///
 /// Every number is a copy and may be inconsistent; no value derived from it may leave [`crate::Pool::optimistic`]
-/// except through the result of the closure, which is validated (E12.2). `None` means that an offset is outside of
-/// the body: return `None`, and the pool tries again. Loops over values read must end whatever the values (E12.3).
+/// except through the result of the closure, which is validated. `None` means that an offset is outside of
+/// the body: return `None`, and the pool tries again. Loops over values read must end whatever the values.
 #[derive(Clone, Copy)]
 pub struct OptimisticPage<'a> {
     words: &'a PageWords,

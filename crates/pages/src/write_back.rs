@@ -78,7 +78,7 @@ impl InFlight {
 }
 
 impl Pool {
-    /// Returns the LSN from which redo may begin: every change by an older record is durable at home (E3.4).
+    /// Returns the LSN from which redo may begin: every change by an older record is durable at home.
     ///
     /// Reads the state of every frame; changes nothing.
     pub fn redo_point(&self) -> Lsn {
@@ -134,7 +134,7 @@ impl Pool {
     }
 
     /// Makes durable which pages have been written home. A redo point that was computed before this call may be made
-    /// durable after it (E22.1). One sync at most; a block of the file for 31,744 neighbouring pages that were new at
+    /// durable after it. One sync at most; a block of the file for 31,744 neighbouring pages that were new at
     /// home.
     ///
     /// # Errors

@@ -25,7 +25,7 @@ use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, record_len_bound};
 use crate::encode::varint;
 use crate::operation::RecordId;
 
-/// A copy of a record that a prepared transaction still needs, carried forward in the log (E9.13).
+/// A copy of a record that a prepared transaction still needs, carried forward in the log.
 pub const CARRIED: Kind = match Kind::new(11) {
     Some(kind) => kind,
     None => unreachable!(),

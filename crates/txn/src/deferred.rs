@@ -52,8 +52,8 @@ pub trait Delta: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'stat
 
     /// Changes the record. Its length stays the same.
     ///
-    /// Recovery calls it in log order on the result of the earlier changes (L083). The result must depend on the
-    /// arguments and these bytes alone, and the function has no other effect (E13.1).
+    /// Recovery calls it in log order on the result of the earlier changes. The result must depend on the
+    /// arguments and these bytes alone, and the function has no other effect.
     ///
     /// # Errors
     /// [`Refused`] if the change cannot have been logged for this record; the store then does not open. So apply the
@@ -70,7 +70,7 @@ pub trait Delta: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'stat
 pub trait Unflushed: Send + Sync {
     /// Returns the oldest change in any kept record that its page may not have, among the changes of transactions that
     /// have [ended](Unflushed::ended); `None` if there is none. The log is kept from there on, and redo begins no later
-    /// (E19.4; Lemon §7.2).
+    /// (Lemon §7.2).
     fn oldest(&self) -> Option<Lsn>;
 
     /// Flushes all committed changes older than `before`; called by a checkpoint.
@@ -89,7 +89,7 @@ pub trait Unflushed: Send + Sync {
     /// newest first, except for those of a transaction without atomicity, which stay.
     fn taken_back(&self, change: TakenBack);
 
-    /// Stops keeping this record (E19.7). Called before a change in its page, after which it has been
+    /// Stops keeping this record. Called before a change in its page, after which it has been
     /// [kept](Txn::kept), is undone there, and after all later deferred changes were undone. Also called before a
     /// transaction that prepared in an earlier opening of the store changes the record in its page. It may wait until
     /// a [flush](ToPages::flush_record) of this record by another thread has ended: the caller holds no page.
@@ -250,8 +250,8 @@ impl ToPages<'_> {
     /// Writes a record with all its deferred changes to its page (Lemon §7.1: `flush()`). Nothing is logged, since the
     /// log has the changes.
     ///
-    /// The caller must not flush an uncommitted change unless it has an inverse or was made without atomicity (E19.5),
-    /// and must keep [`Unflushed::oldest`] at `since` until this call has returned (E19.4).
+    /// The caller must not flush an uncommitted change unless it has an inverse or was made without atomicity,
+    /// and must keep [`Unflushed::oldest`] at `since` until this call has returned.
     ///
     /// # Errors
     /// [`Error::Refused`] if the page has no such record, or one of another length; [`Error::Misuse`] if the page's

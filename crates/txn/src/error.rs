@@ -36,7 +36,7 @@ pub enum Error {
         /// The failure of the last checkpoint, which would have released log.
         checkpoint: Option<String>,
     },
-    /// This transaction was rolled back because it held too much of the log (E16.3). Run it again, in smaller steps, or
+    /// This transaction was rolled back because it held too much of the log. Run it again, in smaller steps, or
     /// raise the limit.
     #[error(
         "transaction {txn} was rolled back: it kept {pinned_bytes} bytes of the log, from LSN {first} on, and the limit is \
@@ -67,7 +67,7 @@ pub enum Error {
         /// The limit.
         limit: Duration,
     },
-    /// The store stopped (E16.5). Reopen it; only then is it known which commits were kept.
+    /// The store stopped. Reopen it; only then is it known which commits were kept.
     #[error(transparent)]
     Stopped(#[from] Stopped),
     /// The bytes of a page are invalid. Restore the page file from a copy.
@@ -85,7 +85,7 @@ pub enum Error {
         /// The lock file.
         path: String,
     },
-    /// The log contains records of something that is not registered (R3). Nothing was changed.
+    /// The log contains records of something that is not registered. Nothing was changed.
     #[error("{what} \"{name}\" stands in the log but is not registered; register it and open the store again")]
     Unregistered {
         /// An operation, an undo, or a record kind.
@@ -135,13 +135,13 @@ pub enum Error {
         /// The maximum number of pages.
         limit: u64,
     },
-    /// `Partition` was requested for the commit of a page transaction (E8.3).
+    /// `Partition` was requested for the commit of a page transaction.
     #[error(
         "partition commits are for heap transactions only: the redo of a page needs its predecessors in all partitions; \
          commit with Sync or Async"
     )]
     PartitionCommit,
-    /// Another transaction is prepared under this identifier (E9.8). Choose another, or end that one.
+    /// Another transaction is prepared under this identifier. Choose another, or end that one.
     #[error("a transaction is prepared under the identifier {id} already; end that one, or choose another identifier")]
     BranchExists {
         /// The identifier, in hexadecimal digits.
@@ -172,7 +172,7 @@ pub enum Error {
         /// The identifier, in hexadecimal digits.
         id: String,
     },
-    /// The call is not allowed here, for example a lock request within a nested top action (E15.3).
+    /// The call is not allowed here, for example a lock request within a nested top action.
     #[error("{0}")]
     Misuse(&'static str),
     /// A file operation in another part of the store failed.

@@ -105,7 +105,7 @@ impl Store {
 
     /// Returns the number of late commits, for reading several records without locks as of one state: call it before
     /// and after the reads. If both calls return the same value, and not `None`, no transaction that prepared in an
-    /// earlier opening was applying its changes to pages meanwhile (E9.7). The commits of other transactions are shown
+    /// earlier opening was applying its changes to pages meanwhile. The commits of other transactions are shown
     /// by their keepers at one moment.
     pub fn late_commits(&self) -> Option<u64> {
         let ended = self.inner.hidden.late_ended.load(Ordering::Acquire);

@@ -9,12 +9,12 @@ use crate::locks::{LockMode, NotGiven, Resource};
 use crate::operation::RecordId;
 use crate::transaction::{How, Txn};
 
-const WITHIN_A_NESTED_ACTION: &str = "a lock was asked for within a nested top action; ask before it begins (E15.3)";
+const WITHIN_A_NESTED_ACTION: &str = "cannot lock within a nested top action: acquire the lock before it begins"; // E15.3
 
 impl Txn {
     /// Acquires a lock, which is held to the end of the transaction.
     ///
-    /// Within a nested top action there are latches only: acquire locks before it (E15.3). Undo acquires none (E15.1).
+    /// Within a nested top action there are latches only: acquire locks before it. Undo acquires none.
     ///
     /// # Errors
     /// [`Error::Deadlock`]; [`Error::Misuse`] within a nested top action; [`Error::InDoubt`] if it does not wait for prepared

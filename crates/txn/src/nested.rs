@@ -24,11 +24,11 @@ impl Txn {
     ///
     /// 1. Take the latches that keep others from seeing the structure half changed, and pass them in: they are released
     ///    when the action has ended, or has been undone.
-    /// 2. `work` changes any number of pages with this transaction, without locks (E15.3).
+    /// 2. `work` changes any number of pages with this transaction, without locks.
     /// 3. It returns its value and the undo of the whole: [`Undo::logical`], [`Undo::finish`], or [`Undo::none`] for a
     ///    purely structural change, such as the split of a bucket.
     ///
-    /// If `work` fails or panics, its steps are undone page by page before the latches are released (E13.4).
+    /// If `work` fails or panics, its steps are undone page by page before the latches are released.
     ///
     /// # Errors
     /// Those of `work`; [`Error::LogFull`]; [`Error::PinsLog`], after which the transaction can only be rolled back.

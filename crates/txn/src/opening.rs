@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::store::Store;
 
 /// The identity of an opening of a store. Handles that keep state of an opening in memory store it, and refuse
-/// transactions of any other opening (S7).
+/// transactions of any other opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening(u64);
 

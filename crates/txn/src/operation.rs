@@ -40,8 +40,8 @@ impl fmt::Display for RecordId {
 
 /// A change of one page. Its fields are its arguments, which are written to the log.
 ///
-/// `prepare` and `redo` run under the page's latch, on the caller's thread, and access nothing but the page (E13.1).
-/// Normal execution *is* `redo` (E6.4), so the code that recovery depends on runs in every ordinary update. The five
+/// `prepare` and `redo` run under the page's latch, on the caller's thread, and access nothing but the page.
+/// Normal execution *is* `redo`, so the code that recovery depends on runs in every ordinary update. The five
 /// rules of Lemon §4.4 follow from the types, except one: the result of `redo` must depend on its arguments and its
 /// page alone. `cedrat::check` finds operations that break it.
 ///
@@ -59,7 +59,7 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
     /// and its slot is 0.
     const COMMITS: bool = false;
 
-    /// Checks the page before it changes, and returns the undo of the change, or refuses (E6.1).
+    /// Checks the page before it changes, and returns the undo of the change, or refuses.
     ///
     /// It must refuse all invalid arguments: nothing can be refused later.
     ///
@@ -70,7 +70,7 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
     /// Changes the page.
     ///
     /// # Errors
-    /// [`Damaged`] if the page is not what `prepare` accepted. The store then stops (E6.3).
+    /// [`Damaged`] if the page is not what `prepare` accepted. The store then stops.
     fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged>;
 
     /// Runs instead of [`redo`](Operation::redo) at the first execution ("sometimes useful to have them differ", Lemon
@@ -93,8 +93,8 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
 
 /// An undo that describes its effect by meaning, not by page: "remove this key" (Lemon §4.2).
 ///
-/// It runs as a nested top action inside the transaction that rolls back (E5): its page steps carry ordinary undo, and
-/// only its end advances to the next record to undo. It takes no lock (E15.1), but the latches that the structure's
+/// It runs as a nested top action inside the transaction that rolls back: its page steps carry ordinary undo, and
+/// only its end advances to the next record to undo. It takes no lock, but the latches that the structure's
 /// other operations take. It must succeed: an error stops the store.
 ///
 /// If a crash interrupts it, it runs again. Its own steps are undone first, but a nested top action that it has itself

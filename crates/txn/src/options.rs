@@ -19,10 +19,10 @@ pub(crate) const REDO_THREADS_MAX: usize = 64;
 pub struct Options {
     /// Memory for pages, in bytes: a hard limit.
     pub pool_bytes: u64,
-    /// The size of the log on disk, in bytes, all partitions together (E16).
+    /// The size of the log on disk, in bytes, all partitions together.
     pub log_limit_bytes: u64,
     /// Bytes of log that one transaction may hold, counted from its first record; the store rolls back a transaction
-    /// beyond it (E16.3). `None`: half of [`log_limit_bytes`](Options::log_limit_bytes). Prepared transactions have no
+    /// beyond it. `None`: half of [`log_limit_bytes`](Options::log_limit_bytes). Prepared transactions have no
     /// limit.
     pub txn_log_limit_bytes: Option<u64>,
     /// Bytes of log that a prepared transaction may hold; beyond it, a checkpoint carries its records forward to the
@@ -54,7 +54,7 @@ pub struct Options {
     pub checkpoint_when_opened: bool,
     /// Whether a missing store is created.
     pub create: bool,
-    /// Whether a commit in mode `Sync` may return before it is durable: the "no flush" mode (Lemon §1, L022). A crash
+    /// Whether a commit in mode `Sync` may return before it is durable: the "no flush" mode (Lemon §1). A crash
     /// may then lose the newest transactions, each as a whole and the newest first; the store stays consistent.
     pub no_flush: bool,
     /// The maximum number of times that [`crate::Store::transact`] runs a transaction that loses deadlocks.

@@ -54,7 +54,7 @@ pub struct Undone {
     /// How often.
     pub times: u64,
     /// The most bytes of log that one run of a logical undo or finish has taken; at most its `LOG_BYTES_MAX`, or a rollback may find
-    /// no room (E16.1). 0 for an operation.
+    /// no room. 0 for an operation.
     pub log_bytes_max: u64,
 }
 

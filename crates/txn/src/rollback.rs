@@ -162,7 +162,7 @@ impl ChainRecord {
             }
         };
         if next >= Some(self.offset) {
-            return Err(Error::bad_record(self.lsn, "what it says is next to undo does not lie before it (E5.4)"));
+            return Err(Error::bad_record(self.lsn, "the record that it names as the next to undo is not older"));
         }
         Ok(next)
     }

@@ -35,10 +35,10 @@ pub const GROUP_PAGES: u64 = BODY_LEN as u64 * 8;
 /// Maximum length of a region of contiguous pages: a group without its space map.
 pub const REGION_PAGES_MAX: u64 = GROUP_PAGES - 1;
 
-/// Number of pages at the end of the page file that only undo takes (E16.6): 256 KiB.
+/// Number of pages at the end of the page file that only undo takes: 256 KiB.
 ///
 /// A structure may need a page to restore something whose old place is occupied again. Each change reserves log for its
-/// own undo (E16.1), but few undos need pages, so all share these.
+/// own undo, but few undos need pages, so all share these.
 pub const UNDO_PAGES: u64 = 64;
 
 /// Maximum distance in pages between the first and the last page of one call of [`Txn::free_scattered`], plus one.
@@ -521,7 +521,7 @@ impl Txn {
         }
     }
 
-    /// Frees a page. It can be allocated again when this transaction has ended (E7.1).
+    /// Frees a page. It can be allocated again when this transaction has ended.
     ///
     /// # Errors
     /// [`Error::Refused`] if the page is not allocated; [`Error::LogFull`], and [`Error::PinsLog`] as from

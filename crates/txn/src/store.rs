@@ -100,14 +100,14 @@ struct Threads {
 }
 
 impl Store {
-    /// Opens a store, and recovers it: there is no other way to open one (R1). Creates the store if it is missing and
+    /// Opens a store, and recovers it: there is no other way to open one. Creates the store if it is missing and
     /// [`Options::create`] is set.
     ///
-    /// When this returns, history was repeated, and every transaction without a commit record was undone (E15.2),
+    /// When this returns, history was repeated, and every transaction without a commit record was undone,
     /// except those that are [in doubt](Store::in_doubt), whose locks were restored.
     ///
     /// # Errors
-    /// [`Error::InUse`]; [`Error::Unregistered`], and damage of any file, with nothing written (R2).
+    /// [`Error::InUse`]; [`Error::Unregistered`], and damage of any file, with nothing written.
     pub fn open(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store> {
         registry.check()?;
         if !options.create && !names(&media)?.iter().any(|name| name == CONTROL_FILE) {

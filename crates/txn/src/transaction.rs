@@ -50,7 +50,7 @@ pub struct Savepoint {
     pub(crate) heap: Option<HeapSavepoint>,
 }
 
-/// The guarantees of a transaction, each of which can be given up by name (L022).
+/// The guarantees of a transaction, each of which can be given up by name.
 ///
 /// ```
 /// # use cedrat_txn::TxnOptions;
@@ -169,7 +169,7 @@ pub struct Txn {
     under_latch: bool,
     /// Bytes of log that were not yet reported to the checkpointer.
     pub(crate) unreported: u64,
-    /// Recovery has found it, and has not finished with it: drop abandons it instead of rolling it back (E9.1, E5.3).
+    /// Recovery has found it, and has not finished with it: drop abandons it instead of rolling it back.
     was_found: bool,
     /// Number of running calls, one within the other; during these its state belongs to its owner (E16.8).
     pub(crate) calls: u32,
@@ -291,7 +291,7 @@ impl Txn {
 
     /// Reads a page, after the lock manager's callback for reads and under the shared latch.
     ///
-    /// Drop the page soon. Within a nested top action, and in undo, only the latch protects it (E15).
+    /// Drop the page soon. Within a nested top action, and in undo, only the latch protects it.
     ///
     /// # Errors
     /// [`Error::Deadlock`], or the page cannot be read.
@@ -315,7 +315,7 @@ impl Txn {
         Ok(page)
     }
 
-    /// Reads a page without latch or lock; see [`cedrat_pages::Pool::optimistic`] (E12).
+    /// Reads a page without latch or lock; see [`cedrat_pages::Pool::optimistic`].
     ///
     /// # Errors
     /// The page cannot be read.

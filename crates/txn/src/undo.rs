@@ -49,7 +49,7 @@ impl Undo {
 
     /// Returns the inverse operation on the same record: physiological undo.
     ///
-    /// Its `prepare` is not called: it must not refuse (E6).
+    /// Its `prepare` is not called: it must not refuse.
     #[inline]
     pub fn op<O: Operation>(inverse: O) -> Undo {
         Undo::operation(&inverse, None)
@@ -76,7 +76,7 @@ impl Undo {
         Ok(Undo::op(SetRange::now(page, offset, len)?))
     }
 
-    /// Returns a logical call, run as a nested top action (E5).
+    /// Returns a logical call, run as a nested top action.
     #[inline]
     pub fn logical<L: LogicalUndo>(undo: &L) -> Undo {
         match call::<L, _>(L::NAME, undo) {
@@ -105,7 +105,7 @@ impl Undo {
     /// Returns an undo that [`Operation::derive_undo`] computes when it is needed: no bytes of it are logged.
     ///
     /// `log_bytes` is the maximum log space of that undo: 0 for an operation on the same page that takes no more than
-    /// the change itself, [`LogicalUndo::LOG_BYTES_MAX`] for a logical one (E16.1).
+    /// the change itself, [`LogicalUndo::LOG_BYTES_MAX`] for a logical one.
     pub const fn derived(log_bytes: u32) -> Undo {
         Undo { kind: UndoKind::Derived, log_bytes }
     }

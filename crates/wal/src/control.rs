@@ -56,7 +56,7 @@ pub(crate) mod at {
 }
 const _: () = assert!(at::LISTS == 104 && at::STORE == 24);
 
-/// The start of recovery (Lemon §3.4; E3.4).
+/// The start of recovery (Lemon §3.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Checkpoint {
     /// Redo begins at the first record with this LSN or a later one.
@@ -81,15 +81,15 @@ pub struct Control {
     pub generation: u64,
     /// The newest checkpoint.
     pub checkpoint: Checkpoint,
-    /// Every LSN up to this one was durable when the control file was written (E20).
+    /// Every LSN up to this one was durable when the control file was written.
     pub promise: Lsn,
-    /// For each partition, the offset where reading begins, and the offset below which it was durable (E8.2).
+    /// For each partition, the offset where reading begins, and the offset below which it was durable.
     pub partitions: Vec<ControlPartition>,
     /// The epochs of which the log still holds records.
     pub epochs: Epochs,
     /// Names of operations and record kinds; a name's number is its index, never reused.
     pub names: Vec<String>,
-    /// Argument schemas of the first names, in the order of the names; 0: unknown (E6.6).
+    /// Argument schemas of the first names, in the order of the names; 0: unknown.
     pub schemas: Vec<u32>,
 }
 

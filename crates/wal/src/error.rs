@@ -162,7 +162,7 @@ pub enum LogFull {
     Stopped(#[from] Stopped),
 }
 
-/// The log stopped and acknowledges nothing any more (E16.5). Reopen the store; only that determines what was kept.
+/// The log stopped and acknowledges nothing any more. Reopen the store; only that determines what was kept.
 #[derive(Clone, Debug, Error)]
 #[error("the log stopped: {reason}; reopen the store to learn what was kept")]
 pub struct Stopped {
@@ -178,7 +178,7 @@ impl PartialEq for Stopped {
 
 impl Eq for Stopped {}
 
-/// The reason why a log stopped. The first reason is kept (W6).
+/// The reason why a log stopped. The first reason is kept.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum StopReason {

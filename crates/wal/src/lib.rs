@@ -2,7 +2,7 @@
 //!
 //! Every record takes the next number of one clock, its [`Lsn`], and a place in one of several append-only
 //! partitions. Recovery merges the partitions by LSN; the first missing number is the end of the log.
-//! `docs/inside/invariants.md` numbers the invariants (E1–E3, E8, E16, E20, W), `docs/formats/log.md` and
+//! `docs/inside/invariants.md` lists the invariants, `docs/formats/log.md` and
 //! `docs/formats/control.md` draw the bytes.
 //!
 //! A reading order of the modules:

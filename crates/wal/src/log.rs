@@ -120,7 +120,7 @@ impl Log {
         self.shared.end();
     }
 
-    /// Reads the log of a store. Nothing is written (R2).
+    /// Reads the log of a store. Nothing is written.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl Log {
         Found::look(media)
     }
 
-    /// Reserves log space for records and for undoing them (E16.1); [`record_len_bound`](crate::record_len_bound)
+    /// Reserves log space for records and for undoing them; [`record_len_bound`](crate::record_len_bound)
     /// returns the space that a record takes. May wait for the disk, so the caller must hold no latch for which other
     /// threads wait.
     ///
@@ -169,7 +169,7 @@ impl Log {
         Reservation::empty(&self.shared.space, true)
     }
 
-    /// Draws the next LSN and places the record. Never waits for I/O or space, never fails (W7, E2.1); after the log
+    /// Draws the next LSN and places the record. Never waits for I/O or space, never fails; after the log
     /// stopped, the record is dropped.
     ///
     /// # Panics
@@ -187,7 +187,7 @@ impl Log {
     }
 
     /// Appends as [`Log::append`] does, but decides whether to keep the record when its LSN is drawn: `decide`
-    /// receives the LSN, and if it returns `false`, a void record fills the number instead (E2.2). So it does if
+    /// receives the LSN, and if it returns `false`, a void record fills the number instead. So it does if
     /// `decide` panics; the panic then continues.
     ///
     /// `decide` runs under the latch of the partition's tail, between the draw and the placing. So no thread can see
@@ -227,7 +227,7 @@ impl Log {
         self.shared.clock.newest()
     }
 
-    /// Returns the LSN up to which every record is durable, in all partitions. It never decreases (E3.5).
+    /// Returns the LSN up to which every record is durable, in all partitions. It never decreases.
     pub fn durable_lsn(&self) -> Lsn {
         self.shared.durable_lsn()
     }
@@ -309,13 +309,13 @@ impl Log {
         self.shared.checkpoint_control(checkpoint)
     }
 
-    /// Frees whole segments that hold no record from `keep_from` on, nor from the control file's scan LSN on (W5).
+    /// Frees whole segments that hold no record from `keep_from` on, nor from the control file's scan LSN on.
     /// Returns the number of freed segments. [`Lsn::MAX`] keeps only the records that recovery needs.
     pub fn truncate(&self, keep_from: Lsn) -> u64 {
         self.shared.truncate(keep_from)
     }
 
-    /// Writes the durable LSN to the log (E20.4): when idle, and at a clean close.
+    /// Writes the durable LSN to the log: when idle, and at a clean close.
     pub fn promise(&self) -> Result<(), Stopped> {
         self.shared.promise()
     }
@@ -333,8 +333,7 @@ impl Log {
         promised
     }
 
-    /// Stops the log permanently: nothing is acknowledged any more, and every waiting thread returns with the reason
-    /// (E16.5).
+    /// Stops the log permanently: nothing is acknowledged any more, and every waiting thread returns with the reason.
     pub fn stop(&self, why: impl Into<String>) {
         self.shared.stop(StopReason::Asked(why.into()));
     }

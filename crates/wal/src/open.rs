@@ -159,7 +159,7 @@ impl Found {
         self.reader.place(position)
     }
 
-    /// Durably begins a new epoch (E1.1) and opens the log for appending. `names` that the control file lacks are
+    /// Durably begins a new epoch and opens the log for appending. `names` that the control file lacks are
     /// added to it; [`Log::names`] returns their numbers.
     ///
     /// Reads the whole log first, unless a [`Found::scan`] from the oldest record has reached its end.

@@ -25,7 +25,7 @@ pub struct LogOptions {
     pub page_len: u32,
     /// The store's random identifier; `None` draws one. Simulations pass one, to be repeatable. *Fixed.*
     pub store: Option<StoreId>,
-    /// The log's size on disk in bytes, all partitions together; forward work beyond it is refused (E16).
+    /// The log's size on disk in bytes, all partitions together; forward work beyond it is refused.
     pub log_bytes_max: u64,
     /// The maximum number of blocks of one partition that are written at the same time. At least 1.
     pub writes_in_flight: usize,

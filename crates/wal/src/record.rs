@@ -28,11 +28,11 @@ impl Kind {
     pub const ROLLBACK_END: Kind = Kind(4);
     /// The end of a nested top action.
     pub const NESTED_END: Kind = Kind(5);
-    /// A drawn LSN without content (E2.2).
+    /// A drawn LSN without content.
     pub const VOID: Kind = Kind(6);
     /// An undo without a redo.
     pub const UNDO_ONLY: Kind = Kind(7);
-    /// A transaction is prepared: it commits or rolls back as its coordinator decides (E9).
+    /// A transaction is prepared: it commits or rolls back as its coordinator decides.
     pub const PREPARE: Kind = Kind(8);
     /// A user's own record; its body begins with a varint, the number of its name in the control file.
     pub const USER: Kind = Kind(9);
@@ -64,7 +64,7 @@ pub struct RecordHead {
     pub txn: TxnId,
     /// The offset of the transaction's previous record in the same partition.
     pub previous: Option<LogOffset>,
-    /// Whether recovery may use the record beyond a gap of other partitions: heap transactions only (E8.3).
+    /// Whether recovery may use the record beyond a gap of other partitions: heap transactions only.
     pub partition_commit: bool,
 }
 
@@ -89,7 +89,7 @@ pub struct Appended {
 pub struct Decided {
     /// The LSN that was drawn, and the offset of the record, or of the void record instead of it.
     pub appended: Appended,
-    /// Whether the record was placed; otherwise a void record fills its LSN (E2.2).
+    /// Whether the record was placed; otherwise a void record fills its LSN.
     pub kept: bool,
 }
 

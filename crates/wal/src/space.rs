@@ -237,13 +237,13 @@ impl Space {
 /// The part of a reservation that pays for appends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Spending {
-    /// The forward part, for ordinary work. It never touches the undo part (E16.2).
+    /// The forward part, for ordinary work. It never touches the undo part.
     Forward,
     /// The undo part, then the forward part, for compensation and the records of a logical undo.
     Undo,
 }
 
-/// Reserved log space: one part for forward records, one for their undo (E16.1).
+/// Reserved log space: one part for forward records, one for their undo.
 ///
 /// A transaction keeps a reservation from its first record to its last. Dropping it returns the unused rest.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The fixed layout: records of one length, numbered from 0 without gaps (L047).
+//! The fixed layout: records of one length, numbered from 0 without gaps.
 //!
 //! The layout word holds the length of a record and the number of records, two bytes each. Record *i* begins at byte
 //! *i × length* of the body, so a record is found without reading anything else.

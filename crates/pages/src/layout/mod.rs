@@ -13,7 +13,7 @@
 //! loop.
 //!
 //! The writers are meant for `redo`: the same call on the same bytes always leaves the same bytes. An operation
-//! checks in `prepare`, by the reader's `room` and `get`, everything that a writer would refuse as `Damaged` (E6).
+//! checks in `prepare`, by the reader's `room` and `get`, everything that a writer would refuse as `Damaged`.
 
 mod directory;
 mod fixed;

@@ -1,4 +1,4 @@
-//! The raw layout: an array of bytes (L046).
+//! The raw layout: an array of bytes.
 
 use std::ops::Range;
 

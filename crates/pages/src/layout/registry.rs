@@ -1,4 +1,4 @@
-//! The interface of layouts for code that does not know them: tools that check and print pages (L007).
+//! The interface of layouts for code that does not know them: tools that check and print pages.
 
 use std::collections::BTreeMap;
 

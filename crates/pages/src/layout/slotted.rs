@@ -1,5 +1,5 @@
 //! The slotted layout: records of any length, each of which keeps its number while others are added, removed and
-//! moved (L048).
+//! moved.
 //!
 //! `directory.rs` describes the bytes; a slot is four bytes.
 

@@ -1,11 +1,11 @@
-//! The versioned layout: slotted, with a version of eight bytes for each record (L049; Lemon §7.2).
+//! The versioned layout: slotted, with a version of eight bytes for each record (Lemon §7.2).
 //!
 //! The version is the LSN of the last update of the *record*, which may be newer or older than the page's own: an
-//! object that is updated in a cache and flushed later is redone by comparing record versions (E19.2).
+//! object that is updated in a cache and flushed later is redone by comparing record versions.
 //!
-//! `directory.rs` describes the bytes; a slot is twelve bytes, and its version outlives the record (E19.1).
+//! `directory.rs` describes the bytes; a slot is twelve bytes, and its version outlives the record.
 //! [`VersionedMut::forget`] drops slots from 1 to a given one. From then on the page's LSN stands for their versions:
-//! it is newer than any change of their records (E19.3), so no late redo brings one back.
+//! it is newer than any change of their records, so no late redo brings one back.
 
 use cedrat_sync::planted;
 use cedrat_wal::Lsn;
@@ -77,7 +77,7 @@ impl<'v> Versioned<'v> {
         self.directory.get(self.page, slot)
     }
 
-    /// Returns the version of a slot: of its record, or of its last change if it is vacant (E19.1). [`Lsn::ZERO`] for
+    /// Returns the version of a slot: of its record, or of its last change if it is vacant. [`Lsn::ZERO`] for
     /// a slot that was never used, that an undo has removed, or that was dropped.
     ///
     /// # Errors
@@ -171,7 +171,7 @@ impl<'v, 'p> VersionedMut<'v, 'p> {
         self.set_version(slot, version)
     }
 
-    /// Removes a record. Its slot is vacant afterwards and remembers this version (E19.1).
+    /// Removes a record. Its slot is vacant afterwards and remembers this version.
     ///
     /// # Errors
     /// There is none.
@@ -182,7 +182,7 @@ impl<'v, 'p> VersionedMut<'v, 'p> {
 
     /// Removes a record whose slot its insertion had created: the page has `slots` slots again, as before. For the
     /// undo of that insertion only, which must free the slot's own bytes too: another undo may need them. A slot that
-    /// never held anything else has no version to remember (E19.1): the page's LSN records its removal (E19.3).
+    /// never held anything else has no version to remember: the page's LSN records its removal.
     ///
     /// # Errors
     /// There is none.

@@ -26,7 +26,7 @@ const BUCKETS_IN_SAMPLE: u64 = 64;
 /// A handle; any number of them, on any threads, may refer to one table. Keys are locked for the transaction
 /// (`Resource::Key`), the table with an intention (`Resource::Structure`). The table's latch is held shared over the
 /// change of one bucket, which may include reading its pages from disk, and exclusively while buckets split: a split
-/// waits for such a read (E13.5 does not hold here), or is postponed. Lookups hold no latch.
+/// waits for such a read, or is postponed. Lookups hold no latch.
 #[derive(Clone, Debug)]
 pub struct RawHashTable {
     pub(super) root: PageId,

@@ -68,7 +68,7 @@ impl RawHashTable {
 
     /// Frees the table's pages. Other handles get an error from then on.
     ///
-    /// The table is locked exclusively to the end of the transaction, which isolates the change of many pages (E14.1).
+    /// The table is locked exclusively to the end of the transaction, which isolates the change of many pages.
     ///
     /// # Errors
     /// [`cedrat_txn::Error::Deadlock`] from the lock on the table.

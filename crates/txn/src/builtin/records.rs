@@ -217,7 +217,7 @@ impl Operation for SlottedDelete {
 
 // ---- versioned ------------------------------------------------------------------------------------------------
 
-/// Inserts a record into a vacant slot; its version becomes the LSN of the change (E19).
+/// Inserts a record into a vacant slot; its version becomes the LSN of the change.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionedInsert {
     /// The record.
@@ -243,7 +243,7 @@ impl Operation for VersionedInsert {
     }
 }
 
-/// Replaces a record. Its version becomes the LSN of the change, or of the undo: a version never decreases (E19.1).
+/// Replaces a record. Its version becomes the LSN of the change, or of the undo: a version never decreases.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionedUpdate {
     /// The new record.
@@ -268,7 +268,7 @@ impl Operation for VersionedUpdate {
     }
 }
 
-/// Deletes a record; the slot keeps the version (E19.1).
+/// Deletes a record; the slot keeps the version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct VersionedDelete {}
 

@@ -2,7 +2,7 @@
 //! §3.2, §4.1).
 //!
 //! The choice of locks is left to a [`LockManager`]. The store calls it at fixed moments, in normal operation and in
-//! recovery; structures call it through [`crate::Txn::lock`]. Undo never does (E15.1).
+//! recovery; structures call it through [`crate::Txn::lock`]. Undo never does.
 
 #[cfg(test)]
 mod contention;
@@ -194,15 +194,14 @@ pub trait LockManager: Send + Sync + fmt::Debug {
     }
 
     /// Called in recovery, before any transaction begins, for each change of a page by a transaction that is neither
-    /// committed nor rolled back, so that its locks can be reacquired unconditionally (E15.2).
+    /// committed nor rolled back, so that its locks can be reacquired unconditionally.
     ///
     /// Losers are undone before any transaction begins; only prepared transactions keep the locks that they get here.
     fn recovered(&self, txn: TxnId, page: PageId) {
         let _ = (txn, page);
     }
 
-    /// Returns the locks of `txn`. Called when it prepares: the locks under which it has written are kept in the log
-    /// (E9.3).
+    /// Returns the locks of `txn`. Called when it prepares: the locks under which it has written are kept in the log.
     ///
     /// The default returns none: then nothing is [restored](LockManager::restore).
     fn held(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
@@ -219,8 +218,7 @@ pub trait LockManager: Send + Sync + fmt::Debug {
     }
 
     /// Grants a prepared transaction a lock that it held when it prepared, in an earlier opening of the store. Called
-    /// before any transaction begins. It is granted unconditionally: the prepared transactions were compatible before
-    /// (E9.3).
+    /// before any transaction begins. It is granted unconditionally: the prepared transactions were compatible before.
     fn restore(&self, txn: TxnId, resource: Resource, mode: LockMode) {
         let _ = (txn, resource, mode);
     }

@@ -252,7 +252,7 @@ impl Preparing {
             let (since, bytes) = whole.read()?;
             let branch = Branch::take(bytes).map_err(|bad| Error::bad_record(since, bad.0))?;
             if !ids.insert(branch.id.clone()) {
-                return Err(Error::bad_record(since, "another transaction is prepared under its identifier (E9.8)"));
+                return Err(Error::bad_record(since, "another transaction is prepared under its identifier"));
             }
             let at = losers.binary_search_by_key(&id, |loser| loser.id);
             let at = at.map_err(|_| Error::bad_record(since, "its transaction has ended before it is prepared"))?;
@@ -302,7 +302,7 @@ impl Running {
         let first = record.lsn;
         let loser = self.current.get_or_insert(Loser { id, partition, first, last_lsn: first, last: offset });
         if loser.partition != partition {
-            return Err("its transaction lies in another partition (E8.1)");
+            return Err("its transaction is in another partition");
         }
         loser.last = offset;
         loser.last_lsn = record.lsn;

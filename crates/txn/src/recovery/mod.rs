@@ -100,7 +100,7 @@ pub(crate) fn recover(
     report.total = began.elapsed();
     store.set_report(report);
     opening.succeeded();
-    Ok(store)
+    Ok(store) // E15.2: undo has ended before a caller can begin a transaction
 }
 
 /// Returns the report as far as the analysis knows it.
