@@ -8,6 +8,7 @@ import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.util.List;
 import java.util.concurrent.Callable;
+import java.util.stream.Collectors;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
@@ -105,7 +106,7 @@ public final class Main implements Callable<Integer> {
             if (oracle == null) {
                 throw new ParameterException(spec.commandLine(), "--hbase needs --oracle HOST:PORT");
             }
-            if (!isReached("HBase's ZooKeeper", List.of(address(hbase))) || !isReached("the oracle", servers())) {
+            if (!connects("HBase's ZooKeeper", List.of(address(hbase))) || !connects("the oracle", servers())) {
                 return 1;
             }
             Processes processes =
@@ -113,7 +114,7 @@ public final class Main implements Callable<Integer> {
             return isClient ? processes.pay(dies) : report(processes.run());
         }
         if (oracle != null) {
-            return isReached("the oracle", servers()) ? report(servers()) : 1;
+            return connects("the oracle", servers()) ? report(servers()) : 1;
         }
         ServerOptions options = ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0));
         try (OracleServer server = OracleServer.start(options, new VolatileLog())) {
@@ -121,9 +122,9 @@ public final class Main implements Callable<Integer> {
         }
     }
 
-    /// Whether one of the addresses accepts a connection; says so if not. The clients of HBase and of the oracle would
-    /// try for minutes, and print the stack of each attempt.
-    private boolean isReached(String service, List<InetSocketAddress> addresses) {
+    /// Tries to connect to one of the addresses, and prints a message if none accepts. The clients of HBase and of the
+    /// oracle would try for minutes, and print the stack of each attempt.
+    private boolean connects(String service, List<InetSocketAddress> addresses) {
         IOException last = null;
         for (InetSocketAddress address : addresses) {
             try (Socket socket = new Socket()) {
@@ -135,8 +136,9 @@ public final class Main implements Callable<Integer> {
         }
         spec.commandLine()
                 .getErr()
-                .println("transfers: cannot reach " + service + " at " + addresses + " (" + last.getMessage()
-                        + "): start it with `./x oracle up`");
+                .println("transfers: cannot reach " + service + " at "
+                        + addresses.stream().map(Processes::address).collect(Collectors.joining(","))
+                        + " (" + last.getMessage() + "): start it with `./x oracle up`");
         return false;
     }
 

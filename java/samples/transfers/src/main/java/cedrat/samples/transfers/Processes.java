@@ -131,7 +131,7 @@ record Processes(
                 .start();
     }
 
-    private static String address(InetSocketAddress address) {
+    static String address(InetSocketAddress address) {
         return address.getHostString() + ":" + address.getPort();
     }
 

@@ -6,7 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.server.OracleServer;
 import cedrat.oracle.server.ServerOptions;
+import java.io.ByteArrayOutputStream;
+import java.io.PrintStream;
 import java.net.InetSocketAddress;
+import java.nio.charset.StandardCharsets;
 import java.util.List;
 import org.junit.jupiter.api.Test;
 
@@ -24,6 +27,30 @@ class TransfersTest {
             assertEquals(1, report.removed(), "it died between two rows");
             assertEquals(20, report.versions(), "two of each account");
         }
+    }
+
+    /// Returns what a command prints as its errors.
+    private static String errors(String... arguments) {
+        PrintStream before = System.err;
+        var errors = new ByteArrayOutputStream();
+        System.setErr(new PrintStream(errors, true, StandardCharsets.UTF_8));
+        try {
+            assertEquals(1, Main.run(arguments));
+        } finally {
+            System.setErr(before);
+        }
+        return errors.toString(StandardCharsets.UTF_8);
+    }
+
+    @Test
+    void missingOracleIsOneSentence() {
+        // Nothing listens on the reserved port 1.
+        String errors = errors("--oracle", "127.0.0.1:1");
+        assertTrue(errors.startsWith("transfers: cannot reach the oracle at 127.0.0.1:1 ("), errors);
+        assertEquals(1, errors.lines().count(), errors);
+        errors = errors("--oracle", "127.0.0.1:1", "--hbase", "127.0.0.1:1");
+        assertTrue(errors.startsWith("transfers: cannot reach HBase's ZooKeeper at 127.0.0.1:1 ("), errors);
+        assertEquals(1, errors.lines().count(), errors);
     }
 
     @Test
