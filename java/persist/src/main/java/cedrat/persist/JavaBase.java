@@ -73,7 +73,7 @@ final class JavaBase {
                     case "refused" -> Treatment.REFUSED;
                     case "harmless" -> Treatment.HARMLESS;
                     case "supertype" -> Treatment.SUPERTYPE;
-                    default -> throw new IllegalStateException("the list of the types of java.base has: " + line);
+                    default -> throw new IllegalStateException("invalid line in java.base.types: " + line);
                 };
         boolean hasMethods = treatment != Treatment.HARMLESS && words.length == 3;
         Type type = new Type(treatment, hasMethods ? Set.of(words[2].split(",")) : Set.of());

@@ -100,7 +100,7 @@ final class Words {
             case NO_ENTRY -> NOTHING;
             default ->
                 throw new PersistenceException("the reference 0x" + Long.toHexString(word)
-                        + " has a tag that this version does not know: use the version that has written it");
+                        + " has a tag that this version of Cedrat does not know: use the version that has written it");
         };
     }
 }

@@ -85,6 +85,6 @@ final class EntryBytes {
     }
 
     DamagedEntryException damaged(String what) {
-        return new DamagedEntryException(what + ", at byte " + at);
+        return new DamagedEntryException("invalid log entry: " + what + ", at byte " + at);
     }
 }

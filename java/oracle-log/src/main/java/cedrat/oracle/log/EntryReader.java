@@ -70,7 +70,7 @@ public final class EntryReader {
                 case WROTE -> {
                     readKeys();
                     if (last != COMMITTED) {
-                        throw damaged("keys that no commit has written");
+                        throw damaged("keys without a commit");
                     }
                     to.wrote(keys);
                 }

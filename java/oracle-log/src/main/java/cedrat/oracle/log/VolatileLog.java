@@ -37,7 +37,8 @@ public final class VolatileLog implements Log {
     public void forgetBefore(long number) {
         checkOpen();
         if (number > appended) {
-            throw new IllegalArgumentException("entry " + number + " is not acknowledged");
+            throw new IllegalArgumentException(
+                    "cannot truncate the log before entry " + number + ", which is not acknowledged");
         }
     }
 

@@ -81,8 +81,8 @@ public final class CommitKeys {
 
     private static void check(byte[] key) {
         if (key.length > Protocol.KEY_BYTES_MAX) {
-            throw new IllegalArgumentException("a key of " + key.length + " bytes; where scans are checked, keys have "
-                    + Protocol.KEY_BYTES_MAX + " at most");
+            throw new IllegalArgumentException("cannot write a key of " + key.length + " bytes in a table whose scans "
+                    + "are checked: at most " + Protocol.KEY_BYTES_MAX + " are possible");
         }
     }
 

@@ -74,7 +74,7 @@ public final class OperationServer implements AutoCloseable {
             if (failure == null) {
                 health.become(Health.State.ENDED, "it was stopped");
             } else {
-                health.become(Health.State.FAILED, "it has stopped by itself: " + failure);
+                health.become(Health.State.FAILED, "stopped after a failure: " + failure);
             }
         });
     }
@@ -90,9 +90,9 @@ public final class OperationServer implements AutoCloseable {
     private static void send(HttpExchange exchange, String path, Question question) throws IOException {
         Answer answer;
         if (!exchange.getRequestURI().getPath().equals(path)) {
-            answer = text(NOT_FOUND, "there are /metrics, /health and /ready\n");
+            answer = text(NOT_FOUND, "unknown path: choose /metrics, /health or /ready\n");
         } else if (!exchange.getRequestMethod().equals("GET")) {
-            answer = text(METHOD_NOT_ALLOWED, "GET is all there is\n");
+            answer = text(METHOD_NOT_ALLOWED, "only the method GET is possible\n");
         } else {
             answer = question.answer();
         }

@@ -131,7 +131,7 @@ final class Sessions {
                 expire(session);
                 RECORDS.atWarn()
                         .addKeyValue("session", HexFormat.of().toHexDigits(session.token))
-                        .log("a session was silent for too long: it has expired");
+                        .log("a session has expired, because its client was silent for too long");
             }
         }
         if (recoveredTicks > 0) {

@@ -42,7 +42,7 @@ public final class Barrier {
     /// @throws IllegalStateException if there is one: two would know nothing of each other's transactions
     public static synchronized void install(Handler handler) {
         if (Barrier.handler != null) {
-            throw new IllegalStateException("a handler is installed already: load the agent once");
+            throw new IllegalStateException("the agent is loaded already: load it once");
         }
         Barrier.handler = handler;
     }

@@ -74,8 +74,8 @@ final class CompilerAccess {
     }
 
     private static IllegalStateException closed(StringWriter said, Throwable cause) {
-        StringBuilder message = new StringBuilder("javac does not let the plugin Cedrat in. Give these options to "
-                + "the virtual machine: to javac with -J before each, to Maven in .mvn/jvm.config:");
+        StringBuilder message = new StringBuilder("the compiler plugin Cedrat cannot access javac. Pass these options "
+                + "to the virtual machine: to javac with -J before each, to Maven in .mvn/jvm.config:");
         String to = CompilerAccess.class.getModule().isNamed()
                 ? CompilerAccess.class.getModule().getName()
                 : "ALL-UNNAMED";

@@ -125,9 +125,10 @@ final class Rewriter extends TreeTranslator {
     private JCStatement leave(Word word) {
         if (open == null) {
             String text = between == null
-                    ? word.text() + " is in no transaction: write transaction { … " + word.text() + "; … }"
-                    : word.text() + " would leave " + between + ", which lies in the transaction: "
-                            + "leave that first";
+                    ? "cannot " + word.text() + " outside of a transaction: write transaction { … " + word.text()
+                            + "; … }"
+                    : "cannot " + word.text() + " from within " + between + " in the transaction: " + word.text()
+                            + " after it";
             log.error(DiagnosticFlag.SYNTAX, word, new JCDiagnostic.Error("compiler", "proc.messager", text));
             return make.at(word.pos).Skip();
         }

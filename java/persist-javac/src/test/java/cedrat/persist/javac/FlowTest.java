@@ -207,24 +207,23 @@ class FlowTest {
                         void run() { try { transaction { commit; } }
                         catch (java.io.IOException e) { } // here
                         }"""),
-                Arguments.of("commit is in no transaction: write transaction { … commit; … }", """
+                Arguments.of("cannot commit outside of a transaction: write transaction { … commit; … }", """
                         void run() {
                             commit; // here
                         }"""),
-                Arguments.of("rollback is in no transaction: write transaction { … rollback; … }", """
+                Arguments.of("cannot rollback outside of a transaction: write transaction { … rollback; … }", """
                         void run() { transaction { commit; }
                             if (flag) rollback; // here
                         }"""),
-                Arguments.of("commit would leave a lambda, which lies in the transaction: leave that first", """
+                Arguments.of("cannot commit from within a lambda in the transaction: commit after it", """
                         void run() { transaction { Runnable inside = () -> {
                             commit; // here
                         }; } }"""),
-                Arguments.of("rollback would leave a class, which lies in the transaction: leave that first", """
+                Arguments.of("cannot rollback from within a class in the transaction: rollback after it", """
                         void run() { transaction { new Object() { {
                             rollback; // here
                         } }; } }"""),
-                Arguments.of(
-                        "commit would leave a switch expression, which lies in the transaction: leave that first", """
+                Arguments.of("cannot commit from within a switch expression in the transaction: commit after it", """
                         void run() { transaction { int y = switch (1) { default:
                             commit; // here
                         }; } }"""),

@@ -156,7 +156,7 @@ class ToolsTest {
 
     /// The options that the plugin asks for.
     private static Stream<String> options(Ended closed) {
-        assertTrue(closed.said.contains("Give these options to the virtual machine"), closed.said);
+        assertTrue(closed.said.contains("Pass these options to the virtual machine"), closed.said);
         // Maven prints them more than once, behind a word of its own.
         return Pattern.compile("--add-exports=\\S+")
                 .matcher(closed.said)

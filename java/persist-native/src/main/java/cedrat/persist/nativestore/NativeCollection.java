@@ -75,7 +75,7 @@ final class NativeCollection implements GraphStore.Collection {
                             call.allocateFrom(JAVA_LONG, alive),
                             (long) alive.length,
                             to),
-                    "a collection does not begin");
+                    "cannot begin a garbage collection");
             return new NativeCollection(functions, store, store.dependent(to.get(ADDRESS, 0), functions.free));
         } catch (Throwable problem) {
             throw NativeGraphStore.rethrown(problem);
@@ -89,7 +89,7 @@ final class NativeCollection implements GraphStore.Collection {
                 MemorySegment stage = call.allocate(JAVA_INT);
                 store.check(
                         (int) STEP.invokeExact(functions.step, handle, (long) budget, stage),
-                        "a collection does not go on");
+                        "cannot continue a garbage collection");
                 return GraphStore.Stage.values()[stage.get(JAVA_INT, 0)];
             }
         });
@@ -107,7 +107,7 @@ final class NativeCollection implements GraphStore.Collection {
                                 call.allocateFrom(JAVA_LONG, alive),
                                 (long) alive.length,
                                 stage),
-                        "a collection does not sweep");
+                        "cannot sweep in a garbage collection");
                 return GraphStore.Stage.values()[stage.get(JAVA_INT, 0)];
             }
         });
@@ -120,7 +120,7 @@ final class NativeCollection implements GraphStore.Collection {
                 MemorySegment collected = call.allocate(COLLECTED_BYTES, Long.BYTES);
                 store.check(
                         (int) GET.invokeExact(functions.get, handle, collected),
-                        "a collection does not say what it has done");
+                        "cannot read the result of a garbage collection");
                 return collected.getAtIndex(JAVA_LONG, 1);
             }
         });

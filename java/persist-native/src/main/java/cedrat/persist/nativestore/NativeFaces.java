@@ -131,7 +131,7 @@ final class NativeFaces implements GraphStore.Faces {
             throws GraphStoreException {
         try (Arena call = Arena.ofConfined()) {
             MemorySegment to = call.allocate(ADDRESS);
-            store.checkStore((int) BEGIN.invokeExact(functions.begin, opened, to), "a transaction does not begin");
+            store.checkStore((int) BEGIN.invokeExact(functions.begin, opened, to), "cannot begin a transaction");
             return new NativeFaces(functions, store, store.dependent(to.get(ADDRESS, 0), functions.free));
         } catch (Throwable problem) {
             throw NativeGraphStore.rethrown(problem);
@@ -140,12 +140,13 @@ final class NativeFaces implements GraphStore.Faces {
 
     @Override
     public long savepoint() throws GraphStoreException {
-        return run("a savepoint is refused", () -> (int) SAVEPOINT.invokeExact(functions.savepoint, handle, result));
+        return run("cannot set a savepoint", () -> (int) SAVEPOINT.invokeExact(functions.savepoint, handle, result));
     }
 
     @Override
     public void rollbackTo(long savepoint) throws GraphStoreException {
-        run("a rollback is refused", () -> (int) ROLLBACK_TO.invokeExact(functions.rollbackTo, handle, savepoint));
+        run("cannot roll back to a savepoint", () ->
+                (int) ROLLBACK_TO.invokeExact(functions.rollbackTo, handle, savepoint));
     }
 
     @Override
@@ -170,7 +171,7 @@ final class NativeFaces implements GraphStore.Faces {
                             identities,
                             created,
                             result);
-                    check(status, "a commit is refused");
+                    check(status, "cannot commit");
                     return null;
                 } finally {
                     lsn[0] = result.get(JAVA_LONG, 0);
@@ -187,7 +188,7 @@ final class NativeFaces implements GraphStore.Faces {
     public long insert(long records, byte[] bytes) throws GraphStoreException {
         try (Arena call = Arena.ofConfined()) {
             MemorySegment given = call.allocateFrom(JAVA_BYTE, bytes);
-            return run("a record is refused", () ->
+            return run("cannot insert a record", () ->
                     (int) INSERT.invokeExact(functions.insert, handle, records, given, (long) bytes.length, result));
         }
     }
@@ -197,7 +198,7 @@ final class NativeFaces implements GraphStore.Faces {
         return transaction.call(() -> {
             int status =
                     (int) READ.invokeExact(functions.read, handle, records, number, record, record.byteSize(), result);
-            check(status, "a record cannot be read");
+            check(status, "cannot read a record");
             return record.asSlice(0, result.get(JAVA_LONG, 0)).toArray(JAVA_BYTE);
         });
     }
@@ -206,14 +207,14 @@ final class NativeFaces implements GraphStore.Faces {
     public void update(long records, long number, byte[] bytes) throws GraphStoreException {
         try (Arena call = Arena.ofConfined()) {
             MemorySegment given = call.allocateFrom(JAVA_BYTE, bytes);
-            run("a change of a record is refused", () ->
+            run("cannot update a record", () ->
                     (int) UPDATE.invokeExact(functions.update, handle, records, number, given, (long) bytes.length));
         }
     }
 
     @Override
     public void delete(long records, long number) throws GraphStoreException {
-        run("a record is not deleted", () -> (int) DELETE.invokeExact(functions.delete, handle, records, number));
+        run("cannot delete a record", () -> (int) DELETE.invokeExact(functions.delete, handle, records, number));
     }
 
     @Override
@@ -228,7 +229,7 @@ final class NativeFaces implements GraphStore.Faces {
                         room = count;
                         continue;
                     }
-                    check(status, "records cannot be listed");
+                    check(status, "cannot list the records");
                     return places.asSlice(0, count * Long.BYTES).toArray(JAVA_LONG);
                 }
             }
@@ -238,27 +239,28 @@ final class NativeFaces implements GraphStore.Faces {
     @Override
     public long load(long heap, long offset) throws GraphStoreException {
         MemorySegment of = MemorySegment.ofAddress(heap);
-        return run("a word cannot be read", () ->
+        return run("cannot read a word of a heap", () ->
                 (int) LOAD_WORD.invokeExact(functions.loadWord, handle, of, offset, result));
     }
 
     @Override
     public void store(long heap, long offset, long value) throws GraphStoreException {
         MemorySegment of = MemorySegment.ofAddress(heap);
-        run("a word is not stored", () -> (int) STORE_WORD.invokeExact(functions.storeWord, handle, of, offset, value));
+        run("cannot write a word of a heap", () ->
+                (int) STORE_WORD.invokeExact(functions.storeWord, handle, of, offset, value));
     }
 
     @Override
     public long allocate(long heap, long bytes) throws GraphStoreException {
         MemorySegment of = MemorySegment.ofAddress(heap);
-        return run("a block is not allocated", () ->
+        return run("cannot allocate a block of a heap", () ->
                 (int) ALLOCATE.invokeExact(functions.allocate, handle, of, bytes, result));
     }
 
     @Override
     public void release(long heap, long block) throws GraphStoreException {
         MemorySegment of = MemorySegment.ofAddress(heap);
-        run("a block is not freed", () -> (int) RELEASE.invokeExact(functions.release, handle, of, block));
+        run("cannot free a block of a heap", () -> (int) RELEASE.invokeExact(functions.release, handle, of, block));
     }
 
     @Override
@@ -266,7 +268,7 @@ final class NativeFaces implements GraphStore.Faces {
         MemorySegment of = MemorySegment.ofAddress(heap);
         try (Arena call = Arena.ofConfined()) {
             MemorySegment given = NativeGraphStore.text(call, name);
-            return run("a name cannot be looked up", () ->
+            return run("cannot look up a root of a heap", () ->
                     (int) GET_ROOT.invokeExact(functions.getRoot, handle, of, given, result));
         }
     }
@@ -276,7 +278,8 @@ final class NativeFaces implements GraphStore.Faces {
         MemorySegment of = MemorySegment.ofAddress(heap);
         try (Arena call = Arena.ofConfined()) {
             MemorySegment given = NativeGraphStore.text(call, name);
-            run("a name is not set", () -> (int) SET_ROOT.invokeExact(functions.setRoot, handle, of, given, block));
+            run("cannot set a root of a heap", () ->
+                    (int) SET_ROOT.invokeExact(functions.setRoot, handle, of, given, block));
         }
     }
 

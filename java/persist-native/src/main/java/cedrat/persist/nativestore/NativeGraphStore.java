@@ -226,7 +226,7 @@ final class NativeGraphStore implements GraphStore {
                 String reason = lastMessage(functions.message, functions, store);
                 // The first failure is the one to tell; a store that was just opened has nothing to lose by the second.
                 int ignored = (int) CLOSE.invokeExact(functions.close, store);
-                throw failure("it has no graph of objects", functions, status, reason);
+                throw failure("cannot open its graph of objects", functions, status, reason);
             }
             return new NativeGraphStore(functions, store, to.get(ADDRESS, 0), dependents);
         } catch (Throwable problem) {
@@ -242,7 +242,7 @@ final class NativeGraphStore implements GraphStore {
             check(
                     (int) DEFINE_CLASS.invokeExact(
                             functions.defineClass, graph, buffer.bytes, (long) definition.length, buffer.result),
-                    "the definition of a class is refused");
+                    "cannot define a class");
             return buffer.result.get(JAVA_INT, 0);
         } catch (Throwable problem) {
             throw rethrown(problem);
@@ -271,7 +271,7 @@ final class NativeGraphStore implements GraphStore {
                     buffer.ensure(buffer.result());
                     continue;
                 }
-                check(status, "the definition of class " + (all.size() + 1) + " cannot be read");
+                check(status, "cannot read the definition of class " + (all.size() + 1));
                 all.add(copy(buffer.bytes, 0, buffer.result()));
             }
         } catch (Throwable problem) {
@@ -292,7 +292,7 @@ final class NativeGraphStore implements GraphStore {
                     buffer.ensure(buffer.result());
                     continue;
                 }
-                check(status, "the roots cannot be read");
+                check(status, "cannot read the roots");
                 return roots(buffer.bytes.asSlice(0, buffer.result()));
             }
         } catch (Throwable problem) {
@@ -326,7 +326,7 @@ final class NativeGraphStore implements GraphStore {
                     buffer.ensure(buffer.result());
                     continue;
                 }
-                check(status, "an object cannot be read");
+                check(status, "cannot read an object");
                 return copy(buffer.bytes, 0, buffer.result());
             }
         } catch (Throwable problem) {
@@ -357,7 +357,7 @@ final class NativeGraphStore implements GraphStore {
                     buffer.ensure(offsets.getAtIndex(JAVA_LONG, 1));
                     continue;
                 }
-                check(status, "objects cannot be read");
+                check(status, "cannot read objects");
                 long read = buffer.result();
                 for (int i = 0; i < read; i++, done++) {
                     long from = offsets.getAtIndex(JAVA_LONG, i);
@@ -400,7 +400,7 @@ final class NativeGraphStore implements GraphStore {
                             identities,
                             created,
                             call.result),
-                    "a commit is refused");
+                    "cannot commit");
             MemorySegment.copy(identities, JAVA_LONG, 0, made, 0, made.length);
             return new Committed(made, call.result());
         } catch (Throwable problem) {
@@ -448,7 +448,7 @@ final class NativeGraphStore implements GraphStore {
                             identities,
                             created,
                             MemorySegment.NULL),
-                    "a branch does not prepare");
+                    "cannot prepare a branch");
             MemorySegment.copy(identities, JAVA_LONG, 0, made, 0, made.length);
             return made;
         } catch (Throwable problem) {
@@ -466,7 +466,7 @@ final class NativeGraphStore implements GraphStore {
             checkStore(
                     (int) COMMIT_PREPARED.invokeExact(
                             functions.commitPrepared, store, name, (long) branch.length, SYNC),
-                    "a branch does not commit");
+                    "cannot commit a branch");
         } catch (Throwable problem) {
             throw rethrown(problem);
         } finally {
@@ -481,7 +481,7 @@ final class NativeGraphStore implements GraphStore {
             MemorySegment name = call.allocateFrom(JAVA_BYTE, branch);
             checkStore(
                     (int) ROLLBACK_PREPARED.invokeExact(functions.rollbackPrepared, store, name, (long) branch.length),
-                    "a branch does not roll back");
+                    "cannot roll back a branch");
         } catch (Throwable problem) {
             throw rethrown(problem);
         } finally {
@@ -497,7 +497,7 @@ final class NativeGraphStore implements GraphStore {
                 long capacity = buffer.bytes.byteSize() / BRANCH_BYTES;
                 checkStore(
                         (int) IN_DOUBT.invokeExact(functions.inDoubt, store, buffer.bytes, capacity, buffer.result),
-                        "branches in doubt cannot be listed");
+                        "cannot list the branches in doubt");
                 long count = buffer.result();
                 if (count > capacity) {
                     buffer.ensure(count * BRANCH_BYTES);
@@ -537,7 +537,7 @@ final class NativeGraphStore implements GraphStore {
                 if (status == UNKNOWN) {
                     return new Changed(new long[0], List.of()); // it has changed something else of the store
                 }
-                check(status, "what a branch changes cannot be read");
+                check(status, "cannot read the changes of a branch");
                 return changed(buffer.bytes.asSlice(0, buffer.result()));
             }
         } catch (Throwable problem) {
@@ -613,7 +613,7 @@ final class NativeGraphStore implements GraphStore {
             MemorySegment number = call.allocate(JAVA_LONG);
             checkStore(
                     (int) RECORDS_OPEN.invokeExact(functions.recordsOpen, store, text(call, name), number),
-                    "the records \"" + name + "\" do not open");
+                    "cannot open the records \"" + name + "\"");
             return number.get(JAVA_LONG, 0);
         } catch (Throwable problem) {
             throw rethrown(problem);
@@ -641,7 +641,7 @@ final class NativeGraphStore implements GraphStore {
                 options.set(JAVA_LONG, 0, bytes);
                 status = (int) HEAP_CREATE.invokeExact(functions.heapCreate, store, text, options, to);
             }
-            checkStore(status, "the heap \"" + name + "\" does not open");
+            checkStore(status, "cannot open the heap \"" + name + "\"");
             return to.get(ADDRESS, 0).address();
         } catch (Throwable problem) {
             throw rethrown(problem);
@@ -682,7 +682,7 @@ final class NativeGraphStore implements GraphStore {
         Buffer buffer = take(0);
         try {
             int status = (int) IS_STABLE.invokeExact(functions.isStable, store, lsn, waits, buffer.result);
-            checkStore(status, "a commit did not become durable");
+            checkStore(status, "cannot wait until a commit is durable");
             return buffer.result.get(JAVA_INT, 0) != 0;
         } catch (Throwable problem) {
             throw rethrown(problem);
@@ -708,7 +708,7 @@ final class NativeGraphStore implements GraphStore {
             FREE.invokeExact(functions.graphClose, closedGraph);
             int status = (int) CLOSE.invokeExact(functions.close, closedStore);
             if (status != OK) {
-                throw failure("the store is closed, and what it says is", functions, status, "");
+                throw failure("the store was closed with a failure", functions, status, "");
             }
         } catch (Throwable problem) {
             throw rethrown(problem);

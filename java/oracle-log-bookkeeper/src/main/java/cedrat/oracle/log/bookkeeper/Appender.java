@@ -321,7 +321,8 @@ final class Appender {
     synchronized void forgetBefore(long number) {
         checkOpen();
         if (number > acknowledged) {
-            throw new IllegalArgumentException("entry " + number + " is not acknowledged");
+            throw new IllegalArgumentException(
+                    "cannot truncate the log before entry " + number + ", which is not acknowledged");
         }
         int count = 0;
         while (count + 1 < parts.size() && parts.get(count + 1).firstNumber() <= number) {

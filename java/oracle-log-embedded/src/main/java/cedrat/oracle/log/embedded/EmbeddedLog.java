@@ -196,7 +196,8 @@ public final class EmbeddedLog implements Log {
             throw new IllegalStateException("the log is not open");
         }
         if (number > acknowledged) {
-            throw new IllegalArgumentException("entry " + number + " is not acknowledged");
+            throw new IllegalArgumentException(
+                    "cannot truncate the log before entry " + number + ", which is not acknowledged");
         }
         if (number > forgetBefore) {
             forgetBefore = number;
