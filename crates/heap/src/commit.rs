@@ -98,12 +98,14 @@ impl Tx<'_> {
         versions.max().unwrap_or(0)
     }
 
-    /// Returns the interrupt with which a transaction ends that continued after one. After a panic another attempt may have no
-    /// other outcome.
+    /// Returns the interrupt with which a transaction ends that continued after one. After a half-done call another attempt may
+    /// have no other outcome.
     #[cold]
     pub(crate) fn why_interrupted(&self) -> Interrupt {
-        match self.this.panicked && !planted!("panicked_call_repeated") {
-            true => Interrupt::failed(Error::Misuse("a call of the transaction has panicked; it was rolled back")),
+        let what =
+            "a call of the transaction has panicked, or failed after it rolled back earlier ones; it was rolled back";
+        match self.this.half_done && !planted!("panicked_call_repeated") {
+            true => Interrupt::failed(Error::Misuse(what)),
             false => Interrupt::CONFLICT,
         }
     }

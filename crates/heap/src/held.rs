@@ -128,7 +128,8 @@ impl Held {
     ///
     /// # Errors
     /// [`Error::Conflict`]: the transaction lost a write conflict and was rolled back; begin again. Any other error of
-    /// `work` rolls back what it has done, and leaves the transaction running. [`Error::Misuse`] if none runs.
+    /// `work` rolls back what it has done, and leaves the transaction running; it cannot commit if `work` had rolled back to a
+    /// savepoint of an earlier call. [`Error::Misuse`] if none runs.
     ///
     /// # Panics
     /// If `work` does. The transaction then cannot commit: [`Error::Misuse`].
@@ -352,6 +353,48 @@ mod tests {
         let set = joined.run(|tx| Ok(tx.savepoint())).expect("it goes on");
         joined.back_to(None).expect("to its beginning");
         assert!(matches!(joined.run(|tx| tx.back_to(set)), Err(Error::Misuse(_))));
+    }
+
+    /// A call that goes back to a savepoint of an earlier call, writes and fails: what it went back over cannot be restored.
+    #[test]
+    fn failed_call_that_went_back_commits_nothing() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
+        let mut joined = Joined::begin(&memory).expect("a place");
+        let mut held = Held::new(&memory).expect("a place");
+        held.begin().expect("it goes on");
+        let set = held.run(|tx| Ok(tx.savepoint())).expect("it goes on");
+        held.run(|tx| tx.write(&heap, 0, 1)).expect("no other transaction writes");
+        let fail = |tx: &mut Tx<'_>, set| -> Result<(), Interrupt> {
+            tx.back_to(set)?;
+            tx.write(&heap, 8, 2)?;
+            Err(Interrupt::abort("as planned"))
+        };
+        assert!(held.run(|tx| fail(tx, set)).is_err());
+        assert!(matches!(held.commit(Commit::Sync), Err(Error::Misuse(_))), "a held transaction");
+        let set = joined.savepoint();
+        joined.run(|tx| tx.write(&heap, 0, 1)).expect("no other transaction writes");
+        assert!(joined.run(|tx| fail(tx, set)).is_err());
+        assert!(matches!(joined.prepare(usize::MAX), Err(Error::Misuse(_))), "a joined transaction");
+        drop(joined);
+        let words = heap.atomically(|tx| Ok([tx.read(&heap, 0)?, tx.read(&heap, 8)?]));
+        assert_eq!(words.expect("reading"), [0, 0], "H4");
+    }
+
+    /// Going back to a savepoint of an earlier call and writing as many words as were there before is writing (E10.7).
+    #[test]
+    fn reading_call_cannot_go_back_and_write() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
+        let mut joined = Joined::begin(&memory).expect("a place");
+        let set = joined.savepoint();
+        joined.run(|tx| tx.write(&heap, 0, 1)).expect("no other transaction writes");
+        let read = joined.run_reading(|tx| {
+            tx.back_to(set)?;
+            tx.write(&heap, 8, 2)
+        });
+        assert!(matches!(read, Err(Error::Misuse(_))), "E10.7: {read:?}");
+        assert!(matches!(joined.prepare(usize::MAX), Err(Error::Misuse(_))));
     }
 
     /// A call that met a conflict and says nothing of it has done only a part of its work.

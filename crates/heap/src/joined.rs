@@ -53,7 +53,8 @@ impl Joined {
         ManuallyDrop::new(Tx { shared: self.memory.shared(), this })
     }
 
-    /// Runs reads and writes. An error of `work` rolls back what it has done.
+    /// Runs reads and writes. An error of `work` rolls back what it has done; the transaction cannot commit if that was also a
+    /// rollback to a savepoint set before.
     ///
     /// # Errors
     /// Those of `work`; [`Error::Conflict`] after a write conflict.

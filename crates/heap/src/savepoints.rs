@@ -3,7 +3,7 @@
 use cedrat_sync::{planted, thread};
 
 use crate::error::{Error, Interrupt, Result};
-use crate::tx::Tx;
+use crate::tx::{Descriptor, Tx};
 use crate::write_set::WriteMark;
 
 /// A point in a transaction to which its writes can be rolled back.
@@ -15,6 +15,14 @@ pub struct HeapSavepoint {
     number: u64,
 }
 
+impl Descriptor {
+    /// Marks the transaction as unable to commit, because a call of it is half done.
+    #[cold]
+    fn leave_half_done(&mut self) {
+        (self.interrupted, self.half_done) = (true, true);
+    }
+}
+
 impl Tx<'_> {
     /// Sets a savepoint, to which [`Tx::back_to`] rolls back.
     pub fn savepoint(&mut self) -> HeapSavepoint {
@@ -24,14 +32,17 @@ impl Tx<'_> {
         HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len(), number }
     }
 
-    /// Returns whether anything was written, allocated or freed since the savepoint, which is the newest.
-    pub(crate) fn has_changed_since(&mut self, savepoint: &HeapSavepoint) -> bool {
-        self.this.writes.mark() != savepoint.writes || self.this.blocks.len() != savepoint.blocks
+    /// Returns whether anything was written, allocated or freed since this point, which is the beginning of a call, or rolled
+    /// back before it: afterwards as many words may be written as before.
+    pub(crate) fn has_changed_since(&mut self, point: &HeapSavepoint) -> bool {
+        let went_back = !self.this.savepoints.contains(&point.number) && !planted!("reading_call_goes_back");
+        went_back || self.this.writes.mark() != point.writes || self.this.blocks.len() != point.blocks
     }
 
-    /// Returns the current point, which is no savepoint: [`Tx::back_to`] refuses it.
+    /// Returns the current point, under the number of the newest savepoint.
     pub(crate) fn position(&mut self) -> HeapSavepoint {
-        HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len(), number: 0 }
+        let number = self.this.savepoint_number;
+        HeapSavepoint { writes: self.this.writes.mark(), blocks: self.this.blocks.len(), number }
     }
 
     /// Runs a step of several writes, allocations and frees as a whole: an error or a panic rolls back all of them, and the
@@ -49,7 +60,8 @@ impl Tx<'_> {
     }
 
     /// Runs one call of a transaction that is held from call to call: an error rolls back what the call has done, and the
-    /// transaction continues. After a panic it cannot commit.
+    /// transaction continues. After a panic it cannot commit, nor after an error of a call that has rolled back writes of
+    /// earlier ones: these cannot be restored.
     #[inline]
     pub(crate) fn call<T>(&mut self, work: impl FnOnce(&mut Self) -> Result<T, Interrupt>) -> Result<T, Interrupt> {
         let is_outermost = !self.this.writes.is_journaling();
@@ -62,7 +74,11 @@ impl Tx<'_> {
             && let Err(gone) = self.back_to(before)
             && !interrupt.is_conflict()
         {
-            done = Err(gone); // the call has itself rolled back further
+            // The call has itself rolled back further.
+            if !planted!("half_rolled_back_call_commits") {
+                self.this.leave_half_done();
+            }
+            done = Err(gone);
         }
         // A program may keep savepoints of its own until the end of the transaction.
         if let Some(at) = self.this.savepoints.iter().rposition(|&number| number == before.number) {
@@ -142,7 +158,7 @@ struct Call<'t, 'a> {
 impl Drop for Call<'_, '_> {
     fn drop(&mut self) {
         if !self.has_returned && !planted!("panicked_call_commits") {
-            (self.tx.this.interrupted, self.tx.this.panicked) = (true, true);
+            self.tx.this.leave_half_done();
         }
     }
 }

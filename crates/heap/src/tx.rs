@@ -57,8 +57,8 @@ pub(crate) struct Descriptor {
     pub(crate) savepoint_number: u64,
     /// Whether an interrupt was returned: if the work continued after it, its results are invalid.
     pub(crate) interrupted: bool,
-    /// Whether that was a panic in a call.
-    pub(crate) panicked: bool,
+    /// Whether that was a call that is half done: it panicked, or failed after it went back further than to its beginning.
+    pub(crate) half_done: bool,
     /// Whether locks are taken at the first write.
     pub(crate) encounter: bool,
     /// Blocks allocated and freed.
@@ -105,7 +105,7 @@ impl Descriptor {
             savepoints: Vec::new(),
             savepoint_number: if planted!("foreign_savepoint_taken") { 0 } else { RandomState::new().hash_one(number) },
             interrupted: false,
-            panicked: false,
+            half_done: false,
             encounter: false,
             blocks: Vec::new(),
             batches: Vec::new(),
@@ -238,7 +238,7 @@ impl<'a> Tx<'a> {
     pub(crate) fn begin(shared: &'a Shared, this: &'a mut Descriptor) -> Tx<'a> {
         debug_assert!(this.reads.is_empty() && this.writes.is_empty() && this.locked.is_empty());
         this.snapshot = shared.clock.now();
-        (this.interrupted, this.panicked) = (false, false);
+        (this.interrupted, this.half_done) = (false, false);
         let early = shared.options.locking == Locking::EncounterTime;
         if this.encounter != early {
             this.lock_early(early);
