@@ -204,15 +204,16 @@ impl Opened {
     /// blocks were allocated.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let mut plain = lock(&self.plain);
-        let Some(Plain { blocks, .. }) = &*plain else {
+        let Some(Plain { blocks, held }) = &mut *plain else {
             return self.store.as_ref().map_or(Ok(()), |store| self.checkpoint_stores(store));
         };
-        // Until the copy is made the blocks stay as they are: after a failure the program takes the checkpoint again.
+        // Until nothing but a collision can fail the blocks stay as they are: after a failure the program takes the checkpoint again.
         if let Some(store) = &self.store
             && !self.copy_plain_stores(store, blocks)?
         {
             return Err(log_is_kept());
         }
+        held.reserve()?;
         let Plain { mut held, .. } = plain.take().expect("the lines above have used it");
         held.commit(Commit::Sync).map_err(|error| match error {
             Error::Conflict => overtaken(),
@@ -350,7 +351,7 @@ impl HeapHandle {
 mod tests {
     use super::*;
     use front::txn::{TakenBack, ToPages, Unflushed};
-    use front::wal::{Lsn, TxnId};
+    use front::wal::{ByteLen, Lsn, TxnId};
 
     /// Keeps nothing, and fails the flush of the next checkpoint.
     #[derive(Default)]
@@ -382,6 +383,31 @@ mod tests {
     fn root(opened: &Opened) -> Option<u64> {
         let heap = opened.memory.heap("heap").expect("it was created");
         heap.atomically(|tx| tx.root(&heap, "root")).expect("reading").map(|root| root.offset)
+    }
+
+    /// The copy is made, but the log has no room for the commit of the blocks.
+    #[test]
+    fn full_log_keeps_plain_blocks() {
+        const PIECE: ByteLen = ByteLen(64 << 10);
+        let folder = tempfile::tempdir().expect("a directory");
+        let opened = open(&folder);
+        opened.create_heap("heap", HeapChoices { size: 8 << 20, ..HeapChoices::default() }).expect("a heap");
+        let heap = opened.memory.heap("heap").expect("it was created");
+        let block = opened.plain_alloc(&heap, 64).expect("room");
+        opened.plain_set_root(&heap, "root", block).expect("it is allocated");
+        let more = (0..20_000).map(|_| opened.plain_alloc(&heap, 8).expect("room"));
+        assert_eq!(more.count(), 20_000);
+        let log = opened.store().expect("it has files").log();
+        let for_copies = log.reserve(PIECE, ByteLen(0)).expect("the log is empty");
+        let mut all_other = log.reserve(ByteLen(0), ByteLen(0)).expect("the log is empty");
+        while log.reserve_more(&mut all_other, PIECE, ByteLen(0)).is_ok() {}
+        drop(for_copies);
+        let full = opened.checkpoint().expect_err("the log is full");
+        assert_eq!(full.status, Status::LogFull, "{}", full.text);
+        assert_eq!(root(&opened), None);
+        drop(all_other);
+        opened.checkpoint().expect("its cause is gone");
+        assert_eq!(root(&opened), Some((block - heap.address()) as u64), "an acknowledged block");
     }
 
     #[test]

@@ -201,6 +201,12 @@ impl Tx<'_> {
         body + records * record_len_bound(ByteLen(64)).0
     }
 
+    /// Reserves the log space that the commit takes if nothing more is written before; the transaction continues after an error.
+    pub(crate) fn reserve_for_commit(&mut self) -> Result<(), Interrupt> {
+        let Some(log) = self.shared.clock.log() else { return Ok(()) };
+        self.reserve(log, self.room_wanted(log.body_len_max()))
+    }
+
     /// Reserves log space, before anything is locked: it may wait for the disk, even for a checkpoint.
     #[inline]
     fn reserve(&mut self, log: &Log, wanted: u64) -> Result<(), Interrupt> {

@@ -153,6 +153,17 @@ impl Held {
         }
     }
 
+    /// Reserves the log space that the commit takes. A commit that follows at once does not fail with [`Error::LogFull`].
+    ///
+    /// # Errors
+    /// [`Error::LogFull`], [`Error::Stopped`]: the transaction continues to run. [`Error::Misuse`] if none runs.
+    pub fn reserve(&mut self) -> Result<()> {
+        if !self.running {
+            return Err(Error::Misuse("no transaction runs; begin one first"));
+        }
+        self.tx().reserve_for_commit().map_err(Interrupt::into_error)
+    }
+
     /// Commits and returns as late as `mode` requires. Whatever the result, the transaction has ended.
     ///
     /// # Errors
