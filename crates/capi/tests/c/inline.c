@@ -157,6 +157,60 @@ static void two_heaps(void) {
   cedrat_thread_free(self);
 }
 
+/* What the view shows of stored words is what the functions load, whatever was stored, where and how. */
+static void stored_words(void) {
+  cedrat_heap *second;
+  cedrat_thread *self;
+  cedrat_view *view;
+  uint64_t shown, loaded, *words[2];
+  unsigned i, round, random = 7, found = 0, bits[2] = {0, 0};
+  OK(cedrat_heap_open(store, "second", &second));
+  words[0] = words_of(heap) + 4096; /* the other tests use those before */
+  words[1] = words_of(second) + 4096;
+  OK(cedrat_thread_create(store, &self));
+  view = view_of(self);
+  for (round = 0; round < 200; round++) {
+    void *block;
+    CHECK(!cedrat_view_load_stored(view, words[0], &shown)); /* no transaction runs */
+    OK(cedrat_begin(self));
+    OK(cedrat_malloc(self, heap, 40, &block));
+    for (i = 0; i < 200; i++) {
+      uint64_t *word;
+      random = random * 1664525u + 1013904223u;
+      /* Some words share a bit of the filter: of one heap, and of both. */
+      word = words[random >> 30 & 1] + (random >> 8) % 40 + (random >> 16 & 3) * 1024;
+      if ((random >> 20 & 7) == 0) {
+        OK(cedrat_store_bytes(self, (char *)word + (random >> 24 & 7), "x", 1));
+      } else if ((random >> 20 & 7) < 4 && !cedrat_view_store(view, word, random)) {
+        OK(cedrat_store_word(self, word, random));
+      }
+      if (i == 150 && round % 4 == 0) {
+        OK(cedrat_free(self, block));
+      }
+      shown = 0;
+      if (cedrat_view_load_stored(view, word, &shown)) {
+        found++;
+        CHECK(!(i >= 150 && round % 4 == 0) && view->writes_len <= 64);
+        OK(cedrat_load_word(self, word, &loaded));
+        CHECK(shown == loaded);
+      }
+      if (cedrat_view_load(view, word, &shown)) {
+        OK(cedrat_load_word(self, word, &loaded));
+        CHECK(shown == loaded);
+        bits[word >= words[1] && word < words[1] + 5000]++;
+      }
+      OK(cedrat_load_word(self, word, &loaded));
+    }
+    if (round % 3 == 0) {
+      OK(cedrat_abort(self));
+    } else {
+      OK(cedrat_commit(self, CEDRAT_NO_FLUSH, NULL));
+    }
+  }
+  CHECK(found > 1000 && bits[0] > 100 && bits[1] > 100);
+  cedrat_thread_free(self);
+}
+
 static uint64_t sum(STM_THREAD *self, const uint64_t *words) {
   uint64_t all = 0;
   unsigned i;
@@ -251,6 +305,7 @@ int main(int count, char **arguments) {
   heap = create_heap(store, "heap", 1 << 20, 0);
   one_thread();
   two_heaps();
+  stored_words();
   many_threads();
   OK(cedrat_close(store));
   store = open_store(arguments[1]);
