@@ -399,7 +399,6 @@ fn write(fd: &OwnedFd, offset: u64, bytes: &[u8], durability: Durability) -> Res
     }
 }
 
-/// Creates a directory and all its parents, each durable in its parent.
 /// Makes a directory, and those above it that are missing, durable.
 ///
 /// A process that made one may have been killed before the sync. So the sync of a new one makes the one above it durable too,
@@ -421,25 +420,19 @@ fn make_directory(path: &Path) -> io::Result<()> {
 
 /// Makes the name of a directory durable.
 ///
-/// A directory above it that this process may not read was made by another user, and with it the name.
+/// A directory above it that this process may not read was made by another user, and with it the name. One that cannot be synced
+/// at all has no names on a disk: an automounter's or the kernel's. Found by its name "..", since those above it may be closed to
+/// this process.
 fn sync_parent(path: &Path) -> io::Result<()> {
-    let Some(parent) = parent(path)? else { return Ok(()) };
-    match sync_path(&parent) {
-        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(()),
+    match sync_path(&path.join("..")) {
+        Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput) => Ok(()),
         result => result,
     }
 }
 
-/// Returns the directory that contains this one, if there is one.
-fn parent(path: &Path) -> io::Result<Option<PathBuf>> {
-    let path = fs::canonicalize(if path.as_os_str().is_empty() { Path::new(".") } else { path })
-        .map_err(|error| explained("sync", path, None, error))?;
-    Ok(path.parent().map(Path::to_path_buf))
-}
-
 fn sync_path(path: &Path) -> io::Result<()> {
     #[cfg(test)]
-    tests::SYNCED.with_borrow_mut(|synced| synced.push(path.to_owned()));
+    tests::SYNCED.with_borrow_mut(|synced| synced.extend(path.canonicalize()));
     let directory = File::open(path).map_err(|error| explained("sync", path, None, error))?;
     directory.sync_all().map_err(|error| explained("sync", path, None, error))
 }
@@ -487,6 +480,16 @@ mod tests {
         RealDisk::new(above.join("other/store")).open("file", OpenMode::Create).unwrap();
         let durable = synced();
         assert!(durable.contains(&above.join("other")) && durable.contains(&above), "{durable:?}");
+    }
+
+    /// Above the directory of a medium may be one that this process must not search, or one of the kernel or an automounter, which
+    /// has no names to make durable.
+    #[test]
+    fn medium_below_foreign_directories_is_durable() {
+        assert!(sync_path(Path::new("/proc")).is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput));
+        sync_parent(Path::new("/proc/self")).unwrap();
+        sync_parent(Path::new("/")).unwrap();
+        sync_parent(Path::new("")).unwrap();
     }
 
     /// Wherever the file system has direct I/O, aligned calls use a descriptor that bypasses the operating system's cache.
