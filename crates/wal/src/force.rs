@@ -165,13 +165,14 @@ impl Shared {
             return Ok(slot);
         }
         let wanted = self.reader.geometry.sequence(position.offset);
-        let mut state = self.control.lock();
-        // In their order: the control file records how many have begun, and recovery misses each of them that is
-        // absent (W8).
-        for before in state.control.partitions[position.partition.index()].segments_begun..wanted {
-            self.begin_segment(&mut state, position.partition, before)?;
-        }
-        self.begin_segment(&mut state, position.partition, wanted)
+        self.with_control(|state| {
+            // In their order: the control file records how many have begun, and recovery misses each of them that is
+            // absent (W8).
+            for before in state.control.partitions[position.partition.index()].segments_begun..wanted {
+                self.begin_segment(state, position.partition, before)?;
+            }
+            self.begin_segment(state, position.partition, wanted)
+        })
     }
 
     /// Returns the segment that a partition should begin ahead: the next one, once a quarter of its own is used and
@@ -199,18 +200,19 @@ impl Shared {
     /// Begins a segment that a partition should have ahead, if it still should.
     fn begin_this_ahead(&self, partition: PartitionId, sequence: u64) -> Result<(), Stopped> {
         self.check_running()?;
-        let mut state = self.control.lock();
-        // Since the request the partition may have begun this and later segments, and freed this one: it would begin
-        // a second time.
-        let is_next = state.control.partitions[partition.index()].segments_begun == sequence;
-        if is_next && self.space.take_ahead(partition, sequence) {
-            self.begin_segment(&mut state, partition, sequence)?;
-        }
-        Ok(())
+        self.with_control(|state| {
+            // Since the request the partition may have begun this and later segments, and freed this one: it would begin
+            // a second time.
+            let is_next = state.control.partitions[partition.index()].segments_begun == sequence;
+            if is_next && self.space.take_ahead(partition, sequence) {
+                self.begin_segment(state, partition, sequence)?;
+            }
+            Ok(())
+        })
     }
 
     /// Begins a segment, unless another thread has. If that fails, the log stops while this thread has the control file:
-    /// the next one would begin the segment again, in another file (W6).
+    /// the next one would begin the segment again, in another file (W6). The caller wakes the tasks.
     fn begin_segment(
         &self,
         state: &mut ControlState,
@@ -225,7 +227,7 @@ impl Shared {
             self.check_running()?;
         }
         let slot = self.write_beginning(state, partition, sequence).map_err(|(file, source)| {
-            self.stop(StopReason::WriteFailed { file, source }) // E16.4
+            self.stop_before_waking(StopReason::WriteFailed { file, source }) // E16.4
         })?;
         in_use.write().insert(sequence, Arc::clone(&slot));
         Ok(slot)
@@ -316,8 +318,10 @@ impl Shared {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Wake;
+
     use cedrat_media::{Call, Fault, Media, SimDisk};
-    use cedrat_sync::{explore, thread};
+    use cedrat_sync::{Mutex, explore, thread};
 
     use super::*;
     use crate::{ByteLen, Checkpoint, Kind, Log, LogOptions, RecordHead, TxnId};
@@ -370,6 +374,42 @@ mod tests {
             assert!(shared.segment_for(second).is_err(), "W6");
             assert_eq!(sim.journal_len(), written, "W6");
             Log::look(&media).expect("one file has the segment");
+        });
+    }
+
+    /// A waker may drop the store, which waits for a thread that waits for the mutex.
+    #[test]
+    fn stop_wakes_tasks_without_a_mutex() {
+        struct Looks(Log, Mutex<Vec<bool>>);
+        impl Wake for Looks {
+            fn wake(self: std::sync::Arc<Self>) {
+                let shared = self.0.shared();
+                let is_free = shared.control.try_lock().is_some() && shared.space.growing.try_lock().is_some();
+                self.1.lock().push(is_free);
+            }
+        }
+        explore(1, 1, || {
+            let stops: [(Call, &str, &dyn Fn(&Log) -> bool); 3] = [
+                (Call::Write, "control", &|log| {
+                    let second = Position { partition: PartitionId(0), offset: log.shared().reader.geometry.begin(1) };
+                    log.shared().segment_for(second).is_err()
+                }),
+                (Call::Write, "control", &|log| log.checkpoint_control(&log.control().checkpoint).is_err()),
+                (Call::Any, "log/", &|log| log.reserve(ByteLen(600_000), ByteLen(0)).is_err()),
+            ];
+            for (call, file, stops) in stops {
+                let sim = Arc::new(SimDisk::new());
+                let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&sim);
+                let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+                let mut room = log.reserve(ByteLen(100), ByteLen(0)).expect("there is room");
+                let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);
+                let lsn = log.append(PartitionId(0), head, &[b"x"], &mut room).lsn;
+                let looks = std::sync::Arc::new(Looks(log.clone(), Mutex::default()));
+                log.shared().tickets.register(lsn, &std::sync::Arc::clone(&looks).into());
+                sim.inject(Fault::error(call, io::ErrorKind::Other).of(file));
+                assert!(stops(&log) && log.stopped().is_some());
+                assert_eq!(*looks.1.lock(), [true], "{file}");
+            }
         });
     }
 

@@ -91,7 +91,7 @@ fn place_of(lsn: Lsn, waker: &Waker) -> Place {
 }
 
 impl Tickets {
-    fn register(&self, lsn: Lsn, waker: &Waker) {
+    pub(crate) fn register(&self, lsn: Lsn, waker: &Waker) {
         let mut waiting = self.waiting.lock();
         waiting.entry(place_of(lsn, waker)).or_insert_with(|| waker.clone());
         self.any.store(true, Ordering::SeqCst);
