@@ -194,8 +194,10 @@ impl RawHashTable {
                 continue; // another thread has changed the bucket's only page meanwhile (S2)
             }
             self.add_overflow(txn, places.chain[0])?;
-            if places.chain.len() > 1 || self.resident.splits_owed() > 0 {
-                // The chain has more than one page too many, or splits are pending: the table is growing too slowly.
+            let grows_slowly = places.chain.len() > 1 || self.resident.splits_owed() > 0;
+            if grows_slowly && !txn.is_undoing() {
+                // The chain has more than one page too many, or splits are pending. An undo reads no other bucket for
+                // that: it must not fail for a damaged page of one.
                 let splits = self.splits_for(txn, OverflowLimit::for_entry(&insert.key, &insert.value))?;
                 self.resident.owe_more_splits(splits);
             }
@@ -489,6 +491,42 @@ mod tests {
                 Ok(())
             })
             .unwrap();
+    }
+
+    /// Otherwise a damaged page of another bucket would fail the rollback, and with it the opening.
+    #[test]
+    fn undo_reads_no_other_bucket() {
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk);
+        let (table, keys) = store
+            .transact(|txn| {
+                let table = RawHashTable::create(txn)?;
+                while table.resident.buckets() == 1 || table.resident.has_free_bucket() {
+                    let _shape = table.resident.latch.exclusive();
+                    assert!(table.split(txn)?);
+                }
+                let is_of_first = |key: &[u8; 4]| KeyHash::of(key, table.seed).bucket(table.resident.buckets()) == 0;
+                let keys: Vec<_> = (0_u32..).map(u32::to_le_bytes).filter(is_of_first).take(5).collect();
+                keys[..4].iter().try_for_each(|key| put(&table, txn, key).map(drop))?;
+                Ok((table, keys))
+            })
+            .unwrap();
+        let mut txn = store.begin();
+        assert!(table.remove(&mut txn, &keys[0]).unwrap());
+        store.transact(|txn| put(&table, txn, &keys[4])).unwrap();
+        store
+            .transact(|txn| {
+                let last = table.resident.page_of(table.resident.buckets() - 1);
+                let foreign = Fill { root: 1, seed: 1, next: 0, entries: SmallBytes::new() };
+                txn.update_latched(RecordId::page(last), &foreign)
+            })
+            .unwrap();
+        store.log().force(store.log().current_lsn()).unwrap();
+        let store = open(&Arc::new(SimDisk::from_image(disk.image())));
+        assert_eq!(store.recovery().losers, 1);
+        let table = RawHashTable::open(&store, table.root).unwrap();
+        let mut txn = store.begin();
+        assert!(keys.iter().all(|key| table.get(&mut txn, key).unwrap().is_some()));
     }
 
     /// Between the link to a new page and the end of its nested action, no other transaction may log on the page with
