@@ -219,13 +219,15 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether a checkpoint may release log or pages. If not, it would only force the log, which takes space from the
-    /// rollback that holds the log (E16.1), at each attempt of each other transaction.
+    /// Whether a checkpoint may release log or pages, or succeed where the last one failed: as long as checkpoints fail, no
+    /// transaction is rolled back for the log that it holds (E16.3). If not, it would only force the log, which takes space
+    /// from the rollback that holds the log (E16.1), at each attempt of each other transaction.
     fn can_make_room(&self) -> bool {
         let released_before = self.log.control().checkpoint.scan_lsn;
         let is_held = |entry: Arc<Entry>| !entry.is_prepared() && entry.kept_from() <= released_before;
         !self.table.oldest().is_some_and(is_held)
             || self.space.waits_to_punch()
+            || self.checkpoints.failed().is_some()
             || planted!("full_log_checkpointed_in_vain")
     }
 

@@ -732,7 +732,7 @@ fn who_finds_the_log_full_is_told_why_checkpoints_fail() {
     let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);
     let store = &place.store;
     let (stuck, other) = (Stuck::new(store, true), Stuck::new(store, false));
-    let keepers = [&stuck, &other].map(|unflushed| store.keep_log_for(Arc::<Stuck>::clone(unflushed)));
+    let _keepers = [&stuck, &other].map(|unflushed| store.keep_log_for(Arc::<Stuck>::clone(unflushed)));
     assert_eq!(store.checkpoint_failure(), None);
     let change = || store.transact(|txn| page_of_records(txn, RECORDS).map(drop));
     let error = (0..100_000).find_map(|_| change().err()).expect("the log has a limit");
@@ -744,7 +744,6 @@ fn who_finds_the_log_full_is_told_why_checkpoints_fail() {
     store.checkpoint().unwrap();
     assert_eq!(store.checkpoint_failure(), None);
     change().unwrap();
-    drop(keepers);
 }
 
 /// Neither the transaction that finds the log full, even if it is the oldest, nor an older idle transaction is rolled
@@ -754,7 +753,7 @@ fn nobody_is_rolled_back_for_a_log_that_a_failing_checkpoint_keeps() {
     let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);
     let store = &place.store;
     let stuck = Stuck::new(store, true);
-    let keeper = store.keep_log_for(Arc::<Stuck>::clone(&stuck));
+    let _keeper = store.keep_log_for(Arc::<Stuck>::clone(&stuck));
     let change = |txn: &mut Txn| page_of_records(txn, RECORDS).map(drop);
     let mut idle = store.begin();
     change(&mut idle).unwrap();
@@ -769,7 +768,22 @@ fn nobody_is_rolled_back_for_a_log_that_a_failing_checkpoint_keeps() {
     stuck.is_stuck.store(false, Ordering::Release);
     idle.commit(Commit::Sync).unwrap();
     store.transact(change).unwrap();
-    drop(keeper);
+}
+
+/// A checkpoint that failed once is no reason to spare the transaction that holds the log: it might succeed now.
+#[test]
+fn past_failure_spares_no_log_holder() {
+    let store = &place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1).store;
+    let change = |txn: &mut Txn| page_of_records(txn, RECORDS).map(drop);
+    let mut idle = store.begin();
+    change(&mut idle).unwrap();
+    store.checkpoint().unwrap();
+    let stuck = Stuck::new(store, true);
+    let _keeper = store.keep_log_for(Arc::<Stuck>::clone(&stuck));
+    assert!(store.checkpoint().is_err());
+    stuck.is_stuck.store(false, Ordering::Release);
+    (0..2000).for_each(|_| store.transact(change).expect("E16.3: the log has room without the idle transaction"));
+    assert!(matches!(change(&mut idle), Err(Error::PinsLog { .. })), "E16.3");
 }
 
 /// If the checkpoint fails because it finds no room in the log either, the transaction that holds the log is rolled
@@ -778,10 +792,9 @@ fn nobody_is_rolled_back_for_a_log_that_a_failing_checkpoint_keeps() {
 fn who_pins_the_log_is_rolled_back_though_checkpoints_find_no_room_in_it() {
     let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);
     let store = &place.store;
-    let keeper = store.keep_log_for(Stuck::wanting(store, true, true));
+    let _keeper = store.keep_log_for(Stuck::wanting(store, true, true));
     let mut txn = store.begin();
     let change = |txn: &mut Txn| page_of_records(txn, RECORDS).map(drop);
     let error = (0..100_000).find_map(|_| change(&mut txn).err()).expect("the log has a limit");
     assert!(matches!(error, Error::PinsLog { .. }), "E16.3: {error}");
-    drop(keeper);
 }
