@@ -321,3 +321,63 @@ fn what_was_removed_since_it_was_seen_stays_so() {
     let reopened = place.crashed();
     assert_eq!(reopened.get(id), None);
 }
+
+/// Also beside changes of the same page that do not count, before and after a checkpoint, and after the commit.
+#[test]
+fn new_objects_survive_beside_uncommitted_ones() {
+    for is_flushed in [false, true] {
+        let place = place(UndoPolicy::CommittedOnly);
+        let (objects, store) = (&place.objects, &place.store);
+        let ids = [&b"one"[..], b"two"].map(|bytes| place.insert(bytes));
+        store.checkpoint().unwrap();
+        // Never committed: an insertion, which is in the page, and a change, which is in the cache.
+        let mut loser = store.begin();
+        let lost = objects.insert(&mut loser, b"lost").unwrap();
+        objects.put(&mut loser, ids[1], b"TWO").unwrap();
+        let commit = |bytes: &[u8; 4]| {
+            let mut txn = store.begin();
+            objects.lock_for_change(&mut txn, ids[0]).unwrap();
+            let reserved = objects.reserve(&mut txn, 4).unwrap();
+            let mut new = NewObjects::default();
+            new.add(&reserved, bytes).unwrap();
+            let edit = |_: usize, _: &[u8]| Some(Edit::Range { at: 0, bytes: bytes[..3].into() });
+            let ticket = objects.commit_with_new(&mut txn, new, [ids[0]], Commit::Sync, edit).unwrap();
+            assert!(ticket.is_some());
+            reserved.id()
+        };
+        let first = commit(b"new1");
+        if is_flushed {
+            objects.flush_all(store).unwrap();
+            store.checkpoint().unwrap();
+        }
+        let last = objects.insert(&mut loser, b"last").unwrap();
+        let second = commit(b"NEW2");
+        place.disk.mark(0);
+        if is_flushed {
+            objects.flush(store, ids[0]).unwrap();
+            store.pool().write_back(cedrat_pages::WriteBack::Below(cedrat_wal::Lsn::MAX)).unwrap();
+        }
+        loser.rollback().unwrap();
+        store.checkpoint().unwrap();
+        place.check();
+        assert!([first, second, lost, last].iter().all(|new| new.page == ids[0].page));
+
+        let journal = place.disk.journal();
+        let mut cursor = journal.cursor();
+        loop {
+            let losses = [Loss::Everything, Loss::Nothing, Loss::TornLast(0b0101), Loss::Random(1), Loss::Random(2)];
+            for loss in losses.into_iter().filter(|_| !cursor.marks().is_empty()) {
+                let disk = Arc::new(SimDisk::from_image(cursor.image(loss)));
+                let store = open_on(&disk, cedrat_txn::Options::simulated());
+                let objects = Objects::open(&store, "objects", place.options).unwrap();
+                let found = [ids[0], ids[1], first, second, lost, last].map(|id| get(&store, &objects, id));
+                let expected = [Some(&b"NEW"[..]), Some(b"two"), Some(b"new1"), Some(b"NEW2"), None, None];
+                assert_eq!(found, expected.map(|bytes| bytes.map(<[u8]>::to_vec)), "{loss:?} at {}", cursor.at());
+                objects.check(&store.begin()).unwrap().expect_sound();
+            }
+            if !cursor.advance() {
+                break;
+            }
+        }
+    }
+}
