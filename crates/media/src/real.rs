@@ -420,9 +420,9 @@ fn make_directory(path: &Path) -> io::Result<()> {
 
 /// Makes the name of a directory durable.
 ///
-/// A directory above it that this process may not read was made by another user, and with it the name. One that cannot be synced
-/// at all has no names on a disk: an automounter's or the kernel's. Found by its name "..", since those above it may be closed to
-/// this process.
+/// A directory above it that this process may not read was made by another user, and with it the name. One that cannot be
+/// synced at all has no names on a disk: an automounter's or the kernel's. Found by its name "..", since those above it may be
+/// closed to this process.
 fn sync_parent(path: &Path) -> io::Result<()> {
     match sync_path(&path.join("..")) {
         Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput) => Ok(()),
@@ -482,8 +482,7 @@ mod tests {
         assert!(durable.contains(&above.join("other")) && durable.contains(&above), "{durable:?}");
     }
 
-    /// Above the directory of a medium may be one that this process must not search, or one of the kernel or an automounter, which
-    /// has no names to make durable.
+    /// Above the directory of a medium may be one of an automounter or of the kernel, which has no names to make durable.
     #[test]
     fn medium_below_foreign_directories_is_durable() {
         assert!(sync_path(Path::new("/proc")).is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput));

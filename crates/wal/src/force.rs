@@ -380,6 +380,7 @@ mod tests {
     /// A waker may drop the store, which waits for a thread that waits for the mutex.
     #[test]
     fn stop_wakes_tasks_without_a_mutex() {
+        type Stops<'s> = &'s dyn Fn(&Log) -> bool;
         struct Looks(Log, Mutex<Vec<bool>>);
         impl Wake for Looks {
             fn wake(self: std::sync::Arc<Self>) {
@@ -389,7 +390,7 @@ mod tests {
             }
         }
         explore(1, 1, || {
-            let stops: [(Call, &str, &dyn Fn(&Log) -> bool); 3] = [
+            let stops: [(Call, &str, Stops<'_>); 3] = [
                 (Call::Write, "control", &|log| {
                     let second = Position { partition: PartitionId(0), offset: log.shared().reader.geometry.begin(1) };
                     log.shared().segment_for(second).is_err()
