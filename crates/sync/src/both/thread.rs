@@ -67,6 +67,15 @@ impl<T> JoinHandle<T> {
         }
     }
 
+    /// Returns the thread.
+    pub fn thread(&self) -> Thread {
+        let (id, name) = match &self.0 {
+            Which::System(handle) => (Identity::System(handle.thread().id()), handle.thread().name()),
+            Which::Scheduled(handle) => (Identity::Scheduled(handle.thread().id()), handle.thread().name()),
+        };
+        Thread { id: ThreadId(id), name: name.map(str::to_string) }
+    }
+
     /// Whether the thread has ended; within a scheduled run always `false`, a hint only.
     pub fn is_finished(&self) -> bool {
         match &self.0 {
