@@ -8,9 +8,28 @@ use std::collections::BTreeSet;
 use cedrat_media::{Loss, SimDisk};
 use cedrat_objects::{Edit, NewObjects, ObjectId, Objects, Options, UndoPolicy};
 use cedrat_sync::Arc;
-use cedrat_txn::{Commit, Error, Txn, TxnOptions};
+use cedrat_txn::{Commit, Error, Store, Txn, TxnOptions};
 use cedrat_wal::{ByteLen, Log, Reservation};
-use common::{get, open_on, place, place_with};
+use common::{Place, get, open_on, place, place_with};
+
+/// Opens the disk after a crash at each call since the mark, with different losses, and checks what is found.
+fn at_each_crash(place: &Place, mut check: impl FnMut(&Store, &Objects, &str)) {
+    let journal = place.disk.journal();
+    let mut cursor = journal.cursor();
+    loop {
+        let losses = [Loss::Everything, Loss::Nothing, Loss::TornLast(0b0101), Loss::Random(1), Loss::Random(2)];
+        for loss in losses.into_iter().filter(|_| !cursor.marks().is_empty()) {
+            let disk = Arc::new(SimDisk::from_image(cursor.image(loss)));
+            let store = open_on(&disk, cedrat_txn::Options::simulated());
+            let objects = Objects::open(&store, "objects", place.options).unwrap();
+            check(&store, &objects, &format!("{loss:?} at {}", cursor.at()));
+            objects.check(&store.begin()).unwrap().expect_sound();
+        }
+        if !cursor.advance() {
+            break;
+        }
+    }
+}
 
 /// E19.15, E19.13: one record and one moment for all changed objects, whether they were in the cache or not, and for new
 /// ones.
@@ -87,23 +106,12 @@ fn commit_record_has_new_objects() {
         [Some(b"one".to_vec()), Some(b"two".to_vec()), None, None],
         [Some(b"ONE".to_vec()), Some(b"ONE".to_vec()), Some(b"three".to_vec()), Some(vec![4; 40])],
     );
-    let (journal, mut seen) = (place.disk.journal(), BTreeSet::new());
-    let mut cursor = journal.cursor();
-    loop {
-        let losses = [Loss::Everything, Loss::Nothing, Loss::TornLast(0b0101), Loss::Random(1), Loss::Random(2)];
-        for loss in losses.into_iter().filter(|_| !cursor.marks().is_empty()) {
-            let disk = Arc::new(SimDisk::from_image(cursor.image(loss)));
-            let store = open_on(&disk, cedrat_txn::Options::simulated());
-            let objects = Objects::open(&store, "objects", place.options).unwrap();
-            let found: Vec<_> = all.iter().map(|&id| get(&store, &objects, id)).collect();
-            assert!(found == before || found == after, "{loss:?} at {}: {found:?}", cursor.at());
-            objects.check(&store.begin()).unwrap().expect_sound();
-            seen.insert(found == after);
-        }
-        if !cursor.advance() {
-            break;
-        }
-    }
+    let mut seen = BTreeSet::new();
+    at_each_crash(&place, |store, objects, crash| {
+        let found: Vec<_> = all.iter().map(|&id| get(store, objects, id)).collect();
+        assert!(found == before || found == after, "{crash}: {found:?}");
+        seen.insert(found == after);
+    });
     assert_eq!(seen.len(), 2);
 }
 
@@ -362,22 +370,10 @@ fn new_objects_survive_beside_uncommitted_ones() {
         place.check();
         assert!([first, second, lost, last].iter().all(|new| new.page == ids[0].page));
 
-        let journal = place.disk.journal();
-        let mut cursor = journal.cursor();
-        loop {
-            let losses = [Loss::Everything, Loss::Nothing, Loss::TornLast(0b0101), Loss::Random(1), Loss::Random(2)];
-            for loss in losses.into_iter().filter(|_| !cursor.marks().is_empty()) {
-                let disk = Arc::new(SimDisk::from_image(cursor.image(loss)));
-                let store = open_on(&disk, cedrat_txn::Options::simulated());
-                let objects = Objects::open(&store, "objects", place.options).unwrap();
-                let found = [ids[0], ids[1], first, second, lost, last].map(|id| get(&store, &objects, id));
-                let expected = [Some(&b"NEW"[..]), Some(b"two"), Some(b"new1"), Some(b"NEW2"), None, None];
-                assert_eq!(found, expected.map(|bytes| bytes.map(<[u8]>::to_vec)), "{loss:?} at {}", cursor.at());
-                objects.check(&store.begin()).unwrap().expect_sound();
-            }
-            if !cursor.advance() {
-                break;
-            }
-        }
+        at_each_crash(&place, |store, objects, crash| {
+            let found = [ids[0], ids[1], first, second, lost, last].map(|id| get(store, objects, id));
+            let expected = [Some(&b"NEW"[..]), Some(b"two"), Some(b"new1"), Some(b"NEW2"), None, None];
+            assert_eq!(found, expected.map(|bytes| bytes.map(<[u8]>::to_vec)), "{crash}");
+        });
     }
 }
