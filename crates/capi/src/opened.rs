@@ -207,7 +207,8 @@ impl Opened {
         let Some(Plain { blocks, held }) = &mut *plain else {
             return self.store.as_ref().map_or(Ok(()), |store| self.checkpoint_stores(store));
         };
-        // Until nothing but a collision can fail the blocks stay as they are: after a failure the program takes the checkpoint again.
+        // The blocks are given up only when nothing but a collision can fail: after any other failure the program takes the
+        // checkpoint again, and it includes them.
         if let Some(store) = &self.store
             && !self.copy_plain_stores(store, blocks)?
         {

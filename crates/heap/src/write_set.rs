@@ -57,7 +57,7 @@ const SEARCHED: usize = 64;
 pub(crate) struct WriteSet {
     writes: List<Write>,
     pub(crate) filter: Filter,
-    /// Number of ranges of suspected words.
+    /// Length of `suspected`, at a place in the layout that outside code knows.
     pub(crate) suspicions: u64,
     /// Whether some word is written only in part.
     partial: bool,
