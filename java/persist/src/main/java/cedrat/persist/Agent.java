@@ -1,6 +1,7 @@
 package cedrat.persist;
 
 import cedrat.persist.boot.Barrier;
+import java.io.File;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -78,6 +79,10 @@ public final class Agent {
         }
         try (JarFile jar = new JarFile(file.toFile())) {
             instrumentation.appendToBootstrapClassLoaderSearch(jar);
+        }
+        if (File.separatorChar == '/') {
+            // The virtual machine holds it open; a process that is killed would leave it behind.
+            Files.delete(file);
         }
     }
 

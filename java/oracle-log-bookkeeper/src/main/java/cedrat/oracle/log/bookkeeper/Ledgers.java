@@ -6,13 +6,14 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
+import org.apache.bookkeeper.client.BookKeeper;
 import org.apache.bookkeeper.client.api.BKException;
-import org.apache.bookkeeper.client.api.BookKeeper;
 import org.apache.bookkeeper.client.api.DigestType;
 import org.apache.bookkeeper.client.api.LedgersIterator;
 import org.apache.bookkeeper.client.api.ListLedgersResult;
 import org.apache.bookkeeper.client.api.WriteHandle;
 import org.apache.bookkeeper.conf.ClientConfiguration;
+import org.apache.bookkeeper.proto.BookieClient;
 
 /// BookKeeper, as far as the log needs it. Waits for each answer.
 ///
@@ -26,6 +27,9 @@ final class Ledgers implements LedgerStore, AutoCloseable {
     private static final DigestType DIGEST = DigestType.CRC32C;
     private static final byte[] PASSWORD = {};
     private static final int SESSION_MS = 10_000;
+
+    /// One for each connection that an answer may reach while it is closed, and there is one to each bookie.
+    private static final int CLOSING_ATTEMPTS = 100;
 
     private final BookKeeper bookKeeper;
 
@@ -42,7 +46,7 @@ final class Ledgers implements LedgerStore, AutoCloseable {
         configuration.setNumWorkerThreads(1);
         configuration.setNumIOThreads(1);
         try {
-            bookKeeper = BookKeeper.newBuilder(configuration).build();
+            bookKeeper = BookKeeper.forConfig(configuration).build();
         } catch (BKException problem) {
             throw problem("cannot reach BookKeeper", problem);
         } catch (InterruptedException interrupted) {
@@ -223,12 +227,32 @@ final class Ledgers implements LedgerStore, AutoCloseable {
 
     @Override
     public void close() throws IOException {
+        closeConnections(bookKeeper.getClientCtx().getBookieClient());
         try {
             bookKeeper.close();
         } catch (BKException problem) {
             throw problem("cannot close the client of BookKeeper", problem);
         } catch (InterruptedException interrupted) {
             throw interrupted(interrupted);
+        }
+    }
+
+    /// Closes the connections to the bookies; requests that are outstanding fail.
+    ///
+    /// A bookie may answer a request while it is failed here. Version 4.17 of the client then throws a
+    /// `NullPointerException`, because it has recycled the request; its own `BookKeeper.close` would end there, and leave
+    /// its threads and its session of ZooKeeper behind. A connection that has thrown counts as closed, so the next
+    /// attempt goes on with the others.
+    static void closeConnections(BookieClient client) {
+        for (int attempt = 1; ; attempt++) {
+            try {
+                client.close();
+                return;
+            } catch (NullPointerException answeredMeanwhile) {
+                if (attempt == CLOSING_ATTEMPTS) {
+                    throw answeredMeanwhile;
+                }
+            }
         }
     }
 }
