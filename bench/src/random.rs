@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_number_below_the_bound_comes_up_and_none_beyond() {
+    fn random_numbers_cover_exactly_their_range() {
         let mut random = Random::new(0);
         let mut seen = [0u32; 10];
         for _ in 0..10_000 {

@@ -46,17 +46,17 @@ fn named(result: Result<u64, String>) -> bool {
 }
 
 #[test]
-fn random_bytes_in_the_log_are_an_error_or_an_end() {
+fn random_log_bytes_are_error_or_end() {
     random_inputs(60, |input| named(hostile::log_reader(sample(), input)));
 }
 
 #[test]
-fn random_bytes_in_the_control_file_are_an_error_or_harmless() {
+fn random_control_bytes_are_error_or_harmless() {
     random_inputs(60, |input| named(hostile::control_file(sample(), input)));
 }
 
 #[test]
-fn random_bytes_anywhere_in_a_store_are_an_error_or_harmless() {
+fn random_store_bytes_are_error_or_harmless() {
     random_inputs(60, |input| named(hostile::store(sample(), input)));
 }
 

@@ -81,7 +81,7 @@ fn what_ships_does_not_need_the_checker() {
 }
 
 #[test]
-fn every_crate_stands_on_a_floor_and_no_floor_is_empty() {
+fn every_crate_has_a_layer() {
     let mut crates: Vec<String> = std::fs::read_dir(cedrat_tests::root().join("crates"))
         .expect("crates")
         .map(|entry| entry.expect("an entry").path())

@@ -182,7 +182,7 @@ fn crates_without_an_unsafe_room_forbid_unsafe_code() {
 }
 
 #[test]
-fn a_function_is_measured_from_its_name_to_its_brace() {
+fn function_length_counts_name_to_brace() {
     let text = "impl A {\n    pub(crate) fn b<T>(\n        c: T,\n    ) {\n        d();\n    }\n}\n";
     let file = SourceFile { name: "a.rs".to_string(), text: text.to_string() };
     let lengths = function_lengths(&file);

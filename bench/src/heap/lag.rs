@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_commit_waits_from_its_draw_until_it_is_found_durable() {
+    fn commit_lag_runs_from_draw_to_durable() {
         let began = Instant::now();
         let at = |ms| began + Duration::from_millis(ms);
         let mut lag = Lag::default();

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_that_is_gone_though_somebody_holds_it_is_noticed() {
+    fn missing_held_item_is_noticed() {
         let (memory, tables) = tables();
         let wish = Wish { kind: 2, number: 4 };
         tables.heap.transaction(|tx| tables.reserve(tx, 5, &[wish])).unwrap();

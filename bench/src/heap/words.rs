@@ -405,7 +405,7 @@ mod tests {
 
     /// A heap, the same without a log, and plain memory take turns; each metric is present and plausible.
     #[test]
-    fn a_short_run_says_all_that_figures_are_made_of() {
+    fn short_run_reports_every_figure() {
         let mut yard = Yard::open().unwrap();
         let log =
             LogSetting { partitions: 2, limit_bytes: 256 << 20, checkpoint_every_bytes: None, ready_bytes: 1 << 20 };

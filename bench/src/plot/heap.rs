@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_of_the_largest_heap_and_of_the_better_way() {
+    fn lines_show_largest_heap_and_best_way() {
         let heap = |bytes: u64, threads: u32, value| {
             let params =
                 params! {"heap_bytes": bytes, "threads": threads, "log": "none", "batch": 1, "checkpoints": "off"};

@@ -12,7 +12,7 @@ use front::{Store, Txn};
 
 use crate::border::{Handle, PANICKED, Uncancelled, bytes, free, room, text, with_opened};
 use crate::freed::Freed;
-use crate::graphs::{Buffer, GraphHandle, mode_of_graph, put_identities, told};
+use crate::graphs::{Buffer, GraphHandle, failure_of, mode_of_graph, put_identities};
 use crate::opened::{HeapHandle, Opened, ROOT_TYPE};
 use crate::status::{Failure, Result, Status};
 
@@ -40,7 +40,7 @@ impl FacesHandle {
         self.freed.check(heap.address().wrapping_add(offset as usize), 8)?;
         // A heap without blocks has no account before its first offset.
         if self.opened.checks_blocks && heap.first_offset() > 0 {
-            self.txn()?.heap(|tx| tx.check_allocated(heap, offset, 8)).map_err(told)?;
+            self.txn()?.heap(|tx| tx.check_allocated(heap, offset, 8)).map_err(failure_of)?;
         }
         Ok(())
     }
@@ -98,7 +98,7 @@ unsafe fn with_records(
 ) -> Status {
     let in_records = |handle: &mut FacesHandle| {
         let txn = handle.txn()?;
-        let records = Records::open_root(txn.store(), PageId::new(records)).map_err(told)?;
+        let records = Records::open_root(txn.store(), PageId::new(records)).map_err(failure_of)?;
         work(txn, &records)
     };
     // SAFETY: 2 and 3.
@@ -178,7 +178,7 @@ pub(crate) unsafe extern "C" fn cedrat_txn_rollback_to(txn: *mut FacesHandle, sa
         let (known, freed) = known.ok_or_else(|| {
             Failure::new(Status::Misuse, "there is no such savepoint; an older one may have been rolled back to")
         })?;
-        handle.txn()?.rollback_to(known).map_err(told)?;
+        handle.txn()?.rollback_to(known).map_err(failure_of)?;
         handle.freed.truncate(freed);
         handle.savepoints.truncate(savepoint as usize + 1);
         Ok(())
@@ -218,14 +218,14 @@ pub(crate) unsafe extern "C" fn cedrat_txn_commit(
         let mode = mode_of_graph(mode)?;
         let committed = match graph {
             Some(graph) => {
-                let changed = graph.graph.commit_with(txn, changes, mode, capacity as u64).map_err(told)?;
+                let changed = graph.graph.commit_with(txn, changes, mode, capacity as u64).map_err(failure_of)?;
                 put_identities(&mut room_for, &changed.identities);
                 changed.lsn()
             }
             None if size > 0 => return Err(Failure::null("graph")),
             None => {
                 let mode = if mode == front::graph::Mode::Sync { Commit::Sync } else { Commit::Async };
-                txn.commit(mode).map_err(told)?.lsn()
+                txn.commit(mode).map_err(failure_of)?.lsn()
             }
         };
         if let Some(lsn) = lsn {
@@ -254,7 +254,7 @@ pub(crate) unsafe extern "C" fn cedrat_txn_load_word(
         // SAFETY: 1.
         let value = unsafe { room(value, "value")? };
         handle.check_word(heap, offset)?;
-        value.write(handle.txn()?.heap(|tx| tx.read(heap, offset)).map_err(told)?);
+        value.write(handle.txn()?.heap(|tx| tx.read(heap, offset)).map_err(failure_of)?);
         Ok(())
     };
     // SAFETY: 2 and 3.
@@ -274,7 +274,7 @@ pub(crate) unsafe extern "C" fn cedrat_txn_store_word(
 ) -> Status {
     let store = |handle: &mut FacesHandle, heap: &Heap| {
         handle.check_word(heap, offset)?;
-        handle.txn()?.heap(|tx| tx.write(heap, offset, value)).map_err(told)
+        handle.txn()?.heap(|tx| tx.write(heap, offset, value)).map_err(failure_of)
     };
     // SAFETY: 2 and 3.
     unsafe { with_heap(txn, heap, store) }
@@ -299,7 +299,7 @@ pub(crate) unsafe extern "C" fn cedrat_txn_allocate(
             (0..size.div_ceil(8)).try_for_each(|word| tx.write(heap, block + 8 * word, 0))?;
             Ok(block)
         });
-        result.write(zeroed.map_err(told)?);
+        result.write(zeroed.map_err(failure_of)?);
         Ok(())
     };
     // SAFETY: 2 and 3.
@@ -318,7 +318,7 @@ pub(crate) unsafe extern "C" fn cedrat_txn_release(
 ) -> Status {
     let free = |handle: &mut FacesHandle, heap: &Heap| {
         let freed = handle.txn()?.heap(|tx| tx.free_block(heap, offset));
-        handle.freed.add(heap.address() + offset as usize, freed.map_err(told)? as usize);
+        handle.freed.add(heap.address() + offset as usize, freed.map_err(failure_of)? as usize);
         Ok(())
     };
     // SAFETY: 2 and 3.
@@ -339,7 +339,7 @@ pub(crate) unsafe extern "C" fn cedrat_txn_get_root(
     let get = |handle: &mut FacesHandle, heap: &Heap| {
         // SAFETY: 1.
         let (name, result) = unsafe { (text(name, "name")?, room(offset, "offset")?) };
-        let root = handle.txn()?.heap(|tx| tx.root(heap, name)).map_err(told)?;
+        let root = handle.txn()?.heap(|tx| tx.root(heap, name)).map_err(failure_of)?;
         result.write(root.map_or(0, |root| root.offset));
         Ok(())
     };
@@ -365,7 +365,7 @@ pub(crate) unsafe extern "C" fn cedrat_txn_set_root(
             0 => tx.remove_root(heap, name).map(drop),
             _ => tx.set_root(heap, name, offset, ROOT_TYPE).map(drop),
         });
-        set.map_err(told)
+        set.map_err(failure_of)
     };
     // SAFETY: 2 and 3.
     unsafe { with_heap(txn, heap, set) }
@@ -407,7 +407,7 @@ pub(crate) unsafe extern "C" fn cedrat_records_open(
     let open = |opened: &Arc<Opened>| {
         // SAFETY: 1.
         let (name, result) = unsafe { (text(name, "name")?, room(records, "records")?) };
-        result.write(open_records(opened.store()?, name).map_err(told)?.get());
+        result.write(open_records(opened.store()?, name).map_err(failure_of)?.get());
         Ok(())
     };
     // SAFETY: 2.
@@ -429,7 +429,7 @@ pub(crate) unsafe extern "C" fn cedrat_records_insert(
     let insert = |txn: &mut Txn, records: &Records| {
         // SAFETY: 1 and 4.
         let (record, result) = unsafe { (bytes(record, size, "record")?, room(place, "place")?) };
-        result.write(number(records.insert(txn, record).map_err(told)?));
+        result.write(number(records.insert(txn, record).map_err(failure_of)?));
         Ok(())
     };
     // SAFETY: 2 and 3.
@@ -453,7 +453,7 @@ pub(crate) unsafe extern "C" fn cedrat_records_read(
         // SAFETY: 1 and 4.
         let (mut buffer, size) = unsafe { (Buffer::new(buffer, capacity, "buffer")?, room(size, "size")?) };
         size.write(0);
-        let record = records.read(txn, place(at)).map_err(told)?;
+        let record = records.read(txn, place(at)).map_err(failure_of)?;
         size.write(record.len());
         buffer.fill(&record)
     };
@@ -476,7 +476,7 @@ pub(crate) unsafe extern "C" fn cedrat_records_update(
     let update = |txn: &mut Txn, records: &Records| {
         // SAFETY: 1 and 4.
         let record = unsafe { bytes(record, size, "record")? };
-        records.update(txn, place(at), record).map_err(told)
+        records.update(txn, place(at), record).map_err(failure_of)
     };
     // SAFETY: 2 and 3.
     unsafe { with_records(txn, records, update) }
@@ -488,7 +488,7 @@ pub(crate) unsafe extern "C" fn cedrat_records_update(
 /// 2 and 3 of `border`.
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_records_delete(txn: *mut FacesHandle, records: u64, at: u64) -> Status {
-    let delete = |txn: &mut Txn, records: &Records| records.delete(txn, place(at)).map_err(told);
+    let delete = |txn: &mut Txn, records: &Records| records.delete(txn, place(at)).map_err(failure_of);
     // SAFETY: 2 and 3.
     unsafe { with_records(txn, records, delete) }
 }
@@ -510,7 +510,7 @@ pub(crate) unsafe extern "C" fn cedrat_records_list(
         let (mut buffer, count) =
             unsafe { (Buffer::new(places.cast(), capacity.saturating_mul(8), "places")?, room(count, "count")?) };
         count.write(0);
-        let all = records.all(txn).map_err(told)?;
+        let all = records.all(txn).map_err(failure_of)?;
         count.write(all.len());
         let numbers: Vec<u8> = all.iter().flat_map(|(at, _)| number(*at).to_ne_bytes()).collect();
         buffer.fill(&numbers)

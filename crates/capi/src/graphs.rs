@@ -39,7 +39,7 @@ impl GraphHandle {
 
 /// Converts an error of a graph to a failure of the C interface.
 #[cold]
-pub(crate) fn told(error: front::Error) -> Failure {
+pub(crate) fn failure_of(error: front::Error) -> Failure {
     let cause = GraphError::cause(&error);
     let status = match cause {
         front::Error::Deadlock(_) => Some(Status::Aborted),
@@ -48,7 +48,7 @@ pub(crate) fn told(error: front::Error) -> Failure {
         front::Error::User(_) => match (GraphError::of(cause), ObjectError::of(cause), StructureError::of(cause)) {
             (Some(GraphError::NoSuchObject { .. }), ..) => Some(Status::Unknown),
             (Some(GraphError::TooManyNew { .. }), ..) => Some(Status::Limit),
-            (Some(GraphError::Senseless { .. }), ..) => Some(Status::Damaged),
+            (Some(GraphError::Corrupt { .. }), ..) => Some(Status::Damaged),
             (_, Some(ObjectError::CacheFull { .. }), _) => Some(Status::Limit),
             (
                 _,
@@ -170,7 +170,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_open(
         result.write(std::ptr::null());
         let (options, must_exist) = options.to_options()?;
         let open = if must_exist { Graph::open } else { Graph::open_or_create };
-        let graph = open(opened.store()?, name, options).map_err(told)?;
+        let graph = open(opened.store()?, name, options).map_err(failure_of)?;
         let handle = GraphHandle { graph, opened: Arc::clone(opened), message: Mutex::default() };
         result.write(Arc::into_raw(Arc::new(handle)));
         Ok(())
@@ -233,7 +233,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_define_class(
         // SAFETY: 1 and 4.
         let (definition, class) = unsafe { (bytes(definition, size, "definition")?, room(class, "class")?) };
         class.write(0);
-        class.write(graph.graph.define_class(definition).map_err(told)?);
+        class.write(graph.graph.define_class(definition).map_err(failure_of)?);
         Ok(())
     };
     // SAFETY: 2.
@@ -282,7 +282,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_get_root(
         // SAFETY: 1.
         let (name, reference) = unsafe { (text(name, "name")?, room(reference, "reference")?) };
         reference.write(0);
-        reference.write(graph.graph.root(name).map_err(told)?.unwrap_or_default().word());
+        reference.write(graph.graph.root(name).map_err(failure_of)?.unwrap_or_default().word());
         Ok(())
     };
     // SAFETY: 2.
@@ -305,7 +305,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_get_roots(
         let (mut roots, size) = unsafe { (Buffer::new(roots, capacity, "roots")?, room(size, "size")?) };
         size.write(0);
         let mut entries = front::graph::Changes::new();
-        for (name, to) in graph.graph.roots().map_err(told)? {
+        for (name, to) in graph.graph.roots().map_err(failure_of)? {
             entries.set_root(&name, to);
         }
         size.write(entries.as_bytes().len());
@@ -331,7 +331,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_read(
         // SAFETY: 1 and 4.
         let (mut buffer, size) = unsafe { (Buffer::new(buffer, capacity, "buffer")?, room(size, "size")?) };
         size.write(0);
-        let object = graph.graph.read(identity(object)?).map_err(told)?;
+        let object = graph.graph.read(identity(object)?).map_err(failure_of)?;
         size.write(object.len());
         buffer.fill(&object)
     };
@@ -368,7 +368,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_read_many(
                 Some(Ok(object)) => Cow::Owned(object),
                 Some(Err(error)) => match GraphError::of(&error) {
                     Some(GraphError::NoSuchObject { .. }) => Cow::Borrowed(&[][..]),
-                    _ => return Err(told(error)),
+                    _ => return Err(failure_of(error)),
                 },
                 None => Cow::Borrowed(&[][..]),
             };
@@ -421,7 +421,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_commit(
         // SAFETY: 1; null means that it is not wanted.
         let lsn = unsafe { room(lsn, "lsn") }.ok();
         let mode = mode_of_graph(mode)?;
-        let changed = graph.graph.commit_at_most(changes, mode, capacity as u64).map_err(told)?;
+        let changed = graph.graph.commit_at_most(changes, mode, capacity as u64).map_err(failure_of)?;
         put_identities(&mut room_for, &changed.identities);
         if let Some(lsn) = lsn {
             lsn.write(changed.lsn().get());
@@ -457,7 +457,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_prepare(
                 Buffer::new(identities.cast(), capacity.saturating_mul(8), "identities")?,
             )
         };
-        let branch = graph.graph.prepare_at_most(changes, id, capacity as u64).map_err(told)?;
+        let branch = graph.graph.prepare_at_most(changes, id, capacity as u64).map_err(failure_of)?;
         put_identities(&mut room_for, &branch.identities);
         // SAFETY: 1; null means that it is not wanted.
         if let Ok(read_only) = unsafe { room(read_only, "read_only") } {
@@ -584,7 +584,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_collect_begin(
         // SAFETY: 1 and 4.
         let (alive, result) = unsafe { (identities(alive, count)?, room(collection, "collection")?) };
         result.write(std::ptr::null_mut());
-        let collection = handle.graph.collect(alive).map_err(told)?;
+        let collection = handle.graph.collect(alive).map_err(failure_of)?;
         // SAFETY: 2; the handle was returned by `Arc::into_raw`, and keeps its reference.
         let graph = unsafe {
             Arc::increment_strong_count(graph);
@@ -611,7 +611,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_collect_step(
         // SAFETY: 1.
         let stage = unsafe { room(stage, "stage")? };
         stage.write(number(collection.stage()));
-        stage.write(number(collection.step(budget).map_err(told)?));
+        stage.write(number(collection.step(budget).map_err(failure_of)?));
         Ok(())
     };
     // SAFETY: 2 and 3.
@@ -633,7 +633,7 @@ pub(crate) unsafe extern "C" fn cedrat_graph_collect_seal(
         // SAFETY: 1 and 4.
         let (alive, stage) = unsafe { (identities(alive, count)?, room(stage, "stage")?) };
         stage.write(number(collection.stage()));
-        stage.write(number(collection.seal(alive).map_err(told)?));
+        stage.write(number(collection.seal(alive).map_err(failure_of)?));
         Ok(())
     };
     // SAFETY: 2 and 3.

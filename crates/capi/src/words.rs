@@ -389,7 +389,7 @@ mod tests {
 
     /// No C program can cause this panic.
     #[test]
-    fn a_panic_within_a_transaction_leaves_it_aborted_and_stops_the_store() {
+    fn panic_in_transaction_aborts_and_stops_store() {
         let folder = tempfile::tempdir().expect("a directory");
         let path = folder.path().to_str().expect("text");
         let open = || Opened::open(path, StoreChoices { no_huge_pages: 1, ..StoreChoices::default() });

@@ -88,7 +88,7 @@ fn transactions_conflict_restart_nest_and_end_with_their_threads() {
 
 /// E9.1, E9.9.
 #[test]
-fn transactions_in_two_phases_are_in_doubt_until_they_are_told() {
+fn two_phase_transactions_await_their_outcome() {
     holds("prepared");
 }
 
@@ -104,12 +104,12 @@ fn after_a_failed_flush_nothing_is_acknowledged() {
 }
 
 #[test]
-fn a_log_alone_keeps_what_was_forced_and_tells_its_errors() {
+fn standalone_log_keeps_forced_entries() {
     holds("log");
 }
 
 #[test]
-fn a_graph_keeps_what_was_committed_and_tells_its_errors() {
+fn graph_keeps_commits_and_reports_errors() {
     holds("graph");
 }
 
@@ -143,7 +143,7 @@ fn the_examples_on_records_and_objects_run() {
 }
 
 #[test]
-fn a_program_for_word_based_stms_is_ported_by_a_macro_header_alone() {
+fn macro_header_alone_ports_stm_program() {
     holds("ported");
 }
 
@@ -232,7 +232,7 @@ fn functions_declared(header: &str) -> BTreeSet<String> {
 }
 
 #[test]
-fn the_header_declares_what_the_library_exports_and_nothing_else() {
+fn header_declares_exactly_the_exports() {
     let library = installed().join("lib/libcedrat.so");
     let output = run(Command::new("nm").args(["-D", "--defined-only"]).arg(library));
     let symbols = String::from_utf8(output.stdout).expect("nm prints text");

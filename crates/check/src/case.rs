@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_line_is_refused_with_the_word_that_is_wrong() {
+    fn bad_line_names_wrong_word() {
         for line in [
             "",
             "bank at",

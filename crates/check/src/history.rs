@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_alone_are_there_beyond_the_end_up_to_their_partitions_hole() {
+    fn independent_commits_end_at_partition_hole() {
         for legal in [vec![0, 10], vec![0, 10, 30], vec![0, 10, 30, 40], vec![0, 10, 40], vec![0, 10, 30, 40, 50]] {
             assert_eq!(alone().judge(&legal, &told(10), 20), Ok(()), "{legal:?}");
         }
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_the_log_says_which_prefix_is_legal() {
+    fn log_end_decides_legal_prefix() {
         let prefixes = three();
         assert_eq!(prefixes.judge(&vec![0], &told(0), 10), Ok(()));
         assert_eq!(prefixes.judge(&vec![0, 10], &told(10), 11), Ok(()));
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_of_which_nobody_knows_may_be_kept_or_not() {
+    fn unacknowledged_commit_may_be_kept() {
         let mut history = History::new(vec![0]);
         history.committed(10, None, Box::new(|s: &mut Vec<u32>| s.push(10)));
         history.unknown(Box::new(|s: &mut Vec<u32>| s.push(99)));

@@ -29,7 +29,7 @@ fn a_shop_with_a_tiny_pool_survives_every_crash() {
 
 /// R5: the second crash comes at every single call of recovery.
 #[test]
-fn recovery_of_deferred_changes_survives_a_crash_at_every_call() {
+fn deferred_recovery_survives_every_crash() {
     let shop = Shop { steps: 30, flushes_one_in: 3, ..Shop::default() };
     passes(check::crashes("deferred-recovery", shop).at_least(2_000).again(4, usize::MAX));
 }

@@ -38,6 +38,6 @@ fn what_was_not_committed_and_is_redone_is_caught() {
 
 /// E19.15.
 #[test]
-fn changes_of_commit_records_that_are_left_out_are_missed() {
+fn omitted_commit_changes_are_caught() {
     caught("commit-changes-left-out", || Options { fault: Some(Fault::CommitChangesLeftOut), ..unlocked() });
 }

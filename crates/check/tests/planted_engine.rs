@@ -40,7 +40,7 @@ fn the_engine_without_a_fault_passes() {
 
 /// E11.4.
 #[test]
-fn a_page_that_goes_home_before_its_log_is_caught() {
+fn page_written_before_log_is_caught() {
     caught("wal-rule-skipped", || {
         let mut options = small();
         options.pool.fault = Some(cedrat_pages::Fault::WalRuleSkipped);

@@ -36,7 +36,7 @@ fn a_generation_that_is_switched_to_early_is_caught() {
 
 /// E8.5.
 #[test]
-fn a_commit_alone_that_depends_on_what_is_lost_is_caught() {
+fn commit_depending_on_lost_one_is_caught() {
     let options = || options(Some(Fault::AloneWhateverItRead));
     let purse = Purse { sessions: 2, words: 6, alone_one_in: 2, options, ..Purse::default() };
     let failure = caught("alone-dependent", purse);

@@ -452,7 +452,7 @@ fn a_missing_nested_top_action_is_caught() {
 }
 
 #[test]
-fn a_latch_let_go_before_the_nested_action_ends_is_caught() {
+fn early_latch_release_is_caught() {
     caught(Wrong::LatchReleasedEarly);
 }
 
@@ -462,7 +462,7 @@ fn a_wrong_logical_undo_is_caught() {
 }
 
 #[test]
-fn a_finish_that_does_not_finish_from_everywhere_is_caught() {
+fn incomplete_finish_is_caught() {
     let growth = |looks_once| {
         let check = check::crashes("planted-growth", Growth { looks_once }).at_least(400);
         check.never_undone(MoveBack::NAME).run()

@@ -11,7 +11,7 @@ use cedrat_sync::Mutex;
 use cedrat_txn::{Error, Result, Store, Txn, Vote};
 use cedrat_wal::TxnId;
 
-use crate::collect::Told;
+use crate::collect::GcNotice;
 use crate::entries::Entries;
 use crate::error::GraphError;
 use crate::graph::{Graph, ROOT_NAME_LEN_MAX};
@@ -180,7 +180,7 @@ impl Graph {
         for name in entries.root_names() {
             roots.insert(name.to_owned(), self.root_in(&mut txn, name)?.unwrap_or_default());
         }
-        let (identities, Told { born, kept }) = self.change_in(&mut txn, entries, true)?;
+        let (identities, GcNotice { born, kept }) = self.change_in(&mut txn, entries, true)?;
         let [kept, changed] = [kept, entries.changed().collect()].map(|mut identities| {
             identities.sort_unstable();
             identities.dedup();
@@ -216,13 +216,13 @@ impl Graph {
     }
 }
 
-impl From<&InDoubt> for Told {
-    fn from(branch: &InDoubt) -> Told {
+impl From<&InDoubt> for GcNotice {
+    fn from(branch: &InDoubt) -> GcNotice {
         // If the branch rolls back, its roots lead to their previous objects again, whether or not other transactions
         // see them locked.
         let of_roots = branch.roots.values().filter_map(|to| to.identity());
         let kept = branch.kept.iter().chain(&branch.changed).copied().chain(of_roots).collect();
-        Told { born: branch.made.clone(), kept }
+        GcNotice { born: branch.made.clone(), kept }
     }
 }
 

@@ -118,10 +118,10 @@ impl Marks {
     }
 
     /// Marks the objects that a commit reports at its end.
-    fn told(&mut self, told: &Told, is_marking: bool) {
-        told.born.iter().for_each(|&identity| self.keep(identity));
+    fn notify(&mut self, notice: &GcNotice, is_marking: bool) {
+        notice.born.iter().for_each(|&identity| self.keep(identity));
         if is_marking {
-            told.kept.iter().for_each(|&identity| self.reach(identity));
+            notice.kept.iter().for_each(|&identity| self.reach(identity));
         }
     }
 
@@ -213,7 +213,7 @@ pub(crate) enum Beside {
 
 /// Objects that a commit reports to a garbage collection.
 #[derive(Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct GcNotice {
     /// New objects and pieces.
     pub(crate) born: Vec<Identity>,
     /// Targets of overwritten and of new references.
@@ -234,9 +234,9 @@ impl Collecting {
 
     /// Records the objects that a commit has made, refers to, or has overwritten references to. Called before the commit
     /// ends.
-    pub(crate) fn told(&self, told: &Told) {
+    pub(crate) fn notify(&self, notice: &GcNotice) {
         if let Some(Running { phase, marks, .. }) = self.running.lock().as_mut() {
-            marks.told(told, *phase == Phase::Marking);
+            marks.notify(notice, *phase == Phase::Marking);
         }
     }
 
@@ -445,7 +445,7 @@ impl Graph {
         alive.into_iter().chain(of_roots).for_each(|identity| marks.reach(identity));
         for branch in branches.values() {
             // As if the branch were just being prepared.
-            marks.told(&branch.into(), true);
+            marks.notify(&branch.into(), true);
         }
         *collecting.running.lock() = Some(Running { phase: Phase::Marking, marks, is_given_up: false });
         collecting.is_running.store(true, Ordering::Release);
@@ -668,7 +668,7 @@ mod tests {
 
     /// Each open object is scanned once, and finding them all takes one walk over the marks, however many there are.
     #[test]
-    fn what_is_not_in_the_list_is_found_by_one_walk() {
+    fn pages_missing_in_list_found_by_walk() {
         const PAGES: u64 = 10_000;
         const ON_EACH: u64 = 50;
         let mut marks = Marks::default();

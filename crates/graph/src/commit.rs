@@ -7,13 +7,13 @@ use cedrat_pages::Damaged;
 use cedrat_txn::{Commit, Error, Result, SmallBytes, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
-use crate::collect::{Beside, Told};
+use crate::collect::{Beside, GcNotice};
 use crate::entries::{Entries, Entry, What, resolve};
-use crate::error::{GraphError, does_not_fit, senseless};
+use crate::error::{GraphError, corrupt, does_not_fit};
 use crate::graph::{Graph, Shared};
 use crate::long::{Head, PIECE_LEN, Pen, SHORT_LEN_MAX, Stored};
 use crate::object::{self, HEADER_LEN, Header, words};
-use crate::reading::told;
+use crate::reading::with_identity;
 use crate::word::{Identity, Reference};
 
 /// Time at which a commit call returns.
@@ -162,10 +162,10 @@ impl Graph {
         txn: &mut Txn,
         entries: &Entries<'_>,
         is_branch: bool,
-    ) -> Result<(Vec<Identity>, Told)> {
+    ) -> Result<(Vec<Identity>, GcNotice)> {
         let mut work = Work::of(&self.shared, txn, is_branch);
         work.make(entries, false)?;
-        Ok((work.identities, work.told))
+        Ok((work.identities, work.notice))
     }
 }
 
@@ -189,7 +189,7 @@ struct Work<'w> {
     identities: Vec<Identity>,
     beside: Beside,
     is_branch: bool,
-    told: Told,
+    notice: GcNotice,
 }
 
 /// Remaining work after a look at the old object.
@@ -210,7 +210,7 @@ type OfOld<'e, 'b> = (Identity, &'e Entry<'b>);
 impl<'w> Work<'w> {
     fn of(shared: &'w Shared, txn: &'w mut Txn, is_branch: bool) -> Work<'w> {
         let beside = shared.collecting.beside();
-        Work { shared, txn, identities: Vec::new(), beside, is_branch, told: Told::default() }
+        Work { shared, txn, identities: Vec::new(), beside, is_branch, notice: GcNotice::default() }
     }
 
     /// Makes all changes. If it `may_commit`, and the commit record can contain all of them, it commits and returns the
@@ -242,7 +242,7 @@ impl<'w> Work<'w> {
         if self.beside != Beside::Nothing {
             // Before the locks are released, for which a sweep waits, and before another thread can reach the new objects
             // (E21.6).
-            self.shared.collecting.told(&self.told);
+            self.shared.collecting.notify(&self.notice);
         }
         Ok(None)
     }
@@ -280,7 +280,7 @@ impl<'w> Work<'w> {
     }
 
     fn pen(&mut self) -> Pen<'_> {
-        Pen { objects: &self.shared.objects, txn: self.txn, born: &mut self.told.born }
+        Pen { objects: &self.shared.objects, txn: self.txn, born: &mut self.notice.born }
     }
 
     fn keeps(&self) -> bool {
@@ -291,7 +291,7 @@ impl<'w> Work<'w> {
     /// or overwritten.
     fn keep(&mut self, bytes: &[u8]) {
         if self.keeps() {
-            self.told.kept.extend(words(bytes).filter_map(Reference::identity));
+            self.notice.kept.extend(words(bytes).filter_map(Reference::identity));
         }
     }
 
@@ -321,7 +321,7 @@ impl<'w> Work<'w> {
         match self.objects().read_committed(self.txn.store(), identity.place(), is_piece) {
             Ok((false, _)) => Ok(()),
             Ok((true, _)) => Err(GraphError::NoSuchObject { identity }.into()),
-            Err(error) => Err(told(error, identity)),
+            Err(error) => Err(with_identity(error, identity)),
         }
     }
 
@@ -361,8 +361,8 @@ impl<'w> Work<'w> {
         }
         if self.tells() {
             // From here on other objects refer to them.
-            self.told.born.extend_from_slice(&self.identities);
-            self.shared.collecting.told(&self.told);
+            self.notice.born.extend_from_slice(&self.identities);
+            self.shared.collecting.notify(&self.notice);
         }
         Ok(places)
     }
@@ -382,23 +382,23 @@ impl<'w> Work<'w> {
             }
             What::Patch { identity, offset, bytes } => {
                 self.still_there(identity)?;
-                self.patch(identity, offset.into(), bytes).map_err(|error| self.told(error, identity))
+                self.patch(identity, offset.into(), bytes).map_err(|error| self.with_identity(error, identity))
             }
             What::Put { identity, object } => {
                 self.still_there(identity)?;
                 let object = self.resolved(object)?;
-                self.put(identity, &object).map_err(|error| self.told(error, identity))
+                self.put(identity, &object).map_err(|error| self.with_identity(error, identity))
             }
             What::Root { name, to } => self.set_root(name, to),
         }
     }
 
     /// Converts an error of a change of this object, which is locked.
-    fn told(&self, error: Error, identity: Identity) -> Error {
-        let error = told(error, identity);
+    fn with_identity(&self, error: Error, identity: Identity) -> Error {
+        let error = with_identity(error, identity);
         let what = match (ObjectError::of(&error), GraphError::of(&error)) {
             (Some(ObjectError::NoSuchObject { .. }), _) => "a piece of an object of this page is not there",
-            (_, Some(GraphError::Senseless { what })) => what,
+            (_, Some(GraphError::Corrupt { what })) => what,
             _ => return error,
         };
         self.txn.store().pool().damaged(Damaged::in_body(identity.place().page, 0, what)).into()
@@ -440,7 +440,7 @@ impl<'w> Work<'w> {
             match object_or_absent(old, identity)? {
                 Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
                 Stored::Short(old) if is_fed => {
-                    let header = Header::of_object(old, old.len() as u64).map_err(senseless)?;
+                    let header = Header::of_object(old, old.len() as u64).map_err(corrupt)?;
                     overwritten = old[header.references_at() as usize..].to_vec();
                 }
                 _ => {}
@@ -527,7 +527,7 @@ impl<'w> Work<'w> {
 fn object_or_absent(bytes: &[u8], identity: Identity) -> Result<Stored<'_>> {
     match Stored::of(bytes) {
         Ok(Stored::Node { .. } | Stored::Leaf(_)) => Err(GraphError::NoSuchObject { identity }.into()),
-        stored => stored.map_err(senseless),
+        stored => stored.map_err(corrupt),
     }
 }
 
@@ -581,7 +581,7 @@ const GAP_MAX: u64 = 16 << 20;
 /// a reference; all later bytes do so too.
 #[inline]
 fn references_in(start: &[u8], len: u64, offset: u64, bytes: &[u8], new: &[Identity]) -> Result<usize> {
-    let header = Header::of_object(start, len).map_err(senseless)?;
+    let header = Header::of_object(start, len).map_err(corrupt)?;
     let (references, end) = (header.references_at(), offset + bytes.len() as u64);
     if bytes.is_empty() || HEADER_LEN as u64 <= offset && end <= references {
         return Ok(bytes.len());

@@ -44,7 +44,7 @@ pub enum GraphError {
     },
     /// The stored bytes are invalid.
     #[error("{what}; verify the store")]
-    Senseless {
+    Corrupt {
         /// Description of the fault.
         what: &'static str,
     },
@@ -86,6 +86,6 @@ pub(crate) fn does_not_fit(what: &'static str) -> Error {
 
 /// Reports invalid bytes of a stored object. The caller, which knows the page, turns it into an error about that
 /// page.
-pub(crate) fn senseless(what: &'static str) -> Error {
-    GraphError::Senseless { what }.into()
+pub(crate) fn corrupt(what: &'static str) -> Error {
+    GraphError::Corrupt { what }.into()
 }

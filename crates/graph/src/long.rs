@@ -13,7 +13,7 @@
 use cedrat_objects::{Edit, OBJECT_LEN_MAX as RECORD_LEN_MAX, Objects};
 use cedrat_txn::{RecordId, Result, Txn};
 
-use crate::error::senseless;
+use crate::error::corrupt;
 use crate::object::{HEADER_LEN, Header};
 use crate::word::Identity;
 
@@ -160,7 +160,7 @@ impl Pen<'_> {
 }
 
 fn wrong() -> cedrat_txn::Error {
-    senseless("a piece of the object is not what its head says")
+    corrupt("a piece of the object is not what its head says")
 }
 
 /// Reads a leaf of `len` bytes.
@@ -271,7 +271,7 @@ impl Head {
     /// Reads the bytes of the references.
     pub(crate) fn references<P: Pieces>(&self, pieces: &mut P) -> Result<Vec<u8>> {
         let start = self.read_range(pieces, 0, HEADER_LEN as u64)?;
-        let header = Header::of_object(&start, self.len).map_err(senseless)?;
+        let header = Header::of_object(&start, self.len).map_err(corrupt)?;
         self.read_range(pieces, header.references_at(), self.len)
     }
 

@@ -125,7 +125,7 @@ impl Graph {
         }
         // Changes of it wait until it was read.
         let mut txn = self.begin();
-        self.shared.objects.read(&mut txn, identity.place(), |_| ()).map_err(|error| told(error, identity))?;
+        self.shared.objects.read(&mut txn, identity.place(), |_| ()).map_err(|error| with_identity(error, identity))?;
         let lost = "a piece of an object of this page changes, though that is locked";
         self.try_look(identity, short, long, true)?.ok_or_else(|| self.damaged_at(identity, lost))
     }
@@ -148,7 +148,7 @@ impl Graph {
         };
         let late = self.store.late_commits();
         let found = committed.objects.read_committed(&self.store, identity.place(), look);
-        let (found, version) = found.map_err(|error| told(error, identity))?;
+        let (found, version) = found.map_err(|error| with_identity(error, identity))?;
         let head = match found {
             Found::Short(seen) => return Ok(Some(seen)),
             Found::Long(head) => head,
@@ -157,7 +157,7 @@ impl Graph {
         };
         let seen = long(&head, &mut committed);
         let again = committed.objects.read_committed(&self.store, identity.place(), |_| ());
-        let ((), now) = again.map_err(|error| told(error, identity))?;
+        let ((), now) = again.map_err(|error| with_identity(error, identity))?;
         let is_late = late.is_none() || self.store.late_commits() != late;
         if now != version || is_late && !is_locked {
             return Ok(None);
@@ -181,7 +181,7 @@ pub(crate) fn is_about_pieces(error: &Error) -> bool {
 }
 
 /// Converts the absence of an object into this crate's error.
-pub(crate) fn told(error: Error, identity: Identity) -> Error {
+pub(crate) fn with_identity(error: Error, identity: Identity) -> Error {
     match ObjectError::of(&error) {
         Some(ObjectError::NoSuchObject { id }) if *id == identity.place() => {
             GraphError::NoSuchObject { identity }.into()

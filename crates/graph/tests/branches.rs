@@ -156,7 +156,7 @@ fn openings() -> [Web; 3] {
 
 /// E21.8: in the opening in which it prepared, and in later ones.
 #[test]
-fn a_branch_in_doubt_is_unseen_and_in_nobodys_hands() {
+fn in_doubt_branch_is_invisible_and_locked() {
     for web in openings() {
         web.is_in_doubt();
     }
@@ -209,7 +209,7 @@ fn a_branch_in_doubt_stands_in_nobody_elses_way() {
 
 /// E21.9: what the branch has made, what it refers to, and what it changes although nothing else reaches that any more.
 #[test]
-fn a_collection_leaves_to_a_branch_what_it_may_need() {
+fn collection_keeps_objects_of_branch() {
     for web in openings() {
         web.place.commit(Changes::new().set_root("other", web.short));
         collect(web.graph());

@@ -103,7 +103,7 @@ fn room_is_used_again() {
 }
 
 #[test]
-fn one_collection_runs_at_a_time_and_may_be_given_up() {
+fn one_collection_runs_and_can_be_abandoned() {
     let place = place();
     let garbage: Vec<Identity> = (0..10).map(|_| place.add(&[0; 3000], &[])).collect();
     let mut collection = place.graph.collect([]).unwrap();
@@ -138,7 +138,7 @@ fn one_collection_runs_at_a_time_and_may_be_given_up() {
 
 /// The iterator of live objects may read, and commit, which waits while the gate is closed.
 #[test]
-fn what_is_alive_is_asked_for_while_commits_go_on() {
+fn live_objects_are_listed_beside_commits() {
     let place = place();
     place.add(b"garbage", &[]);
     let made = RefCell::new(Vec::new());
@@ -163,7 +163,7 @@ fn what_is_alive_is_asked_for_while_commits_go_on() {
 /// E21.4, E21.7: some of the objects that it refers to were removed before the collection was abandoned; so it must not be
 /// referred to any more.
 #[test]
-fn what_was_about_to_go_is_not_used_when_the_collection_is_given_up() {
+fn abandoned_collection_leaves_condemned_objects_unused() {
     let place = place();
     let mut changes = Changes::new();
     let child = changes.next(1);

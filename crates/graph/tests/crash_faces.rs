@@ -176,7 +176,7 @@ impl Scenario for Faces {
 
 /// E10.8: objects, pages and words are committed by one record.
 #[test]
-fn transfers_between_an_object_a_record_and_a_word_survive_every_crash() {
+fn mixed_transfers_survive_every_crash() {
     let options = || cedrat_txn::Options { log_limit_bytes: 16 << 20, ..cedrat_txn::Options::simulated() };
     let faces = Faces { steps: 120, options };
     let check = check::crashes("graph-faces", faces).at_least(3_000).again(8, 60).seed(check::seed(1));
@@ -198,7 +198,7 @@ fn a_transaction_of_another_store_is_refused() {
 
 /// E21.1: such a transaction could not be undone if a later entry is refused, and others would see its changes before.
 #[test]
-fn a_transaction_that_does_without_atomicity_or_isolation_is_refused() {
+fn transaction_without_atomicity_or_isolation_is_refused() {
     let place = common::place();
     let id = place.add(b"as it is", &[]);
     let nobody = Identity::new(id.get() + 100).unwrap();

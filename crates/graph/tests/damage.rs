@@ -125,7 +125,7 @@ fn is_damage(place: &Place, changes: &Changes) {
 
 /// The object is shorter than its header.
 #[test]
-fn an_object_in_pieces_is_as_long_as_its_header() {
+fn long_object_has_length_of_header() {
     let place = place();
     for len in 1..8 {
         let id = root(&place, 8);

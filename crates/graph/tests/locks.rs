@@ -100,7 +100,7 @@ fn first_byte(place: &Place, id: Identity) -> u8 {
 
 /// E21.10.
 #[test]
-fn a_commit_of_very_many_objects_locks_all_there_are() {
+fn huge_commit_locks_whole_graph() {
     let (place, locks) = counted();
     let asked = |work: &mut dyn FnMut()| {
         let before = locks.records.load(Ordering::Relaxed);
@@ -129,7 +129,7 @@ fn a_commit_of_very_many_objects_locks_all_there_are() {
 
 /// E21.10: a branch may be in doubt for days, and blocks only commits that change the same objects.
 #[test]
-fn a_branch_of_very_many_objects_locks_each_by_itself() {
+fn huge_branch_locks_each_object() {
     let (place, locks) = counted();
     let ids = place.commit(&very_many());
     let stranger = place.add(&[0; 8], &[]);

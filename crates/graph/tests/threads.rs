@@ -101,12 +101,12 @@ fn objects_in_pieces_are_read_whole() {
 }
 
 #[test]
-fn objects_in_pieces_that_are_put_anew_are_read_whole() {
+fn replaced_long_objects_are_read_whole() {
     whole_objects_are_read(&[9000, 9000], 39);
 }
 
 #[test]
-fn objects_that_get_pieces_and_lose_them_are_read_whole() {
+fn objects_that_change_length_are_read_whole() {
     whole_objects_are_read(&[9000, 400, 12_000, 4000], 34);
 }
 
@@ -260,7 +260,7 @@ fn what_comes_while_a_collection_sweeps_stays() {
 
 /// E21.5: no object is reached between the check that all were scanned and the turn to sweeping.
 #[test]
-fn what_is_read_while_a_collection_is_sealed_stays_whole() {
+fn reads_while_collection_is_sealed_stay_whole() {
     const PAIRS: usize = if cfg!(cedrat_shuttle) { 4 } else { 1000 };
     const PAGES: usize = if cfg!(cedrat_shuttle) { 2 } else { 1000 };
     explore(40, 4 * SCHEDULES, || {
@@ -311,7 +311,7 @@ fn what_is_read_while_a_collection_is_sealed_stays_whole() {
 /// E21.7: a new collection is requested repeatedly while a sweeping one is abandoned; the one that continues it sweeps all
 /// pages.
 #[test]
-fn a_collection_that_is_just_given_up_is_taken_up_with_its_pages() {
+fn abandoned_collection_is_resumed_with_its_pages() {
     const TURNS: usize = if cfg!(cedrat_shuttle) { 1 } else { 300 };
     explore(42, 4 * SCHEDULES, || {
         let graph = graph(1 << 20);

@@ -215,7 +215,7 @@ fn branches_beside_commits_reads_and_a_collection(len: usize, cache_bytes: u64, 
 /// E21.9: the outcome of a branch arrives while a collection begins. The targets of roots stay, whether those of the branch
 /// or those before it.
 #[test]
-fn a_collection_that_begins_while_a_branch_ends_keeps_what_roots_lead_to() {
+fn collection_beside_ending_branch_keeps_reachable() {
     for (commits, seed) in [(true, 46), (false, 47)] {
         explore(seed, 4 * SCHEDULES, move || {
             let graph = graph(1 << 20);
@@ -242,7 +242,7 @@ fn a_collection_that_begins_while_a_branch_ends_keeps_what_roots_lead_to() {
 /// E19.11: a page is emptied, and filled again at other places, while a reader holds identities of its earlier objects, and
 /// another thread fills it too.
 #[test]
-fn a_page_that_is_filled_again_shows_nobody_a_stranger() {
+fn refilled_page_shows_no_other_object() {
     const LEN: usize = 3704;
     explore(48, SCHEDULES, || {
         let graph = graph(60_000);

@@ -74,7 +74,7 @@ impl Generations {
 /// J034, E19.11: the page file of a graph that is open for long has as many pages after 300 generations as after 100, and
 /// space that is freed while nothing is added is used by later objects.
 #[test]
-fn a_graph_that_does_not_grow_takes_no_more_pages() {
+fn steady_graph_takes_no_more_pages() {
     // Bytes of an object, generations that stay, and the permitted ratio of the file to the live data.
     for (len, kept, most) in [(16, 3, 3), (80, 3, 3), (1000, 3, 3), (3704, 2, 3), (6000, 1, 4)] {
         let of_store = cedrat_txn::Options { log_limit_bytes: 16 << 20, ..cedrat_txn::Options::simulated() };

@@ -587,7 +587,7 @@ mod tests {
     }
 
     #[test]
-    fn a_commit_that_was_overtaken_while_it_drew_is_counted_as_void() {
+    fn overtaken_commit_counts_as_void() {
         let (counted, _) = overtaken(Commit::Async);
         assert_eq!((counted.void_records, counted.conflicts, counted.partition_commits_made_sync), (1, 1, 0));
         // Run again, it reads a word that another partition may lose.
@@ -621,7 +621,7 @@ mod tests {
 
     /// In a transaction over heaps and pages the store draws the LSN.
     #[test]
-    fn a_joined_commit_that_was_overtaken_is_counted_as_void() {
+    fn overtaken_joined_commit_counts_as_void() {
         let (_media, memory, heap) = logged();
         let log = memory.log().expect("it is logged");
         let mut joined = Joined::begin(&memory).expect("a seat");

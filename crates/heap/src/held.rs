@@ -250,7 +250,7 @@ mod tests {
     use crate::{HeapOptions, MemoryOptions};
 
     #[test]
-    fn a_transaction_is_held_until_it_commits_aborts_or_meets_another() {
+    fn transaction_is_held_until_outcome_or_conflict() {
         let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
         let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
         let mut one = Held::new(&memory).expect("a place");

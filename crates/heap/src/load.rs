@@ -107,7 +107,7 @@ impl FoundHeaps {
     pub fn replay(&mut self, lsn: Lsn, body: &[u8]) -> Result<()> {
         let bad = |what: String| Error::damaged("the log", 0, format!("the commit with LSN {lsn}: {what}"));
         for run in Runs::of(body) {
-            let run = run.map_err(|senseless| bad(senseless.0.to_owned()))?;
+            let run = run.map_err(|corrupt| bad(corrupt.0.to_owned()))?;
             if run.heap >= self.root.next_number {
                 return Err(bad(format!("no heap ever had the number {}", run.heap)));
             }

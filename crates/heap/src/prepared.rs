@@ -193,7 +193,7 @@ impl FoundHeaps {
         };
         let mut prepared = PreparedWords { txn, words: Vec::new(), blocks: Vec::new(), batches: Vec::new() };
         for run in Runs::of(words) {
-            let run = run.map_err(|senseless| bad(senseless.0))?;
+            let run = run.map_err(|corrupt| bad(corrupt.0))?;
             let (values, _) = run.values.as_chunks();
             let Some(core) = self.core_with(run.heap, run.first, values.len() as u64).map_err(bad)? else { continue };
             for (word, value) in (run.first..).zip(values) {

@@ -221,7 +221,7 @@ impl RedoWriter {
 
 /// An invalid body whose checksum is correct.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Senseless(pub &'static str);
+pub struct Corrupt(pub &'static str);
 
 /// A run of a body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -241,7 +241,7 @@ pub(crate) struct Runs<'a> {
     pairs: u64,
 }
 
-const CUT: Senseless = Senseless("a run of words is cut short");
+const CUT: Corrupt = Corrupt("a run of words is cut short");
 
 impl<'a> Runs<'a> {
     pub(crate) fn of(body: &'a [u8]) -> Runs<'a> {
@@ -249,7 +249,7 @@ impl<'a> Runs<'a> {
     }
 
     #[inline]
-    fn take(&mut self) -> Result<Option<Run<'a>>, Senseless> {
+    fn take(&mut self) -> Result<Option<Run<'a>>, Corrupt> {
         if self.pairs > 0 {
             return self.pair().map(Some);
         }
@@ -257,11 +257,11 @@ impl<'a> Runs<'a> {
             self.rest = rest;
             let number = self.number(usize::from(tag & LEN_MASK))?;
             if tag & HEAP != 0 {
-                let heap = u32::try_from(number).map_err(|_| Senseless("no heap has such a number"))?;
+                let heap = u32::try_from(number).map_err(|_| Corrupt("no heap has such a number"))?;
                 self.heap = Some(heap);
                 continue;
             }
-            let heap = self.heap.ok_or(Senseless("words of no heap"))?;
+            let heap = self.heap.ok_or(Corrupt("words of no heap"))?;
             if tag & PAIRS != 0 {
                 self.pairs = number;
                 if number == 0 {
@@ -280,8 +280,8 @@ impl<'a> Runs<'a> {
 
     /// Decodes the next pair, as a run of one word.
     #[inline]
-    fn pair(&mut self) -> Result<Run<'a>, Senseless> {
-        let heap = self.heap.ok_or(Senseless("words of no heap"))?;
+    fn pair(&mut self) -> Result<Run<'a>, Corrupt> {
+        let heap = self.heap.ok_or(Corrupt("words of no heap"))?;
         let Some((pair, rest)) = self.rest.split_at_checked(PAIR_LEN) else {
             *self = Runs::of(&[]); // the rest cannot be decoded
             return Err(CUT);
@@ -292,9 +292,9 @@ impl<'a> Runs<'a> {
     }
 
     #[inline]
-    fn number(&mut self, len: usize) -> Result<u64, Senseless> {
+    fn number(&mut self, len: usize) -> Result<u64, Corrupt> {
         if len > 8 {
-            return Err(Senseless("a number has more than eight bytes"));
+            return Err(Corrupt("a number has more than eight bytes"));
         }
         let (bytes, rest) = self.rest.split_at_checked(len).ok_or(CUT)?;
         self.rest = rest;
@@ -303,7 +303,7 @@ impl<'a> Runs<'a> {
         Ok(u64::from_le_bytes(number))
     }
 
-    fn count(&mut self) -> Result<u64, Senseless> {
+    fn count(&mut self) -> Result<u64, Corrupt> {
         let mut value = 0u64;
         for (at, &byte) in self.rest.iter().enumerate().take(9) {
             value |= u64::from(byte & 0x7f) << (7 * at);
@@ -317,7 +317,7 @@ impl<'a> Runs<'a> {
 }
 
 impl<'a> Iterator for Runs<'a> {
-    type Item = Result<Run<'a>, Senseless>;
+    type Item = Result<Run<'a>, Corrupt>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {

@@ -268,7 +268,7 @@ mod tests {
 
     /// Writes the same words repeatedly, so that only the last of many values counts, in every order of the threads.
     #[test]
-    fn a_word_keeps_its_last_value_however_threads_take_turns() {
+    fn replayed_word_keeps_last_value() {
         explore(7, 100, || {
             let runs: Vec<Run> = (0..200).map(|n| (n % 3, (n as u64 % 7) * 150, 3, n as u64)).collect();
             assert!(replayed(&runs, 3) == expected(&runs));

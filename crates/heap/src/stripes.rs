@@ -206,7 +206,7 @@ mod tests {
     use cedrat_sync::explore;
 
     #[test]
-    fn a_lock_is_taken_once_and_says_who_and_when() {
+    fn lock_is_taken_once_with_owner() {
         explore(1, 1, || {
             let stripes = Stripes::new(4, 2, false).expect("memory");
             let stripe = stripes.of(7, 5);

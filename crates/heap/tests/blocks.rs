@@ -189,7 +189,7 @@ fn random_transactions_of_several_threads_keep_their_blocks() {
 }
 
 #[test]
-fn random_transactions_in_a_heap_that_is_full_most_of_the_time() {
+fn random_transactions_in_nearly_full_heap() {
     for seed in 1..4 {
         random_threads(Locking::CommitTime, 128 << 10, 4000, seed + 20);
         random_threads(Locking::CommitTime, 32 << 10, 4000, seed + 30);
@@ -281,7 +281,7 @@ fn a_filled_block_belongs_to_its_commit() {
 }
 
 #[test]
-fn a_freed_block_is_interrupted_for_those_who_began_before() {
+fn freed_block_interrupts_older_transactions() {
     let heap = heap_of_many_stripes();
     let (mut reader, mut other) = (heap.memory().session().unwrap(), heap.memory().session().unwrap());
     let block = other.atomically(|tx| tx.allocate(&heap, 1000)).unwrap();

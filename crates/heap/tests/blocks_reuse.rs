@@ -77,7 +77,7 @@ fn meet(options: MemoryOptions) {
 }
 
 #[test]
-fn nobody_sees_what_is_stored_in_a_block_that_is_used_again() {
+fn reused_block_shows_no_old_reader() {
     explore(11, 400, || meet(MemoryOptions { stripes_log2: 6, ..MemoryOptions::small() }));
 }
 
@@ -127,6 +127,6 @@ fn crowd() {
 }
 
 #[test]
-fn threads_that_meet_in_the_allocator_get_blocks_of_their_own() {
+fn concurrent_allocations_get_distinct_blocks() {
     explore(12, 300, crowd);
 }

@@ -525,7 +525,7 @@ fn threads_change_several_structures_at_once() {
 
 /// Purpose of the structures: operations on different parts do not conflict.
 #[test]
-fn those_who_append_and_those_who_take_do_not_meet() {
+fn appends_and_takes_do_not_conflict() {
     // With few stripes unrelated words would conflict by chance.
     let memory = Memory::volatile(MemoryOptions { stripes_log2: 18, ..MemoryOptions::small() }).unwrap();
     let heap = memory.create_heap("structures", &HeapOptions::new(8 << 20)).unwrap();

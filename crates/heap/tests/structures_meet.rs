@@ -155,12 +155,12 @@ fn meetings<M: Map>(options: MemoryOptions, seed: u64, schedules: usize, keys: K
 }
 
 #[test]
-fn threads_that_meet_in_an_ordered_map_see_it_in_the_order_of_their_commits() {
+fn ordered_map_threads_see_commit_order() {
     meetings::<HeapOrderedMap<u64, u64>>(options(), 21, 600, Keys { all: 48, first: 20 });
 }
 
 #[test]
-fn threads_that_meet_in_a_map_see_it_in_the_order_of_their_commits() {
+fn map_threads_see_commit_order() {
     meetings::<HeapMap<u64, u64>>(options(), 22, 200, Keys { all: 700, first: 350 });
 }
 

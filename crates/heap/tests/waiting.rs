@@ -29,7 +29,7 @@ fn heap_of(options: MemoryOptions, size: u64) -> Heap {
 
 /// E17.2: a transaction that waits for a change has not begun again, and references no block.
 #[test]
-fn blocks_are_used_again_while_somebody_waits_for_a_change() {
+fn blocks_are_reused_beside_waiting_session() {
     let heap = heap_of(MemoryOptions::small(), 64 << 10);
     let word = heap.atomically(|tx| tx.allocate(&heap, 8)).unwrap();
     heap.atomically(|tx| tx.write(&heap, word, 0)).unwrap();
@@ -70,7 +70,7 @@ fn early() -> Heap {
 
 /// The inner transaction would wait for its own thread.
 #[test]
-fn a_transaction_within_another_is_refused_what_that_has_locked() {
+fn inner_transaction_is_refused_outer_locks() {
     let heap = early();
     let [one, other] = [(); 2].map(|()| heap.atomically(|tx| tx.allocate(&heap, 1000)).unwrap());
     in_time(move || {
@@ -94,7 +94,7 @@ fn a_transaction_within_another_is_refused_what_that_has_locked() {
 }
 
 #[test]
-fn a_transaction_beside_another_waits_for_what_that_has_locked() {
+fn transaction_waits_for_locked_words() {
     let heap = early();
     let word = heap.atomically(|tx| tx.allocate(&heap, 8)).unwrap();
     in_time(move || {

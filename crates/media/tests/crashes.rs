@@ -50,7 +50,7 @@ fn a_sync_keeps_what_ended_before_it() {
 }
 
 #[test]
-fn a_durable_write_stays_and_older_ones_do_not_come_over_it() {
+fn durable_write_is_not_overwritten_by_older() {
     let (disk, file) = disk_with_file();
     write(&disk, file, 0, &[1; 3 * SECTOR_LEN], Durability::Volatile);
     write(&disk, file, SECTOR_LEN as u64, &[2; SECTOR_LEN], Durability::Durable);
@@ -63,7 +63,7 @@ fn a_durable_write_stays_and_older_ones_do_not_come_over_it() {
 }
 
 #[test]
-fn a_durable_write_in_flight_may_be_lost_or_torn() {
+fn durable_write_in_flight_may_tear() {
     let (disk, file) = disk_with_file();
     write(&disk, file, 0, &[1; 2 * SECTOR_LEN], Durability::Durable);
     let journal = disk.journal();
@@ -144,7 +144,7 @@ fn shapes_are_volatile_until_their_file_is_synced() {
 }
 
 #[test]
-fn a_durable_write_is_not_cut_off_by_an_older_cut() {
+fn older_truncation_spares_durable_write() {
     let (disk, file) = disk_with_file();
     write(&disk, file, 0, &[1; 8192], Durability::Durable);
     disk.set_len(file, 0).unwrap();

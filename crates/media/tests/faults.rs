@@ -126,7 +126,7 @@ fn a_failed_write_may_have_happened() {
 }
 
 #[test]
-fn a_failed_sync_may_be_repeated_on_a_kind_disk() {
+fn failed_sync_may_repeat_on_forgiving_disk() {
     let (disk, file) = disk_with_file();
     write(&disk, file, 0, &[1; 10]);
     disk.inject(Fault::error(Call::Sync, ErrorKind::Other));
@@ -273,7 +273,7 @@ fn a_power_loss_can_come_at_every_call() {
 }
 
 #[test]
-fn names_modes_and_locks_are_as_on_a_real_disk() {
+fn names_modes_locks_match_real_disk() {
     let (disk, file) = disk_with_file();
     assert_eq!(disk.open("file", OpenMode::Create).unwrap_err().kind(), ErrorKind::AlreadyExists);
     assert_eq!(disk.open("none", OpenMode::Read).unwrap_err().kind(), ErrorKind::NotFound);

@@ -262,7 +262,7 @@ mod tests {
 
     /// S5: reads during a drop that is rolled back at the same time are not trusted.
     #[test]
-    fn who_looks_while_a_drop_is_taken_back_looks_again() {
+    fn lookup_during_undone_drop_repeats() {
         let registry = Registry::new().with(cedrat_structures::register).with(crate::register);
         let store = Store::open(Arc::new(SimDisk::new()), cedrat_txn::Options::simulated(), registry).unwrap();
         let objects = Objects::create(&store, "objects", Options::default()).unwrap();

@@ -153,7 +153,7 @@ fn refused_new_objects_are_still_filled() {
 
 /// Changes that cannot be part of a commit record leave the transaction unchanged.
 #[test]
-fn what_a_commit_record_cannot_have_is_changed_one_by_one() {
+fn changes_beyond_commit_record_are_made_singly() {
     let place = place_with(Options { cache_bytes: 3_000, ..Options::default() }, cedrat_txn::Options::simulated());
     let (objects, store) = (&place.objects, &place.store);
     let (id, moved) = (place.insert(b"one"), place.insert(b"moves"));
@@ -245,7 +245,7 @@ fn a_commit_asks_for_room_for_what_it_logs() {
 /// The changes are computed with no latch held, otherwise this would deadlock. Objects that are evicted meanwhile are loaded
 /// again.
 #[test]
-fn others_use_the_cache_while_a_commit_looks_at_its_objects() {
+fn cache_is_usable_beside_planning_commit() {
     let place = place(UndoPolicy::CommittedOnly);
     let (objects, store) = (&place.objects, &place.store);
     let ids: Vec<_> = (0..3).map(|number| place.insert(&[number; 100])).collect();

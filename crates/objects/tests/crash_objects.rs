@@ -407,7 +407,7 @@ fn relaxed_changes_survive_every_crash() {
 
 /// E19.9: cache and pool are smaller than the working set.
 #[test]
-fn a_tiny_cache_over_a_tiny_pool_survives_every_crash() {
+fn tiny_cache_and_pool_survive_every_crash() {
     let options = || Options { pool_bytes: 8 * 4096, partitions: 2, ..unlocked() };
     let scenario = Warehouse { cache_bytes: 4_000, steps: 80, options, ..warehouse(UndoPolicy::Inverses) };
     passes(check::crashes("objects-eviction", scenario).at_least(3_000).again(8, 60));

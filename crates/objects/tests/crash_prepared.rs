@@ -29,7 +29,7 @@ fn transfers_in_two_phases_with_inverses_survive_every_crash() {
 
 /// R5: the second crash comes at every single call of recovery, and while the recovered branches are ended.
 #[test]
-fn what_is_in_doubt_survives_a_crash_at_every_call() {
+fn in_doubt_branches_survive_every_crash() {
     let branches = Branches { steps: 12, ..Branches::default() };
     passes(check::crashes("prepared-recovery", branches).at_least(2_000).again(6, usize::MAX));
 }
@@ -50,7 +50,7 @@ fn branches_that_are_carried_forward_survive_every_crash() {
 
 /// The same, with inverses.
 #[test]
-fn branches_with_inverses_that_are_carried_forward_survive_every_crash() {
+fn carried_branches_survive_every_crash() {
     let branches = Branches { carries: true, steps: 30, undo: UndoPolicy::Inverses, ..Branches::default() };
     passes(check::crashes("prepared-carried-inverses", branches).at_least(1_000).again(15, 40));
 }
@@ -91,13 +91,13 @@ fn a_rollback_that_is_not_forced_is_missed() {
 
 /// E9.5.
 #[test]
-fn log_that_is_not_kept_for_what_is_prepared_is_missed() {
+fn log_truncated_under_branch_is_caught() {
     caught(Fault::PreparedNotKept, UndoPolicy::Inverses, "");
 }
 
 /// E9.6.
 #[test]
-fn pages_that_are_given_away_before_the_outcome_are_missed() {
+fn pages_freed_before_outcome_are_caught() {
     caught(Fault::FreedTooEarly, UndoPolicy::CommittedOnly, "page");
 }
 

@@ -31,7 +31,7 @@ fn names_the_place(error: &Error, page: PageId) -> u64 {
 }
 
 #[test]
-fn a_header_that_makes_no_sense_is_told_with_file_and_byte() {
+fn invalid_header_names_file_and_byte() {
     let place = place(UndoPolicy::CommittedOnly);
     let id = place.insert(b"object");
     let other = place.insert(b"other");
@@ -64,7 +64,7 @@ fn a_header_that_makes_no_sense_is_told_with_file_and_byte() {
 }
 
 #[test]
-fn an_object_that_is_not_where_it_moved_is_told() {
+fn missing_moved_object_is_reported() {
     let place = place(UndoPolicy::CommittedOnly);
     let (id, other) = (place.insert(b"object"), place.insert(b"other"));
     let mut wrong = record(&place, id);

@@ -344,7 +344,7 @@ fn room_is_used_again_and_identities_are_not() {
 
 /// E19.11: also in a page without insertions since the store was opened.
 #[test]
-fn identities_of_pages_not_looked_at_yet_are_not_used_again() {
+fn identities_of_unread_pages_are_not_reused() {
     for sweeps in [false, true] {
         let place = place(UndoPolicy::CommittedOnly);
         let ids: Vec<_> = (0..8).map(|value| place.insert(&number(value, 0, &"x".repeat(900)))).collect();
@@ -421,7 +421,7 @@ fn a_small_cache_lets_go_of_what_it_may() {
 
 /// L075: with inverses a transaction may change more than the cache holds, and be rolled back.
 #[test]
-fn with_inverses_a_transaction_changes_more_than_the_cache_holds() {
+fn inverses_allow_changes_beyond_cache() {
     for ends in ["commit", "rollback", "savepoint", "crash"] {
         let options = Options { cache_bytes: 30_000, undo: UndoPolicy::Inverses };
         let place = place_with(options, cedrat_txn::Options::simulated());
@@ -550,7 +550,7 @@ fn checkpoints_keep_the_log_short() {
 }
 
 #[test]
-fn what_cannot_be_done_is_refused_and_nothing_has_happened() {
+fn impossible_calls_are_refused_without_effect() {
     let place = place(UndoPolicy::Inverses);
     let (objects, store) = (&place.objects, &place.store);
     let id = place.insert(&number(1, 0, "one"));

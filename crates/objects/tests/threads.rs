@@ -94,7 +94,7 @@ fn transfers_keep_the_sum_where_nothing_is_flushed_early() {
 
 /// E19.9: the cache has room for some of four objects.
 #[test]
-fn transfers_keep_the_sum_in_a_cache_that_is_too_small() {
+fn transfers_in_small_cache_keep_sum() {
     transfers_keep_the_sum(Options { cache_bytes: 3_000, undo: UndoPolicy::Inverses }, 22);
 }
 
@@ -193,7 +193,7 @@ fn a_drop_that_has_not_happened_hides_nothing() {
 /// S5: a drop that fails after its pages were freed is undone: a reader without locks gets an error meanwhile that the
 /// collection is gone, or finds all objects.
 ///
-/// `who_looks_while_a_drop_is_taken_back_looks_again` shows each time that a read during such a drop is repeated; here it is
+/// `lookup_during_undone_drop_repeats` shows each time that a read during such a drop is repeated; here it is
 /// a matter of chance.
 #[test]
 fn a_drop_that_is_taken_back_hides_nothing() {
@@ -237,7 +237,7 @@ fn a_drop_that_is_taken_back_hides_nothing() {
 
 /// E19.10: a sweep offers pages whose dead records other threads are purging.
 #[test]
-fn a_page_is_offered_while_its_dead_records_are_purged() {
+fn page_is_offered_during_its_purge() {
     const TURNS: usize = if cfg!(cedrat_shuttle) { 2 } else { 500 };
     const DEAD: usize = if cfg!(cedrat_shuttle) { 2 } else { 8 };
     explore(19, 3 * SCHEDULES, || {

@@ -85,7 +85,7 @@ fn a_place_that_was_chosen_does_not_go() {
 /// E19.10, E19.11: objects that a branch of an earlier opening has inserted, removed and changed follow its outcome, however
 /// often its page is emptied and filled meanwhile; and its places are not given away before.
 #[test]
-fn a_page_is_filled_again_around_what_is_in_doubt() {
+fn page_is_refilled_around_in_doubt_records() {
     use UndoPolicy::{CommittedOnly, Inverses};
     for (undo, is_committed) in [(CommittedOnly, false), (CommittedOnly, true), (Inverses, false), (Inverses, true)] {
         let mut place = place(undo);
@@ -133,7 +133,7 @@ fn a_page_is_filled_again_around_what_is_in_doubt() {
 
 /// E19.11, E19.16: when a page has used all its possible places, others follow.
 #[test]
-fn a_page_whose_places_were_all_given_away_is_left_to_the_next_opening() {
+fn page_without_slots_waits_for_opening() {
     let place = place(UndoPolicy::CommittedOnly);
     let mut given = std::collections::BTreeSet::new();
     place.insert(&[0; 3700]); // on the first page

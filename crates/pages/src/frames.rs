@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_copies_and_comparisons_agree_with_bytes_at_every_offset() {
+    fn frame_access_agrees_at_every_offset() {
         let page = PageWords::zeroed();
         let bytes: Vec<u8> = (0..PAGE_LEN).map(|i| (i * 7 + i / 256) as u8).collect();
         page.store(0, &bytes);
@@ -286,7 +286,7 @@ mod tests {
     /// E12.4, as the system reports it.
     #[cfg(target_os = "linux")]
     #[test]
-    fn frames_stay_out_of_forked_children_and_of_huge_pages() {
+    fn frames_avoid_forks_and_huge_pages() {
         let range = Reservation::new(64 * PAGE_LEN).unwrap();
         let here = range.base.as_ptr().addr();
         let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();

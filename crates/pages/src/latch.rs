@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_cold_held_by_nobody_and_not_on_its_way_home_is_evicted() {
+    fn only_cold_unheld_clean_frames_are_evicted() {
         let page = Page::loaded();
         let latch = page.latch();
         assert!(latch.try_evict().is_none(), "warm");
@@ -604,7 +604,7 @@ mod tests {
 
     /// E12.2.
     #[test]
-    fn a_witness_notices_changes_loads_and_evictions_but_not_readers() {
+    fn witness_notices_all_but_readers() {
         let page = Page::loaded();
         let latch = page.latch();
         let witness = latch.witness().unwrap();

@@ -502,7 +502,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_stamps_its_lsn_and_nothing_else_of_the_header() {
+    fn change_stamps_only_lsn_in_header() {
         let mut page = page();
         page.change(Lsn::new(9), |page| {
             page.format(LayoutKind(77));

@@ -100,7 +100,7 @@ fn check(run: &Run, disk: SimDisk, options: PoolOptions, redo_point: Lsn) -> u64
 
 /// E11.3, E11.5: at every point, with every loss.
 #[test]
-fn a_crash_at_any_call_leaves_pages_that_redo_can_mend() {
+fn crash_leaves_pages_redo_can_mend() {
     let run = run(options(8));
     let (mut states, mut restored) = (HashSet::new(), 0);
     for at in run.begin..=run.journal.len() {

@@ -44,7 +44,7 @@ fn a_torn_home_is_restored() {
 }
 
 #[test]
-fn a_home_that_is_sound_is_left_alone_even_if_it_is_older() {
+fn sound_older_home_is_left_alone() {
     let disk = disk();
     put(&disk, PAGE_FILE, 3 * PAGE_LEN as u64, &[0; PAGE_LEN]);
     let pool = open(&disk).unwrap();
@@ -53,7 +53,7 @@ fn a_home_that_is_sound_is_left_alone_even_if_it_is_older() {
 }
 
 #[test]
-fn damage_of_the_area_hurts_nobody_whose_home_is_sound() {
+fn damaged_area_spares_sound_homes() {
     let whole = disk();
     let area = whole.image().file(DOUBLE_WRITE_FILE).unwrap();
     for byte in (8..48).chain([4096, 5000, 8191]) {

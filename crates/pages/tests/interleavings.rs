@@ -88,7 +88,7 @@ fn no_reader_sees_half_a_change() {
 /// No change is lost between a writer, an evictor and a checkpoint; and no redo point promises a change that is not
 /// home (E3.4, E11.2, E11.3).
 #[test]
-fn a_redo_point_never_passes_a_change_that_is_not_home() {
+fn redo_point_passes_no_unwritten_change() {
     explore(2, SCHEDULES, || {
         let (disk, yard) = Yard::simulated(few_pages(8), 12);
         let yard = Arc::new(yard);
@@ -137,7 +137,7 @@ fn a_redo_point_never_passes_a_change_that_is_not_home() {
 
 /// E11.3: another thread repeatedly reads the state at the moment in which a page's copy departs.
 #[test]
-fn a_copy_counts_as_dirty_before_its_page_looks_clean() {
+fn copy_is_dirty_before_page_is_clean() {
     explore(5, SCHEDULES, || {
         let (disk, yard) = Yard::simulated(few_pages(8), 12);
         let yard = Arc::new(yard);

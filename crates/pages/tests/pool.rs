@@ -30,7 +30,7 @@ fn a_change_that_was_not_announced_is_noticed() {
 }
 
 #[test]
-fn a_pool_of_eight_pages_holds_a_hundred_by_turns() {
+fn pool_of_eight_serves_hundred_pages() {
     let (_disk, yard) = Yard::simulated(options(8), 100);
     for round in 0..5 {
         for number in 0..100 {
@@ -46,7 +46,7 @@ fn a_pool_of_eight_pages_holds_a_hundred_by_turns() {
 }
 
 #[test]
-fn threads_that_thrash_a_tiny_pool_see_each_others_changes_whole() {
+fn thrashed_tiny_pool_shows_whole_changes() {
     let (_disk, yard) = Yard::simulated(options(8), 40);
     let yard = &yard;
     thread::scope(|scope| {
@@ -103,7 +103,7 @@ fn an_optimistic_reader_never_returns_half_a_change() {
 }
 
 #[test]
-fn what_makes_no_sense_under_the_latch_either_is_damage() {
+fn page_invalid_under_latch_is_damage() {
     let (_disk, yard) = Yard::simulated(options(8), 4);
     let mut looks = 0;
     let answer = yard.pool.optimistic(page(1), |_| {
@@ -117,7 +117,7 @@ fn what_makes_no_sense_under_the_latch_either_is_damage() {
 
 /// E3.3, E3.4.
 #[test]
-fn the_redo_point_is_the_oldest_change_not_yet_home() {
+fn redo_point_is_oldest_unwritten_change() {
     let (_disk, yard) = Yard::simulated(options(64), 64);
     assert_eq!(yard.pool.redo_point(), Lsn::new(1));
     for number in 0..10 {
@@ -136,7 +136,7 @@ fn the_redo_point_is_the_oldest_change_not_yet_home() {
 
 /// E19.3: one record is updated out of order.
 #[test]
-fn a_page_that_gets_an_older_change_stays_as_new_as_it_was() {
+fn older_change_keeps_page_lsn() {
     let (_disk, yard) = Yard::simulated(options(8), 8);
     let old = yard.append(page(2), 0, 1);
     yard.set(page(2), 1, 1).unwrap();
@@ -202,7 +202,7 @@ fn a_panic_in_a_change_stops_the_store() {
 }
 
 #[test]
-fn a_fresh_page_is_not_read_and_forgotten_unless_formatted() {
+fn fresh_page_is_unread_and_needs_format() {
     let (disk, yard) = Yard::simulated(options(8), 100);
     yard.set(page(2), 0, 7).unwrap();
     yard.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
@@ -231,7 +231,7 @@ fn a_fresh_page_is_not_read_and_forgotten_unless_formatted() {
 
 /// E11.6.
 #[test]
-fn damage_is_reported_with_file_and_offset_and_other_pages_stay_readable() {
+fn damage_names_offset_others_stay_readable() {
     let (disk, yard) = Yard::simulated(options(8), 100);
     for number in 0..100 {
         yard.set(page(number), 9, 1).unwrap();
@@ -250,7 +250,7 @@ fn damage_is_reported_with_file_and_offset_and_other_pages_stay_readable() {
 }
 
 #[test]
-fn a_page_at_anothers_place_is_told_from_a_torn_one() {
+fn misplaced_page_differs_from_torn_one() {
     let (disk, yard) = Yard::simulated(options(8), 40);
     for number in 0..40 {
         yard.set(page(number), 9, 1).unwrap();
@@ -265,7 +265,7 @@ fn a_page_at_anothers_place_is_told_from_a_torn_one() {
 }
 
 #[test]
-fn pages_beyond_the_file_or_the_limit_are_refused_by_name() {
+fn pages_beyond_file_are_refused_by_name() {
     let (_disk, yard) = Yard::simulated(options(8), 10);
     let beyond = yard.pool.len_pages();
     assert!(matches!(yard.pool.read(page(beyond)), Err(PoolError::Beyond { .. })));
@@ -278,7 +278,7 @@ fn pages_beyond_the_file_or_the_limit_are_refused_by_name() {
 }
 
 #[test]
-fn a_full_disk_is_met_when_the_file_grows_and_nothing_else_suffers() {
+fn full_disk_fails_only_growth() {
     let (disk, yard) = Yard::simulated(options(8), 10);
     let lsn = yard.set(page(3), 0, 1).unwrap();
     yard.log.force(lsn).unwrap();
@@ -296,7 +296,7 @@ fn a_full_disk_is_met_when_the_file_grows_and_nothing_else_suffers() {
 
 /// W6, E16.5.
 #[test]
-fn a_failed_write_or_sync_on_the_way_home_stops_the_store() {
+fn failed_page_write_or_sync_stops_store() {
     for fault in [
         Fault::error(Call::Write, ErrorKind::Other).of("double-write"),
         Fault::error(Call::Write, ErrorKind::Other).of(PAGE_FILE),
@@ -398,7 +398,7 @@ fn pool_larger_than_memory_is_refused() {
 }
 
 #[test]
-fn more_pages_held_at_once_than_there_are_frames_is_an_error_not_a_hang() {
+fn holding_too_many_pages_is_an_error() {
     let (_disk, yard) = Yard::simulated(options(8), 20);
     let held: Vec<_> = (0..8).map(|number| yard.pool.read(page(number)).unwrap()).collect();
     let refused = yard.pool.read(page(9)).unwrap_err();

@@ -257,7 +257,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_catalogue_is_not_used_before_its_creation_was_committed() {
+    fn uncommitted_catalogue_is_not_used() {
         let registry = Registry::new().with(crate::register);
         let store = Store::open(Arc::new(SimDisk::new()), Options::simulated(), registry).unwrap();
         store

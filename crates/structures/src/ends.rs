@@ -74,7 +74,7 @@ fn named(kind: LayoutKind) -> &'static str {
 }
 
 fn ends(page: &PageRef<'_>) -> Ends {
-    let read = |at: usize| -> Result<Place, crate::bytes::Garbled> {
+    let read = |at: usize| -> Result<Place, crate::bytes::Corrupt> {
         Ok(Place { page: page.word(at)?, slot: page.half(at + 8)? })
     };
     let within = "the first bytes of a body are there";

@@ -15,7 +15,7 @@ type Table = HashTable<Vec<u8>, Vec<u8>>;
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;
 
 #[test]
-fn what_was_put_is_found_and_what_was_removed_is_not() -> Result<()> {
+fn put_entries_are_found_removed_are_not() -> Result<()> {
     let bench = Bench::new();
     let store = bench.store();
     store.transact(|txn| {
@@ -42,7 +42,7 @@ fn what_was_put_is_found_and_what_was_removed_is_not() -> Result<()> {
 }
 
 #[test]
-fn a_table_is_there_after_reopening_and_a_rolled_back_one_never_was() -> Result<()> {
+fn reopening_finds_only_committed_tables() -> Result<()> {
     let mut bench = Bench::new();
     bench.store().transact(|txn| {
         let table = HashTable::<String, u32>::create(txn, "kept")?;
@@ -95,7 +95,7 @@ fn without_atomicity_no_name_leads_to_a_free_page() -> Result<()> {
 }
 
 #[test]
-fn an_entry_that_is_too_large_is_refused_with_the_limit() -> Result<()> {
+fn too_large_entry_is_refused_with_limit() -> Result<()> {
     let bench = Bench::new();
     bench.store().transact(|txn| {
         let table = RawHashTable::create(txn)?;
@@ -111,7 +111,7 @@ fn an_entry_that_is_too_large_is_refused_with_the_limit() -> Result<()> {
 }
 
 #[test]
-fn a_dropped_table_is_gone_for_every_handle_and_its_pages_are_used_again() -> Result<()> {
+fn dropped_table_fails_handles_frees_pages() -> Result<()> {
     let bench = Bench::new();
     let store = bench.store();
     let fill = |txn: &mut Txn| -> Result<HashTable<u32, [u8; 8]>> {
@@ -151,7 +151,7 @@ fn a_handle_from_a_rolled_back_creation_is_refused() -> Result<()> {
 }
 
 #[test]
-fn a_walk_sees_each_entry_once_though_buckets_split_meanwhile() -> Result<()> {
+fn walk_beside_splits_sees_entries_once() -> Result<()> {
     let bench = Bench::new();
     let store = bench.store();
     let table = store.transact(|txn| {

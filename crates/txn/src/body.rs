@@ -159,19 +159,18 @@ pub(crate) struct Carried<'a> {
 }
 
 impl<'a> Carried<'a> {
-    pub(crate) fn take(mut bytes: &'a [u8]) -> Result<Carried<'a>, Senseless> {
+    pub(crate) fn take(mut bytes: &'a [u8]) -> Result<Carried<'a>, Corrupt> {
         let rest = &mut bytes;
         let lsn = Lsn::new(varint::take(rest).ok_or(CUT)?);
         let (&kind, body) = rest.split_first().ok_or(CUT)?;
         let kind =
             Kind::new(kind).filter(|kind| matches!(*kind, Kind::UPDATE | Kind::UNDO_ONLY | Kind::USER | Kind::VOID));
-        let kind =
-            kind.ok_or(Senseless("no record of such a kind is carried forward; it may be of a newer version"))?;
+        let kind = kind.ok_or(Corrupt("no record of such a kind is carried forward; it may be of a newer version"))?;
         Ok(Carried { lsn, kind, body })
     }
 
     /// Returns the record that was copied.
-    fn body(&self) -> Result<Body<'a>, Senseless> {
+    fn body(&self) -> Result<Body<'a>, Corrupt> {
         Body::parse(self.kind, self.body)
     }
 }
@@ -188,12 +187,12 @@ pub(crate) fn put_space(bytes: &mut Vec<u8>, first: u64, pages: u64, lsn: Lsn) {
 pub(crate) const SPACE_LEN_MAX: usize = 30;
 
 /// Calls `seen` for each range that [`put_space`] has appended.
-pub(crate) fn take_space(mut bytes: &[u8], mut seen: impl FnMut(u64, u64, Lsn)) -> Result<(), Senseless> {
+pub(crate) fn take_space(mut bytes: &[u8], mut seen: impl FnMut(u64, u64, Lsn)) -> Result<(), Corrupt> {
     let rest = &mut bytes;
     while !rest.is_empty() {
         let mut number = || varint::take(rest).ok_or(CUT);
         let (first, pages, lsn) = (number()?, number()?, number()?);
-        first.checked_add(pages).ok_or(Senseless("no such pages are there"))?;
+        first.checked_add(pages).ok_or(Corrupt("no such pages are there"))?;
         seen(first, pages, Lsn::new(lsn));
     }
     Ok(())
@@ -205,7 +204,7 @@ pub(crate) struct Changes<'a>(&'a [u8]);
 
 impl<'a> Changes<'a> {
     /// Takes the changes off the front of a commit record's body, and validates all of them.
-    fn take(bytes: &mut &'a [u8]) -> Result<Changes<'a>, Senseless> {
+    fn take(bytes: &mut &'a [u8]) -> Result<Changes<'a>, Corrupt> {
         let Some((&CHANGES, mut rest)) = bytes.split_first() else { return Ok(Changes::default()) };
         let changes = Changes(with_length(&mut rest)?);
         *bytes = rest;
@@ -213,7 +212,7 @@ impl<'a> Changes<'a> {
         while !left.0.is_empty() {
             let change = left.take_one()?;
             if before >= Some(change.at) {
-                return Err(Senseless("its changes are not in the order of their records"));
+                return Err(Corrupt("its changes are not in the order of their records"));
             }
             before = Some(change.at);
         }
@@ -221,7 +220,7 @@ impl<'a> Changes<'a> {
     }
 
     #[inline]
-    fn take_one(&mut self) -> Result<Redo<'a>, Senseless> {
+    fn take_one(&mut self) -> Result<Redo<'a>, Corrupt> {
         let rest = &mut self.0;
         let operation = number(rest)?;
         let at = place(rest, 0)?;
@@ -240,14 +239,14 @@ impl<'a> Iterator for Changes<'a> {
 
 /// The reason why a body is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Senseless(pub(crate) &'static str);
+pub(crate) struct Corrupt(pub(crate) &'static str);
 
-const CUT: Senseless = Senseless("it ends too early");
+const CUT: Corrupt = Corrupt("it ends too early");
 
 impl<'a> Body<'a> {
     /// Parses a body.
     #[inline]
-    pub(crate) fn parse(kind: Kind, mut bytes: &'a [u8]) -> Result<Body<'a>, Senseless> {
+    pub(crate) fn parse(kind: Kind, mut bytes: &'a [u8]) -> Result<Body<'a>, Corrupt> {
         let rest = &mut bytes;
         Ok(match kind {
             Kind::UPDATE => {
@@ -255,7 +254,7 @@ impl<'a> Body<'a> {
                 let committed_only = shape & COMMITTED_ONLY != 0;
                 let operation = number(rest)?;
                 let at = place(rest, shape)?;
-                let undo_shape = UndoShape::from_bits(shape & UNDO_MASK).ok_or(Senseless("no such undo"))?;
+                let undo_shape = UndoShape::from_bits(shape & UNDO_MASK).ok_or(Corrupt("no such undo"))?;
                 if matches!(undo_shape, UndoShape::None | UndoShape::Derived) {
                     let undo = if undo_shape == UndoShape::None { LoggedUndo::None } else { LoggedUndo::Derived };
                     Body::Update { redo: Redo { operation, at, arguments: rest }, undo, committed_only }
@@ -297,7 +296,7 @@ impl<'a> Body<'a> {
                     is_copy: which & COPY != 0,
                     part,
                 },
-                Some(_) => return Err(Senseless("no such part of what is prepared; it may be of a newer version")),
+                Some(_) => return Err(Corrupt("no such part of what is prepared; it may be of a newer version")),
                 None => return Err(CUT),
             },
             CARRIED => {
@@ -310,7 +309,7 @@ impl<'a> Body<'a> {
             }
             Kind::ROLLBACK_END => Body::RollbackEnd,
             Kind::VOID => Body::Void,
-            _ => return Err(Senseless("no such kind of record; it may be of a newer version")),
+            _ => return Err(Corrupt("no such kind of record; it may be of a newer version")),
         })
     }
 
@@ -350,31 +349,31 @@ fn logged(shape: UndoShape, number: u32, slot: Option<Slot>, arguments: &[u8]) -
     }
 }
 
-fn undo_alone<'a>(shape: u8, rest: &mut &'a [u8]) -> Result<LoggedUndo<'a>, Senseless> {
+fn undo_alone<'a>(shape: u8, rest: &mut &'a [u8]) -> Result<LoggedUndo<'a>, Corrupt> {
     match UndoShape::from_bits(shape & UNDO_MASK) {
         Some(UndoShape::None) => Ok(LoggedUndo::None),
         Some(shape @ (UndoShape::Logical | UndoShape::Finish)) => {
             let number = number(rest)?;
             Ok(logged(shape, number, None, rest))
         }
-        _ => Err(Senseless("an undo that needs a page, where no page is")),
+        _ => Err(Corrupt("an undo that needs a page, where no page is")),
     }
 }
 
 /// Takes the shape. Besides the kind of undo only the bits of `known` may be set.
 #[inline]
-fn shape(rest: &mut &[u8], known: u8) -> Result<u8, Senseless> {
+fn shape(rest: &mut &[u8], known: u8) -> Result<u8, Corrupt> {
     let (&shape, others) = rest.split_first().ok_or(CUT)?;
     *rest = others;
     if shape & !(UNDO_MASK | known) != 0 {
-        return Err(Senseless("no such shape; it may be of a newer version"));
+        return Err(Corrupt("no such shape; it may be of a newer version"));
     }
     Ok(shape)
 }
 
 /// Takes a byte string that is preceded by its length.
 #[inline]
-fn with_length<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Senseless> {
+fn with_length<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Corrupt> {
     let len = varint::take(rest).ok_or(CUT)?;
     let len = usize::try_from(len).ok().filter(|&len| len <= rest.len()).ok_or(CUT)?;
     let (bytes, others) = rest.split_at(len);
@@ -383,26 +382,26 @@ fn with_length<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Senseless> {
 }
 
 #[inline]
-fn number(rest: &mut &[u8]) -> Result<u32, Senseless> {
+fn number(rest: &mut &[u8]) -> Result<u32, Corrupt> {
     let number = varint::take(rest).ok_or(CUT)?;
-    u32::try_from(number).map_err(|_| Senseless("a number is too large"))
+    u32::try_from(number).map_err(|_| Corrupt("a number is too large"))
 }
 
 #[inline]
-fn slot(rest: &mut &[u8]) -> Result<Slot, Senseless> {
+fn slot(rest: &mut &[u8]) -> Result<Slot, Corrupt> {
     let number = varint::take(rest).ok_or(CUT)?;
-    u16::try_from(number).map(Slot).map_err(|_| Senseless("a slot is too large"))
+    u16::try_from(number).map(Slot).map_err(|_| Corrupt("a slot is too large"))
 }
 
 #[inline]
-fn place(rest: &mut &[u8], shape: u8) -> Result<RecordId, Senseless> {
+fn place(rest: &mut &[u8], shape: u8) -> Result<RecordId, Corrupt> {
     let page = varint::take(rest).ok_or(CUT)?;
     let slot = if shape & SLOT_ZERO != 0 { Slot(0) } else { slot(rest)? };
     Ok(RecordId { page: PageId::new(page), slot })
 }
 
 #[inline]
-fn undo_next(rest: &mut &[u8]) -> Result<Option<LogOffset>, Senseless> {
+fn undo_next(rest: &mut &[u8]) -> Result<Option<LogOffset>, Corrupt> {
     let number = varint::take(rest).ok_or(CUT)?;
     Ok(number.checked_sub(1).map(LogOffset::new))
 }

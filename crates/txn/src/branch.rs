@@ -12,7 +12,7 @@
 use cedrat_pages::{PageId, Slot};
 use cedrat_wal::Lsn;
 
-use crate::body::Senseless;
+use crate::body::Corrupt;
 use crate::encode::varint;
 use crate::locks::{LockManager, LockMode, Resource};
 use crate::operation::RecordId;
@@ -46,7 +46,7 @@ pub(crate) struct Branch {
 /// Exclusive upper bound of `owed`: no log has room for so much undo.
 const OWED_LIMIT: u64 = 1 << 62;
 
-const CUT: Senseless = Senseless("what is prepared is cut short");
+const CUT: Corrupt = Corrupt("what is prepared is cut short");
 
 impl Branch {
     /// Appends the branch. Only locks under which something may have been written are worth listing (E9.3).
@@ -74,23 +74,23 @@ impl Branch {
     }
 
     /// Returns the identifier, which the first bytes contain.
-    pub(crate) fn id_of(bytes: &[u8]) -> Result<&[u8], Senseless> {
+    pub(crate) fn id_of(bytes: &[u8]) -> Result<&[u8], Corrupt> {
         take_id(&mut &*bytes)
     }
 
     /// Splits a copy into the LSN of the original prepare record and the prepared branch.
-    pub(crate) fn of_copy(mut bytes: &[u8]) -> Result<(Lsn, &[u8]), Senseless> {
+    pub(crate) fn of_copy(mut bytes: &[u8]) -> Result<(Lsn, &[u8]), Corrupt> {
         let since = varint::take(&mut bytes).ok_or(CUT)?;
         Ok((Lsn::new(since), bytes))
     }
 
-    pub(crate) fn take(bytes: &[u8]) -> Result<Branch, Senseless> {
+    pub(crate) fn take(bytes: &[u8]) -> Result<Branch, Corrupt> {
         let rest = &mut &*bytes;
         let number = |rest: &mut &[u8]| varint::take(rest).ok_or(CUT);
         let id = take_id(rest)?;
         let (id, owed, key_stripes) = (id.to_vec(), number(rest)?, number(rest)?);
         if owed >= OWED_LIMIT {
-            return Err(Senseless("its undo takes more log than there can be"));
+            return Err(Corrupt("its undo takes more log than there can be"));
         }
         let mut branch = Branch { id, owed, key_stripes, ..Branch::default() };
         for _ in 0..number(rest)? {
@@ -116,21 +116,21 @@ impl Branch {
     }
 }
 
-fn take_id<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Senseless> {
+fn take_id<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Corrupt> {
     let len = varint::take(rest).ok_or(CUT)?;
     let (id, others) = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len)).ok_or(CUT)?;
     *rest = others;
     if id.is_empty() || id.len() > BRANCH_ID_LEN_MAX {
-        return Err(Senseless("nobody prepares under such an identifier"));
+        return Err(Corrupt("nobody prepares under such an identifier"));
     }
     Ok(id)
 }
 
-fn take_lock(rest: &mut &[u8]) -> Result<(Resource, LockMode), Senseless> {
+fn take_lock(rest: &mut &[u8]) -> Result<(Resource, LockMode), Corrupt> {
     let (&what, others) = rest.split_first().ok_or(CUT)?;
     *rest = others;
     let mode = MODES.iter().find(|(number, _)| *number == what >> 4).map(|(_, mode)| *mode);
-    let mode = mode.ok_or(Senseless("no lock is held so"))?;
+    let mode = mode.ok_or(Corrupt("no lock is held so"))?;
     let page = PageId::new(varint::take(rest).ok_or(CUT)?);
     let resource = match what & 0x0f {
         PAGE => Resource::Page(page),
@@ -138,10 +138,10 @@ fn take_lock(rest: &mut &[u8]) -> Result<(Resource, LockMode), Senseless> {
         STRUCTURE => Resource::Structure(page),
         RECORD => {
             let slot = varint::take(rest).ok_or(CUT)?;
-            let slot = u16::try_from(slot).map_err(|_| Senseless("no page has such a slot"))?;
+            let slot = u16::try_from(slot).map_err(|_| Corrupt("no page has such a slot"))?;
             Resource::Record(RecordId::new(page, Slot(slot)))
         }
-        _ => return Err(Senseless("nothing like that is locked")),
+        _ => return Err(Corrupt("nothing like that is locked")),
     };
     Ok((resource, mode))
 }

@@ -311,7 +311,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_checkpoint_that_somebody_takes_is_not_taken_again_at_once() {
+    fn running_checkpoint_is_not_repeated() {
         let (checkpoints, limits) = (Checkpoints::default(), Limits::of(&crate::Options::default()));
         checkpoints.every.store(100, Ordering::Relaxed);
         checkpoints.due_at.store(100, Ordering::Relaxed);

@@ -50,7 +50,7 @@ impl Explainer {
     /// # Errors
     /// Its body is invalid; the error is the reason.
     pub fn explain(&self, record: &RecordRef<'_>) -> Result<Explained, &'static str> {
-        let body = Body::parse(record.head.kind, record.body).map_err(|senseless| senseless.0)?;
+        let body = Body::parse(record.head.kind, record.body).map_err(|corrupt| corrupt.0)?;
         let mut explained = body.redo().map_or_else(Explained::default, |redo| self.change(redo));
         match body {
             Body::Update { undo, committed_only, .. } => {

@@ -159,7 +159,7 @@ fn changes_of_a_commit_record_happen_with_the_commit() {
 
 /// E19.15, E19.5: earlier deferred changes count with the commit, and those that were undone before do not.
 #[test]
-fn changes_of_a_commit_record_come_behind_those_that_were_deferred() {
+fn commit_changes_follow_deferred_changes() {
     let place = place();
     let mut txn = place.store.begin();
     let change = |txn: &mut Txn, slot, by| {
@@ -217,7 +217,7 @@ fn what_a_commit_record_cannot_have_is_refused() {
 
 /// L078, E19.2: each record of a page separately.
 #[test]
-fn what_was_flushed_is_not_redone_and_what_was_not_is() {
+fn only_unflushed_changes_are_redone() {
     let place = place();
     place.mix(0, 1);
     place.mix(1, 2);
@@ -236,7 +236,7 @@ fn what_was_flushed_is_not_redone_and_what_was_not_is() {
 
 /// E19.3: a late flush leaves the page's LSN, or raises it to that of a newer commit.
 #[test]
-fn a_page_has_the_lsn_of_the_newest_commit_that_it_needs() {
+fn page_has_lsn_of_newest_needed_commit() {
     let place = place();
     let change = place.mix(0, 1);
     place.mix(1, 2);
@@ -251,7 +251,7 @@ fn a_page_has_the_lsn_of_the_newest_commit_that_it_needs() {
 
 /// L075, E19.6.
 #[test]
-fn inverses_are_logged_by_a_rollback_and_the_keeper_is_told() {
+fn rollback_logs_inverses_and_notifies_keeper() {
     let place = place();
     let (shelf, keeper) = (&place.shelf, &place.keeper);
     let mut txn = place.store.begin();
@@ -402,7 +402,7 @@ fn checkpoints_ask_for_what_is_old() {
 
 /// E19.4: a dropped keeper leaves its unflushed changes to the next opening.
 #[test]
-fn a_keeper_that_is_dropped_leaves_its_changes_to_recovery() {
+fn dropped_keeper_leaves_changes_to_recovery() {
     let mut place = place();
     let change = place.mix(0, 1);
     let mut txn = place.store.begin();
@@ -420,7 +420,7 @@ fn a_keeper_that_is_dropped_leaves_its_changes_to_recovery() {
 
 /// E19.1, E19.3: a slot whose insertion was undone has no version. The page's LSN shows that the record is gone.
 #[test]
-fn changes_of_a_record_that_was_never_there_are_not_redone() {
+fn changes_of_absent_record_are_not_redone() {
     let place = place_with(Options { locks: Arc::new(NoLocks), ..options() }, 0);
     let (shelf, keeper) = (&place.shelf, &place.keeper);
     // This change keeps the log.
@@ -444,7 +444,7 @@ fn changes_of_a_record_that_was_never_there_are_not_redone() {
 /// E19.1: deferred changes of a removed record are redone neither on the record that reuses its slot, nor on a page of
 /// another layout.
 #[test]
-fn changes_of_a_record_that_has_gone_are_not_redone() {
+fn changes_of_deleted_record_are_not_redone() {
     let place = place();
     place.mix(0, 1);
     place.mix(1, 2);
@@ -540,7 +540,7 @@ impl Unflushed for Door {
 
 /// E19.4: the clock is read before the keepers. A change that is deferred just after a keeper has answered is newer.
 #[test]
-fn what_is_deferred_just_after_its_keeper_has_answered_is_not_lost() {
+fn change_deferred_after_answer_is_kept() {
     let mut place = place();
     let (door, keeper) = Door::before(&mut place);
     let (store, shelf, at) = (place.store.clone(), place.shelf.clone(), place.at(0));
@@ -554,7 +554,7 @@ fn what_is_deferred_just_after_its_keeper_has_answered_is_not_lost() {
 /// E19.4: pages are examined after the keepers. A change that was flushed just before its keeper answers is in its
 /// page, which is not yet written.
 #[test]
-fn what_is_flushed_just_before_its_keeper_answers_is_not_lost() {
+fn change_flushed_before_answer_is_kept() {
     let mut place = place();
     let (door, keeper) = Door::before(&mut place);
     let (store, shelf, at) = (place.store.clone(), place.shelf.clone(), place.at(0));
@@ -568,7 +568,7 @@ fn what_is_flushed_just_before_its_keeper_answers_is_not_lost() {
 
 /// E19.4: a transaction releases the log after its keepers have taken over.
 #[test]
-fn a_checkpoint_just_before_the_keeper_is_told_of_a_commit_loses_nothing() {
+fn checkpoint_before_keeper_notification_loses_nothing() {
     let mut place = place();
     let (door, keeper) = Door::before(&mut place);
     let (store, at) = (place.store.clone(), place.at(0));
@@ -728,7 +728,7 @@ impl Unflushed for Stuck {
 
 /// Other keepers are flushed nevertheless.
 #[test]
-fn who_finds_the_log_full_is_told_why_checkpoints_fail() {
+fn full_log_error_names_failed_checkpoint() {
     let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);
     let store = &place.store;
     let (stuck, other) = (Stuck::new(store, true), Stuck::new(store, false));
@@ -749,7 +749,7 @@ fn who_finds_the_log_full_is_told_why_checkpoints_fail() {
 /// Neither the transaction that finds the log full, even if it is the oldest, nor an older idle transaction is rolled
 /// back: both may continue once checkpoints succeed again.
 #[test]
-fn nobody_is_rolled_back_for_a_log_that_a_failing_checkpoint_keeps() {
+fn failing_checkpoint_rolls_no_transaction_back() {
     let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);
     let store = &place.store;
     let stuck = Stuck::new(store, true);
@@ -789,7 +789,7 @@ fn past_failure_spares_no_log_holder() {
 /// If the checkpoint fails because it finds no room in the log either, the transaction that holds the log is rolled
 /// back.
 #[test]
-fn who_pins_the_log_is_rolled_back_though_checkpoints_find_no_room_in_it() {
+fn pinning_transaction_ends_despite_full_log() {
     let place = place_with(Options { log_limit_bytes: 1 << 20, ..options() }, 1);
     let store = &place.store;
     let _keeper = store.keep_log_for(Stuck::wanting(store, true, true));

@@ -81,7 +81,7 @@ impl Scene {
 }
 
 #[test]
-fn a_long_block_over_one_whose_free_may_be_lost_does_not_go_alone() {
+fn long_block_waits_for_free_below_it() {
     let mut scene = scene();
     let all = scene.fill(THREE);
     let heap = scene.heap.clone();
@@ -92,7 +92,7 @@ fn a_long_block_over_one_whose_free_may_be_lost_does_not_go_alone() {
 }
 
 #[test]
-fn a_long_block_over_spans_that_may_not_be_cleared_does_not_go_alone() {
+fn long_block_waits_for_cleared_spans() {
     let mut scene = scene();
     let heap = scene.heap.clone();
     let first = scene.one.run(Commit::Sync, |tx| tx.allocate(&heap, THREE)).unwrap().value;

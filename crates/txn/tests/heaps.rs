@@ -26,7 +26,7 @@ fn word(heap: &Heap, offset: u64) -> u64 {
 
 /// E1: numbers lost in a crash may be reused; no heap may be younger than the log.
 #[test]
-fn a_heap_made_behind_commits_that_are_lost_is_there() {
+fn heap_created_after_lost_commits_exists() {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk).unwrap();
     let first = store.memory().create_heap("first", &small(4096)).unwrap();
@@ -102,7 +102,7 @@ fn two_crashes_in_the_root_leave_one_whole_slot() {
 
 /// E8.5: a stripe locked by another transaction has no version, so its words may be of any.
 #[test]
-fn a_commit_does_not_go_alone_over_a_stripe_that_is_locked() {
+fn commit_waits_for_locked_stripe() {
     let options = || {
         let mut options = Options { partitions: 2, ..Options::simulated() };
         options.memory.locking = Locking::EncounterTime;
@@ -187,7 +187,7 @@ fn a_root_that_is_full_can_still_be_written() {
 
 /// Space reserved by a failed creation, or by one that a crash interrupted, is released.
 #[test]
-fn a_heap_that_could_not_be_made_takes_no_room() {
+fn failed_heap_creation_takes_no_space() {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk).unwrap();
     store.memory().create_heap("heap", &small(4096)).unwrap();
@@ -218,7 +218,7 @@ fn a_dropped_heap_is_gone() {
 
 /// Returning to a later point than the current one would restore a state that no longer exists.
 #[test]
-fn a_savepoint_of_a_heap_that_is_gone_is_refused() {
+fn savepoint_of_dropped_heap_is_refused() {
     let memory = Memory::volatile(MemoryOptions::small()).unwrap();
     let heap = memory.create_heap("heap", &HeapOptions::raw(1 << 12)).unwrap();
     let refused = heap.atomically(|tx| {
@@ -297,7 +297,7 @@ fn contents(store: &Store) -> Vec<(String, Vec<u64>)> {
 /// R4 for words, E10.5: heaps are created, grow and are dropped while the log is written; runs cross chunks, some
 /// commits have several parts.
 #[test]
-fn however_many_threads_replay_a_log_heaps_are_the_same() {
+fn replay_threads_do_not_change_heaps() {
     const HEAPS: u64 = 4;
     let options = |redo_threads| Options {
         redo_threads,

@@ -128,7 +128,7 @@ fn a_checkpoint_beside_flushes_loses_no_deferred_change() {
 /// E9.3: a transaction that needs the written pages waits, in this opening and in the next, and finds the outcome. A
 /// page that the branch has only read is free after a restart.
 #[test]
-fn locks_are_held_until_the_outcome_and_again_after_a_restart() {
+fn locks_last_until_outcome_across_restart() {
     explore(17, SCHEDULES, || {
         for was_restored in [false, true] {
             let disk = Arc::new(SimDisk::new());

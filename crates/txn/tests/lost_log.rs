@@ -13,7 +13,7 @@ fn open(disk: &Arc<SimDisk>) -> Result<Store, Error> {
 /// No later block promises the newest block of the log. Pages that were stolen after it was forced promise it instead:
 /// if the block is damaged, it is no torn tail (E20.5).
 #[test]
-fn a_stolen_page_promises_the_log_it_was_made_from() {
+fn stolen_page_requires_its_log() {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk).unwrap();
     let format = FormatFresh { kind: 1, layout_word: 7 };

@@ -35,7 +35,7 @@ fn page_number(txn: &Txn, page: PageId) -> cedrat_txn::Result<i64> {
 /// E10.2: a word that was read before, and a page that is read after another transaction has changed both, would belong
 /// to two moments.
 #[test]
-fn a_page_read_later_than_a_word_is_of_the_same_moment() {
+fn page_and_word_reads_share_snapshot() {
     let (store, page, heap) = store();
     let mut txn = store.begin();
     assert_eq!(txn.heap(|tx| tx.read(&heap, 0)).unwrap(), 0);
@@ -78,7 +78,7 @@ fn both_faces_are_there_or_neither() {
 
 /// E10.3, also for a transaction that has written pages.
 #[test]
-fn a_word_that_was_changed_after_it_was_read_is_noticed_at_the_end() {
+fn changed_word_fails_validation_at_commit() {
     let (store, page, heap) = store();
     let change = || heap.atomically(|tx| tx.update(&heap, 0, |value| value + 1)).unwrap();
 
@@ -100,7 +100,7 @@ fn a_word_that_was_changed_after_it_was_read_is_noticed_at_the_end() {
 
 /// E10.6.
 #[test]
-fn a_savepoint_takes_words_back_and_remembers_what_was_read() {
+fn savepoint_restores_words_and_keeps_reads() {
     let (store, page, heap) = store();
     let mut txn = store.begin();
     let nothing_yet = txn.savepoint();

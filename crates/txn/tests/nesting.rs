@@ -105,7 +105,7 @@ impl Finish for FinishNothing {
 
 /// The victim of a full log rolls back after its latches were released: its undo would take them (E13.3, E16.3).
 #[test]
-fn an_ordered_sequence_that_finds_the_log_full_rolls_back_without_its_latches() {
+fn ordered_sequence_unlatches_before_rollback() {
     let registry = registry().logical::<SubtractUnderLatch>().finish::<FinishNothing>();
     let (store, page) = store_with(options(), registry);
     let latch = latch_of(&store, page);

@@ -18,7 +18,7 @@ use common::*;
 
 /// If no store exists, and none is to be created, nothing is changed (R2).
 #[test]
-fn looking_for_a_store_that_is_not_there_leaves_nothing_behind() {
+fn opening_a_missing_store_creates_nothing() {
     let looking = || Options { create: false, ..options() };
     let disk = Arc::new(SimDisk::new());
     let error = open_with(&disk, looking()).unwrap_err();

@@ -52,7 +52,7 @@ fn add_and_prepare(store: &Store, page: PageId, amount: i64, id: &[u8]) -> Prepa
 
 /// E9.1, E9.2: however often the store is closed, or crashes.
 #[test]
-fn who_is_in_doubt_stays_so_over_openings_until_it_is_ended() {
+fn in_doubt_transaction_outlives_openings() {
     let (disk, store, page) = place();
     let (txn, since) = {
         let held = add_and_prepare(&store, page, 5, BRANCH);
@@ -83,7 +83,7 @@ fn who_is_in_doubt_stays_so_over_openings_until_it_is_ended() {
 
 /// E9.4, and E9.1 for a transaction that ends in the opening in which it prepared.
 #[test]
-fn it_is_committed_or_rolled_back_as_it_is_told() {
+fn in_doubt_transaction_follows_its_outcome() {
     for was_restored in [false, true] {
         for commits in [false, true] {
             let (disk, store, page) = place();
@@ -127,7 +127,7 @@ fn an_outcome_that_is_lost_leaves_it_in_doubt() {
 
 /// E9.2: a read-only branch gets its vote when everything that it has read is durable, and has ended.
 #[test]
-fn a_reader_votes_when_what_it_has_read_is_durable() {
+fn reader_votes_after_its_reads_are_durable() {
     let options = Options { no_flush: true, ..options() };
     let disk = Arc::new(SimDisk::new());
     let store = open_with(&disk, options).unwrap();
@@ -251,7 +251,7 @@ fn what_is_prepared_may_take_many_records() {
 /// E9.5, E9.13: other transactions write many lengths of the log meanwhile. The branch has room for its end, in this
 /// opening and in the next.
 #[test]
-fn branch_has_room_for_its_end_in_a_small_log() {
+fn small_log_has_room_for_branch_outcome() {
     for was_restored in [false, true] {
         let (disk, store, page) = place();
         let other = store.transact(page_with_zeros).unwrap();
@@ -384,7 +384,7 @@ fn a_rollback_that_is_cut_short_is_completed() {
 
 /// Transactions that wait for its locks get the error that the store has stopped.
 #[test]
-fn who_is_held_when_the_store_stops_lets_its_locks_go() {
+fn stopped_store_releases_branch_locks() {
     let (_disk, store, page) = place();
     let held = add_and_prepare(&store, page, 5, BRANCH);
     store.log().stop("for a test");
@@ -429,7 +429,7 @@ fn is_in_doubt<T>(result: cedrat_heap::Result<T>, expected: cedrat_wal::TxnId) -
 /// E9.9: before its outcome no other transaction reads or overwrites the words that it has written, or waits for them.
 /// Words that it has only read may change.
 #[test]
-fn words_of_one_in_doubt_are_not_to_be_had() {
+fn in_doubt_words_are_locked() {
     for was_restored in [false, true] {
         for commits in [false, true] {
             let (disk, store, page, words) = place_with_words();
@@ -582,7 +582,7 @@ impl Unflushed for Slow {
 /// E9.8: during the rollback, while none of it may be in the log, no other transaction can prepare under its
 /// identifier.
 #[test]
-fn an_identifier_is_free_when_the_rollback_is_in_the_log() {
+fn identifier_is_free_after_logged_rollback() {
     let disk = Arc::new(SimDisk::new());
     let open = |disk: &Arc<SimDisk>| {
         let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);

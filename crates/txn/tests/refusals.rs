@@ -48,7 +48,7 @@ fn cut(disk: &SimDisk, len: u64) -> Arc<SimDisk> {
 }
 
 #[test]
-fn options_that_do_not_fit_the_store_are_refused_before_anything_is_written() {
+fn mismatched_options_are_refused_before_writing() {
     let (disk, _) = written(false);
     let few_frames = refused(&disk, Options { pool_bytes: 4 * PAGE_LEN as u64, ..options() });
     assert!(matches!(few_frames, Error::Pages(PoolError::Options { option: "capacity_pages", .. })), "{few_frames}");
@@ -62,7 +62,7 @@ fn options_that_do_not_fit_the_store_are_refused_before_anything_is_written() {
 /// Space for a page is durable before the record that allocates it, so after any crash the file is as long as the log
 /// and the space maps require. If it were extended again, the missing pages would read as zeros.
 #[test]
-fn a_page_file_that_was_cut_short_is_refused_with_file_and_offset() {
+fn short_page_file_names_file_and_offset() {
     for checkpoint in [false, true] {
         let (disk, last) = written(checkpoint);
         let in_use = (last + 1) * PAGE_LEN as u64;
@@ -91,7 +91,7 @@ fn a_page_file_that_is_gone_is_refused() {
 /// Creating the store creates the log first: a crash in between leaves a log without records and no page file, or an
 /// empty one.
 #[test]
-fn a_crash_at_any_moment_leaves_files_that_fit_together() {
+fn crash_leaves_consistent_files() {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk).unwrap();
     store.transact(|txn| txn.allocate_region(600)).unwrap();

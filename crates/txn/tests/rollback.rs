@@ -31,7 +31,7 @@ impl Operation for Pad {
 
 /// The record of an undo is slightly longer than that of the change: every accepted change can be undone (E6.2).
 #[test]
-fn the_longest_change_that_is_accepted_can_be_taken_back() {
+fn longest_accepted_change_can_be_undone() {
     let (store, page) = store_with(options(), registry().operation::<Pad>());
     let mut len = store.log().body_len_max();
     let mut txn = store.begin();
@@ -75,7 +75,7 @@ impl Operation for FindDamage {
 }
 
 #[test]
-fn transact_returns_the_error_of_the_work_not_that_of_the_rollback() {
+fn transact_returns_error_of_work() {
     let (store, page) = store_with(options(), registry().operation::<FindDamage>());
     let error = store.transact(|txn| txn.update(at(page, 0), &FindDamage)).unwrap_err();
     assert!(matches!(error, Error::Pages(_)), "it names page and file: {error}");

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 /// A skipped group has no space map of its own yet; the free pages before and after it can be allocated (E7).
 #[test]
-fn a_group_that_nothing_was_allocated_of_does_not_keep_others_from_allocating() {
+fn unused_group_blocks_no_allocation() {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk).unwrap();
     store.transact(|txn| txn.allocate_region(GROUP_PAGES - 2)).unwrap();
@@ -35,7 +35,7 @@ fn a_group_that_nothing_was_allocated_of_does_not_keep_others_from_allocating() 
 
 /// A disk that releases no space costs space, not checkpoints; the store retries later.
 #[test]
-fn space_that_was_not_given_back_is_given_back_later() {
+fn unfreed_space_is_freed_later() {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk).unwrap();
     let region = store
@@ -197,7 +197,7 @@ fn a_full_disk_s_free_pages_are_used_again() {
 /// A page that a loser has freed belongs to it again when recovery has ended: no undo may take it meanwhile, though the
 /// space map marks it as free and no page after it is in use (E7.3).
 #[test]
-fn undo_in_recovery_takes_no_page_that_a_loser_has_freed() {
+fn recovery_undo_reuses_no_freed_page() {
     let disk = Arc::new(SimDisk::new());
     let store = open_elsewhere(&disk).unwrap();
     let page = store.transact(page_with_zeros).unwrap();

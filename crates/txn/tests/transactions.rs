@@ -47,7 +47,7 @@ fn rollback_and_dropping_take_everything_back() {
 }
 
 #[test]
-fn an_error_of_the_application_rolls_back_and_comes_out() {
+fn application_error_rolls_back_and_is_returned() {
     let (_disk, store, page) = store();
     let error = store
         .transact(|txn| {
@@ -130,7 +130,7 @@ fn an_inner_transaction_fails_alone() {
 }
 
 #[test]
-fn a_nested_top_action_stays_and_is_undone_by_meaning() {
+fn nested_top_action_is_undone_logically() {
     let (_disk, store, page) = store();
     let mut txn = store.begin();
     txn.nested((), |txn| {
@@ -148,7 +148,7 @@ fn a_nested_top_action_stays_and_is_undone_by_meaning() {
 }
 
 #[test]
-fn a_nested_top_action_that_fails_or_panics_is_undone_before_its_latches_go() {
+fn failed_nested_action_is_undone_under_latches() {
     let (_disk, store, page) = store();
     let latch = StructureLatch::new(LatchRank(1));
     let mut txn = store.begin();
@@ -409,7 +409,7 @@ fn space_comes_back_after_a_checkpoint() {
 }
 
 #[test]
-fn what_a_structure_keeps_in_memory_goes_with_its_root() {
+fn structure_state_is_freed_with_root() {
     let (_disk, store, page) = store();
     let first = store.resident(page, || Ok(7u32)).unwrap();
     let again = store.resident(page, || Ok(8u32)).unwrap();
@@ -419,7 +419,7 @@ fn what_a_structure_keeps_in_memory_goes_with_its_root() {
 }
 
 #[test]
-fn one_opening_at_a_time_and_two_stores_side_by_side() {
+fn one_opening_per_store_two_stores_fit() {
     let (disk, store, page) = store();
     assert!(matches!(open(&disk), Err(Error::InUse { .. })));
     let (_other_disk, other, other_page) = self::store();
@@ -433,7 +433,7 @@ fn one_opening_at_a_time_and_two_stores_side_by_side() {
 }
 
 #[test]
-fn an_operation_missing_from_the_registry_is_named_and_nothing_written() {
+fn missing_operation_is_named_before_writing() {
     let (disk, store, page) = store();
     store.transact(|txn| add(txn, page, 0, 1)).unwrap();
     drop(store);
@@ -503,7 +503,7 @@ fn a_redo_that_fails_or_panics_stops_the_store() {
 }
 
 #[test]
-fn a_failed_sync_stops_the_store_and_reopening_tells_what_was_kept() {
+fn failed_sync_stops_store_until_reopened() {
     let (disk, store, page) = store();
     store.transact(|txn| add(txn, page, 0, 1)).unwrap();
     disk.inject(Fault::error(Call::Write, std::io::ErrorKind::Other).of("log/").for_ever());
@@ -518,7 +518,7 @@ fn a_failed_sync_stops_the_store_and_reopening_tells_what_was_kept() {
 }
 
 #[test]
-fn a_transaction_that_pins_the_log_is_rolled_back_and_named() {
+fn log_pinning_transaction_is_rolled_back() {
     let (_disk, store, page) = store();
     let mut txn = store.begin();
     let id = txn.id();
@@ -630,7 +630,7 @@ impl cedrat_txn::LockManager for Clerk {
 }
 
 #[test]
-fn undo_asks_for_no_lock_and_recovery_tells_which_there_were() {
+fn undo_needs_no_lock_recovery_restores_them() {
     let clerk = Arc::new(Clerk::default());
     let asked = |clerk: &Clerk| clerk.asked.load(cedrat_sync::atomic::Ordering::Relaxed);
     let (disk, store, page) = store_with(Options { locks: Arc::<Clerk>::clone(&clerk), ..options() });
@@ -671,7 +671,7 @@ fn atomicity_isolation_and_durability_are_given_up_by_name() {
 }
 
 #[test]
-fn a_full_disk_fails_the_transaction_and_the_store_goes_on() {
+fn full_disk_fails_only_the_transaction() {
     let (disk, store, page) = store();
     disk.set_capacity(Some(disk.space() + (64 << 10)));
     let mut txn = store.begin();
@@ -692,7 +692,7 @@ fn a_full_disk_fails_the_transaction_and_the_store_goes_on() {
 }
 
 #[test]
-fn a_log_that_finds_the_disk_full_fails_the_transaction_and_the_store_goes_on() {
+fn full_disk_under_log_fails_only_transaction() {
     let (disk, store, page) = store();
     disk.set_capacity(Some(disk.space()));
     let mut txn = store.begin();
@@ -712,7 +712,7 @@ fn a_log_that_finds_the_disk_full_fails_the_transaction_and_the_store_goes_on() 
 }
 
 #[test]
-fn records_of_each_layout_are_put_changed_taken_out_and_brought_back() {
+fn records_of_each_layout_change_and_undo() {
     use cedrat_pages::LayoutKind;
     use cedrat_pages::layout::{Fixed, Slotted, Versioned};
     use cedrat_txn::*;

@@ -616,7 +616,7 @@ mod tests {
 
     /// A checksum only proves which bytes were written, not that they are valid.
     #[test]
-    fn content_that_makes_no_sense_is_refused_under_a_good_checksum() {
+    fn invalid_content_under_good_checksum_is_refused() {
         type Change = fn(&mut Control);
         let changes: &[(&str, Change)] = &[
             ("no block begins there", |control| control.partitions[0].scan_from = LogOffset::new(100)),

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_same_function_at_every_length_and_alignment() {
+    fn crc_agrees_at_every_length_and_alignment() {
         let bytes: Vec<u8> = (0..LONG as u32 + 40).map(|at| (at * 31 % 251) as u8).collect();
         for from in 0..9 {
             for len in (0..80).chain(LONG - 3..LONG + 3) {

@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn old_epochs_are_forgotten_only_when_no_place_of_theirs_is_read() {
+    fn epochs_are_forgotten_when_unread() {
         let mut kept = epochs();
         kept.forget_before(Lsn::new(85), &[LogOffset::new(0), LogOffset::new(8192)]);
         assert_eq!(kept, epochs());

@@ -417,7 +417,7 @@ mod tests {
     /// A segment begun ahead is begun as any other, counts as taken, and is available to another partition after a
     /// crash.
     #[test]
-    fn a_segment_begins_ahead_when_a_quarter_of_the_one_before_is_used() {
+    fn segment_begins_ahead_at_a_quarter() {
         explore(1, 1, || {
             let media: Arc<dyn Media> = Arc::new(SimDisk::new());
             let options = LogOptions { partitions: 2, ..LogOptions::small() };
@@ -490,7 +490,7 @@ mod tests {
     /// Beginning a segment ahead reserves much space for a moment, to see whether it is available. A reservation in
     /// that moment does not fail with "log full".
     #[test]
-    fn looking_for_room_ahead_keeps_nobody_from_room_that_there_is() {
+    fn allocation_ahead_blocks_no_append() {
         explore(3, 3000, || {
             let media: Arc<dyn Media> = Arc::new(SimDisk::new());
             let options = LogOptions { log_bytes_max: 12 * crate::SEGMENT_LEN_MIN, ..LogOptions::small() };

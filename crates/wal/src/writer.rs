@@ -324,7 +324,7 @@ mod tests {
 
     /// A writer that is woken without need takes a processor from committers.
     #[test]
-    fn who_awaits_a_ticket_rouses_only_writers_of_partitions_that_are_late() {
+    fn ticket_wakes_only_late_writers() {
         explore(1, 1, || {
             let media: Arc<dyn Media> = Arc::new(SimDisk::new());
             let options = LogOptions { partitions: 4, ..LogOptions::small() };
@@ -361,7 +361,7 @@ mod tests {
     /// The appender of an entry soon forces it. A writer that has begun with a part of it by then delays the
     /// appender.
     #[test]
-    fn the_writer_of_a_log_alone_leaves_new_entries_to_who_forces_them() {
+    fn standalone_log_writer_leaves_unforced_entries() {
         explore(1, 1, || {
             let media: Arc<dyn Media> = Arc::new(SimDisk::new());
             let options = EntryLogOptions { background: false, ..EntryLogOptions::default() };

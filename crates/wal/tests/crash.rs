@@ -381,7 +381,7 @@ fn planted_a_drawn_number_not_filled_is_caught() {
 }
 
 #[test]
-fn a_crash_while_a_store_is_created_leaves_nothing_or_a_store() {
+fn crash_during_creation_leaves_nothing_or_store() {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
     let log = Log::create(&media, &options(2), &["a", "b"]).unwrap();

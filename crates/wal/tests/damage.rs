@@ -61,7 +61,7 @@ fn places(sim: &SimDisk, name: &str) -> Vec<u64> {
 }
 
 #[test]
-fn damage_below_a_promise_is_refused_with_file_and_offset() {
+fn damage_below_durable_lsn_names_offset() {
     for partitions in [1, 2] {
         let (sim, last) = written(partitions, true);
         assert_eq!(read(&sim).unwrap(), last);
@@ -97,7 +97,7 @@ fn damage_below_a_promise_is_refused_with_file_and_offset() {
 }
 
 #[test]
-fn damage_above_every_promise_is_the_end_of_the_log() {
+fn damage_above_durable_lsn_ends_log() {
     let (sim, last) = written(1, false);
     let mut cut = 0;
     for name in log_files(&sim) {

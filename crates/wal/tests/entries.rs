@@ -61,7 +61,7 @@ fn entries_of_any_length_come_back_in_their_order() {
 }
 
 #[test]
-fn one_at_a_time_opens_it_and_it_is_no_store() {
+fn standalone_log_opens_once_as_no_store() {
     let folder = tempfile::tempdir().expect("a directory");
     let media: Arc<dyn Media> = Arc::new(RealDisk::new(folder.path().join("log")));
     let absent = EntryLog::open(&media, &EntryLogOptions { create: false, ..options() }).map(drop);
@@ -82,7 +82,7 @@ fn one_at_a_time_opens_it_and_it_is_no_store() {
 
 /// E16: a full log refuses an entry before anything is placed, and has space again later.
 #[test]
-fn a_full_log_says_so_and_has_room_again_when_entries_are_given_up() {
+fn full_log_is_reported_until_truncated() {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
     let mut options = options();

@@ -37,7 +37,7 @@ fn two_blocks(log: &Log) -> LogOffset {
 /// A joined entry does not record the owner of an offset. A disk that brings an older block back there is detected
 /// nevertheless: the numbers in it are dead, and the lost ones are missing.
 #[test]
-fn a_stale_block_in_the_place_of_a_joined_epochs_is_refused() {
+fn stale_block_of_joined_epoch_is_refused() {
     const FILE: &str = "log/000000";
     let names: Vec<String> = (0..250).map(|n| format!("{n:0>240}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -118,7 +118,7 @@ fn lives(partitions: u16, count: u64, names: &[&str]) {
 }
 
 #[test]
-fn three_hundred_crashes_before_the_first_checkpoint_do_not_fill_the_table() {
+fn many_crashes_do_not_fill_epoch_table() {
     lives(64, 300, &[]);
 }
 

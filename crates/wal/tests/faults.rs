@@ -47,7 +47,7 @@ fn a_failed_write_stops_the_log_for_ever() {
 }
 
 #[test]
-fn a_failed_write_of_the_control_file_stops_the_log() {
+fn failed_control_write_stops_log() {
     let (sim, _, log) = new();
     sim.inject(DiskFault::error(Call::Write, ErrorKind::Other).of("control"));
     assert!(log.checkpoint_control(&log.control().checkpoint).is_err());

@@ -268,7 +268,7 @@ fn partitions_are_merged_by_lsn() {
 }
 
 #[test]
-fn a_second_creation_and_a_missing_store_are_told_apart() {
+fn second_creation_and_missing_store_differ() {
     let (_directory, media) = real();
     assert!(matches!(Log::look(&media), Err(LogError::Absent { .. })));
     let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();

@@ -34,7 +34,7 @@ pub(crate) fn judge(error: &Error) -> Verdict {
         | Error::Heap(cedrat::heap::Error::Damaged { .. } | cedrat::heap::Error::Io { .. })
         | Error::Log(LogError::Damaged { .. } | LogError::Io { .. }) => Verdict::Wrong,
         Error::User(user) if user.is::<GraphError>() => match GraphError::of(error) {
-            Some(GraphError::Senseless { .. }) => Verdict::Wrong,
+            Some(GraphError::Corrupt { .. }) => Verdict::Wrong,
             _ => Verdict::Allowed,
         },
         _ => Verdict::Allowed,

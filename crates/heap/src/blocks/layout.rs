@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_length_finds_a_block_that_holds_it_and_wastes_little() {
+    fn every_length_fits_block_with_little_waste() {
         for reserved in [1 << 10, 1 << 13, 1 << 17, 1 << 20, 1 << 27, 1 << 32] {
             let layout = Layout::of(reserved);
             assert!(layout.strides.is_sorted() && layout.strides.iter().all(|stride| stride % 2 == 0));
@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_says_is_read_as_it_was_written() {
+    fn table_entries_read_back_as_written() {
         for span in [Span::Free, Span::Sized { stride: 4, carved: 77 }, Span::Run { spans: 1 << 40 }] {
             assert_eq!(Span::of_word(span.to_word()), Some(span));
         }

@@ -85,16 +85,15 @@ fn what_is_rebuilt_from_words_is_what_was_known() {
 
 #[cfg(not(cedrat_shuttle))]
 #[test]
-fn what_no_transaction_has_written_is_told_with_its_place() {
+fn unwritten_block_is_reported_with_place() {
     let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
     let heap = heap("damaged", &memory);
     let block = heap.atomically(|tx| tx.allocate(&heap, 50)).expect("room");
     let words = heap.core.region.words();
     let table = FIRST_WORD + block / WORD_LEN / heap.core.blocks.as_ref().expect("it has some").layout.span_words;
-    for (word, senseless) in
-        [(block / 8 - 1, 1 << 60), (block / 8 - 1, 60 << 8 | 0xb5), (table, 7), (table, 2 | 1 << 60)]
+    for (word, corrupt) in [(block / 8 - 1, 1 << 60), (block / 8 - 1, 60 << 8 | 0xb5), (table, 7), (table, 2 | 1 << 60)]
     {
-        let before = words[word as usize].swap(senseless, Ordering::SeqCst);
+        let before = words[word as usize].swap(corrupt, Ordering::SeqCst);
         let found = heap.verify().expect_err("it is damaged").to_string();
         assert!(found.contains(&format!("offset {}", word * 8)), "{found}");
         let _ = heap.atomically(|tx| tx.free(&heap, block));
@@ -131,7 +130,7 @@ fn spans_within_a_block_are_called_free() {
 }
 
 #[test]
-fn sessions_of_one_partition_share_no_arena_with_those_of_others() {
+fn partitions_share_no_arena() {
     for partitions in 1..=32 {
         let arenas = |partition| (0..200).map(move |session| Blocks::arena_of(session, partition, partitions));
         for (one, other) in (0..partitions).flat_map(|one| (0..one).map(move |other| (one, other))) {

@@ -89,16 +89,16 @@ impl Tx<'_> {
             Some(Span::Free) => Ok(0),
             Some(Span::Run { spans }) => {
                 if spans > core.words() / layout.span_words - span {
-                    return Err(senseless(core, table_word, "a block reaches beyond the heap"));
+                    return Err(corrupt(core, table_word, "a block reaches beyond the heap"));
                 }
                 for inner in (span + 1..span + spans).map(|span| layout.table_word(span)) {
                     if self.read_word(core, inner)? != Span::Free.to_word() {
-                        return Err(senseless(core, inner, "a span within a block is not called free"));
+                        return Err(corrupt(core, inner, "a span within a block is not called free"));
                     }
                 }
                 let header = layout.header_word(span, 0, 0);
                 let block = self.walk_block(core, header, layout.run_words(spans))?;
-                found.push(block.ok_or_else(|| senseless(core, header, "a block of whole spans has no length"))?);
+                found.push(block.ok_or_else(|| corrupt(core, header, "a block of whole spans has no length"))?);
                 Ok(spans)
             }
             Some(Span::Sized { stride, carved })
@@ -109,7 +109,7 @@ impl Tx<'_> {
                 }
                 Ok(1)
             }
-            _ => Err(senseless(core, table_word, "the table of spans says what no transaction has written")),
+            _ => Err(corrupt(core, table_word, "the table of spans says what no transaction has written")),
         }
     }
 
@@ -118,11 +118,11 @@ impl Tx<'_> {
         match allocated_len(says) {
             None if says == 0 => Ok(None),
             Some(len) if len <= words * WORD_LEN => Ok(Some(((header + 1) * WORD_LEN, len, (words + 1) * WORD_LEN))),
-            _ => Err(senseless(core, header, "the header of a block says what no transaction has written")),
+            _ => Err(corrupt(core, header, "the header of a block says what no transaction has written")),
         }
     }
 }
 
-fn senseless(core: &Core, word: u64, what: &str) -> Interrupt {
+fn corrupt(core: &Core, word: u64, what: &str) -> Interrupt {
     Interrupt::failed(Error::damaged(format!("heap {}", core.name), word * WORD_LEN, what))
 }

@@ -54,7 +54,7 @@ mod tests {
     use crate::{HeapOptions, Memory, MemoryOptions};
 
     #[test]
-    fn each_word_is_known_to_lie_in_a_block_or_in_none() {
+    fn each_word_maps_to_block_or_none() {
         let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
         // Small spans, so that many blocks fill several.
         let options = HeapOptions { chunk_len: 4096, size_max: 1 << 19, ..HeapOptions::new(1 << 19) };

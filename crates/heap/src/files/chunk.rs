@@ -181,7 +181,7 @@ mod tests {
     const STORE: StoreId = *b"a store in tests";
 
     #[test]
-    fn a_chunk_is_read_as_it_was_written_or_not_at_all() {
+    fn chunk_is_read_whole_or_refused() {
         let disk = SimDisk::new();
         let file = disk.open("heaps/one.0", OpenMode::Create).unwrap();
         let chunks = ChunkFile { media: &disk, file, store: &STORE, heap: 3, chunk_len: 8192 };

@@ -306,7 +306,7 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
             *word = self.0.get(tx, shard + *word)?;
         }
         let [directory, buckets, capacity, count] = says;
-        let wrong = |place, what| Err(self.0.senseless(place, what));
+        let wrong = |place, what| Err(self.0.corrupt(place, what));
         let segments = buckets.div_ceil(SEGMENT);
         if !buckets.is_multiple_of(GROWTH) || segments > capacity || (directory == 0) != (capacity == 0) {
             return wrong(shard, "a part of a map has buckets that are not there");

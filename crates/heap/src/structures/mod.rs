@@ -181,13 +181,13 @@ impl<T> Head<T> {
     fn step(&self, steps: &mut Steps, word: u64) -> Result<(), Interrupt> {
         match steps.left.checked_sub(1) {
             Some(left) => steps.left = left,
-            None => return Err(self.senseless(word, "a chain of blocks leads back to itself")),
+            None => return Err(self.corrupt(word, "a chain of blocks leads back to itself")),
         }
         Ok(())
     }
 
     /// Returns an error for words that no operation of the structure leaves.
-    fn senseless(&self, word: u64, what: &str) -> Interrupt {
+    fn corrupt(&self, word: u64, what: &str) -> Interrupt {
         let core = self.core();
         Interrupt::failed(Error::damaged(format!("heap {}", core.name), word.saturating_mul(WORD_LEN), what))
     }

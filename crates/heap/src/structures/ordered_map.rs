@@ -138,7 +138,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     /// Returns a child of a node at depth `depth`. A map whose nodes form a cycle exceeds the maximum depth.
     fn below(&self, tx: &mut Tx<'_>, node: Node, index: u64, depth: &mut u64) -> Result<Node, Interrupt> {
         if *depth > DEPTH_MAX {
-            return Err(self.0.senseless(node.at, TOO_DEEP));
+            return Err(self.0.corrupt(node.at, TOO_DEEP));
         }
         *depth += 1;
         self.child(tx, node, index)
@@ -345,7 +345,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     /// Merges or balances two neighbours, one of which is under-full.
     fn give_company(&self, tx: &mut Tx<'_>, parent: Node, index: u64) -> Result<(), Interrupt> {
         if index >= parent.count {
-            return Err(self.0.senseless(parent.at, "a node of an ordered map has no second neighbour"));
+            return Err(self.0.corrupt(parent.at, "a node of an ordered map has no second neighbour"));
         }
         let (lower, upper) = (self.child(tx, parent, index)?, self.child(tx, parent, index + 1)?);
         let pair = Pair { between: Self::key_word(parent, index), lower, upper };
@@ -533,7 +533,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
             node = self.below(tx, node, index(node), &mut depth)?;
         }
         if node.count == 0 {
-            return Err(self.0.senseless(node.at, "a leaf of an ordered map has no key"));
+            return Err(self.0.corrupt(node.at, "a leaf of an ordered map has no key"));
         }
         let key = self.key(tx, node, index(node))?;
         Ok(Some((key, self.0.load(tx, Self::behind_word(node, index(node)))?)))
@@ -554,7 +554,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         let first = self.0.first(tx)?;
         match self.len(tx)? == walk.keys {
             true => Ok(walk.keys),
-            false => Err(self.0.senseless(first, "a map counts other keys than it has")),
+            false => Err(self.0.corrupt(first, "a map counts other keys than it has")),
         }
     }
 
@@ -567,7 +567,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         (from, to): (Option<&K>, Option<&K>),
         walk: &mut Walk,
     ) -> Result<(), Interrupt> {
-        let wrong = |what| Err(self.0.senseless(node.at, what));
+        let wrong = |what| Err(self.0.corrupt(node.at, what));
         if node.count < least {
             return wrong("a node of an ordered map has too few keys");
         }
@@ -651,7 +651,7 @@ mod tests {
 
     /// A heap is the program's own memory: the program may have overwritten a map by mistake.
     #[test]
-    fn a_node_without_a_neighbour_to_keep_it_company_is_told_with_its_place() {
+    fn lone_node_is_reported_with_place() {
         let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
         let heap = memory.create_heap("heap", &HeapOptions::new(1 << 20)).expect("a heap");
         let map: HeapOrderedMap<u64, u64> = HeapOrderedMap::open(&heap, "map").expect("room");

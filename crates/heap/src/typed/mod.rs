@@ -246,7 +246,7 @@ impl Tx<'_> {
             }
             Ok(T::of_words(words))
         })?;
-        value.ok_or_else(|| senseless::<T>(core, word))
+        value.ok_or_else(|| corrupt::<T>(core, word))
     }
 
     /// Stores a value that begins at a word.
@@ -261,7 +261,7 @@ impl Tx<'_> {
 }
 
 #[cold]
-fn senseless<T: Plain>(core: &Core, word: u64) -> Interrupt {
+fn corrupt<T: Plain>(core: &Core, word: u64) -> Interrupt {
     let what = format!("no {} lies there", description::<T>());
     Interrupt::failed(Error::damaged(format!("heap {}", core.name), word * WORD_LEN, what))
 }

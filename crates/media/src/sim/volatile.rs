@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn durable_bytes_cut_a_piece_out_of_an_older_change() {
+    fn durable_bytes_split_older_change() {
         let mut file = cached([bytes(0, 10, 1)]);
         file.write_durably(4, &[2; 3]);
         assert_eq!(durable(&file), [0, 0, 0, 0, 2, 2, 2]);

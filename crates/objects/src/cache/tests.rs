@@ -39,7 +39,7 @@ fn image(bytes: Vec<u8>, version: u64) -> Image {
 
 /// E19.9: for a record that was evicted with pending changes, a page image from before the flush is not used.
 #[test]
-fn a_page_that_was_read_too_early_is_not_believed() {
+fn page_read_too_early_is_not_trusted() {
     let (cache, pages) = (Cache::new(10_000), Taking::default());
     let alive = new_record(b"object", 16, false);
     let mut dead = alive.clone();

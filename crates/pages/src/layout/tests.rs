@@ -264,7 +264,7 @@ proptest! {
 }
 
 #[test]
-fn the_longest_record_fits_and_one_byte_more_does_not() {
+fn longest_record_fits_one_more_does_not() {
     let mut page = PageBuf::new(PageId::new(1));
     page.change(Lsn::new(1), |page| {
         let mut slotted = SlottedMut::format(page);
@@ -308,7 +308,7 @@ fn the_last_slots_of_a_page_are_its_last() {
 }
 
 #[test]
-fn a_slot_far_beyond_the_end_makes_the_ones_before_it_vacant() {
+fn far_slot_makes_slots_before_vacant() {
     let mut page = PageBuf::new(PageId::new(1));
     page.change(Lsn::new(1), |page| SlottedMut::format(page).insert(Slot(9), b"nine")).unwrap();
     let page = page.page_ref();

@@ -17,7 +17,7 @@ use cedrat_pages::{BODY_LEN, LayoutKind, PageId, PageRef, Slot};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Error, FormatFresh, RecordId, Registry, Result, Store, Txn};
 
-use crate::bytes::{Bytes, BytesMut, Garbled};
+use crate::bytes::{Bytes, BytesMut, Corrupt};
 use crate::checked::Checked;
 use crate::error::{OfStore, StructureError, damaged, root_page};
 use crate::kinds;
@@ -61,7 +61,7 @@ struct Shape {
 }
 
 impl Shape {
-    fn read<B: Bytes + ?Sized>(body: &B) -> Result<Shape, Garbled> {
+    fn read<B: Bytes + ?Sized>(body: &B) -> Result<Shape, Corrupt> {
         let shape = Shape {
             element_len: body.half(at::ELEMENT_LEN)?,
             per_page: body.half(at::PER_PAGE)?,
@@ -74,10 +74,10 @@ impl Shape {
             && usize::from(shape.region_count) <= REGIONS_MAX
             && shape.pages <= pages_in(shape.region_count.into())
             && shape.len.div_ceil(shape.per_page.into()) <= shape.pages;
-        if sound { Ok(shape) } else { Err(Garbled) }
+        if sound { Ok(shape) } else { Err(Corrupt) }
     }
 
-    fn write<B: BytesMut + ?Sized>(&self, body: &mut B) -> Result<(), Garbled> {
+    fn write<B: BytesMut + ?Sized>(&self, body: &mut B) -> Result<(), Corrupt> {
         body.put(at::ELEMENT_LEN, &self.element_len.to_le_bytes())?;
         body.put(at::PER_PAGE, &self.per_page.to_le_bytes())?;
         body.put(at::LEN, &self.len.to_le_bytes())?;
@@ -93,7 +93,7 @@ impl Shape {
 }
 
 /// Returns the first page of a region.
-fn region<B: Bytes + ?Sized>(body: &B, number: usize) -> Result<PageId, Garbled> {
+fn region<B: Bytes + ?Sized>(body: &B, number: usize) -> Result<PageId, Corrupt> {
     Ok(PageId::new(body.word(at::REGIONS + 8 * number)?))
 }
 

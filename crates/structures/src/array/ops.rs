@@ -6,7 +6,7 @@ use cedrat_txn::{Operation, Refused, Result, Undo};
 use serde::{Deserialize, Serialize};
 
 use super::{REGIONS_MAX, Shape, at};
-use crate::bytes::{BytesMut, Garbled};
+use crate::bytes::{BytesMut, Corrupt};
 use crate::kinds;
 
 /// Formats a fresh page as the root of an empty array.
@@ -61,7 +61,7 @@ impl Operation for SetShape {
 }
 
 impl SetShape {
-    fn apply(&self, page: &mut PageMut<'_>) -> Result<(), Garbled> {
+    fn apply(&self, page: &mut PageMut<'_>) -> Result<(), Corrupt> {
         let mut shape = Shape::read(&*page)?;
         (shape.len, shape.pages) = (self.len, self.pages);
         if let Some((number, first)) = self.region {
@@ -72,7 +72,7 @@ impl SetShape {
     }
 }
 
-fn damaged(page: &PageMut<'_>) -> impl Fn(Garbled) -> Damaged + use<> {
+fn damaged(page: &PageMut<'_>) -> impl Fn(Corrupt) -> Damaged + use<> {
     let id = page.id();
     move |_| Damaged::in_body(id, 0, "the root of an array list is not what its operation left")
 }

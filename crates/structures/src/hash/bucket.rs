@@ -15,12 +15,12 @@
 //! place.
 //!
 //! Every read is checked against the page's bounds, because an optimistic reader may see any bytes at all (E12.3), and
-//! so may a reader of a damaged page. Invalid bytes are [`Garbled`].
+//! so may a reader of a damaged page. Invalid bytes are [`Corrupt`].
 
 use cedrat_pages::BODY_LEN;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::bytes::{Bytes, BytesMut, Garbled};
+use crate::bytes::{Bytes, BytesMut, Corrupt};
 
 mod at {
     pub(super) const ROOT: usize = 0;
@@ -87,11 +87,11 @@ pub(crate) struct Entry {
 
 impl Entry {
     #[inline]
-    fn read<B: Bytes + ?Sized>(body: &B, slot: usize, start: usize) -> Result<Entry, Garbled> {
+    fn read<B: Bytes + ?Sized>(body: &B, slot: usize, start: usize) -> Result<Entry, Corrupt> {
         let (key_len, after_first) = read_len(body, start)?;
         let (value_len, key) = read_len(body, after_first)?;
         if key + key_len + value_len > BODY_LEN {
-            return Err(Garbled);
+            return Err(Corrupt);
         }
         Ok(Entry { slot, start, key, key_len, value_len })
     }
@@ -109,7 +109,7 @@ impl Entry {
 }
 
 #[inline]
-pub(crate) fn read_len<B: Bytes + ?Sized>(body: &B, at: usize) -> Result<(usize, usize), Garbled> {
+pub(crate) fn read_len<B: Bytes + ?Sized>(body: &B, at: usize) -> Result<(usize, usize), Corrupt> {
     let first = usize::from(body.byte(at)?);
     if first < SHORT_LEN {
         return Ok((first, at + 1));
@@ -138,13 +138,13 @@ pub(crate) fn entry_len(key_len: usize, value_len: usize) -> usize {
 
 /// Finds the entry of `key`, if this page has it.
 #[inline]
-pub(crate) fn find<B: Bytes + ?Sized>(body: &B, hash: KeyHash, key: &[u8]) -> Result<Option<Entry>, Garbled> {
+pub(crate) fn find<B: Bytes + ?Sized>(body: &B, hash: KeyHash, key: &[u8]) -> Result<Option<Entry>, Corrupt> {
     const LOW: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = LOW << 7;
     let count = usize::from(body.half(at::COUNT)?);
     let capacity = usize::from(body.half(at::CAPACITY)?);
     if count > capacity || at::FINGERPRINTS + capacity + 2 * count > BODY_LEN {
-        return Err(Garbled);
+        return Err(Corrupt);
     }
     let wanted = u64::from(hash.fingerprint()) * LOW;
     for group in (0..count).step_by(8) {
@@ -170,13 +170,13 @@ pub(crate) fn find<B: Bytes + ?Sized>(body: &B, hash: KeyHash, key: &[u8]) -> Re
 
 /// Returns the next page of this bucket's chain, zero for none.
 #[inline]
-pub(crate) fn next<B: Bytes + ?Sized>(body: &B) -> Result<u64, Garbled> {
+pub(crate) fn next<B: Bytes + ?Sized>(body: &B) -> Result<u64, Corrupt> {
     body.word(at::NEXT)
 }
 
 /// Returns the table's root page and seed, which every page of a table repeats, so that foreign pages are detected.
 #[inline]
-pub(crate) fn identity<B: Bytes + ?Sized>(body: &B) -> Result<(u64, u64), Garbled> {
+pub(crate) fn identity<B: Bytes + ?Sized>(body: &B) -> Result<(u64, u64), Corrupt> {
     Ok((body.word(at::ROOT)?, body.word(at::SEED)?))
 }
 
@@ -194,7 +194,7 @@ struct Shape {
 
 impl Shape {
     #[inline]
-    fn read<B: Bytes + ?Sized>(body: &B) -> Result<Shape, Garbled> {
+    fn read<B: Bytes + ?Sized>(body: &B) -> Result<Shape, Corrupt> {
         let word = body.word(at::COUNT)?;
         let field = |at: usize| (word >> (8 * (at - at::COUNT))) as usize & 0xFFFF;
         let shape = Shape {
@@ -208,11 +208,11 @@ impl Shape {
             && shape.offsets_end() <= shape.heap
             && shape.heap <= BODY_LEN
             && shape.dead <= BODY_LEN - shape.heap;
-        if sound { Ok(shape) } else { Err(Garbled) }
+        if sound { Ok(shape) } else { Err(Corrupt) }
     }
 
     #[inline]
-    fn write<B: BytesMut + ?Sized>(&self, body: &mut B) -> Result<(), Garbled> {
+    fn write<B: BytesMut + ?Sized>(&self, body: &mut B) -> Result<(), Corrupt> {
         let word = [self.count, self.heap, self.dead, self.capacity].map(|n| (n as u16).to_le_bytes());
         body.put(at::COUNT, word.as_flattened())
     }
@@ -228,10 +228,10 @@ impl Shape {
     }
 
     #[inline]
-    fn entry<B: Bytes + ?Sized>(&self, body: &B, slot: usize) -> Result<Entry, Garbled> {
+    fn entry<B: Bytes + ?Sized>(&self, body: &B, slot: usize) -> Result<Entry, Corrupt> {
         let start = usize::from(body.half(self.offset_of(slot))?);
         if start < self.heap {
-            return Err(Garbled);
+            return Err(Corrupt);
         }
         Entry::read(body, slot, start)
     }
@@ -250,7 +250,7 @@ impl Shape {
 }
 
 /// Formats `body` as an empty bucket page, whatever its content.
-pub(crate) fn format<B: BytesMut + ?Sized>(body: &mut B, root: u64, seed: u64, next: u64) -> Result<(), Garbled> {
+pub(crate) fn format<B: BytesMut + ?Sized>(body: &mut B, root: u64, seed: u64, next: u64) -> Result<(), Corrupt> {
     body.put(at::ROOT, &root.to_le_bytes())?;
     body.put(at::SEED, &seed.to_le_bytes())?;
     set_next(body, next)?;
@@ -258,32 +258,32 @@ pub(crate) fn format<B: BytesMut + ?Sized>(body: &mut B, root: u64, seed: u64, n
 }
 
 /// Points this page's chain at `next`.
-pub(crate) fn set_next<B: BytesMut + ?Sized>(body: &mut B, next: u64) -> Result<(), Garbled> {
+pub(crate) fn set_next<B: BytesMut + ?Sized>(body: &mut B, next: u64) -> Result<(), Corrupt> {
     body.put(at::NEXT, &next.to_le_bytes())
 }
 
 /// Whether one more entry of these lengths fits.
 #[inline]
-pub(crate) fn has_room<B: Bytes + ?Sized>(body: &B, key_len: usize, value_len: usize) -> Result<bool, Garbled> {
+pub(crate) fn has_room<B: Bytes + ?Sized>(body: &B, key_len: usize, value_len: usize) -> Result<bool, Corrupt> {
     let shape = Shape::read(body)?;
     Ok(shape.free_len() >= shape.slot_len() + entry_len(key_len, value_len))
 }
 
 /// Whether `count` more entries of `entries_len` bytes together fit.
-pub(crate) fn has_room_for<B: Bytes + ?Sized>(body: &B, count: usize, entries_len: usize) -> Result<bool, Garbled> {
+pub(crate) fn has_room_for<B: Bytes + ?Sized>(body: &B, count: usize, entries_len: usize) -> Result<bool, Corrupt> {
     let shape = Shape::read(body)?;
     let slots = (shape.count + count).next_multiple_of(CAPACITY_STEP).saturating_sub(shape.capacity) + 2 * count;
     Ok(shape.free_len() >= slots + entries_len)
 }
 
 /// Whether the entry's value could be replaced by one of `value_len` bytes on this page.
-pub(crate) fn has_room_instead<B: Bytes + ?Sized>(body: &B, old: &Entry, value_len: usize) -> Result<bool, Garbled> {
+pub(crate) fn has_room_instead<B: Bytes + ?Sized>(body: &B, old: &Entry, value_len: usize) -> Result<bool, Corrupt> {
     let shape = Shape::read(body)?;
     Ok(shape.free_len() + old.len() >= entry_len(old.key_len, value_len))
 }
 
 /// Returns the number of entries on the page.
-pub(crate) fn count<B: Bytes + ?Sized>(body: &B) -> Result<usize, Garbled> {
+pub(crate) fn count<B: Bytes + ?Sized>(body: &B) -> Result<usize, Corrupt> {
     Ok(Shape::read(body)?.count)
 }
 
@@ -302,12 +302,12 @@ pub(crate) fn insert<B: BytesMut + ?Sized>(
     hash: KeyHash,
     key: &[u8],
     value: &[u8],
-) -> Result<(), Garbled> {
+) -> Result<(), Corrupt> {
     let mut shape = Shape::read(body)?;
     let len = entry_len(key.len(), value.len());
     let needed = shape.slot_len() + len;
     if shape.free_len() < needed {
-        return Err(Garbled);
+        return Err(Corrupt);
     }
     if shape.heap - shape.offsets_end() < needed {
         shape = body.edit(|body| compact(body, shape))?;
@@ -318,7 +318,7 @@ pub(crate) fn insert<B: BytesMut + ?Sized>(
         body.put(offsets.start, &[0; CAPACITY_STEP])?;
         shape.capacity += CAPACITY_STEP;
     }
-    shape.heap = shape.heap.checked_sub(len).ok_or(Garbled)?;
+    shape.heap = shape.heap.checked_sub(len).ok_or(Corrupt)?;
     let mut lens = [0; 4];
     let after_key_len = write_len(&mut lens, 0, key.len());
     let lens_len = write_len(&mut lens, after_key_len, value.len());
@@ -332,10 +332,10 @@ pub(crate) fn insert<B: BytesMut + ?Sized>(
 }
 
 /// Removes an entry; the last slot moves into its place.
-pub(crate) fn remove<B: BytesMut + ?Sized>(body: &mut B, entry: &Entry) -> Result<(), Garbled> {
+pub(crate) fn remove<B: BytesMut + ?Sized>(body: &mut B, entry: &Entry) -> Result<(), Corrupt> {
     let mut shape = Shape::read(body)?;
     if entry.slot >= shape.count || entry.start < shape.heap {
-        return Err(Garbled);
+        return Err(Corrupt);
     }
     let last = shape.count - 1;
     let fingerprint = body.byte(at::FINGERPRINTS + last)?;
@@ -350,7 +350,7 @@ pub(crate) fn remove<B: BytesMut + ?Sized>(body: &mut B, entry: &Entry) -> Resul
         shape.dead += entry.len();
     }
     if shape.heap > BODY_LEN || shape.dead > BODY_LEN - shape.heap {
-        return Err(Garbled);
+        return Err(Corrupt);
     }
     shape.write(body)
 }
@@ -362,7 +362,7 @@ pub(crate) fn replace<B: BytesMut + ?Sized>(
     entry: &Entry,
     key: &[u8],
     value: &[u8],
-) -> Result<(), Garbled> {
+) -> Result<(), Corrupt> {
     if entry.value_len == value.len() {
         return body.put(entry.value(), value);
     }
@@ -371,7 +371,7 @@ pub(crate) fn replace<B: BytesMut + ?Sized>(
 }
 
 /// Keeps only the entries for whose keys `keep` returns `true`, and leaves the page compact.
-pub(crate) fn retain(body: &mut [u8], mut keep: impl FnMut(&[u8]) -> bool) -> Result<(), Garbled> {
+pub(crate) fn retain(body: &mut [u8], mut keep: impl FnMut(&[u8]) -> bool) -> Result<(), Corrupt> {
     let shape = Shape::read(body)?;
     let mut kept = 0;
     for slot in 0..shape.count {
@@ -390,12 +390,12 @@ pub(crate) fn retain(body: &mut [u8], mut keep: impl FnMut(&[u8]) -> bool) -> Re
 }
 
 /// Moves the entries to the end of the page, in slot order and without gaps.
-fn compact(body: &mut [u8], mut shape: Shape) -> Result<Shape, Garbled> {
+fn compact(body: &mut [u8], mut shape: Shape) -> Result<Shape, Corrupt> {
     let mut packed = [0_u8; BODY_LEN];
     let mut heap = BODY_LEN;
     for slot in 0..shape.count {
         let entry = shape.entry(body, slot)?;
-        heap = heap.checked_sub(entry.len()).filter(|heap| *heap >= shape.offsets_end()).ok_or(Garbled)?;
+        heap = heap.checked_sub(entry.len()).filter(|heap| *heap >= shape.offsets_end()).ok_or(Corrupt)?;
         packed[heap..heap + entry.len()].copy_from_slice(&body[entry.start..entry.start + entry.len()]);
         body.put(shape.offset_of(slot), &(heap as u16).to_le_bytes())?;
     }
@@ -406,10 +406,10 @@ fn compact(body: &mut [u8], mut shape: Shape) -> Result<Shape, Garbled> {
 }
 
 /// A key and its value, or the error of an invalid entry.
-type Pair<'b> = Result<(&'b [u8], &'b [u8]), Garbled>;
+type Pair<'b> = Result<(&'b [u8], &'b [u8]), Corrupt>;
 
 /// Iterates over the entries of a page that does not change meanwhile, in slot order.
-pub(crate) fn entries(body: &[u8]) -> Result<impl Iterator<Item = Pair<'_>>, Garbled> {
+pub(crate) fn entries(body: &[u8]) -> Result<impl Iterator<Item = Pair<'_>>, Corrupt> {
     let shape = Shape::read(body)?;
     Ok((0..shape.count).map(move |slot| {
         let entry = shape.entry(body, slot)?;
@@ -418,18 +418,18 @@ pub(crate) fn entries(body: &[u8]) -> Result<impl Iterator<Item = Pair<'_>>, Gar
 }
 
 /// Checks everything about a bucket page that its bytes alone can show.
-pub(crate) fn check(body: &[u8], seed: u64) -> Result<(), Garbled> {
+pub(crate) fn check(body: &[u8], seed: u64) -> Result<(), Corrupt> {
     let shape = Shape::read(body)?;
     let mut used = 0;
     for slot in 0..shape.count {
         let entry = shape.entry(body, slot)?;
         let hash = KeyHash::of(&body[entry.key..entry.value()], seed);
         if body[at::FINGERPRINTS + slot] != hash.fingerprint() {
-            return Err(Garbled);
+            return Err(Corrupt);
         }
         used += entry.len();
     }
-    if used + shape.dead == BODY_LEN - shape.heap { Ok(()) } else { Err(Garbled) }
+    if used + shape.dead == BODY_LEN - shape.heap { Ok(()) } else { Err(Corrupt) }
 }
 
 #[cfg(test)]
@@ -529,7 +529,7 @@ mod tests {
             }
         }
 
-        /// E12.3: arbitrary bytes give a result or `Garbled`, never a panic.
+        /// E12.3: arbitrary bytes give a result or `Corrupt`, never a panic.
         #[test]
         fn garbage_is_survived(mut body in prop::collection::vec(any::<u8>(), BODY_LEN..=BODY_LEN),
                                count in 0_u16..300, capacity in 0_u16..20, heap in 0_u16..4064, dead in 0_u16..100) {
@@ -554,7 +554,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_entry_fits_an_empty_page_and_fills_it() {
+    fn largest_entry_fills_an_empty_page() {
         let mut body = empty();
         let value = vec![1; ENTRY_LEN_MAX - 8];
         assert!(has_room(&body[..], 8, value.len()).unwrap());

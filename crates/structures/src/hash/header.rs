@@ -12,7 +12,7 @@
 
 use cedrat_pages::{BODY_LEN, PageId};
 
-use crate::bytes::{BytesMut, Garbled};
+use crate::bytes::{BytesMut, Corrupt};
 use crate::regions::Growth;
 
 mod at {
@@ -53,9 +53,9 @@ pub(crate) struct Header {
 
 impl Header {
     /// Reads a root page, and refuses invalid ones.
-    pub(crate) fn read(body: &[u8]) -> Result<Header, Garbled> {
-        let word = |at: usize| -> Result<u64, Garbled> {
-            let bytes = body.get(at..at + 8).ok_or(Garbled)?;
+    pub(crate) fn read(body: &[u8]) -> Result<Header, Corrupt> {
+        let word = |at: usize| -> Result<u64, Corrupt> {
+            let bytes = body.get(at..at + 8).ok_or(Corrupt)?;
             Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
         };
         let small = word(at::REGION_COUNT)?;
@@ -63,22 +63,22 @@ impl Header {
         let [live, growth] = ((small >> 16) as u16).to_le_bytes();
         let buckets = word(at::BUCKETS)?;
         if region_count == 0 || region_count > REGIONS_MAX || live > 1 {
-            return Err(Garbled);
+            return Err(Corrupt);
         }
         let growth = match growth {
             0 => Growth::Doubling,
             1 => Growth::Eighths,
-            _ => return Err(Garbled),
+            _ => return Err(Corrupt),
         };
         if buckets == 0 || buckets > BUCKETS_MAX || growth.place(buckets - 1).0 >= region_count {
-            return Err(Garbled);
+            return Err(Corrupt);
         }
         let regions = (0..region_count).map(|n| word(at::REGIONS + 8 * n)).collect::<Result<_, _>>()?;
         Ok(Header { seed: word(at::SEED)?, buckets, live: live == 1, growth, regions })
     }
 
     /// Writes a whole root page to a body of zeros.
-    pub(crate) fn write<B: BytesMut + ?Sized>(&self, body: &mut B) -> Result<(), Garbled> {
+    pub(crate) fn write<B: BytesMut + ?Sized>(&self, body: &mut B) -> Result<(), Corrupt> {
         body.put(at::SEED, &self.seed.to_le_bytes())?;
         put_buckets(body, self.buckets)?;
         let growth = match self.growth {
@@ -100,22 +100,22 @@ impl Header {
 }
 
 /// Sets the number of buckets in use.
-pub(crate) fn put_buckets<B: BytesMut + ?Sized>(body: &mut B, buckets: u64) -> Result<(), Garbled> {
+pub(crate) fn put_buckets<B: BytesMut + ?Sized>(body: &mut B, buckets: u64) -> Result<(), Corrupt> {
     body.put(at::BUCKETS, &buckets.to_le_bytes())
 }
 
 /// Sets whether the table exists.
-pub(crate) fn put_live<B: BytesMut + ?Sized>(body: &mut B, live: bool) -> Result<(), Garbled> {
+pub(crate) fn put_live<B: BytesMut + ?Sized>(body: &mut B, live: bool) -> Result<(), Corrupt> {
     body.put(at::STATE, &[u8::from(live)])
 }
 
 /// Sets the number of regions.
-pub(crate) fn put_region_count<B: BytesMut + ?Sized>(body: &mut B, count: usize) -> Result<(), Garbled> {
+pub(crate) fn put_region_count<B: BytesMut + ?Sized>(body: &mut B, count: usize) -> Result<(), Corrupt> {
     body.put(at::REGION_COUNT, &(count as u16).to_le_bytes())
 }
 
 /// Sets the first page of a region.
-pub(crate) fn put_region<B: BytesMut + ?Sized>(body: &mut B, region: usize, first: u64) -> Result<(), Garbled> {
+pub(crate) fn put_region<B: BytesMut + ?Sized>(body: &mut B, region: usize, first: u64) -> Result<(), Corrupt> {
     body.put(at::REGIONS + 8 * region, &first.to_le_bytes())
 }
 
@@ -134,9 +134,9 @@ mod tests {
             assert_eq!(Header::read(&body), Ok(Header { live: false, ..header }));
         }
         put_region_count(&mut body[..], 2).unwrap();
-        assert_eq!(Header::read(&body), Err(Garbled), "bucket 2 lies in region 2");
+        assert_eq!(Header::read(&body), Err(Corrupt), "bucket 2 lies in region 2");
         put_region_count(&mut body[..], REGIONS_MAX + 1).unwrap();
-        assert_eq!(Header::read(&body), Err(Garbled));
-        assert_eq!(Header::read(&vec![0; BODY_LEN]), Err(Garbled), "a page never written");
+        assert_eq!(Header::read(&body), Err(Corrupt));
+        assert_eq!(Header::read(&vec![0; BODY_LEN]), Err(Corrupt), "a page never written");
     }
 }

@@ -64,7 +64,7 @@ fn put(table: &RawHashTable, txn: &mut Txn, key: &[u8]) -> Result<()> {
 }
 
 #[test]
-fn a_key_that_two_put_into_a_chain_is_there_once() {
+fn concurrent_puts_store_key_once() {
     meet(&[b"a", b"b", b"c"], &[|table, txn| put(table, txn, b"new"), |table, txn| put(table, txn, b"new")], 4);
 }
 

@@ -20,7 +20,7 @@ use super::bucket::{self, KeyHash};
 use super::header::{self, BUCKETS_MAX, Header};
 use super::packed;
 use super::table::RawHashTable;
-use crate::bytes::{BytesMut, Garbled};
+use crate::bytes::{BytesMut, Corrupt};
 use crate::kinds;
 use crate::regions::Growth;
 
@@ -126,7 +126,7 @@ impl Operation for Replace {
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         let hash = hash_of(page, &self.key)?;
         let found = bucket::find(page, hash, &self.key).map_err(damaged(page))?;
-        let entry = found.ok_or(Garbled).map_err(damaged(page))?;
+        let entry = found.ok_or(Corrupt).map_err(damaged(page))?;
         bucket::replace(page, hash, &entry, &self.key, &self.value).map_err(damaged(page))
     }
 }
@@ -156,7 +156,7 @@ impl Operation for Remove {
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         let hash = hash_of(page, &self.key)?;
         let found = bucket::find(page, hash, &self.key).map_err(damaged(page))?;
-        let entry = found.ok_or(Garbled).map_err(damaged(page))?;
+        let entry = found.ok_or(Corrupt).map_err(damaged(page))?;
         bucket::remove(page, &entry).map_err(damaged(page))
     }
 }
@@ -205,7 +205,7 @@ impl Operation for Purge {
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         if !(1..=BUCKETS_MAX).contains(&self.buckets) {
-            return Err(damaged(page)(Garbled));
+            return Err(damaged(page)(Corrupt));
         }
         let (_, seed) = bucket::identity(page).map_err(damaged(page))?;
         let stays = |key: &[u8]| KeyHash::of(key, seed).bucket(self.buckets) == self.bucket;
@@ -256,7 +256,7 @@ impl Operation for Withdraw {
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         let (_, seed) = bucket::identity(page).map_err(damaged(page))?;
         packed::unpack(&self.entries, |key, _| {
-            let entry = bucket::find(page, KeyHash::of(key, seed), key)?.ok_or(Garbled)?;
+            let entry = bucket::find(page, KeyHash::of(key, seed), key)?.ok_or(Corrupt)?;
             bucket::remove(page, &entry)
         })
         .map_err(damaged(page))
@@ -508,12 +508,12 @@ fn root_of(page: &PageRef<'_>) -> Result<Header, Refused> {
 }
 
 #[inline]
-fn sound<T>(read: Result<T, Garbled>) -> Result<T, Refused> {
+fn sound<T>(read: Result<T, Corrupt>) -> Result<T, Refused> {
     read.map_err(|_| Refused::new("the page's bytes make no sense; check the store and restore the page from a copy"))
 }
 
 #[inline]
-fn damaged(page: &PageMut<'_>) -> impl Fn(Garbled) -> Damaged + use<> {
+fn damaged(page: &PageMut<'_>) -> impl Fn(Corrupt) -> Damaged + use<> {
     let id = page.id();
     move |_| Damaged::in_body(id, 0, "a hash table's page is not what its operation left")
 }
@@ -527,7 +527,7 @@ mod tests {
 
     /// A log record with a valid checksum contains the number; the page stays unchanged.
     #[test]
-    fn a_purge_for_an_impossible_number_of_buckets_is_damage() {
+    fn purge_with_impossible_bucket_count_is_damage() {
         let mut page = PageBuf::new(PageId::new(9));
         let fill = Fill { root: 3, seed: 7, next: 0, entries: SmallBytes::new() };
         page.change(Lsn::new(1), |page| fill.redo(page, Slot(0))).unwrap();

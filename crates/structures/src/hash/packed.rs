@@ -1,7 +1,7 @@
 //! Concatenated entries, as the log contains them when a split moves many at once.
 
 use super::bucket::{self, KeyHash, room_taken};
-use crate::bytes::{BytesMut, Garbled};
+use crate::bytes::{BytesMut, Corrupt};
 
 /// Entries for one page, in the form `key length, value length, key, value`.
 #[derive(Clone, Debug, Default)]
@@ -50,14 +50,14 @@ impl Packed {
 }
 
 /// Calls `each` with every entry of `packed`.
-pub(crate) fn unpack(packed: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> Result<(), Garbled>) -> Result<(), Garbled> {
+pub(crate) fn unpack(packed: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> Result<(), Corrupt>) -> Result<(), Corrupt> {
     let mut at = 0;
     while at < packed.len() {
         let (key_len, after) = bucket::read_len(packed, at)?;
         let (value_len, key_at) = bucket::read_len(packed, after)?;
         let value_at = key_at + key_len;
-        let key = packed.get(key_at..value_at).ok_or(Garbled)?;
-        let value = packed.get(value_at..value_at + value_len).ok_or(Garbled)?;
+        let key = packed.get(key_at..value_at).ok_or(Corrupt)?;
+        let value = packed.get(value_at..value_at + value_len).ok_or(Corrupt)?;
         each(key, value)?;
         at = value_at + value_len;
     }
@@ -65,7 +65,7 @@ pub(crate) fn unpack(packed: &[u8], mut each: impl FnMut(&[u8], &[u8]) -> Result
 }
 
 /// Adds every entry of `packed` to a bucket page.
-pub(crate) fn insert_all<B: BytesMut + ?Sized>(body: &mut B, packed: &[u8], seed: u64) -> Result<(), Garbled> {
+pub(crate) fn insert_all<B: BytesMut + ?Sized>(body: &mut B, packed: &[u8], seed: u64) -> Result<(), Corrupt> {
     unpack(packed, |key, value| bucket::insert(body, KeyHash::of(key, seed), key, value))
 }
 
@@ -98,7 +98,7 @@ mod tests {
         packed.push(b"key", b"value");
         let bytes = packed.into_bytes();
         for cut in 1..bytes.len() {
-            assert_eq!(unpack(&bytes[..cut], |_, _| Ok(())), Err(Garbled));
+            assert_eq!(unpack(&bytes[..cut], |_, _| Ok(())), Err(Corrupt));
         }
     }
 }

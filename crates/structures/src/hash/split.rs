@@ -228,7 +228,7 @@ mod tests {
     /// A crash after any step of any split, with any chains, loses no committed entry, keeps no uncommitted one, and
     /// leaves a sound table that can be split further (S1, S3, S4).
     #[test]
-    fn a_crash_between_any_two_steps_of_a_split_is_survived() {
+    fn crash_between_split_steps_is_survived() {
         let disk = Arc::new(SimDisk::new());
         let store = open(&disk);
         let mut committed = BTreeMap::new();

@@ -9,7 +9,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 use super::bucket::{self, ENTRY_LEN_MAX, Entry, KeyHash};
 use super::ops::{Fill, Found, Unfound};
 use super::resident::{self, Resident};
-use crate::bytes::Garbled;
+use crate::bytes::Corrupt;
 use crate::error::{StructureError, damaged, root_page};
 
 /// Number of lookup attempts without a latch before one is taken.
@@ -237,7 +237,7 @@ impl RawHashTable {
         &self,
         txn: &Txn,
         bucket: u64,
-        mut see: impl FnMut(PageId, &PageRef<'_>) -> Result<(), Garbled>,
+        mut see: impl FnMut(PageId, &PageRef<'_>) -> Result<(), Corrupt>,
     ) -> Result<Vec<PageId>> {
         let mut pages = vec![self.resident.page_of(bucket)];
         loop {
@@ -279,7 +279,7 @@ impl RawHashTable {
         &self,
         txn: &Txn,
         page: PageId,
-        look: impl FnOnce(&PageRef<'_>) -> Result<R, Garbled>,
+        look: impl FnOnce(&PageRef<'_>) -> Result<R, Corrupt>,
     ) -> Result<R> {
         let view = txn.read_latched(page)?;
         let ours =
@@ -318,7 +318,7 @@ fn look_in(
     hash: KeyHash,
     key: &[u8],
     value: &mut Copied,
-) -> Result<Seen, Garbled> {
+) -> Result<Seen, Corrupt> {
     if bucket::identity(page)?.0 != root {
         return Ok(Seen::Foreign);
     }
@@ -344,7 +344,7 @@ impl Copied {
     }
 
     #[inline]
-    fn copy(&mut self, page: &OptimisticPage<'_>, entry: &Entry) -> Result<(), Garbled> {
+    fn copy(&mut self, page: &OptimisticPage<'_>, entry: &Entry) -> Result<(), Corrupt> {
         self.len = entry.value_len;
         let into = if self.len <= self.short.len() {
             &mut self.short[..self.len]
@@ -352,7 +352,7 @@ impl Copied {
             self.long.resize(self.len, 0);
             &mut self.long[..]
         };
-        page.copy_to(entry.value(), into).ok_or(Garbled)
+        page.copy_to(entry.value(), into).ok_or(Corrupt)
     }
 
     #[inline]

@@ -8,7 +8,7 @@ use super::bucket::{self, KeyHash};
 use super::ops::{ABSENT, Append, CHAINED, FULL, Fill, Insert, Link, PRESENT, PutBack, Remove, Withdraw};
 use super::packed::Packed;
 use super::table::{RawHashTable, check_len};
-use crate::bytes::Garbled;
+use crate::bytes::Corrupt;
 
 /// Number of buckets to split at the split pointer for an insert that finds its page full, if the table should grow.
 ///
@@ -283,8 +283,8 @@ impl RawHashTable {
         }
         let Some(to) = to else { return Ok(false) };
         let old = self.look(txn, from, |page| {
-            let entry = bucket::find(page, hash, key)?.ok_or(Garbled)?;
-            page.slice(entry.value()..entry.value() + entry.value_len).map(SmallBytes::from).map_err(|_| Garbled)
+            let entry = bucket::find(page, hash, key)?.ok_or(Corrupt)?;
+            page.slice(entry.value()..entry.value() + entry.value_len).map(SmallBytes::from).map_err(|_| Corrupt)
         })?;
         txn.nested((), |txn| {
             let root = insert.root;
@@ -463,7 +463,7 @@ mod tests {
     /// The undo of a remove needs an overflow page if other entries have taken the room, and finds one on a full disk
     /// (E16.6).
     #[test]
-    fn a_removed_entry_whose_room_was_taken_comes_back_on_a_full_disk() {
+    fn full_disk_restores_removed_entry() {
         let disk = Arc::new(SimDisk::new());
         let store = open(&disk);
         let table = store
@@ -533,7 +533,7 @@ mod tests {
     /// the link: undoing the link after a crash would lose the entries behind it. The latch of the chain excludes them
     /// (S2).
     #[test]
-    fn a_page_with_a_link_is_changed_by_those_only_who_hold_its_chain() {
+    fn linked_page_changes_under_chain_latch() {
         let store = open(&Arc::new(SimDisk::new()));
         let changed = store.transact(|txn| {
             let table = RawHashTable::create(txn)?;
@@ -562,7 +562,7 @@ mod tests {
 
     /// A table that cannot grow can still be changed: no particular insert depends on the postponed splits.
     #[test]
-    fn on_a_full_disk_what_is_there_can_be_changed() {
+    fn full_disk_allows_changes_in_place() {
         let disk = Arc::new(SimDisk::new());
         let store = open(&disk);
         let table = store.transact(RawHashTable::create).unwrap();

@@ -13,7 +13,7 @@ use cedrat_pages::PageId;
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Error, FormatFresh, Operation, RecordId, Registry, Result, Store, Txn};
 
-use crate::bytes::Garbled;
+use crate::bytes::Corrupt;
 use crate::checked::Checked;
 use crate::ends::{self, Ends, Place, SetEnds};
 use crate::error::{StructureError, check_passed, damaged};
@@ -285,7 +285,7 @@ impl RawPageList {
         ends::read(&*txn.read_latched(self.root)?, kinds::PAGE_LIST_ROOT)
     }
 
-    fn look<R>(&self, txn: &Txn, page: PageId, look: impl FnOnce(&[u8]) -> Result<R, Garbled>) -> Result<R> {
+    fn look<R>(&self, txn: &Txn, page: PageId, look: impl FnOnce(&[u8]) -> Result<R, Corrupt>) -> Result<R> {
         let view = txn.read_latched(page)?;
         if view.kind() != kinds::SEQUENCE || sequence::root(view.body()) != Ok(self.root.get()) {
             return Err(damaged(txn.store(), page, "the page is not one of the list that names it"));

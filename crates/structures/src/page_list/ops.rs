@@ -8,7 +8,7 @@ use cedrat_txn::{Operation, Refused, Result, SmallBytes, Undo};
 use serde::{Deserialize, Serialize};
 
 use super::sequence::{self, Links};
-use crate::bytes::{BytesMut, Garbled};
+use crate::bytes::{BytesMut, Corrupt};
 use crate::kinds;
 
 /// Formats a fresh page as an empty page of the list.
@@ -152,11 +152,11 @@ fn own(page: &PageRef<'_>) -> Result<(), Refused> {
     }
 }
 
-fn sound<T>(read: Result<T, Garbled>) -> Result<T, Refused> {
+fn sound<T>(read: Result<T, Corrupt>) -> Result<T, Refused> {
     read.map_err(|_| Refused::new("the page's bytes make no sense; check the store and restore the page from a copy"))
 }
 
-fn change(page: &mut PageMut<'_>, edit: impl FnOnce(&mut [u8]) -> Result<(), Garbled>) -> Result<(), Damaged> {
+fn change(page: &mut PageMut<'_>, edit: impl FnOnce(&mut [u8]) -> Result<(), Corrupt>) -> Result<(), Damaged> {
     let id = page.id();
     BytesMut::edit(page, edit)
         .map_err(|_| Damaged::in_body(id, 0, "a page of a page-oriented list is not what its operation left"))

@@ -13,7 +13,7 @@
 
 use cedrat_pages::BODY_LEN;
 
-use crate::bytes::Garbled;
+use crate::bytes::Corrupt;
 
 mod at {
     pub(super) const NEXT: usize = 0;
@@ -48,8 +48,8 @@ struct Shape {
     dead: usize,
 }
 
-fn half(body: &[u8], at: usize) -> Result<usize, Garbled> {
-    let bytes = body.get(at..at + 2).ok_or(Garbled)?;
+fn half(body: &[u8], at: usize) -> Result<usize, Corrupt> {
+    let bytes = body.get(at..at + 2).ok_or(Corrupt)?;
     Ok(usize::from(u16::from_le_bytes(bytes.try_into().expect("two bytes"))))
 }
 
@@ -58,19 +58,19 @@ fn put_half(body: &mut [u8], at: usize, value: usize) {
     body[at..at + 2].copy_from_slice(&(value as u16).to_le_bytes());
 }
 
-fn word(body: &[u8], at: usize) -> Result<u64, Garbled> {
-    let bytes = body.get(at..at + 8).ok_or(Garbled)?;
+fn word(body: &[u8], at: usize) -> Result<u64, Corrupt> {
+    let bytes = body.get(at..at + 8).ok_or(Corrupt)?;
     Ok(u64::from_le_bytes(bytes.try_into().expect("eight bytes")))
 }
 
 impl Shape {
-    fn read(body: &[u8]) -> Result<Shape, Garbled> {
+    fn read(body: &[u8]) -> Result<Shape, Corrupt> {
         let shape = Shape { count: half(body, at::COUNT)?, heap: half(body, at::HEAP)?, dead: half(body, at::DEAD)? };
         let sound = body.len() == BODY_LEN
             && shape.offsets_end() <= shape.heap
             && shape.heap <= BODY_LEN
             && shape.dead <= BODY_LEN - shape.heap;
-        if sound { Ok(shape) } else { Err(Garbled) }
+        if sound { Ok(shape) } else { Err(Corrupt) }
     }
 
     fn write(&self, body: &mut [u8]) {
@@ -88,10 +88,10 @@ impl Shape {
     }
 
     /// Returns the range of record `index`, including its length.
-    fn record(&self, body: &[u8], index: usize) -> Result<std::ops::Range<usize>, Garbled> {
+    fn record(&self, body: &[u8], index: usize) -> Result<std::ops::Range<usize>, Corrupt> {
         let start = half(body, at::OFFSETS + 2 * index)?;
         let end = start + LEN_LEN + half(body, start)?;
-        if index < self.count && start >= self.heap && end <= BODY_LEN { Ok(start..end) } else { Err(Garbled) }
+        if index < self.count && start >= self.heap && end <= BODY_LEN { Ok(start..end) } else { Err(Corrupt) }
     }
 }
 
@@ -103,7 +103,7 @@ pub(crate) fn format(body: &mut [u8], root: u64, links: Links) {
     Shape { count: 0, heap: BODY_LEN, dead: 0 }.write(body);
 }
 
-pub(crate) fn links(body: &[u8]) -> Result<Links, Garbled> {
+pub(crate) fn links(body: &[u8]) -> Result<Links, Corrupt> {
     Ok(Links { next: word(body, at::NEXT)?, previous: word(body, at::PREVIOUS)? })
 }
 
@@ -113,38 +113,38 @@ pub(crate) fn set_links(body: &mut [u8], links: Links) {
 }
 
 /// Returns the root page to which this page belongs.
-pub(crate) fn root(body: &[u8]) -> Result<u64, Garbled> {
+pub(crate) fn root(body: &[u8]) -> Result<u64, Corrupt> {
     word(body, at::ROOT)
 }
 
 /// Returns the number of records on the page.
-pub(crate) fn count(body: &[u8]) -> Result<usize, Garbled> {
+pub(crate) fn count(body: &[u8]) -> Result<usize, Corrupt> {
     Ok(Shape::read(body)?.count)
 }
 
 /// Whether one more record of `len` bytes fits.
-pub(crate) fn has_room(body: &[u8], len: usize) -> Result<bool, Garbled> {
+pub(crate) fn has_room(body: &[u8], len: usize) -> Result<bool, Corrupt> {
     Ok(Shape::read(body)?.free_len() >= 2 + LEN_LEN + len)
 }
 
 /// Whether record `index` could be replaced by one of `len` bytes on this page.
-pub(crate) fn has_room_instead(body: &[u8], index: usize, len: usize) -> Result<bool, Garbled> {
+pub(crate) fn has_room_instead(body: &[u8], index: usize, len: usize) -> Result<bool, Corrupt> {
     let shape = Shape::read(body)?;
     Ok(shape.free_len() + shape.record(body, index)?.len() >= LEN_LEN + len)
 }
 
 /// Returns record `index`, counted from the page's first.
-pub(crate) fn get(body: &[u8], index: usize) -> Result<&[u8], Garbled> {
+pub(crate) fn get(body: &[u8], index: usize) -> Result<&[u8], Corrupt> {
     let record = Shape::read(body)?.record(body, index)?;
     Ok(&body[record.start + LEN_LEN..record.end])
 }
 
 /// Inserts a record before record `index`, or after the last. There must be room.
-pub(crate) fn insert(body: &mut [u8], index: usize, record: &[u8]) -> Result<(), Garbled> {
+pub(crate) fn insert(body: &mut [u8], index: usize, record: &[u8]) -> Result<(), Corrupt> {
     let mut shape = Shape::read(body)?;
     let len = LEN_LEN + record.len();
     if index > shape.count || shape.free_len() < 2 + len {
-        return Err(Garbled);
+        return Err(Corrupt);
     }
     if shape.heap - shape.offsets_end() < 2 + len {
         shape = compact(body, shape)?;
@@ -161,7 +161,7 @@ pub(crate) fn insert(body: &mut [u8], index: usize, record: &[u8]) -> Result<(),
 }
 
 /// Removes record `index`.
-pub(crate) fn remove(body: &mut [u8], index: usize) -> Result<(), Garbled> {
+pub(crate) fn remove(body: &mut [u8], index: usize) -> Result<(), Corrupt> {
     let mut shape = Shape::read(body)?;
     let record = shape.record(body, index)?;
     let place = at::OFFSETS + 2 * index;
@@ -173,14 +173,14 @@ pub(crate) fn remove(body: &mut [u8], index: usize) -> Result<(), Garbled> {
         shape.dead += record.len();
     }
     if shape.dead > BODY_LEN - shape.heap {
-        return Err(Garbled);
+        return Err(Corrupt);
     }
     shape.write(body);
     Ok(())
 }
 
 /// Replaces record `index`. There must be room ([`has_room_instead`]).
-pub(crate) fn replace(body: &mut [u8], index: usize, record: &[u8]) -> Result<(), Garbled> {
+pub(crate) fn replace(body: &mut [u8], index: usize, record: &[u8]) -> Result<(), Corrupt> {
     let old = Shape::read(body)?.record(body, index)?;
     if old.len() == LEN_LEN + record.len() {
         body[old.start + LEN_LEN..old.end].copy_from_slice(record);
@@ -190,12 +190,12 @@ pub(crate) fn replace(body: &mut [u8], index: usize, record: &[u8]) -> Result<()
     insert(body, index, record)
 }
 
-fn compact(body: &mut [u8], mut shape: Shape) -> Result<Shape, Garbled> {
+fn compact(body: &mut [u8], mut shape: Shape) -> Result<Shape, Corrupt> {
     let mut packed = [0_u8; BODY_LEN];
     let mut heap = BODY_LEN;
     for index in 0..shape.count {
         let record = shape.record(body, index)?;
-        heap = heap.checked_sub(record.len()).filter(|heap| *heap >= shape.offsets_end()).ok_or(Garbled)?;
+        heap = heap.checked_sub(record.len()).filter(|heap| *heap >= shape.offsets_end()).ok_or(Corrupt)?;
         packed[heap..heap + record.len()].copy_from_slice(&body[record]);
         put_half(body, at::OFFSETS + 2 * index, heap);
     }
@@ -206,7 +206,7 @@ fn compact(body: &mut [u8], mut shape: Shape) -> Result<Shape, Garbled> {
 }
 
 /// Iterates over all records of the page, in order.
-pub(crate) fn records(body: &[u8]) -> Result<impl Iterator<Item = Result<&[u8], Garbled>>, Garbled> {
+pub(crate) fn records(body: &[u8]) -> Result<impl Iterator<Item = Result<&[u8], Corrupt>>, Corrupt> {
     let shape = Shape::read(body)?;
     Ok((0..shape.count).map(move |index| {
         let record = shape.record(body, index)?;
@@ -215,13 +215,13 @@ pub(crate) fn records(body: &[u8]) -> Result<impl Iterator<Item = Result<&[u8], 
 }
 
 /// Checks everything about the page that its bytes alone can show.
-pub(crate) fn check(body: &[u8]) -> Result<(), Garbled> {
+pub(crate) fn check(body: &[u8]) -> Result<(), Corrupt> {
     let shape = Shape::read(body)?;
     let mut used = 0;
     for index in 0..shape.count {
         used += shape.record(body, index)?.len();
     }
-    if used + shape.dead == BODY_LEN - shape.heap { Ok(()) } else { Err(Garbled) }
+    if used + shape.dead == BODY_LEN - shape.heap { Ok(()) } else { Err(Corrupt) }
 }
 
 #[cfg(test)]

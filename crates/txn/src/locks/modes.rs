@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_the_enum_is_that_of_the_tables() {
+    fn enum_order_matches_tables() {
         for (row, mode) in ALL.into_iter().enumerate() {
             assert_eq!(mode.row(), row);
         }
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_join_is_the_weakest_mode_that_conflicts_with_all_that_either_conflicts_with() {
+    fn join_is_weakest_mode_with_both_conflicts() {
         let enemies = |mode: LockMode| ALL.map(|other| !mode.agrees_with(other));
         for a in ALL {
             for b in ALL {

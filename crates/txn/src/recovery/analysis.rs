@@ -69,13 +69,13 @@ pub(crate) fn analyse(
     while let Some(scanned) = scan.next()? {
         let record = scanned.record;
         analysis.records += 1;
-        let senseless = |what: &str| senseless(found, &record, what);
-        let body = Body::parse(record.head.kind, record.body).map_err(|bad| senseless(bad.0))?;
-        may_stand_here(&record, &body).map_err(senseless)?;
+        let corrupt = |what: &str| corrupt(found, &record, what);
+        let body = Body::parse(record.head.kind, record.body).map_err(|bad| corrupt(bad.0))?;
+        may_stand_here(&record, &body).map_err(corrupt)?;
         is_registered(&body.unwrapped(), known)?;
-        are_deltas(&body.unwrapped(), known).map_err(|what| senseless(&what))?;
+        are_deltas(&body.unwrapped(), known).map_err(|what| corrupt(&what))?;
         analysis.uncounted.note(&record, &body);
-        preparing.note(&record, &body).map_err(senseless)?;
+        preparing.note(&record, &body).map_err(corrupt)?;
         for redo in body.redos() {
             if record.lsn >= checkpoint.redo_lsn {
                 analysis.redo_from.get_or_insert(record.lsn);
@@ -84,12 +84,12 @@ pub(crate) fn analyse(
             if space.contains(redo.operation) {
                 let change = space
                     .change(redo.operation, redo.at.page, redo.arguments)
-                    .ok_or_else(|| senseless("it changes the space map beyond its end"))?;
+                    .ok_or_else(|| corrupt("it changes the space map beyond its end"))?;
                 analysis.pages_end = analysis.pages_end.max(change.end());
                 freed.entry(record.head.txn).or_default().extend(change.freed());
             }
         }
-        for extent in carried_space(&body).map_err(senseless)? {
+        for extent in carried_space(&body).map_err(corrupt)? {
             analysis.pages_end = analysis.pages_end.max(extent.end());
             freed.entry(record.head.txn).or_default().push(extent);
         }
@@ -105,7 +105,7 @@ pub(crate) fn analyse(
             freed.remove(&id);
         }
         if id != TxnId::NONE {
-            running.record(&record).map_err(senseless)?;
+            running.record(&record).map_err(corrupt)?;
         }
         if analysis.records % TELL_EVERY == 0 {
             let (done, of) = scan.progress();
@@ -146,10 +146,10 @@ pub(crate) fn look_in_doubt(found: &Found) -> Result<Vec<prepared::InDoubt>> {
     let mut scan = found.scan(found.control().checkpoint.scan_lsn)?;
     while let Some(scanned) = scan.next()? {
         let record = scanned.record;
-        let senseless = |what: &str| senseless(found, &record, what);
-        let body = Body::parse(record.head.kind, record.body).map_err(|bad| senseless(bad.0))?;
-        may_stand_here(&record, &body).map_err(senseless)?;
-        preparing.note(&record, &body).map_err(senseless)?;
+        let corrupt = |what: &str| corrupt(found, &record, what);
+        let body = Body::parse(record.head.kind, record.body).map_err(|bad| corrupt(bad.0))?;
+        may_stand_here(&record, &body).map_err(corrupt)?;
+        preparing.note(&record, &body).map_err(corrupt)?;
     }
     let mut in_doubt = Vec::new();
     for (txn, found) in preparing.0 {
@@ -346,7 +346,7 @@ fn carried_space(body: &Body<'_>) -> Result<Vec<Extent>, &'static str> {
 
 /// Returns the error for an invalid record, with its file and offset.
 #[cold]
-fn senseless(found: &Found, record: &RecordRef<'_>, what: &str) -> Error {
+fn corrupt(found: &Found, record: &RecordRef<'_>, what: &str) -> Error {
     let (file, offset) = found.place(record.position);
     LogError::Damaged { file, offset, what: format!("record {} makes no sense: {what}", record.lsn) }.into()
 }
