@@ -70,12 +70,12 @@ impl Yard {
             Some(dir) => PathBuf::from(dir),
             None => std::env::current_exe()?.with_file_name("bench-data"),
         };
-        let told = |path: &Path, error| format!("{}: {error}; set CEDRAT_BENCH_DIR", path.display());
-        std::fs::create_dir_all(&base).map_err(|error| told(&base, error))?;
+        let named = |path: &Path, error| format!("{}: {error}; set CEDRAT_BENCH_DIR", path.display());
+        std::fs::create_dir_all(&base).map_err(|error| named(&base, error))?;
         let paths = (1..).map(|number| base.join(format!("run-{}-{number}", std::process::id())));
         let made = |path: PathBuf| match std::fs::create_dir(&path) {
             Err(error) if error.kind() == ErrorKind::AlreadyExists => None,
-            Err(error) => Some(Err(told(&path, error))),
+            Err(error) => Some(Err(named(&path, error))),
             Ok(()) => Some(Ok(path)),
         };
         let path = paths.into_iter().find_map(made).expect("there is always a next number")?;

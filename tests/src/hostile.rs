@@ -330,7 +330,7 @@ pub fn graph_sample() -> Image {
     let first = changes.add(1, &[1; 40], &[second, second, Reference::NULL]);
     changes.add(1, &[2; 8], &[first]);
     let large = changes.add(2, &[3; 9000], &[first, second]);
-    changes.add(1, b"nobody comes here", &[first]);
+    changes.add(1, b"an unreachable object", &[first]);
     changes.set_root("first", first).set_root("large", large);
     let last = changes.add(1, &[], &[]);
     changes.set_root("last", last);
@@ -440,7 +440,7 @@ pub fn graph_commit(sample: &Image, input: &[u8]) -> Result<u64, String> {
     store.close().expect("an honest disk");
     let (store, graph) = open();
     assert_eq!(Content::of(&graph), after, "what was committed is there");
-    let mut collection = graph.collect([]).expect("nobody else collects");
+    let mut collection = graph.collect([]).expect("no other collection runs");
     while collection.step(100).expect("an honest disk") != graph::Stage::Done {
         if collection.stage() == graph::Stage::Marked {
             collection.seal([]).expect("an honest disk");

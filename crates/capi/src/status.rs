@@ -82,7 +82,7 @@ impl From<heap::Error> for Failure {
         let status = match &error {
             // Not a mistake, and frequent: it costs no formatting.
             heap::Error::Conflict => {
-                return Failure::new(Status::Aborted, "another transaction was quicker; begin again");
+                return Failure::new(Status::Aborted, "write conflict with another transaction; begin again");
             }
             heap::Error::OutOfRange { .. } => Status::OutOfRange,
             heap::Error::Misaligned { .. } => Status::Misaligned,

@@ -215,8 +215,8 @@ impl<S: Clone + PartialEq + Debug> Prefixes<S> {
         };
         let own = beyond.iter().filter(|commit| commit.alone == Some(partition));
         let lsns: Vec<u64> = own.map(|commit| commit.lsn).collect();
-        let told = lsns.iter().rposition(|lsn| acknowledged.alone.contains(lsn)).map_or(0, |last| last + 1);
-        (told..=lsns.len()).any(|count| {
+        let acknowledged_to = lsns.iter().rposition(|lsn| acknowledged.alone.contains(lsn)).map_or(0, |last| last + 1);
+        (acknowledged_to..=lsns.len()).any(|count| {
             cuts.push(lsns.get(count).copied().unwrap_or(u64::MAX));
             let explains = self.some_cut(observed, acknowledged, commits, beyond, partitions, cuts);
             cuts.pop();
@@ -253,7 +253,7 @@ pub(crate) fn brief(value: &impl Debug) -> String {
 mod tests {
     use super::*;
 
-    fn told(up_to: u64) -> Acknowledged {
+    fn acknowledged_to(up_to: u64) -> Acknowledged {
         Acknowledged { up_to, alone: Vec::new() }
     }
 
@@ -269,10 +269,10 @@ mod tests {
     #[test]
     fn independent_commits_end_at_partition_hole() {
         for legal in [vec![0, 10], vec![0, 10, 30], vec![0, 10, 30, 40], vec![0, 10, 40], vec![0, 10, 30, 40, 50]] {
-            assert_eq!(alone().judge(&legal, &told(10), 20), Ok(()), "{legal:?}");
+            assert_eq!(alone().judge(&legal, &acknowledged_to(10), 20), Ok(()), "{legal:?}");
         }
         for wrong in [vec![0, 10, 50], vec![0, 10, 20, 40], vec![0, 30], vec![0, 10, 40, 50]] {
-            assert!(alone().judge(&wrong, &told(10), 20).is_err(), "{wrong:?}");
+            assert!(alone().judge(&wrong, &acknowledged_to(10), 20).is_err(), "{wrong:?}");
         }
         let acknowledged = Acknowledged { up_to: 10, alone: vec![40] };
         assert!(alone().judge(&vec![0, 10, 30], &acknowledged, 20).is_err());
@@ -305,27 +305,27 @@ mod tests {
     #[test]
     fn log_end_decides_legal_prefix() {
         let prefixes = three();
-        assert_eq!(prefixes.judge(&vec![0], &told(0), 10), Ok(()));
-        assert_eq!(prefixes.judge(&vec![0, 10], &told(10), 11), Ok(()));
-        assert_eq!(prefixes.judge(&vec![0, 10, 20], &told(10), 30), Ok(()));
-        assert_eq!(prefixes.judge(&vec![0, 10, 20, 30], &told(30), 31), Ok(()));
+        assert_eq!(prefixes.judge(&vec![0], &acknowledged_to(0), 10), Ok(()));
+        assert_eq!(prefixes.judge(&vec![0, 10], &acknowledged_to(10), 11), Ok(()));
+        assert_eq!(prefixes.judge(&vec![0, 10, 20], &acknowledged_to(10), 30), Ok(()));
+        assert_eq!(prefixes.judge(&vec![0, 10, 20, 30], &acknowledged_to(30), 31), Ok(()));
     }
 
     #[test]
     fn an_acknowledged_commit_must_be_there() {
-        let wrong = three().judge(&vec![0, 10], &told(20), 15).unwrap_err();
+        let wrong = three().judge(&vec![0, 10], &acknowledged_to(20), 15).unwrap_err();
         assert!(wrong.contains("acknowledged commit is lost"), "{wrong}");
     }
 
     #[test]
     fn an_effect_without_its_commit_is_illegal() {
-        let wrong = three().judge(&vec![0, 10, 20], &told(0), 20).unwrap_err();
+        let wrong = three().judge(&vec![0, 10, 20], &acknowledged_to(0), 20).unwrap_err();
         assert!(wrong.contains("the state after the first 2"), "{wrong}");
     }
 
     #[test]
     fn a_later_commit_without_an_earlier_one_is_illegal() {
-        let wrong = three().judge(&vec![0, 20], &told(0), 25).unwrap_err();
+        let wrong = three().judge(&vec![0, 20], &acknowledged_to(0), 25).unwrap_err();
         assert!(wrong.contains("no prefix"), "{wrong}");
         assert!(three().judge_loosely(&vec![0, 20]).is_err());
         assert!(three().judge_loosely(&vec![0, 10]).is_ok());
@@ -337,8 +337,8 @@ mod tests {
         history.committed(10, None, Box::new(|s: &mut Vec<u32>| s.push(10)));
         history.unknown(Box::new(|s: &mut Vec<u32>| s.push(99)));
         let prefixes = history.prefixes();
-        assert_eq!(prefixes.judge(&vec![0, 10], &told(10), 12), Ok(()));
-        assert_eq!(prefixes.judge(&vec![0, 10, 99], &told(10), 12), Ok(()));
-        assert!(prefixes.judge(&vec![0, 99], &told(0), 9).is_err());
+        assert_eq!(prefixes.judge(&vec![0, 10], &acknowledged_to(10), 12), Ok(()));
+        assert_eq!(prefixes.judge(&vec![0, 10, 99], &acknowledged_to(10), 12), Ok(()));
+        assert!(prefixes.judge(&vec![0, 99], &acknowledged_to(0), 9).is_err());
     }
 }

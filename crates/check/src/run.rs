@@ -451,7 +451,7 @@ impl<S: Scenario> Run<S> {
 
     /// Returns the history, at the end of the run.
     pub(crate) fn into_history(self) -> History<S::State> {
-        let inner = Arc::into_inner(self.inner).expect("the workload has ended, so nobody else has the run");
+        let inner = Arc::into_inner(self.inner).expect("the workload has ended, so no other handle of the run is left");
         inner.history.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 }

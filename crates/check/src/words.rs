@@ -99,8 +99,8 @@ fn read_last(image: &Image, registry: &Registry) -> Result<Vec<String>, Error> {
 
 fn in_words(record: &RecordRef<'_>, explained: &Explained) -> String {
     let mut words = format!("{:>6} transaction {:<3} {}", record.lsn, record.head.txn.0, kind(record.head.kind));
-    let told = [&explained.name, &explained.arguments];
-    told.into_iter().flatten().for_each(|part| words = format!("{words} {part}"));
+    let parts = [&explained.name, &explained.arguments];
+    parts.into_iter().flatten().for_each(|part| words = format!("{words} {part}"));
     if let Some(at) = explained.at {
         let _ = write!(words, " on {at}");
     }

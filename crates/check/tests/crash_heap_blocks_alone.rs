@@ -89,13 +89,13 @@ impl Heaps {
         let mut state = State::default();
         for (porter, shelf) in state.0.iter_mut().enumerate() {
             for (place, on_shelf) in shelf.iter_mut().enumerate() {
-                let Some((block, told)) = self.look(tx, Heaps::place(porter, place))? else { continue };
-                let mut bytes = vec![0; told.0 as usize];
+                let Some((block, listed)) = self.look(tx, Heaps::place(porter, place))? else { continue };
+                let mut bytes = vec![0; listed.0 as usize];
                 tx.read_bytes(&self.yard, block, &mut bytes)?;
-                if tx.block_len(&self.yard, block)? != told.0 || bytes != contents(told) {
-                    return Ok(Err(format!("E17.6: the crate at {block} of {told:?} has other bytes")));
+                if tx.block_len(&self.yard, block)? != listed.0 || bytes != contents(listed) {
+                    return Ok(Err(format!("E17.6: the crate at {block} of {listed:?} has other bytes")));
                 }
-                *on_shelf = Some(told);
+                *on_shelf = Some(listed);
             }
         }
         Ok(Ok(state))
@@ -216,8 +216,8 @@ impl Scenario for Yard {
     /// The table is valid, and every block is a crate of some shelf.
     fn check(&self, store: &Store, roots: &()) -> Outcome {
         let blocks = Heaps::of(store)?.yard.verify()?.blocks;
-        let told = self.read(store, roots)?.0.iter().flatten().flatten().count() as u64;
-        if blocks == told { Ok(()) } else { Err(format!("{told} crates, and {blocks} blocks").into()) }
+        let listed = self.read(store, roots)?.0.iter().flatten().flatten().count() as u64;
+        if blocks == listed { Ok(()) } else { Err(format!("{listed} crates, and {blocks} blocks").into()) }
     }
 }
 

@@ -133,14 +133,14 @@ wrong_undo!(ShortImage, "planted.short_image", |self, page, at| {
     // A before-image of four of the eight bytes.
     Undo::before_image(page, place(at), 4)
 });
-wrong_undo!(ForgottenUndo, "planted.forgotten_undo", |self, _page, _at| Ok(Undo::op(Nobody(self.0))));
+wrong_undo!(ForgottenUndo, "planted.forgotten_undo", |self, _page, _at| Ok(Undo::op(Unregistered(self.0))));
 
 /// An operation that is not registered.
 #[derive(Debug, Serialize, Deserialize)]
-struct Nobody(i64);
+struct Unregistered(i64);
 
-impl Operation for Nobody {
-    const NAME: &'static str = "planted.nobody";
+impl Operation for Unregistered {
+    const NAME: &'static str = "planted.unregistered";
     fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
         Ok(Undo::none())
     }
@@ -155,7 +155,7 @@ fn wrong_undos_are_caught() {
     caught(Rule::UndoRestores, UndoesElsewhere);
     caught(Rule::UndoRestores, ShortImage);
     let broken = caught(Rule::UndoRestores, ForgottenUndo);
-    assert!(broken.seen.contains("planted.nobody is not registered"), "{broken}");
+    assert!(broken.seen.contains("planted.unregistered is not registered"), "{broken}");
 }
 
 static CALLS: AtomicU64 = AtomicU64::new(0);

@@ -64,7 +64,7 @@ impl InDoubts {
             let mut is_of_this = false;
             for note in notes {
                 let bad =
-                    || Error::user(format!("what transaction {} has noted for a graph makes no sense", branch.txn));
+                    || Error::user(format!("the graph changes of prepared transaction {} are corrupt", branch.txn));
                 is_of_this |= found.read(&note, root).ok_or_else(bad)?;
             }
             if is_of_this {

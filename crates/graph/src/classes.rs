@@ -84,7 +84,9 @@ fn read_all(txn: &mut Txn, table: &RawHashTable) -> Result<Result<Vec<Arc<[u8]>>
     let mut pieces: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     for entry in table.iter(txn)? {
         let (key, piece) = entry?;
-        let Ok(key) = <[u8; 8]>::try_from(&key[..]) else { return Ok(Err("a key makes no sense")) };
+        let Ok(key) = <[u8; 8]>::try_from(&key[..]) else {
+            return Ok(Err("a key has another length than eight bytes"));
+        };
         pieces.insert(u64::from_be_bytes(key), piece);
     }
     Ok(put_together(&pieces))

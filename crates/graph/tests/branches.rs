@@ -111,7 +111,7 @@ impl Web {
         assert_eq!(roots, ["added", "changed", "removed"]);
         assert_eq!(self.graph().changed_by_branch(b"another"), None);
         let refused = |changes: &Changes| {
-            let error = self.graph().commit(changes, Mode::Sync).expect_err("somebody has changed what is in doubt");
+            let error = self.graph().commit(changes, Mode::Sync).expect_err("an object that is in doubt was changed");
             assert!(names_the_branch(&error), "{error}");
         };
         for object in [self.short, self.long, self.grows, self.made[0]] {

@@ -218,7 +218,7 @@ impl Teller<'_> {
         match self.graph.commit(&changes, Mode::Sync) {
             Err(error) if is_in_doubt(&error) => {}
             Err(error) => return Err(error.into()),
-            Ok(_) => return Err("somebody has changed what is in doubt".into()),
+            Ok(_) => return Err("an object that is in doubt was changed".into()),
         }
         match read_all(&self.graph)?.0 == self.state.numbers {
             true => Ok(()),
@@ -317,7 +317,7 @@ impl Scenario for Branches {
         let (numbers, _) = read_all(&self.open(store)?)?;
         let in_doubt: Option<BTreeSet<Transfer>> =
             store.in_doubt().iter().map(|branch| Transfer::of(&branch.id)).collect();
-        Ok(State { numbers, in_doubt: in_doubt.ok_or("somebody unknown is in doubt")? })
+        Ok(State { numbers, in_doubt: in_doubt.ok_or("an unknown branch is in doubt")? })
     }
 
     fn check(&self, store: &Store, (): &()) -> Outcome {

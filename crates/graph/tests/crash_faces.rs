@@ -201,10 +201,10 @@ fn a_transaction_of_another_store_is_refused() {
 fn transaction_without_atomicity_or_isolation_is_refused() {
     let place = common::place();
     let id = place.add(b"as it is", &[]);
-    let nobody = Identity::new(id.get() + 100).unwrap();
+    let absent = Identity::new(id.get() + 100).unwrap();
     let mut changes = Changes::new();
     changes.add(1, b"new", &[]);
-    changes.patch(id, 8, b"changed!").patch(nobody, 8, b"changed!");
+    changes.patch(id, 8, b"changed!").patch(absent, 8, b"changed!");
     for options in [TxnOptions::default().without_atomicity(), TxnOptions::default().without_isolation()] {
         for changes in [&changes, &Changes::new()] {
             let txn = place.graph.store().begin_with(options);

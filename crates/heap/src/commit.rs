@@ -629,9 +629,9 @@ mod tests {
             let value = tx.read(&heap, READ)?;
             tx.write(&heap, WRITTEN, value + 1)
         });
-        work.expect("nobody else writes");
+        work.expect("no other transaction writes");
         let mut room = log.reserve(ByteLen(joined.log_wanted(log.body_len_max())), ByteLen(0)).expect("there is room");
-        joined.prepare(log.body_len_max()).expect("nobody else writes");
+        joined.prepare(log.body_len_max()).expect("no other transaction writes");
         memory.run(Commit::Async, |tx| tx.write(&heap, READ, 7)).expect("room");
         let (head, body) = (RecordHead::new(Kind::COMMIT, TxnId(1), None), joined.last_part().to_vec());
         let decided = log.append_deciding(PartitionId(0), head, &[&body], &mut room, |lsn| joined.may_commit(lsn));

@@ -112,10 +112,10 @@ pub enum Error {
     #[error("rolled back by the program: {0}")]
     Aborted(#[source] Box<dyn std::error::Error + Send + Sync>),
     /// A write conflict, in a transaction that cannot be restarted here.
-    #[error("another transaction was quicker; roll back and try again")]
+    #[error("write conflict with another transaction; roll back and try again")]
     Conflict,
     /// A prepared transaction that has not received its outcome yet holds a required lock. Try again after its outcome.
-    #[error("transaction {txn} is prepared and holds what is needed; try again when it was told whether it commits")]
+    #[error("prepared transaction {txn} holds a needed lock; try again after its outcome")]
     InDoubt {
         /// Its number, as `Store::in_doubt` lists it.
         txn: TxnId,

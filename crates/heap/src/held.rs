@@ -259,12 +259,12 @@ mod tests {
         assert!(matches!(one.commit(Commit::Sync), Err(Error::Misuse(_))));
         one.begin().expect("it goes on");
         assert!(matches!(one.begin(), Err(Error::Misuse(_))));
-        one.run(|tx| tx.write(&heap, 0, 7)).expect("nobody else writes");
+        one.run(|tx| tx.write(&heap, 0, 7)).expect("no other transaction writes");
         assert!(matches!(one.run(|tx| tx.read(&heap, 3)), Err(Error::Misaligned { .. })));
         assert_eq!(one.run(|tx| tx.read(&heap, 0)).expect("its own"), 7);
         other.begin().expect("it goes on");
         assert_eq!(other.run(|tx| tx.read(&heap, 0)).expect("its snapshot"), 0);
-        one.commit(Commit::Sync).expect("nobody else writes");
+        one.commit(Commit::Sync).expect("no other transaction writes");
         other.run(|tx| tx.write(&heap, 64, 1)).expect("not looked at yet");
         assert!(matches!(other.commit(Commit::Sync), Err(Error::Conflict)));
         assert!(!other.is_running() && memory.counted().conflicts == 1);
@@ -272,7 +272,7 @@ mod tests {
         assert_eq!(other.run(|tx| tx.read(&heap, 0)).expect("a new snapshot"), 7);
         other.run(|tx| tx.write(&heap, 0, 8)).expect("kept until the commit");
         drop(other);
-        assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("nobody else writes"), 7);
+        assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("no other transaction writes"), 7);
     }
 
     /// A call that has panicked is half done.

@@ -331,8 +331,8 @@ mod tests {
         disk.corrupt(&name, place + BLOCK_LEN as u64, Damage::Flip { bit: 0 }).expect("a file");
         // The threads run one after the other, which is a possible schedule.
         let next = AtomicU64::new(0);
-        let told = load_some(&file, &heap, &next).expect_err("the fourth chunk is damaged").to_string();
-        assert!(told.contains(&(place + BLOCK_LEN as u64).to_string()), "E20.2: {told}");
+        let message = load_some(&file, &heap, &next).expect_err("the fourth chunk is damaged").to_string();
+        assert!(message.contains(&(place + BLOCK_LEN as u64).to_string()), "E20.2: {message}");
         assert_eq!(load_some(&file, &heap, &next).expect("it meets no damage"), [], "nothing is read for nothing");
     }
 }

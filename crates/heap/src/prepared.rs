@@ -321,10 +321,10 @@ mod tests {
             let (media, log, memory, heap, blocks) = used();
             let gone = [blocks[1], blocks[5], blocks[9], blocks[20]];
             let mut joined = Joined::begin(&memory).expect("a seat");
-            let new = joined.run(|tx| change(tx, &heap, &gone, 4711)).expect("nobody else is there");
+            let new = joined.run(|tx| change(tx, &heap, &gone, 4711)).expect("no other transaction runs");
             let part_len_max = log.body_len_max();
             let len_max = joined.prepared_len_max(part_len_max);
-            joined.prepare(part_len_max).expect("nobody else is there");
+            joined.prepare(part_len_max).expect("no other transaction runs");
             let mut bytes = Vec::new();
             joined.put_prepared(&mut bytes);
             assert!(bytes.len() as u64 <= len_max);
@@ -360,7 +360,8 @@ mod tests {
                 assert_eq!(heap.atomically(|tx| tx.read(&heap, *block)).expect("it is there"), *round);
             }
             for block in &new {
-                let is = heap.atomically(|tx| Ok(tx.block_len(&heap, *block).is_ok())).expect("nobody else is there");
+                let is =
+                    heap.atomically(|tx| Ok(tx.block_len(&heap, *block).is_ok())).expect("no other transaction runs");
                 assert_eq!(is, commits);
                 if is {
                     assert_eq!(heap.atomically(|tx| tx.read(&heap, *block)).expect("it is there"), 4711);
@@ -381,8 +382,8 @@ mod tests {
         let bytes: Vec<Vec<u8>> = [3, 30]
             .map(|at| {
                 let mut joined = Joined::begin(&memory).expect("a seat");
-                joined.run(|tx| tx.write(&heap, blocks[at], 1)).expect("nobody else is there");
-                joined.prepare(log.body_len_max()).expect("nobody else is there");
+                joined.run(|tx| tx.write(&heap, blocks[at], 1)).expect("no other transaction runs");
+                joined.prepare(log.body_len_max()).expect("no other transaction runs");
                 let mut bytes = Vec::new();
                 joined.put_prepared(&mut bytes);
                 bytes
@@ -405,8 +406,8 @@ mod tests {
     fn what_makes_no_sense_is_damage() {
         let (media, log, memory, heap, blocks) = used();
         let mut joined = Joined::begin(&memory).expect("a seat");
-        joined.run(|tx| change(tx, &heap, &blocks[..3], 1)).expect("nobody else is there");
-        joined.prepare(log.body_len_max()).expect("nobody else is there");
+        joined.run(|tx| change(tx, &heap, &blocks[..3], 1)).expect("no other transaction runs");
+        joined.prepare(log.body_len_max()).expect("no other transaction runs");
         let mut bytes = Vec::new();
         joined.put_prepared(&mut bytes);
         drop((joined, heap, memory));

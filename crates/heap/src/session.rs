@@ -115,7 +115,7 @@ pub(crate) fn interrupted(mut tx: Tx<'_>, interrupt: Interrupt) -> Result<()> {
         Some(Why::Retry) => {
             tx.let_writes_go();
             if !tx.has_read() {
-                return Err(Error::Misuse("a transaction that has read nothing would wait for ever"));
+                return Err(Error::Misuse("a transaction that has read nothing would never be woken"));
             }
             tx.shared.wait_for_change(&tx);
             Ok(())

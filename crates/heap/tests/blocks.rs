@@ -303,7 +303,7 @@ fn freed_block_interrupts_older_transactions() {
     read.unwrap();
     assert_eq!(attempts, 2, "the block was freed under its eyes");
     let again = (0..200).any(|_| other.atomically(|tx| tx.allocate(&heap, 1000)).unwrap() == block);
-    assert!(again, "now nobody knows the block");
+    assert!(again, "the block is unreachable now");
 }
 
 #[test]

@@ -96,7 +96,7 @@ fn clerk<M: Map>(map: &M, session: &mut Session, keys: Keys, mut chance: u64) ->
         let done = session.run(Commit::Sync, |tx| {
             work.iter().map(|&step| Ok((step, map.step(tx, step)?))).collect::<Result<Vec<_>, Interrupt>>()
         });
-        let done = done.expect("nothing is in the way for ever");
+        let done = done.expect("each conflict ends");
         // A transaction that removed only missing keys has changed nothing, and so has its snapshot's version, not one of
         // its own.
         let took_nothing = done.value.iter().all(|(step, was)| match step {

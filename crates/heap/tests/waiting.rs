@@ -15,7 +15,7 @@ fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let Ok(value) = wait.recv_timeout(Duration::from_secs(30)) else {
         match running.is_finished() {
             true => std::panic::resume_unwind(running.join().expect_err("it has sent nothing")),
-            false => panic!("it waits for ever"),
+            false => panic!("it waits without end"),
         }
     };
     value

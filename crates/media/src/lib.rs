@@ -26,7 +26,7 @@
 //! for count in 1..=10u64 {
 //!     write_all_at(&disk, file, 0, &count.to_le_bytes(), Durability::Volatile)?;
 //!     disk.sync(file)?;
-//!     disk.mark(count); // here the caller was told
+//!     disk.mark(count); // the caller got its answer here
 //! }
 //!
 //! let mut crash = disk.journal().cursor();
@@ -34,8 +34,8 @@
 //!     for seed in 0..10 {
 //!         let found = crash.image(Loss::Random(seed)).file("counter").unwrap_or_default();
 //!         let found = found.try_into().map_or(0, u64::from_le_bytes);
-//!         let told = crash.marks().last().map_or(0, |mark| mark.label);
-//!         assert!(found == told || found == told + 1);
+//!         let acknowledged = crash.marks().last().map_or(0, |mark| mark.label);
+//!         assert!(found == acknowledged || found == acknowledged + 1);
 //!     }
 //! }
 //! # Ok(())

@@ -73,7 +73,7 @@ impl<'c> Changing<'c> {
     }
 
     fn kept(&mut self) -> &mut Kept {
-        self.state.lines[self.line].as_mut().expect("nobody lets go of a record that is being changed")
+        self.state.lines[self.line].as_mut().expect("a record that is being changed stays pinned")
     }
 
     /// Returns the record, in a private copy if another reference exists.
@@ -93,7 +93,7 @@ impl<'c> Changing<'c> {
         let (was, bytes) = match back {
             Back::NotCounting => {
                 let State { lines, before, before_at, .. } = &*self.state;
-                let kept = lines[self.line].as_ref().expect("nobody lets go of a record that is being changed");
+                let kept = lines[self.line].as_ref().expect("a record that is being changed stays pinned");
                 let now = kept.bytes.as_ref().expect("it was there to be changed");
                 let changed = difference(before, &now[*before_at..][..before.len()]);
                 let (version, committed) = (kept.version, kept.committed);

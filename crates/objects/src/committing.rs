@@ -104,7 +104,7 @@ impl Committing<'_> {
     /// Applies all changes at one moment; the commit record is in the log with this LSN.
     pub(crate) fn logged(mut self, commit: Lsn) {
         for Planned { line, patch, .. } in &self.plan.all {
-            let kept = self.state.lines[*line].as_mut().expect("nobody lets go of a record that is being changed");
+            let kept = self.state.lines[*line].as_mut().expect("a record that is being changed stays pinned");
             let bytes = kept.bytes.as_mut().expect("it was there to be changed");
             patch.apply_again(Arc::make_mut(bytes));
             kept.changes_at(commit);

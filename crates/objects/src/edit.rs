@@ -57,7 +57,7 @@ impl Objects {
         let seen = self.shared.cache.look(id, record::is_plain, |record| {
             let header = Header::of(record).map_err(Refused::from)?;
             let old = object(record, &header);
-            let (edit, value) = edit.take().expect("nobody has looked yet")(old)?;
+            let (edit, value) = edit.take().expect("the edit runs once")(old)?;
             Ok::<_, cedrat_txn::Error>((edited(old, edit)?, value))
         });
         let (edited, value, found) = match seen {

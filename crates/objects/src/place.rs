@@ -662,7 +662,7 @@ impl Known {
     }
 
     fn visit(&mut self, page: PageId) {
-        debug_assert!(!self.is_away(page), "E19.16: nobody chooses a place in a page that leaves");
+        debug_assert!(!self.is_away(page), "E19.16: no record is placed in a page that leaves");
         self.visits.push(page);
     }
 

@@ -233,11 +233,11 @@ fn a_commit_asks_for_room_for_what_it_logs() {
     let committed = objects.commit_with(&mut txn, ids.iter().copied(), Commit::Async, edit);
     drop(taken);
     committed.unwrap().expect("there is room for eight bytes").wait().unwrap();
-    objects.put(&mut idle, held, b"told").unwrap();
+    objects.put(&mut idle, held, b"cold").unwrap();
     idle.commit(Commit::Sync).unwrap();
     let reopened = place.crashed();
     for place in [&place, &reopened] {
-        assert_eq!(place.get(held), Some(b"told".to_vec()));
+        assert_eq!(place.get(held), Some(b"cold".to_vec()));
         assert_eq!(ids.iter().filter(|&&id| place.get(id).unwrap()[1500] == 99).count(), ids.len());
     }
 }

@@ -561,12 +561,12 @@ fn impossible_calls_are_refused_without_effect() {
     assert!(wrong.to_string().contains("does not lead back"), "{wrong}");
     assert!(matches!(objects.insert(&mut txn, &[0; 3801]), Err(Error::TooLarge { .. })));
     for slot in [0, 77] {
-        let nobody = cedrat_objects::ObjectId::new(id.page, cedrat_pages::Slot(slot));
-        assert!(is_absent(&objects.read(&mut txn, nobody, |_| ()).unwrap_err()));
+        let absent = cedrat_objects::ObjectId::new(id.page, cedrat_pages::Slot(slot));
+        assert!(is_absent(&objects.read(&mut txn, absent, |_| ()).unwrap_err()));
     }
     for page in [0, 1, objects.root().get(), 1 << 40] {
-        let nobody = cedrat_objects::ObjectId::new(cedrat_pages::PageId::new(page), id.slot);
-        assert!(is_absent(&objects.read(&mut txn, nobody, |_| ()).unwrap_err()), "page {page}");
+        let absent = cedrat_objects::ObjectId::new(cedrat_pages::PageId::new(page), id.slot);
+        assert!(is_absent(&objects.read(&mut txn, absent, |_| ()).unwrap_err()), "page {page}");
     }
     txn.commit(Commit::Sync).unwrap();
     assert_eq!(place.get(id), Some(number(1, 0, "one")));

@@ -208,7 +208,7 @@ fn a_collection_that_becomes_smaller_gives_its_pages_back() {
         ids[1..COUNT - 1].iter().for_each(|&id| assert_eq!(place.get(id), None));
         // Another collection has the pages, and old identities do not find anything in them.
         let others = fill(&other, 2);
-        assert!(others.iter().any(|id| gone.contains(&id.page)), "nobody else has one");
+        assert!(others.iter().any(|id| gone.contains(&id.page)), "no other page has one");
         for &id in &ids[1..COUNT - 1] {
             assert_eq!(place.get(id), None);
             assert!(objects.read_committed(store, id, |_| ()).is_err());

@@ -106,7 +106,7 @@ fn hits() {
     let latch = StructureLatch::new(LatchRank(1));
     time("structure latch, shared", || drop(black_box(latch.shared())));
     time("structure latch, stamp", || {
-        let stamp = latch.stamp().expect("nobody changes the shape");
+        let stamp = latch.stamp().expect("the shape does not change");
         assert!(black_box(latch.is_unchanged_since(stamp)));
     });
 }

@@ -213,7 +213,7 @@ pub(crate) mod tests {
         let page = sealed(7);
         assert_eq!(verify(&page, PageId::new(7)), Ok(()));
         let elsewhere = verify(&page, PageId::new(8)).unwrap_err();
-        assert_eq!(elsewhere.byte as usize, at::PAGE, "a misdirected write is told from a torn one");
+        assert_eq!(elsewhere.byte as usize, at::PAGE, "a misdirected write differs from a torn one");
     }
 
     #[test]

@@ -231,7 +231,7 @@ impl Catalogue {
 const LINE_LEN: usize = 2 + 8;
 
 fn read(name: &[u8], line: &[u8]) -> Result<Named, Damaged> {
-    let bad = || Damaged::in_body(CATALOGUE, 0, "a line of the catalogue makes no sense");
+    let bad = || Damaged::in_body(CATALOGUE, 0, "a line of the catalogue is corrupt");
     let line: &[u8; LINE_LEN] = line.try_into().map_err(|_| bad())?;
     let (kind, root) = line.split_at(2);
     Ok(Named {

@@ -121,7 +121,7 @@ fn take_id<'a>(rest: &mut &'a [u8]) -> Result<&'a [u8], Corrupt> {
     let (id, others) = usize::try_from(len).ok().and_then(|len| rest.split_at_checked(len)).ok_or(CUT)?;
     *rest = others;
     if id.is_empty() || id.len() > BRANCH_ID_LEN_MAX {
-        return Err(Corrupt("nobody prepares under such an identifier"));
+        return Err(Corrupt("the identifier of a prepared transaction has an invalid length"));
     }
     Ok(id)
 }

@@ -110,7 +110,7 @@ pub enum Error {
         name: String,
     },
     /// A record of the log contradicts itself. Nothing was changed. Restore the log from a copy.
-    #[error("the log's record {lsn} makes no sense: {what}; restore the log from a copy")]
+    #[error("the log's record {lsn} is corrupt: {what}; restore the log from a copy")]
     BadRecord {
         /// The record.
         lsn: Lsn,
@@ -159,7 +159,7 @@ pub enum Error {
     /// ([`TxnOptions::waits_for_prepared`](crate::TxnOptions::waits_for_prepared)). End the prepared transaction, then
     /// run this one again.
     #[error(
-        "what is needed is held by the transaction that is prepared under the identifier {id}, which was not told its outcome: \
+        "what is needed is held by the transaction that is prepared under the identifier {id}, whose outcome is not known: \
          commit it or roll it back (see who is in doubt), then try again"
     )]
     InDoubt {
@@ -167,7 +167,7 @@ pub enum Error {
         id: String,
     },
     /// The prepared transaction has another handle. End it there, or drop that handle.
-    #[error("the transaction that is prepared under the identifier {id} is being ended by somebody else")]
+    #[error("the transaction that is prepared under the identifier {id} is being ended by another thread")]
     BranchHeld {
         /// The identifier, in hexadecimal digits.
         id: String,

@@ -184,7 +184,7 @@ impl Table {
         let (mut entry, memory) = spare.pop().unwrap_or_else(fresh);
         // The clock is read while the shard is locked: a later checkpoint sees the entry, and an earlier one read the
         // clock earlier.
-        *Arc::get_mut(&mut entry).expect("a spare one is nobody's") = Entry::new(id, newest().next(), entered);
+        *Arc::get_mut(&mut entry).expect("a spare entry has no other owner") = Entry::new(id, newest().next(), entered);
         let before = running.insert(id, Arc::clone(&entry));
         debug_assert!(before.is_none(), "a transaction enters once");
         (entry, memory)

@@ -278,12 +278,12 @@ fn threads_are_told_the_truth() {
         }
         let store = open_with(crashed, options()).unwrap_or_else(|error| panic!("{name}: {error}"));
         for own in 0..THREADS {
-            let told = marks.iter().filter(|mark| **mark >> 32 == u64::from(own)).count() as i64;
+            let acknowledged = marks.iter().filter(|mark| **mark >> 32 == u64::from(own)).count() as i64;
             let counts = pages.iter().map(|&page| read_number(&store, at(page, own)).unwrap());
             let counts: Vec<i64> = counts.collect();
             assert!(
-                counts[0] == counts[1] && (told..=told + 1).contains(&counts[0]),
-                "{name}: {own} {told} {counts:?}"
+                counts[0] == counts[1] && (acknowledged..=acknowledged + 1).contains(&counts[0]),
+                "{name}: {own} {acknowledged} {counts:?}"
             );
         }
     });

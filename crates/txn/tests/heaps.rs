@@ -54,7 +54,7 @@ fn sessions_spread_over_the_partitions_of_the_log() {
         let mut live = [0; 4];
         for (session, number) in sessions.iter_mut().zip(0..) {
             let done = session.run(Commit::Partition, |tx| tx.write(&heap, number * 512, 1)).unwrap();
-            live[usize::from(done.alone.expect("it depends on nobody").partition.0)] += 1;
+            live[usize::from(done.alone.expect("it depends on no other commit").partition.0)] += 1;
         }
         live
     };

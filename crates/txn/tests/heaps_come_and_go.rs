@@ -21,7 +21,7 @@ fn meet() {
         memory.create_heap("heap", &options).expect("no heap has the name");
         let other = memory.clone();
         let growing = thread::spawn(move || other.grow_heap("heap", 8192));
-        memory.drop_heap("heap").expect("nobody else drops it");
+        memory.drop_heap("heap").expect("no other thread drops it");
         let grown = growing.join().expect("no panic");
         assert!(matches!(grown, Ok(()) | Err(Error::Unknown { .. })), "{grown:?}");
         assert!(memory.heap("heap").is_err());

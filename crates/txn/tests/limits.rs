@@ -100,8 +100,8 @@ fn idle_transaction_is_rolled_back_by_store() {
     store.transact(|txn| add(txn, freed, 5)).unwrap();
     let id = idle.id();
     for _ in 0..2 {
-        let told = add(&mut idle, pages[0], 1);
-        assert!(is_over_limit(&told) && told.unwrap_err().to_string().contains(&id.to_string()));
+        let outcome = add(&mut idle, pages[0], 1);
+        assert!(is_over_limit(&outcome) && outcome.unwrap_err().to_string().contains(&id.to_string()));
     }
     assert!(is_over_limit(&idle.rollback_to(savepoint)));
     assert!(idle.read(pages[0]).is_err() && idle.commit(Commit::Sync).is_err());
@@ -155,14 +155,14 @@ fn slow_transaction_is_rolled_back_and_reader_goes_on() {
     let reader = store.begin();
     drop(reader.read(pages[2]).unwrap());
     let mut slow = store.begin();
-    let mut told = Ok(());
+    let mut outcome = Ok(());
     for _ in 0..8 * LENGTHS {
-        told = told.and_then(|()| add(&mut slow, pages[0], 1));
+        outcome = outcome.and_then(|()| add(&mut slow, pages[0], 1));
         for _ in 0..small().log_limit_bytes / 2000 / 8 {
             store.transact(|txn| txn.log_record(KIND, &[7; 2000]).map(drop)).unwrap();
         }
     }
-    assert!(is_over_limit(&told));
+    assert!(is_over_limit(&outcome));
     assert_eq!(values(&store, &pages), [0; 3]);
     drop(reader.read(pages[2]).unwrap());
     reader.commit(Commit::Sync).unwrap();
@@ -208,10 +208,10 @@ fn transaction_over_time_limit_is_rolled_back() {
     assert_eq!(store.enforce_limits().unwrap(), 0);
     clock.0.store(11, Ordering::SeqCst);
     assert_eq!(store.enforce_limits().unwrap(), 1);
-    let told = add(&mut old, pages[0], 1).unwrap_err();
+    let outcome = add(&mut old, pages[0], 1).unwrap_err();
     assert!(
-        matches!(told, Error::TimeLimit { age, limit: of, .. } if age.as_secs() == 11 && of == TIME_LIMIT),
-        "{told}"
+        matches!(outcome, Error::TimeLimit { age, limit: of, .. } if age.as_secs() == 11 && of == TIME_LIMIT),
+        "{outcome}"
     );
     add(&mut young, pages[1], 1).unwrap();
     young.commit(Commit::Sync).unwrap();

@@ -70,8 +70,8 @@ fn both_faces_are_there_or_neither() {
         let word = store.memory().run(Commit::Async, |tx| tx.read(&heap, 0)).unwrap().value;
         let on_page = read_number(&store, at(page, 0)).unwrap_or(0);
         assert_eq!(word as i64, on_page, "{what}");
-        let told: i64 = marks.iter().map(|&mark| mark as i64).sum();
-        assert!(on_page >= told, "{what}");
+        let acknowledged: i64 = marks.iter().map(|&mark| mark as i64).sum();
+        assert!(on_page >= acknowledged, "{what}");
     });
     assert!(states > 50, "{states}");
 }

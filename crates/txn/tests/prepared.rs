@@ -108,7 +108,7 @@ fn in_doubt_transaction_follows_its_outcome() {
             assert!(matches!(store.prepared(BRANCH), Err(Error::NoBranch { .. })));
             let store = open(&after_a_crash(&disk)).unwrap();
             assert_eq!(read_number(&store, at(page, 0)).unwrap(), expected);
-            assert!(store.in_doubt().is_empty(), "what was told is durable");
+            assert!(store.in_doubt().is_empty(), "an outcome is durable");
         }
     }
 }

@@ -150,7 +150,7 @@ fn what_counts_only_if_committed_is_a_delta() {
             Err(Error::Log(LogError::Damaged { file, offset, what })) => {
                 assert!(file.starts_with("log/") && offset > 0, "{file}, byte {offset}");
                 let record = if in_commit_record { ticket.lsn() } else { Lsn::new(ticket.lsn().get() - 1) };
-                assert!(what.starts_with(&format!("record {record} makes no sense")), "{what}");
+                assert!(what.starts_with(&format!("record {record} is corrupt")), "{what}");
                 assert!(what.contains("by \"test.mix\"") && what.contains(&at(page, 0).to_string()), "{what}");
             }
             other => panic!("a change by what is no delta, and the store says {other:?}"),

@@ -34,7 +34,7 @@ struct Conversation {
     open: BTreeMap<String, (Txn, Option<Savepoint>)>,
     /// The number of each name.
     names: BTreeMap<u64, String>,
-    told: Lsn,
+    shown: Lsn,
 }
 
 impl Conversation {
@@ -45,8 +45,8 @@ impl Conversation {
             .transact(|txn| ['a', 'b'].into_iter().map(|name| Ok((name, page_with_zeros(txn)?))).collect())
             .unwrap();
         store.checkpoint().unwrap();
-        let told = store.log().current_lsn();
-        Conversation { disk, pages, told, store: Some(store), open: BTreeMap::new(), names: BTreeMap::new() }
+        let shown = store.log().current_lsn();
+        Conversation { disk, pages, shown, store: Some(store), open: BTreeMap::new(), names: BTreeMap::new() }
     }
 
     fn place(&self, word: &str) -> RecordId {
@@ -157,12 +157,12 @@ impl Conversation {
         log.force(log.current_lsn())?;
         let explainer = Explainer::new(&registry(), &log.control().names);
         let mut answer = String::new();
-        let mut scan = log.scan(self.told.next())?;
+        let mut scan = log.scan(self.shown.next())?;
         // The LSN of each record's position, for printing positions.
         let mut lsns = BTreeMap::new();
         while let Some(scanned) = scan.next()? {
             let record = scanned.record;
-            self.told = record.lsn;
+            self.shown = record.lsn;
             lsns.insert(record.position.offset, record.lsn);
             let explained = explainer.explain(&record).unwrap();
             let kind = match record.head.kind {

@@ -281,7 +281,7 @@ fn a_reader_s_commit_waits_for_what_it_read() {
     let mut writer = store.begin();
     add(&mut writer, page, 0, 1).unwrap();
     let ticket = writer.commit(Commit::Async).unwrap();
-    assert!(!ticket.is_stable(), "nobody forced it");
+    assert!(!ticket.is_stable(), "it was not forced");
     let reader = store.begin();
     assert_eq!(number(&reader.read(page).unwrap(), Slot(0)).unwrap(), 1);
     reader.commit(Commit::Sync).unwrap();

@@ -144,19 +144,19 @@ mod tests {
             faults: Faults::default(),
             opening: Opening::default(),
         });
-        let (tell, told) = mpsc::channel();
+        let (tell, answer) = mpsc::channel();
         let waiting = thread::spawn(move || {
             let mut ahead = Ahead::start(&reader).expect("a thread");
             // A partition that the log does not have.
             let nowhere = Position { partition: PartitionId(77), offset: LogOffset::ZERO };
             ahead.ask(nowhere, AlignedBuf::zeroed(4096));
             let taken = catch_unwind(AssertUnwindSafe(|| ahead.take()));
-            tell.send(taken.is_err()).expect("somebody listens");
+            tell.send(taken.is_err()).expect("the test waits for it");
             // After the panic was passed on, the caller reads for itself.
             ahead.ask(nowhere, AlignedBuf::zeroed(4096));
             assert!(ahead.take().is_none());
         });
-        assert_eq!(told.recv_timeout(Duration::from_secs(60)), Ok(true), "nobody waits for ever");
+        assert_eq!(answer.recv_timeout(Duration::from_secs(60)), Ok(true), "no wait without end");
         waiting.join().expect("no second panic");
     }
 }

@@ -215,11 +215,11 @@ impl Control {
         let mut lists = Lists { slot, at: at::LISTS };
         let partition_count = get_u16(slot, at::PARTITIONS);
         if partition_count == 0 || partition_count > PARTITIONS_MAX {
-            return Err(SlotFault::Bad(at::PARTITIONS, "the number of partitions makes no sense"));
+            return Err(SlotFault::Bad(at::PARTITIONS, "the number of partitions is invalid"));
         }
         let segment_len = get_u64(slot, at::SEGMENT_LEN);
         if !crate::options::segment_len_is_possible(segment_len) {
-            return Err(SlotFault::Bad(at::SEGMENT_LEN, "the segment length makes no sense"));
+            return Err(SlotFault::Bad(at::SEGMENT_LEN, "the segment length is invalid"));
         }
         // A checksum proves which bytes were written, not that they are valid: every field that the rest of the log
         // computes with is checked here, once.
@@ -292,7 +292,7 @@ fn written(slot: &[u8]) -> Result<&[u8], SlotFault> {
     }
     let used = get_u32(slot, at::USED) as usize;
     if used < at::LISTS || used > slot.len().min(SLOT_LEN) {
-        return Err(SlotFault::Bad(at::USED, "the length makes no sense"));
+        return Err(SlotFault::Bad(at::USED, "the length is invalid"));
     }
     if crc32c::crc32c(&slot[at::VERSION..used]) != get_u32(slot, at::CRC) {
         return Err(SlotFault::Bad(at::CRC, "the checksum does not hold"));
@@ -342,7 +342,7 @@ impl<'a> Lists<'a> {
         let segments_begun = self.number()?;
         let end = segments_begun.checked_mul(segment_len).map(LogOffset::new);
         if scan_from > durable_below || end.is_none_or(|end| end >= LogOffset::LIMIT) {
-            return Err(SlotFault::Bad(at, "what is said of a partition makes no sense"));
+            return Err(SlotFault::Bad(at, "the entry of a partition is invalid"));
         }
         Ok(ControlPartition { scan_from, durable_below, segments_begun })
     }
@@ -363,7 +363,7 @@ impl<'a> Lists<'a> {
                 let dead = Lsn::new(self.number()?)..Lsn::new(self.number()?);
                 let within = epoch.dead.last().map_or(first, |before| before.end) < dead.start && dead.end < end;
                 if !within || dead.is_empty() {
-                    return Err(SlotFault::Bad(begin, "the dead numbers of an epoch make no sense"));
+                    return Err(SlotFault::Bad(begin, "the dead numbers of an epoch are invalid"));
                 }
                 epoch.dead.push(dead);
             }
@@ -628,7 +628,7 @@ mod tests {
             ("an epoch beyond every log", |control| control.epochs.list[1].begins[0] = LogOffset::new(u64::MAX - 4095)),
             ("the newest epoch has ended", |control| control.epochs.list[1].end = Lsn::new(90)),
             ("joined with none", |control| control.epochs.list[0].oldest = 0),
-            ("dead for ever", |control| control.epochs.list[0].dead[1].end = Lsn::new(50)),
+            ("dead without end", |control| control.epochs.list[0].dead[1].end = Lsn::new(50)),
             ("dead twice", |control| control.epochs.list[0].dead[1].start = Lsn::new(8)),
             ("dead backwards", |control| control.epochs.list[0].dead[1].end = Lsn::new(19)),
             ("no epoch", |control| control.epochs.list.clear()),

@@ -194,7 +194,7 @@ impl Found {
         let lock = lock.take(&**media)?;
         let (file, now) = ControlFile::open(&**media, OpenMode::ReadWrite)?;
         if now.generation != control.generation {
-            let what = "somebody else has changed the control file since it was looked at";
+            let what = "another process has changed the control file since it was read";
             return Err(LogError::Options { option: "control", what: what.into() });
         }
         // Another opening may have appended records between the look and the lock. They would be cut off.

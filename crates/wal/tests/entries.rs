@@ -133,7 +133,7 @@ fn after_a_failed_write_nothing_is_forced() {
     sim.inject(fault.of("log/").for_ever());
     assert!(matches!(log.force(second), Err(LogError::Stopped(_))));
     sim.clear_faults();
-    assert!(matches!(log.force(second), Err(LogError::Stopped(_))), "once is for ever");
+    assert!(matches!(log.force(second), Err(LogError::Stopped(_))), "a stopped log stays stopped");
     assert!(matches!(log.append(b"third"), Err(LogError::Stopped(_))));
     assert!(matches!(log.truncate(first), Err(LogError::Stopped(_))));
     assert!(matches!(log.close(), Err(LogError::Stopped(_))));

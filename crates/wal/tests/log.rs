@@ -76,7 +76,7 @@ fn a_log_is_written_forced_and_found_again() {
     let log = Log::create(&media, &LogOptions::small(), &["first", "second"]).unwrap();
     let places = append(&log, P0, 7, 100, 50);
     assert_eq!(log.current_lsn(), Lsn::new(100));
-    assert_eq!(log.durable_lsn(), Lsn::ZERO, "nobody forced it");
+    assert_eq!(log.durable_lsn(), Lsn::ZERO, "it was not forced");
     assert_eq!(log.force(Lsn::new(100)).unwrap().up_to(), Lsn::new(100));
     assert!(log.is_stable(Lsn::new(100)));
     assert_eq!(lsns(log.scan(Lsn::new(1)).unwrap()), (1..=100).collect::<Vec<_>>());
@@ -338,7 +338,7 @@ fn a_long_log_is_read_ahead() {
         let (read, all) = scan.progress();
         assert_eq!(read, all);
         for (lsn, chunk, range) in kept {
-            assert_eq!(chunk.body(range), body(lsn), "nobody reads over what somebody keeps");
+            assert_eq!(chunk.body(range), body(lsn), "a kept chunk is not overwritten");
         }
     }
     drop(found.scan(Lsn::ZERO).unwrap()); // in the middle

@@ -137,12 +137,12 @@ fn deciders() {
                         log.append_deciding(partition, update(n, None), &[b"body"], &mut reservation, |_| match n % 3 {
                             0 => true,
                             1 => false,
-                            _ => std::panic::resume_unwind(Box::new("nobody can say")),
+                            _ => std::panic::resume_unwind(Box::new("the outcome is unknown")),
                         })
                     };
                     match std::panic::catch_unwind(std::panic::AssertUnwindSafe(append)) {
                         Ok(decided) => assert_eq!(decided.kept, n % 3 == 0),
-                        Err(_) => assert_eq!(n % 3, 2, "only then nobody can say"),
+                        Err(_) => assert_eq!(n % 3, 2, "only every third outcome is unknown"),
                     }
                 }
                 log.force(log.current_lsn()).unwrap();

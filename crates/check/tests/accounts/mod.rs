@@ -30,7 +30,7 @@ impl Operation for Deposit {
     const NAME: &'static str = "accounts.deposit";
     fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
         let balance = balance(page, at)?;
-        balance.checked_add(self.amount).ok_or_else(|| Refused::new("nobody is that rich"))?;
+        balance.checked_add(self.amount).ok_or_else(|| Refused::new("the balance overflows"))?;
         Ok(Undo::op(Deposit { amount: -self.amount }))
     }
     fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {

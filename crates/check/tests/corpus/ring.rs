@@ -57,8 +57,8 @@ impl Operation for Change {
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
         let (first, count) = (peek(page, 0)?, peek(page, 1)?);
-        let senseless = !(0..PLACES).contains(&first) || !(0..=PLACES).contains(&count);
-        if senseless && !planted(5) && !planted(6) && !planted(7) {
+        let invalid = !(0..PLACES).contains(&first) || !(0..=PLACES).contains(&count);
+        if invalid && !planted(5) && !planted(6) && !planted(7) {
             return Err(Damaged::in_body(page.id(), 0, "this is no ring"));
         }
         let wrapped = |place: i64| if planted(7) { place } else { place.rem_euclid(PLACES) };

@@ -49,7 +49,7 @@ pub(crate) fn record(memory: &Memory, heap: &Heap, play: Play, seed: u64) -> Vec
             let (newest, book) = (Arc::clone(&newest), Arc::clone(&book));
             thread::spawn(move || {
                 let attempts = work(&memory, &heap, play, number, Rng::new(seed).part(number), &newest);
-                book.lock().expect("nobody panics with it").extend(attempts);
+                book.lock().expect("no thread panics with it").extend(attempts);
             })
         })
         .collect();

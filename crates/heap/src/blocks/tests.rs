@@ -47,7 +47,7 @@ pub(crate) fn all_known(heap: &Heap) -> arena::Known {
     // Spans whose blocks are all free may be recorded as free or not.
     for emptied in blocks.take_emptied(&heap.core, 0, u64::MAX) {
         heap.atomically(|tx| tx.write_word(&heap.core, blocks.layout.table_word(emptied.open.span), 0))
-            .expect("nobody else writes");
+            .expect("no other transaction writes");
         blocks.give_spans(emptied.open.span, 1);
     }
     blocks.all_free(&heap.core)

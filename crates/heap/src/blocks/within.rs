@@ -81,6 +81,6 @@ mod tests {
             }
             Ok(())
         })
-        .expect("nobody else writes");
+        .expect("no other transaction writes");
     }
 }

@@ -208,7 +208,7 @@ fn decode(slot: &[u8], store: &StoreId) -> Result<(u64, Root), Fault> {
     let number = |at: usize| u32::from_le_bytes(slot[at..at + 4].try_into().expect("four bytes"));
     let used = number(at::USED) as usize;
     if !(at::BODY..=SLOT_LEN).contains(&used) {
-        return Err(Fault::Bad(at::USED, "the length makes no sense"));
+        return Err(Fault::Bad(at::USED, "the length is invalid"));
     }
     if crc32c::crc32c(&slot[at::VERSION..used]) != number(at::CRC) {
         return Err(Fault::Bad(at::CRC, "the checksum does not hold"));
@@ -221,10 +221,10 @@ fn decode(slot: &[u8], store: &StoreId) -> Result<(u64, Root), Fault> {
     }
     let writes = u64::from_le_bytes(slot[at::WRITES..at::BODY].try_into().expect("eight bytes"));
     let root: Root =
-        postcard::from_bytes(&slot[at::BODY..used]).map_err(|_| Fault::Bad(at::BODY, "the list makes no sense"))?;
+        postcard::from_bytes(&slot[at::BODY..used]).map_err(|_| Fault::Bad(at::BODY, "the list is corrupt"))?;
     match root.makes_sense() {
         true => Ok((writes, root)),
-        false => Err(Fault::Bad(at::BODY, "what is said of a heap makes no sense")),
+        false => Err(Fault::Bad(at::BODY, "the entry of a heap is invalid")),
     }
 }
 

@@ -659,7 +659,7 @@ mod tests {
         heap.atomically(insert).expect("room");
         let root = heap.atomically(|tx| Ok(map.root(tx)?.1)).expect("reading").expect("it has keys");
         assert!(!root.leaf && root.count > 1, "it has several leaves");
-        heap.atomically(|tx| map.set_count(tx, root, 0)).expect("nobody else writes");
+        heap.atomically(|tx| map.set_count(tx, root, 0)).expect("no other transaction writes");
         // Enough keys of the first leaf that it becomes under-full.
         let removed = heap.atomically(|tx| (0..HALF).try_for_each(|key| map.remove(tx, &key).map(drop)));
         match removed {
@@ -669,7 +669,7 @@ mod tests {
         let first = heap.atomically(|tx| map.get(tx, &0)).expect("reading");
         assert_eq!(first, Some(0), "nothing is left of a transaction that met damage");
         // The restored map is valid again.
-        heap.atomically(|tx| map.set_count(tx, root, root.count)).expect("nobody else writes");
+        heap.atomically(|tx| map.set_count(tx, root, root.count)).expect("no other transaction writes");
         assert_eq!(heap.atomically(|tx| map.verify(tx)).expect("it makes sense"), 40);
     }
 

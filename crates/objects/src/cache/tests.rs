@@ -15,7 +15,7 @@ struct Taking(Mutex<Vec<Lsn>>, Option<PageId>, Lsn);
 
 impl Pages for Taking {
     fn read(&self, _: PageId) -> Result<LatchedPage<'_>> {
-        Err(Error::Misuse("nobody asks for a page here"))
+        Err(Error::Misuse("no page is requested here"))
     }
 
     fn has(&self, _: RecordId, version: Lsn) -> Result<bool> {

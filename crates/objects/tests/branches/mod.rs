@@ -383,7 +383,7 @@ impl Teller<'_> {
         match self.change(&mut txn, account, 1, 1) {
             Err(error) if is_refused(&error) => Ok(txn.rollback()?),
             Err(other) => Err(other.into()),
-            Ok(()) => Err("somebody has changed what is in doubt".into()),
+            Ok(()) => Err("an object that is in doubt was changed".into()),
         }
     }
 
@@ -497,7 +497,7 @@ impl Scenario for Branches {
             (0..usize::from(ACCOUNTS)).map(|account| read_account(store, roots, &objects, account)).collect();
         let in_doubt = store.in_doubt();
         let in_doubt: Option<BTreeSet<Transfer>> = in_doubt.iter().map(|branch| Transfer::of(&branch.id)).collect();
-        Ok(State { numbers: numbers?, in_doubt: in_doubt.ok_or("somebody unknown is in doubt")? })
+        Ok(State { numbers: numbers?, in_doubt: in_doubt.ok_or("an unknown branch is in doubt")? })
     }
 
     fn check(&self, store: &Store, _: &Roots) -> Outcome {

@@ -346,5 +346,5 @@ fn a_layout_of_ones_own_is_registered_once() {
     page.change(Lsn::new(1), |page| page.format(LayoutKind::USER_FIRST));
     layouts.check(&page.page_ref()).unwrap();
     page.change(Lsn::new(2), |page| page.format(LayoutKind(1025)));
-    assert!(layouts.check(&page.page_ref()).is_err(), "nobody knows this layout");
+    assert!(layouts.check(&page.page_ref()).is_err(), "this layout is unknown");
 }

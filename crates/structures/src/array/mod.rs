@@ -353,7 +353,7 @@ fn read(store: &Store, page: &PageRef<'_>) -> Result<Shape> {
     if page.kind() != kinds::ARRAY_ROOT {
         return Err(StructureError::WrongRoot { page: page.id(), expected: ARRAY }.into());
     }
-    Shape::read(page).map_err(|_| damaged(store, page.id(), "the root of an array list makes no sense"))
+    Shape::read(page).map_err(|_| damaged(store, page.id(), "the root of an array list is corrupt"))
 }
 
 fn element(store: &Store, page: &PageRef<'_>, slot: Slot) -> Result<Vec<u8>> {

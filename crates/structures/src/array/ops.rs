@@ -47,7 +47,7 @@ impl Operation for SetShape {
         if page.kind() != kinds::ARRAY_ROOT {
             return Err(Refused::new("the page is not the root of an array list"));
         }
-        let shape = Shape::read(page).map_err(|_| Refused::new("the root of an array list makes no sense"))?;
+        let shape = Shape::read(page).map_err(|_| Refused::new("the root of an array list is corrupt"))?;
         if self.region.is_some_and(|(number, _)| number != shape.region_count || usize::from(number) >= REGIONS_MAX) {
             return Err(Refused::new("regions of an array list come one after another"));
         }

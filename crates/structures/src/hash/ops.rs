@@ -509,7 +509,7 @@ fn root_of(page: &PageRef<'_>) -> Result<Header, Refused> {
 
 #[inline]
 fn sound<T>(read: Result<T, Corrupt>) -> Result<T, Refused> {
-    read.map_err(|_| Refused::new("the page's bytes make no sense; check the store and restore the page from a copy"))
+    read.map_err(|_| Refused::new("the page's bytes are corrupt; check the store and restore the page from a copy"))
 }
 
 #[inline]

@@ -190,5 +190,5 @@ pub(super) fn read(store: &Store, page: &PageRef<'_>) -> Result<Header> {
     if page.kind() != kinds::HASH_ROOT {
         return Err(StructureError::WrongRoot { page: page.id(), expected: TABLE }.into());
     }
-    Header::read(page.body()).map_err(|_| damaged(store, page.id(), "the root of a hash table makes no sense"))
+    Header::read(page.body()).map_err(|_| damaged(store, page.id(), "the root of a hash table is corrupt"))
 }

@@ -290,7 +290,7 @@ impl RawPageList {
         if view.kind() != kinds::SEQUENCE || sequence::root(view.body()) != Ok(self.root.get()) {
             return Err(damaged(txn.store(), page, "the page is not one of the list that names it"));
         }
-        look(view.body()).map_err(|_| damaged(txn.store(), page, "a page of a list makes no sense"))
+        look(view.body()).map_err(|_| damaged(txn.store(), page, "a page of a list is corrupt"))
     }
 
     /// Returns the position of record `index`, or else the number of records.

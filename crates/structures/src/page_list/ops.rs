@@ -153,7 +153,7 @@ fn own(page: &PageRef<'_>) -> Result<(), Refused> {
 }
 
 fn sound<T>(read: Result<T, Corrupt>) -> Result<T, Refused> {
-    read.map_err(|_| Refused::new("the page's bytes make no sense; check the store and restore the page from a copy"))
+    read.map_err(|_| Refused::new("the page's bytes are corrupt; check the store and restore the page from a copy"))
 }
 
 fn change(page: &mut PageMut<'_>, edit: impl FnOnce(&mut [u8]) -> Result<(), Corrupt>) -> Result<(), Damaged> {

@@ -348,7 +348,7 @@ fn carried_space(body: &Body<'_>) -> Result<Vec<Extent>, &'static str> {
 #[cold]
 fn corrupt(found: &Found, record: &RecordRef<'_>, what: &str) -> Error {
     let (file, offset) = found.place(record.position);
-    LogError::Damaged { file, offset, what: format!("record {} makes no sense: {what}", record.lsn) }.into()
+    LogError::Damaged { file, offset, what: format!("record {} is corrupt: {what}", record.lsn) }.into()
 }
 
 /// Exclusive upper bound of transaction numbers, so that there is always a next one.
