@@ -380,7 +380,7 @@ impl Empty {
         Some((self.taken_out.filter(|&(gone, _)| gone == before).map_or(before, |(_, before)| before), page))
     }
 
-    fn is_done(&mut self, before: PageId, page: PageId, is_out: bool) {
+    fn leave_page(&mut self, before: PageId, page: PageId, is_out: bool) {
         self.pages.pop();
         if is_out {
             self.taken_out = Some((page, before));
@@ -580,7 +580,7 @@ impl Collection {
         for _ in 0..budget {
             let Some((before, page)) = self.empty.next() else { break };
             let is_out = self.graph.shared.objects.take_out(&mut txn, before, page)?;
-            self.empty.is_done(before, page, is_out);
+            self.empty.leave_page(before, page, is_out);
             self.collected.pages += u64::from(is_out);
         }
         txn.commit(Commit::Async)?;

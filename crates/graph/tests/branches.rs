@@ -72,7 +72,7 @@ impl Web {
     }
 
     #[track_caller]
-    fn is_as_it_was(&self) {
+    fn assert_unchanged(&self) {
         let graph = self.graph();
         assert_eq!(&graph.object(self.short).unwrap().data[..9], b"as it was");
         assert_eq!(graph.object(self.short).unwrap().references, [Reference::NULL]);
@@ -89,7 +89,7 @@ impl Web {
     }
 
     #[track_caller]
-    fn is_as_prepared(&self) {
+    fn assert_prepared(&self) {
         let graph = self.graph();
         assert_eq!(&graph.object(self.short).unwrap().data[..9], b"is nowwas");
         assert_eq!(graph.object(self.short).unwrap().references, [self.lonely.into()]);
@@ -104,8 +104,8 @@ impl Web {
 
     /// E21.8.
     #[track_caller]
-    fn is_in_doubt(&self) {
-        self.is_as_it_was();
+    fn assert_in_doubt(&self) {
+        self.assert_unchanged();
         let (objects, roots) = self.graph().changed_by_branch(BRANCH).unwrap();
         assert_eq!(objects, [self.short, self.long, self.grows]);
         assert_eq!(roots, ["added", "changed", "removed"]);
@@ -158,7 +158,7 @@ fn openings() -> [Web; 3] {
 #[test]
 fn in_doubt_branch_is_invisible_and_locked() {
     for web in openings() {
-        web.is_in_doubt();
+        web.assert_in_doubt();
     }
 }
 
@@ -166,8 +166,8 @@ fn in_doubt_branch_is_invisible_and_locked() {
 fn a_branch_that_commits_is_seen_at_once() {
     for web in openings() {
         web.graph().store().prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
-        web.is_as_prepared();
-        web.crashed().is_as_prepared();
+        web.assert_prepared();
+        web.crashed().assert_prepared();
         web.place.commit(Changes::new().patch(web.made[0], 8, b"other"));
         assert_eq!(web.place.object(web.made[0]).data, b"other\0\0\0");
     }
@@ -178,7 +178,7 @@ fn of_a_branch_that_rolls_back_nothing_remains() {
     for web in openings() {
         web.graph().store().prepared(BRANCH).unwrap().rollback().unwrap();
         for web in [&web, &web.crashed()] {
-            web.is_as_it_was();
+            web.assert_unchanged();
             web.place.check();
             web.place.commit(Changes::new().patch(web.short, 8, b"other").set_root("added", web.short));
             assert_eq!(&web.place.object(web.short).data[..5], b"other");
@@ -213,7 +213,7 @@ fn collection_keeps_objects_of_branch() {
     for web in openings() {
         web.place.commit(Changes::new().set_root("other", web.short));
         collect(web.graph());
-        web.is_in_doubt_after_collection();
+        web.assert_in_doubt_after_collection();
         let next = web.crashed();
         collect(next.graph());
         for web in [web, next] {
@@ -229,7 +229,7 @@ fn collection_keeps_objects_of_branch() {
 }
 
 impl Web {
-    fn is_in_doubt_after_collection(&self) {
+    fn assert_in_doubt_after_collection(&self) {
         assert_eq!(&self.graph().object(self.short).unwrap().data[..9], b"as it was");
         assert!(is_absent(&self.graph().read(self.made[0]).unwrap_err()));
     }
@@ -373,7 +373,7 @@ fn a_mixed_commit_does_not_wait_for_a_branch() {
         let error = web.graph().commit_with(txn, changes, Mode::Sync, 0).unwrap_err();
         assert!(names_the_branch(&error), "{error}");
     }
-    web.is_in_doubt();
+    web.assert_in_doubt();
 }
 
 #[test]

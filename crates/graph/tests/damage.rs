@@ -111,14 +111,14 @@ fn pieces_that_are_none_are_told() {
         let error = place.graph.read(id).unwrap_err().to_string();
         assert!(error.starts_with("pages, byte "), "{error}");
         if case != 1 {
-            is_damage(&place, Changes::new().patch(id, 8, &pattern(6000, 1)));
+            assert_damage(&place, Changes::new().patch(id, 8, &pattern(6000, 1)));
         }
     }
 }
 
 /// A commit reports damage, too, and not a mistake of its caller.
 #[track_caller]
-fn is_damage(place: &Place, changes: &Changes) {
+fn assert_damage(place: &Place, changes: &Changes) {
     let error = place.graph.commit(changes, Mode::Sync).unwrap_err();
     assert!(matches!(GraphError::cause(&error), Error::Pages(PoolError::Damaged { .. })), "{error}");
 }
@@ -140,7 +140,7 @@ fn long_object_has_length_of_header() {
         let error = place.graph.object(id).unwrap_err().to_string();
         assert!(error.starts_with("pages, byte "), "{error}");
         assert!(place.graph.collect([]).unwrap().step(9).is_err());
-        is_damage(&place, Changes::new().patch(id, 8, &[0; 8]));
+        assert_damage(&place, Changes::new().patch(id, 8, &[0; 8]));
         behind_its_back(&place, |objects, txn| objects.remove(txn, at(id)).unwrap());
     }
 }
@@ -195,7 +195,7 @@ fn objects_that_make_no_sense_are_told() {
         let error = place.graph.object(id).unwrap_err().to_string();
         assert!(error.starts_with("pages, byte "), "{bytes:?}: {error}");
         assert!(place.graph.collect([]).unwrap().step(9).is_err(), "{bytes:?}: what it leads to is not known");
-        is_damage(&place, Changes::new().patch(id, 8, &[0; 8]));
+        assert_damage(&place, Changes::new().patch(id, 8, &[0; 8]));
         behind_its_back(&place, |objects, txn| objects.remove(txn, at(id)).unwrap());
     }
     let id = root(&place, 8);

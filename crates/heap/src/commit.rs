@@ -634,7 +634,7 @@ mod tests {
         joined.prepare(log.body_len_max()).expect("no other transaction writes");
         memory.run(Commit::Async, |tx| tx.write(&heap, READ, 7)).expect("room");
         let (head, body) = (RecordHead::new(Kind::COMMIT, TxnId(1), None), joined.last_part().to_vec());
-        let decided = log.append_deciding(PartitionId(0), head, &[&body], &mut room, |lsn| joined.may_commit(lsn));
+        let decided = log.append_deciding(PartitionId(0), head, &[&body], &mut room, |lsn| joined.validate(lsn));
         assert!(!decided.kept, "E2.3");
         drop(joined);
         assert_eq!(memory.counted().void_records, void_records_in(log), "E2.2");

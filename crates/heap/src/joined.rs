@@ -16,11 +16,11 @@ use crate::tx::{Descriptor, Tx};
 /// Heap part of a transaction over several faces.
 ///
 /// A transaction that commits in two phases logs the bytes of [`Joined::put_prepared`], passes the LSN of that record to
-/// [`Joined::may_commit`], and [holds](Joined::hold) its locks; at its commit it calls [`Joined::commits`] and logs as any
+/// [`Joined::validate`], and [holds](Joined::hold) its locks; at its commit it calls [`Joined::commits`] and logs as any
 /// other.
 ///
 /// Its owner writes the log: first [`Joined::parts`], then the commit record with [`Joined::last_part`], and calls
-/// [`Joined::may_commit`] once the LSN of that record is drawn. Dropped before [`Joined::publish`], it leaves no effect.
+/// [`Joined::validate`] once the LSN of that record is drawn. Dropped before [`Joined::publish`], it leaves no effect.
 pub struct Joined {
     memory: Memory,
     descriptor: Option<Box<Descriptor>>,
@@ -73,7 +73,7 @@ impl Joined {
         self.run(|tx| {
             let before = tx.position();
             let value = work(tx)?;
-            if tx.has_changed_since(&before) {
+            if tx.changed_since(&before) {
                 let what = "heap words cannot be written within a nested top action, nor in an undo"; // E10.7
                 return Err(Error::Misuse(what).into());
             }
@@ -82,13 +82,8 @@ impl Joined {
     }
 
     /// Returns whether anything was written, allocated or freed.
-    pub fn has_writes(&mut self) -> bool {
+    pub fn wrote(&mut self) -> bool {
         !self.tx().is_read_only()
-    }
-
-    /// Returns whether anything was read.
-    pub fn has_reads(&mut self) -> bool {
-        self.tx().has_read()
     }
 
     /// Moves the snapshot to now: called when the transaction has observed other state of this moment, a locked page for
@@ -165,7 +160,7 @@ impl Joined {
 
     /// Returns whether the commit may have this LSN: no word that was read has changed. Call once: a refusal is
     /// counted as a void record.
-    pub fn may_commit(&mut self, lsn: Lsn) -> bool {
+    pub fn validate(&mut self, lsn: Lsn) -> bool {
         let may = self.tx().decide(lsn.get());
         if !may {
             self.memory.shared().counters.void_records.fetch_add(1, Ordering::Relaxed);

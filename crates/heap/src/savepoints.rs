@@ -34,7 +34,7 @@ impl Tx<'_> {
 
     /// Returns whether anything was written, allocated or freed since this point, which is the beginning of a call, or rolled
     /// back before it: afterwards as many words may be written as before.
-    pub(crate) fn has_changed_since(&mut self, point: &HeapSavepoint) -> bool {
+    pub(crate) fn changed_since(&mut self, point: &HeapSavepoint) -> bool {
         let went_back = !self.this.savepoints.contains(&point.number) && !planted!("reading_call_goes_back");
         went_back || self.this.writes.mark() != point.writes || self.this.blocks.len() != point.blocks
     }

@@ -170,12 +170,12 @@ impl Cache {
     }
 
     /// Notes that a record is about to be inserted in its page.
-    pub(crate) fn is_born(&self, txn: TxnId, at: RecordId) {
+    pub(crate) fn note_insertion(&self, txn: TxnId, at: RecordId) {
         self.state.lock().note_insertion(txn, at);
     }
 
     /// Notes that the insertion has failed.
-    pub(crate) fn is_not_born(&self, txn: TxnId, at: RecordId) {
+    pub(crate) fn forget_insertion(&self, txn: TxnId, at: RecordId) {
         let mut state = self.state.lock();
         state.unborn.remove(&at);
         let is_last = state.born_by.get_mut(&txn).is_some_and(|born| {

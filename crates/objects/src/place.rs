@@ -314,7 +314,7 @@ impl Places {
                     continue;
                 }
                 Room::None => {
-                    self.is_full(page);
+                    self.mark_full(page);
                     continue;
                 }
             };
@@ -346,14 +346,14 @@ impl Places {
         // Refused before anything was done.
         txn.may_keep(keeper)?;
         // Before its page shows it: a reader without locks checks in the other order (E19.13).
-        cache.is_born(txn.id(), at);
+        cache.note_insertion(txn.id(), at);
         let insertion = VersionedInsert { record: record.into() };
         let inserted = txn.as_one_call(|txn| {
             txn.update_logical(at, &insertion, Undo::op(VersionedDelete {}))?;
             txn.kept(keeper, at)
         });
         if let Err(error) = inserted {
-            cache.is_not_born(txn.id(), at);
+            cache.forget_insertion(txn.id(), at);
             return Err(error);
         }
         Ok(at)
@@ -427,7 +427,7 @@ impl Places {
         self.leaving.read()
     }
 
-    fn is_full(&self, page: PageId) {
+    fn mark_full(&self, page: PageId) {
         let mut known = self.known.lock();
         known.roomy.retain(|&other, slots| other != page || !slots.is_empty());
         known.current.take_if(|current| *current == page);

@@ -151,7 +151,7 @@ impl Checkpoints {
 
     /// Records the end of a checkpoint, from whichever thread. The next one is due when as much has been written since
     /// its start.
-    fn has_come_to_its_end(&self, written: u64) {
+    fn note_finished(&self, written: u64) {
         let due_at = written.saturating_add(self.every.load(Ordering::Relaxed));
         self.due_at.fetch_max(due_at, Ordering::Relaxed);
         self.taken.fetch_add(1, Ordering::AcqRel);
@@ -189,7 +189,7 @@ impl Inner {
         self.pool.write_back(WriteBack::Below(now))?;
         self.note_where_recovery_begins()?;
         self.checkpoints.last.store(now.get(), Ordering::Relaxed);
-        self.checkpoints.has_come_to_its_end(written);
+        self.checkpoints.note_finished(written);
         self.reserve_to_carry();
         flushed.and(carried)
     }
@@ -319,13 +319,13 @@ mod tests {
         checkpoints.note(90, &limits);
         let written = checkpoints.begins();
         checkpoints.note(5, &limits); // during the checkpoint
-        checkpoints.has_come_to_its_end(written);
+        checkpoints.note_finished(written);
         checkpoints.note(90, &limits);
         assert!(!asked(), "95 bytes were written since one began");
         checkpoints.note(5, &limits);
         assert!(asked(), "a hundred were");
         // The end of a checkpoint that began long ago does not make the next one due earlier.
-        checkpoints.has_come_to_its_end(written);
+        checkpoints.note_finished(written);
         checkpoints.note(99, &limits);
         assert!(!asked());
         checkpoints.note(1, &limits);

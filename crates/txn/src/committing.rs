@@ -172,7 +172,7 @@ impl Txn {
         if by != TakenBackBy::NotCounting || self.heap.get_mut().is_some() || is_too_long {
             return Ok(None);
         }
-        self.may_change()?;
+        self.admit_change()?;
         self.enter()?;
         self.store.inner.log.throttle(self.partition)?;
         self.room_for_records(room_for(len_max), 0)?;
@@ -180,7 +180,7 @@ impl Txn {
         bytes.clear();
         let lsn = self.say_and_log(&mut bytes, page, len_max, change, logged);
         self.arguments = bytes;
-        lsn?.map(|lsn| self.has_committed(lsn, mode)).transpose()
+        lsn?.map(|lsn| self.finish_commit(lsn, mode)).transpose()
     }
 
     /// Collects the changes, and appends the commit record with them.

@@ -501,7 +501,7 @@ impl Txn {
         if at.page.get() >= self.inner().pool.len_pages() {
             return Err(Refused::new(format!("there is no page {}", at.page)).into());
         }
-        self.may_change()?;
+        self.admit_change()?;
         self.enter()?;
         let number = self.inner().number_of_delta::<D>()?;
         self.store.inner.log.throttle(self.partition)?;

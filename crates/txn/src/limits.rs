@@ -399,7 +399,7 @@ impl Txn {
     /// store.
     #[cold]
     pub(crate) fn lost(&mut self) -> Error {
-        self.has_ended();
+        self.mark_ended();
         if let Some(room) = self.room.take() {
             room.abandon();
         }

@@ -90,7 +90,7 @@ impl Txn {
     /// Commits pages and heap words, or only one of both; the transaction continues to [`Txn::leave`]. After an error
     /// it was rolled back.
     pub(crate) fn commit_with_heap(&mut self, mut heap: Joined) -> Result<Lsn> {
-        if !heap.has_writes() && self.entry.is_none() {
+        if !heap.wrote() && self.entry.is_none() {
             // E10.3: all reads are of the snapshot's moment. They are validated nevertheless: it is cheap, and locks
             // that an application did without (L022) would have let a change through.
             heap.keep_up()?;
@@ -114,7 +114,7 @@ impl Txn {
         let body = heap.last_part().to_vec();
         self.head.clear();
         // Dropped after an error: rolled back.
-        let appended = self.append_deciding(Kind::COMMIT, &body, |lsn| heap.may_commit(lsn))?;
+        let appended = self.append_deciding(Kind::COMMIT, &body, |lsn| heap.validate(lsn))?;
         self.unreported += room_for(body.len());
         heap.publish(appended.lsn);
         Ok(appended.lsn)

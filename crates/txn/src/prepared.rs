@@ -116,7 +116,7 @@ impl Parked {
             was_restored: txn.was_restored,
             carry: std::mem::take(&mut txn.carry),
         };
-        txn.has_ended();
+        txn.mark_ended();
         parked
     }
 
@@ -192,7 +192,7 @@ impl Txn {
         if self.entry.as_ref().is_some_and(|entry| entry.claim.is_doomed()) {
             return Err(self.obey());
         }
-        let has_words = self.heap.get_mut().as_mut().is_some_and(Joined::has_writes);
+        let has_words = self.heap.get_mut().as_mut().is_some_and(Joined::wrote);
         if self.entry.is_none() && !has_words {
             return self.vote_read_only();
         }
@@ -268,7 +268,7 @@ impl Txn {
         self.room_for_records(len_max + parts_max * room_for(0) + of_commit, 0)?;
         if let Some(heap) = &mut heap {
             heap.prepare(body_len_max)?;
-            if heap.has_writes() {
+            if heap.wrote() {
                 heap.put_prepared(&mut bytes);
             }
         }
@@ -282,8 +282,8 @@ impl Txn {
         let space = SPACE_LEN_MAX * self.freed.len();
         let len = (bytes.len() + space) as u64 + (4 + parts as u64 + space as u64 / part_len_max as u64) * room_for(0);
         let Some(mut heap) = heap else { return Ok((self.append(Kind::PREPARE, last)?.lsn, len)) };
-        let appended = self.append_deciding(Kind::PREPARE, last, |lsn| heap.may_commit(lsn))?;
-        if heap.has_writes() {
+        let appended = self.append_deciding(Kind::PREPARE, last, |lsn| heap.validate(lsn))?;
+        if heap.wrote() {
             heap.hold(self.id);
             *self.heap.get_mut() = Some(heap);
         }

@@ -502,13 +502,13 @@ impl Txn {
             None => self.newest_read(),
         };
         self.note_commit(lsn);
-        let ticket = self.has_committed(lsn, mode);
+        let ticket = self.finish_commit(lsn, mode);
         self.store.measure_if_due();
         ticket
     }
 
     /// Completes a commit whose record is in the log: releases all that the transaction held, and returns as `mode` requires.
-    pub(crate) fn has_committed(&mut self, lsn: Lsn, mode: Commit) -> Result<Ticket> {
+    pub(crate) fn finish_commit(&mut self, lsn: Lsn, mode: Commit) -> Result<Ticket> {
         self.leave(Some(lsn));
         self.report_bytes();
         let inner = &self.store.inner;
@@ -601,7 +601,7 @@ impl Txn {
     }
 
     /// Marks it as ended without releasing anything: its state now belongs to another owner.
-    pub(crate) fn has_ended(&mut self) {
+    pub(crate) fn mark_ended(&mut self) {
         self.ended = true;
     }
 

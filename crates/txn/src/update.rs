@@ -59,7 +59,7 @@ macro_rules! announce_and_append {
 impl Txn {
     /// Executes steps 2 to 8.
     pub(crate) fn road<O: Operation>(&mut self, at: RecordId, operation: &O, undo_of: UndoOf) -> Result<Lsn> {
-        self.may_change()?;
+        self.admit_change()?;
         self.enter()?;
         let number = self.inner().number_of::<O>()?;
         self.store.inner.log.throttle(self.partition)?;
@@ -168,7 +168,7 @@ impl Txn {
         if self.deferred.since(next.last) {
             return Err(Error::Misuse("rolling back would pass by changes that were deferred since the savepoint"));
         }
-        self.may_change()?;
+        self.admit_change()?;
         self.enter()?;
         let number = self.inner().number_of::<O>()?;
         self.store.inner.log.throttle(self.partition)?;
@@ -201,7 +201,7 @@ impl Txn {
 
     /// Checks that a change may be made now.
     #[inline]
-    pub(crate) fn may_change(&mut self) -> Result<()> {
+    pub(crate) fn admit_change(&mut self) -> Result<()> {
         self.alive()?;
         if let Some(entry) = &self.entry
             && entry.claim.is_doomed()

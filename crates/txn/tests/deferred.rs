@@ -109,7 +109,7 @@ fn what_the_keeper_does_not_want_is_not_logged() {
     let refused = txn
         .defer_when(&place.keeper, place.at(0), &Mix { by: 1 }, |_| -> Result<Option<()>> { Err(Error::Misuse("no")) });
     assert!(unwanted.is_none());
-    is_misuse(refused, "no");
+    assert_misuse(refused, "no");
     assert_eq!(place.store.log().current_lsn(), newest);
     let (change, said) = txn
         .defer_inverse_when(&place.keeper, place.at(0), &Mix { by: 2 }, &Unmix { by: 2 }, |txn| {
@@ -182,8 +182,8 @@ fn what_a_commit_record_cannot_have_is_refused() {
     let newest = place.store.log().current_lsn();
     let mut txn = place.store.begin();
     let commit = |txn: &mut Txn, all: &[(RecordId, u64)]| place.shelf.commit(txn, &place.keeper, all);
-    is_misuse(commit(&mut txn, &[(place.at(1), 1), (place.at(0), 1)]), "in the order of their places");
-    is_misuse(commit(&mut txn, &[(place.at(1), 1), (place.at(1), 1)]), "each record once");
+    assert_misuse(commit(&mut txn, &[(place.at(1), 1), (place.at(0), 1)]), "in the order of their places");
+    assert_misuse(commit(&mut txn, &[(place.at(1), 1), (place.at(1), 1)]), "each record once");
     let push = |len_max, at, wants| {
         let change = move |_: &Txn, changes: &mut CommitChanges<'_>| {
             changes.push(at, &Mix { by: u64::MAX })?;
@@ -191,7 +191,7 @@ fn what_a_commit_record_cannot_have_is_refused() {
         };
         move |txn: &mut Txn, keeper: &Keeper, mode| txn.commit_with_changes(keeper, len_max, mode, change, |(), _| ())
     };
-    is_misuse(push(5, place.at(0), true)(&mut txn, &place.keeper, Commit::Async), "more room than was asked for");
+    assert_misuse(push(5, place.at(0), true)(&mut txn, &place.keeper, Commit::Async), "more room than was asked for");
     let nowhere = at(PageId::new(1 << 40), 0);
     let none = push(100, nowhere, true)(&mut txn, &place.keeper, Commit::Async).unwrap_err();
     assert!(matches!(none, Error::Refused(_)), "{none}");
@@ -201,11 +201,11 @@ fn what_a_commit_record_cannot_have_is_refused() {
     let too_long = place.store.log().body_len_max();
     assert!(push(too_long, place.at(0), true)(&mut txn, &place.keeper, Commit::Async).unwrap().is_none());
     let nested = txn.nested_transaction(|txn| commit(txn, &[(place.at(0), 1)]));
-    is_misuse(nested, "outside of what it nests");
+    assert_misuse(nested, "outside of what it nests");
     assert_eq!(place.store.log().current_lsn(), newest, "nothing of it is in the log");
     // The transaction continues.
     assert!(commit(&mut txn, &[(place.at(0), 1)]).unwrap().is_some());
-    is_misuse(commit(&mut txn, &[(place.at(0), 1)]), "begin another");
+    assert_misuse(commit(&mut txn, &[(place.at(0), 1)]), "begin another");
     let mut relaxed = place.store.begin_with(TxnOptions::default().without_atomicity());
     assert!(commit(&mut relaxed, &[(place.at(0), 1)]).unwrap().is_none());
     let heap = place.store.memory().create_heap("words", &cedrat_heap::HeapOptions::raw(64)).unwrap();
@@ -595,7 +595,7 @@ fn what_is_kept_behind_an_insertion_goes_with_it() {
         shelf.flush_one(born, |kept| store.flush_record(kept)).unwrap();
     };
     let mut txn = store.begin();
-    is_misuse(txn.kept(&keeper, born), "nothing was changed yet");
+    assert_misuse(txn.kept(&keeper, born), "nothing was changed yet");
     let savepoint = txn.savepoint();
     bear(&mut txn);
     let later = txn.savepoint();
@@ -611,7 +611,7 @@ fn what_is_kept_behind_an_insertion_goes_with_it() {
     assert_eq!((seen.lock().len(), shelf.places()), (2, vec![]));
     let mut txn = store.begin();
     bear(&mut txn);
-    is_misuse(txn.nested((), |txn| Ok((txn.kept(&keeper, born)?, Undo::none()))), "nested top action");
+    assert_misuse(txn.nested((), |txn| Ok((txn.kept(&keeper, born)?, Undo::none()))), "nested top action");
     watch();
     txn.commit(Commit::Sync).unwrap();
     assert_eq!((seen.lock().len(), shelf.places()), (2, vec![born]));
@@ -625,7 +625,7 @@ fn what_is_kept_behind_an_insertion_goes_with_it() {
 }
 
 #[track_caller]
-fn is_misuse<T: std::fmt::Debug>(result: Result<T>, words: &str) {
+fn assert_misuse<T: std::fmt::Debug>(result: Result<T>, words: &str) {
     match result {
         Err(Error::Misuse(why)) if why.contains(words) => {}
         other => panic!("not a misuse of {words}: {other:?}"),
@@ -637,16 +637,16 @@ fn what_cannot_be_deferred_is_refused() {
     let place = place();
     let (keeper, other) = (&place.keeper, self::place());
     let mut txn = place.store.begin();
-    is_misuse(txn.defer(&other.keeper, place.at(0), &Mix { by: 1 }), "another store");
+    assert_misuse(txn.defer(&other.keeper, place.at(0), &Mix { by: 1 }), "another store");
     let within = txn.nested((), |txn| Ok((txn.defer(keeper, place.at(0), &Mix { by: 1 })?, Undo::none())));
-    is_misuse(within, "nested top action");
-    is_misuse(txn.isolated(place.page, |txn| txn.defer(keeper, place.at(0), &Mix { by: 1 })), "isolation declared");
+    assert_misuse(within, "nested top action");
+    assert_misuse(txn.isolated(place.page, |txn| txn.defer(keeper, place.at(0), &Mix { by: 1 })), "isolation declared");
     let nowhere = at(PageId::new(1 << 40), 0);
     assert!(matches!(txn.defer(keeper, nowhere, &Mix { by: 1 }), Err(Error::Refused(_))));
     let savepoint = txn.savepoint();
     txn.defer(keeper, place.at(0), &Mix { by: 1 }).unwrap();
-    is_misuse(txn.defer_inverse(keeper, place.at(0), &Mix { by: 1 }, &Unmix { by: 1 }), "with inverses, or none");
-    is_misuse(txn.update_compensating(at(place.page, 0), &Add { amount: 1 }, savepoint), "deferred since");
+    assert_misuse(txn.defer_inverse(keeper, place.at(0), &Mix { by: 1 }, &Unmix { by: 1 }), "with inverses, or none");
+    assert_misuse(txn.update_compensating(at(place.page, 0), &Add { amount: 1 }, savepoint), "deferred since");
     txn.rollback_to(savepoint).unwrap();
     let page = page_with_zeros(&mut txn).unwrap();
     txn.update_compensating(at(page, 0), &Add { amount: 1 }, savepoint).unwrap();
@@ -674,7 +674,7 @@ fn what_cannot_be_flushed_is_refused() {
         KeptRecord { version: committed.next(), ..right },
         KeptRecord { committed: committed.next(), ..right },
     ] {
-        is_misuse(flush(wrong), "since ≤ version ≤ committed");
+        assert_misuse(flush(wrong), "since ≤ version ≤ committed");
     }
     for wrong in [KeptRecord { bytes: &bytes[1..], ..right }, KeptRecord { at: place.at(RECORDS), ..right }] {
         assert!(matches!(flush(wrong), Err(Error::Refused(_))), "{wrong:?}");
@@ -683,7 +683,7 @@ fn what_cannot_be_flushed_is_refused() {
     flush(right).unwrap();
     flush(right).unwrap(); // the page already has this version
     let older = Lsn::new(change.get() - 1);
-    is_misuse(flush(KeptRecord { since: older, version: older, ..right }), "newer");
+    assert_misuse(flush(KeptRecord { since: older, version: older, ..right }), "newer");
     assert_eq!(in_page(&place.store, place.at(0)).unwrap(), (Some(mixed(&[1])), change));
 }
 

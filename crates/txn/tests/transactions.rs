@@ -772,8 +772,8 @@ fn records_of_each_layout_change_and_undo() {
 
 #[test]
 fn transactions_may_change_threads_and_stores_be_shared() {
-    fn may_be_sent<T: Send>() {}
-    fn may_be_shared<T: Send + Sync>() {}
-    may_be_sent::<Txn>();
-    may_be_shared::<Store>();
+    fn require_send<T: Send>() {}
+    fn require_sync<T: Send + Sync>() {}
+    require_send::<Txn>();
+    require_sync::<Store>();
 }

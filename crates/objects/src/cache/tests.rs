@@ -82,7 +82,7 @@ fn what_a_page_had_once_is_not_kept() {
 fn what_leaves_its_page_soon_is_not_kept() {
     let (cache, pages) = (Cache::new(10_000), Taking::default());
     let alive = image(new_record(b"object", 16, false), 1);
-    cache.is_born(TxnId(7), AT);
+    cache.note_insertion(TxnId(7), AT);
     assert!(cache.bring(AT, alive.clone(), &pages).unwrap().is_some());
     assert_eq!(cache.statistics().records, 0);
     cache.ended(TxnId(7), Some(Lsn::new(2)));
