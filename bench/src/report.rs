@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_point_is_written_as_others_read_it() {
+    fn point_is_written_in_shared_json_format() {
         let point = Point::new("commit", "lmdb", params! {"threads": 8, "outstanding": 1}, "commits_per_s", 5.5, "1/s");
         assert_eq!(
             serde_json::to_string(&point).unwrap(),

@@ -61,12 +61,12 @@ fn random_store_bytes_are_error_or_harmless() {
 }
 
 #[test]
-fn random_bytes_are_no_page_that_breaks_its_reader() {
+fn random_pages_do_not_break_reader() {
     random_inputs(5000, |input| hostile::page_reader(input) > 1);
 }
 
 #[test]
-fn random_bytes_are_no_commit_that_breaks_a_graph() {
+fn random_commits_do_not_break_graph() {
     static SAMPLE: OnceLock<Image> = OnceLock::new();
     let sample = || SAMPLE.get_or_init(hostile::graph_sample);
     random_inputs(40, |input| hostile::graph_commit(sample(), input).is_ok());

@@ -43,7 +43,7 @@ fn fault_points() -> BTreeMap<String, usize> {
 }
 
 #[test]
-fn each_planted_fault_has_one_row_and_one_point() {
+fn each_planted_fault_has_row_and_point() {
     let (rows, points) = (rows(), fault_points());
     let of_rows: BTreeSet<&String> = rows.iter().map(|row| &row.fault).collect();
     assert_eq!(of_rows.len(), rows.len(), "a fault has one row in tests/planted.txt");
@@ -52,7 +52,7 @@ fn each_planted_fault_has_one_row_and_one_point() {
 }
 
 #[test]
-fn each_planted_fault_names_an_invariant_and_a_test() {
+fn each_planted_fault_names_invariant_and_test() {
     let page = std::fs::read_to_string(root().join("docs/inside/invariants.md")).expect("the page");
     let (sentences, sources) = (sentences(&page), sources(&[".rs"]));
     for Row { fault, invariant, package, target, test } in rows() {

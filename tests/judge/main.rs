@@ -164,7 +164,7 @@ mod tests {
     "#;
 
     #[test]
-    fn write_skew_is_snapshot_isolation_and_not_serialisable() {
+    fn write_skew_passes_snapshot_isolation_only() {
         for (expectation, is_right) in [
             ("strong-snapshot-isolation", true),
             ("not-strong-snapshot-isolation", false),

@@ -122,7 +122,7 @@ fn formats_keep_the_rules_in_random_cases() {
 }
 
 #[test]
-fn fixed_records_keep_the_rules_in_random_cases() {
+fn fixed_records_follow_rules_in_random_cases() {
     passes(
         check::operation::<FixedSet>(|chance, _| (FixedSet { record: bytes(chance, 110) }, slot(chance, 32)))
             .pages(fixed),
@@ -141,7 +141,7 @@ fn fixed_records_keep_the_rules_in_random_cases() {
 }
 
 #[test]
-fn slotted_records_keep_the_rules_in_random_cases() {
+fn slotted_records_follow_rules_in_random_cases() {
     let insert = |chance: &mut Rng, _: &PageRef<'_>| (SlottedInsert { record: bytes(chance, 900) }, slot(chance, 20));
     passes(check::operation::<SlottedInsert>(insert).pages(slotted).equal(same_slots));
     let update = |chance: &mut Rng, _: &PageRef<'_>| (SlottedUpdate { record: bytes(chance, 900) }, slot(chance, 12));
@@ -151,7 +151,7 @@ fn slotted_records_keep_the_rules_in_random_cases() {
 }
 
 #[test]
-fn records_of_structures_keep_the_rules_in_random_cases() {
+fn structure_records_follow_rules_in_random_cases() {
     let insert = |chance: &mut Rng, _: &PageRef<'_>| (InsertRecord { record: bytes(chance, 900) }, slot(chance, 20));
     passes(check::operation::<InsertRecord>(insert).pages(slotted).equal(same_slots));
     let update = |chance: &mut Rng, _: &PageRef<'_>| (UpdateRecord { record: bytes(chance, 900) }, slot(chance, 12));
@@ -162,7 +162,7 @@ fn records_of_structures_keep_the_rules_in_random_cases() {
 
 /// E19.1, E19.2.
 #[test]
-fn versioned_records_keep_the_rules_in_random_cases() {
+fn versioned_records_follow_rules_in_random_cases() {
     let insert = |chance: &mut Rng, _: &PageRef<'_>| (VersionedInsert { record: bytes(chance, 900) }, slot(chance, 20));
     passes(check::operation::<VersionedInsert>(insert).pages(versioned).equal(same_versioned_slots));
     let update = |chance: &mut Rng, _: &PageRef<'_>| (VersionedUpdate { record: bytes(chance, 900) }, slot(chance, 12));

@@ -40,7 +40,7 @@ fn hash_tables_survive_random_crashes() {
 
 /// E5.1, E13.4, E15.3: splits and logical undo of several threads at once.
 #[test]
-fn hash_tables_of_several_threads_survive_random_crashes() {
+fn threaded_hash_tables_survive_random_crashes() {
     passes("hash-table-threads", Workout { threads: 3, transactions: 20, ..Workout::of(Hash) });
 }
 

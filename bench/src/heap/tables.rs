@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bill_is_the_sum_of_what_was_reserved() {
+    fn bill_is_sum_of_reserved_prices() {
         let (memory, tables) = tables();
         let wishes = [Wish { kind: 0, number: 1 }, Wish { kind: 2, number: 9 }];
         let prices = wishes.map(|wish| {
@@ -399,7 +399,7 @@ mod tests {
 
     /// Capacity drops to zero and is added again.
     #[test]
-    fn an_item_without_capacity_goes_and_comes_again() {
+    fn item_without_capacity_is_removed_and_restored() {
         let (memory, tables) = tables();
         let wish = Wish { kind: 1, number: 7 };
         for _ in 0..6 {

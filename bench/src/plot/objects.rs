@@ -75,7 +75,7 @@ mod tests {
     use crate::report::params;
 
     #[test]
-    fn each_graph_has_the_points_of_its_pool() {
+    fn each_graph_has_points_of_its_pool() {
         let point = |system: &str, variant: &str, undo: &str, pool: u64, changed: u64, hot: u64, value| {
             let params = params! {
                 "variant": variant, "undo": undo, "pool_bytes": pool, "changed_bytes": changed, "hot_percent": hot,

@@ -82,7 +82,7 @@ fn errors_are_told_and_do_nothing() {
 }
 
 #[test]
-fn transactions_conflict_restart_nest_and_end_with_their_threads() {
+fn transactions_conflict_nest_and_end_with_threads() {
     holds("conflicts");
 }
 
@@ -94,7 +94,7 @@ fn two_phase_transactions_await_their_outcome() {
 
 /// E17.5.
 #[test]
-fn plain_blocks_are_whole_or_absent_and_pointers_survive() {
+fn plain_blocks_are_atomic_and_pointers_survive() {
     holds("plain");
 }
 
@@ -114,7 +114,7 @@ fn graph_keeps_commits_and_reports_errors() {
 }
 
 #[test]
-fn objects_records_and_words_change_in_one_transaction() {
+fn objects_records_and_words_share_one_transaction() {
     holds("faces");
 }
 
@@ -148,7 +148,7 @@ fn macro_header_alone_ports_stm_program() {
 }
 
 #[test]
-fn a_loop_of_small_transactions_comes_to_its_end() {
+fn loop_of_small_transactions_terminates() {
     holds("speed");
 }
 
@@ -267,7 +267,7 @@ fn installed_libraries_have_debug_information_apart() {
 
 /// The numbers of the header are those of the library, which defines the names.
 #[test]
-fn the_header_numbers_statuses_as_the_library_does() {
+fn header_status_numbers_match_library() {
     let header = std::fs::read_to_string(root().join("include/cedrat.h")).expect("the header");
     let source = std::fs::read_to_string(here().join("src/status.rs")).expect("a module");
     let numbers = header.lines().filter_map(|line| line.trim().split_once(" = "));
@@ -285,7 +285,7 @@ fn the_header_numbers_statuses_as_the_library_does() {
 
 /// `examples/c`, built as its readers do: by pkg-config, and by variables; and with the static library.
 #[test]
-fn the_bank_in_c_is_killed_and_audited() {
+fn killed_c_bank_passes_audit() {
     let (prefix, folder) = (installed(), tempfile::tempdir().expect("a directory"));
     for file in ["Makefile", "bank.c"] {
         std::fs::copy(root().join("examples/c").join(file), folder.path().join(file)).expect("the example");

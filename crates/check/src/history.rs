@@ -289,12 +289,12 @@ mod tests {
     }
 
     #[test]
-    fn commits_count_in_the_order_of_their_lsns() {
+    fn commits_apply_in_lsn_order() {
         assert_eq!(*three().last(), vec![0, 10, 20, 30]);
     }
 
     #[test]
-    fn model_follows_commits_in_the_order_of_their_lsns() {
+    fn model_applies_commits_in_lsn_order() {
         let mut history = History::new(vec![0]);
         for (lsn, wanted) in [(10_u64, vec![0, 10]), (30, vec![0, 10, 30]), (20, vec![0, 10, 20, 30])] {
             history.committed(lsn, None, Box::new(move |s: &mut Vec<u32>| s.push(lsn as u32)));
@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn a_later_commit_without_an_earlier_one_is_illegal() {
+    fn commit_without_its_predecessor_is_illegal() {
         let wrong = three().judge(&vec![0, 20], &acknowledged_to(0), 25).unwrap_err();
         assert!(wrong.contains("no prefix"), "{wrong}");
         assert!(three().judge_loosely(&vec![0, 20]).is_err());

@@ -15,13 +15,13 @@ fn passes(check: check::Crashes<Shop>) {
 
 /// E19.1, E19.2, E19.3, E19.4, E19.5, E19.6.
 #[test]
-fn a_shop_with_a_shelf_survives_every_crash() {
+fn deferred_changes_survive_every_crash() {
     passes(check::crashes("deferred", Shop::default()).at_least(6_000).again(6, 80));
 }
 
 /// E19.5: pages are written early, with commits that are not durable yet.
 #[test]
-fn a_shop_with_a_tiny_pool_survives_every_crash() {
+fn deferred_changes_in_tiny_pool_survive_crashes() {
     let options = || Options { pool_bytes: 8 * 4096, partitions: 2, ..unlocked() };
     let shop = Shop { pages: 24, steps: 90, options, ..Shop::default() };
     passes(check::crashes("deferred-eviction", shop).at_least(4_000).again(6, 80));

@@ -22,7 +22,7 @@ fn a_bank_survives_every_crash() {
 
 /// E8.1, E1: records of one page lie in several partitions.
 #[test]
-fn a_bank_on_three_partitions_survives_every_crash() {
+fn bank_on_three_partitions_survives_every_crash() {
     let options = || Options { partitions: 3, ..Options::simulated() };
     let bank = Bank { clerks: 3, options, ..Bank::default() };
     passes(check::crashes("bank-partitions", bank).at_least(8_000).again(6, 80));
@@ -38,7 +38,7 @@ fn a_bank_with_checkpoints_survives_every_crash() {
 
 /// E11.4: pages of transactions that have not ended are written home.
 #[test]
-fn a_bank_with_a_tiny_pool_survives_every_crash() {
+fn bank_with_tiny_pool_survives_every_crash() {
     let options = || Options { pool_bytes: 32 * 4096, ..Options::simulated() };
     let bank = Bank { accounts: 160, options, ..Bank::default() };
     passes(check::crashes("bank-eviction", bank).at_least(8_000).again(6, 80));
@@ -46,7 +46,7 @@ fn a_bank_with_a_tiny_pool_survives_every_crash() {
 
 /// W5, E16.1: a log of a few segments.
 #[test]
-fn a_bank_with_a_small_log_survives_every_crash() {
+fn bank_with_small_log_survives_every_crash() {
     let options = || Options { log_limit_bytes: 8 * 64 * 1024, ..Options::simulated() };
     let bank = Bank { transfers: 60, memo_len: 3_000, checkpoint_every: 10, options, ..Bank::default() };
     passes(check::crashes("bank-small-log", bank).at_least(8_000).again(6, 80));
@@ -61,7 +61,7 @@ fn recovery_survives_a_crash_at_every_call() {
 
 /// E16.4, E16.5, W6.
 #[test]
-fn a_bank_survives_every_error_of_the_disk() {
+fn bank_survives_every_disk_error() {
     let bank = Bank { checkpoint_every: 4, ..Bank::default() };
     check::io_errors("bank-io-errors", bank).run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }

@@ -46,7 +46,7 @@ fn commits_alone_survive_every_crash() {
 
 /// E8.5: commits that would need only their own partition but depend on changes that another partition may lose.
 #[test]
-fn commits_alone_that_depend_on_others_survive_every_crash() {
+fn dependent_partition_commits_survive_every_crash() {
     let options = || Options { partitions: 2, ..Options::simulated() };
     let purse = Purse {
         sessions: 2,
@@ -85,7 +85,7 @@ fn large_transactions_survive_every_crash() {
 
 /// W5, E16.1: a log of a few segments.
 #[test]
-fn words_with_a_small_log_survive_every_crash() {
+fn words_in_small_log_survive_every_crash() {
     let options = || Options { log_limit_bytes: 8 * 64 * 1024, ..Options::simulated() };
     let purse = Purse { large: 300, transfers: 120, checkpoint_every: 25, options, ..Purse::default() };
     passes(check::crashes("heap-small-log", purse).at_least(10_000).again(6, 80));
@@ -93,7 +93,7 @@ fn words_with_a_small_log_survive_every_crash() {
 
 /// R5: the second crash comes at every call of recovery.
 #[test]
-fn recovering_heaps_survives_a_crash_at_every_call() {
+fn heap_recovery_survives_crash_at_every_call() {
     let purse = Purse { places: 4, transfers: 30, checkpoint_every: 8, ..Purse::default() };
     passes(check::crashes("heap-recovery", purse).at_least(3_000).again(4, usize::MAX));
 }

@@ -231,7 +231,7 @@ fn blocks_of_commits_alone_survive_every_crash() {
 }
 
 #[test]
-fn blocks_of_commits_alone_with_checkpoints_survive_every_crash() {
+fn checkpointed_blocks_of_partition_commits_survive_crashes() {
     let yard = Yard { steps: 40, checkpoint_every: 7 };
     passes(check::crashes("heap-blocks-alone-checkpoints", yard).at_least(3_000).again(6, 80));
 }

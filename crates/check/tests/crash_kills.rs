@@ -77,7 +77,7 @@ fn homes_that_are_only_synced_are_caught() {
 }
 
 #[test]
-fn log_tail_that_is_only_synced_is_caught() {
+fn merely_synced_log_tail_is_caught() {
     caught(
         "planted-tail-only-synced",
         bank(|| {

@@ -65,7 +65,7 @@ fn caught(name: &str, options: fn() -> Options) {
 
 /// E4.1: another thread begins to copy between the draw and the write-back of a clerk.
 #[test]
-fn a_chunk_that_claims_too_much_is_caught() {
+fn chunk_with_too_new_bound_is_caught() {
     caught("planted-chunk-before", || {
         let mut options = two_partitions();
         options.memory.fault = Some(Fault::ChunkBeforeTooNew);

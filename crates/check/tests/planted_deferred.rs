@@ -26,13 +26,13 @@ fn keepers_that_are_not_asked_are_missed() {
 
 /// E19.2.
 #[test]
-fn redo_by_the_lsn_of_the_page_is_caught() {
+fn redo_by_page_lsn_is_caught() {
     caught("redone-by-page-lsn", || Options { fault: Some(Fault::RedoneByPageLsn), ..unlocked() });
 }
 
 /// E19.5.
 #[test]
-fn what_was_not_committed_and_is_redone_is_caught() {
+fn redo_of_uncommitted_change_is_caught() {
     caught("uncommitted-counts", || Options { fault: Some(Fault::UncommittedCounts), ..unlocked() });
 }
 

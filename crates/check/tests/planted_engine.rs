@@ -50,7 +50,7 @@ fn page_written_before_log_is_caught() {
 
 /// E3.3.
 #[test]
-fn a_recovery_lsn_that_comes_late_is_caught() {
+fn late_recovery_lsn_is_caught() {
     caught("recovery-lsn-late", || {
         let mut options = small();
         options.pool.fault = Some(cedrat_pages::Fault::RecoveryLsnLate);
@@ -81,7 +81,7 @@ fn a_reply_before_the_flush_is_caught() {
 
 /// E1.3: a store crashes, recovers, appends less than was lost, and crashes again.
 #[test]
-fn a_stale_epoch_that_is_accepted_is_caught() {
+fn accepted_stale_epoch_is_caught() {
     let options = || {
         let mut options = Options { partitions: 3, ..Options::simulated() };
         options.log.fault = Some(cedrat_wal::Fault::StaleEpochAccepted);

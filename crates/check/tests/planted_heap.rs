@@ -27,7 +27,7 @@ fn caught(name: &str, purse: Purse) -> check::Failure {
 
 /// E4.3.
 #[test]
-fn a_generation_that_is_switched_to_early_is_caught() {
+fn early_generation_switch_is_caught() {
     let options = || options(Some(Fault::GenerationSwitchedEarly));
     let purse = Purse { checkpoint_every: 5, options, ..Purse::default() };
     let failure = caught("generation-early", purse);

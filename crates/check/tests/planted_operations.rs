@@ -72,7 +72,7 @@ impl Operation for Add {
 }
 
 #[test]
-fn a_right_operation_passes_and_was_really_tried() {
+fn valid_operation_passes_and_is_exercised() {
     let tried = check::operation::<Add>(|chance, _| {
         let (amount, at) = arguments(chance);
         (Add(amount), at)
@@ -278,7 +278,7 @@ impl Operation for CutShort {
 }
 
 #[test]
-fn arguments_that_do_not_survive_the_log_are_caught() {
+fn arguments_lost_by_log_encoding_are_caught() {
     caught(Rule::Encoding, |amount| NotWritten { amount, factor: 3 });
     caught(Rule::Encoding, CutShort);
 }
@@ -318,7 +318,7 @@ impl Operation for FirstDiffers {
 }
 
 #[test]
-fn a_first_execution_that_differs_from_redo_is_caught() {
+fn first_execution_unlike_redo_is_caught() {
     caught(Rule::Deterministic, FirstDiffers);
 }
 
@@ -367,7 +367,7 @@ fn a_panic_on_garbage_is_caught() {
 }
 
 #[test]
-fn a_failure_repeats_from_its_seed_and_case() {
+fn seed_and_case_reproduce_the_failure() {
     let checked = || {
         check::operation::<UndoesTwice>(|chance, _| {
             let (amount, at) = arguments(chance);

@@ -431,7 +431,7 @@ fn difference_while_running_is_a_model_failure() {
 }
 
 #[test]
-fn a_reply_before_the_commit_is_durable_is_caught() {
+fn reply_before_durable_commit_is_caught() {
     let failure = caught(Wrong::RepliesEarly);
     assert!(failure.seen.contains("acknowledged commit is lost"), "{failure}");
 }
@@ -442,7 +442,7 @@ fn a_change_in_two_transactions_is_caught() {
 }
 
 #[test]
-fn a_change_that_cannot_be_undone_is_caught() {
+fn change_without_undo_is_caught() {
     caught(Wrong::NoUndo);
 }
 

@@ -242,7 +242,7 @@ mod tests {
 
     /// A program that prepares one branch after the other, and never collects garbage.
     #[test]
-    fn of_branches_that_have_ended_nothing_is_kept() {
+    fn ended_branches_leave_no_state() {
         let disk: Arc<dyn Media> = Arc::new(SimDisk::new());
         let registry = Registry::new().with(cedrat_structures::register).with(cedrat_objects::register);
         let registry = registry.with(crate::register);

@@ -163,7 +163,7 @@ fn in_doubt_branch_is_invisible_and_locked() {
 }
 
 #[test]
-fn a_branch_that_commits_is_seen_at_once() {
+fn committed_branch_is_visible_at_once() {
     for web in openings() {
         web.graph().store().prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap();
         web.assert_prepared();
@@ -174,7 +174,7 @@ fn a_branch_that_commits_is_seen_at_once() {
 }
 
 #[test]
-fn of_a_branch_that_rolls_back_nothing_remains() {
+fn rolled_back_branch_leaves_no_changes() {
     for web in openings() {
         web.graph().store().prepared(BRANCH).unwrap().rollback().unwrap();
         for web in [&web, &web.crashed()] {
@@ -188,7 +188,7 @@ fn of_a_branch_that_rolls_back_nothing_remains() {
 
 /// E21.8: also where the keys of each structure share one lock, and in later openings.
 #[test]
-fn a_branch_in_doubt_stands_in_nobody_elses_way() {
+fn in_doubt_branch_does_not_block_others() {
     let options =
         || cedrat_txn::Options { locks: Arc::new(PageLocks::with_key_stripes(1)), ..cedrat_txn::Options::simulated() };
     let place = place_with(options());
@@ -237,7 +237,7 @@ impl Web {
 
 /// A garbage collection that had begun when the branch prepared, and continues.
 #[test]
-fn a_branch_may_prepare_while_a_collection_marks() {
+fn branch_can_prepare_during_mark_phase() {
     let place = place();
     let held = place.add(b"held", &[]);
     let lonely = place.add(b"lonely", &[]);
@@ -266,7 +266,7 @@ fn a_branch_may_prepare_while_a_collection_marks() {
 /// E21.9: if the branch rolls back, a root leads to its previous target again. A read of the root without locks shows the
 /// branch's value.
 #[test]
-fn what_a_root_led_to_stays_without_locks_too() {
+fn replaced_root_target_stays_without_locks() {
     let options = || cedrat_txn::Options { locks: Arc::new(NoLocks), ..cedrat_txn::Options::simulated() };
     let place = place_with(options());
     let before = place.add(b"before", &[]);
@@ -288,7 +288,7 @@ fn what_a_root_led_to_stays_without_locks_too() {
 /// E21.9: a branch of an earlier opening whose outcome is certain, and whose changes are not all in their pages. It moves the
 /// only reference to an object from where a collection has not scanned yet to where it has.
 #[test]
-fn a_graph_may_be_opened_while_a_branch_ends() {
+fn graph_can_open_while_branch_ends() {
     const REFERENCE: u32 = 8 + 2400;
     let place = place();
     let whole_page = [7; REFERENCE as usize - 8];
@@ -335,7 +335,7 @@ fn a_graph_may_be_opened_while_a_branch_ends() {
 
 /// E21.9: roots are read, and branches are listed, one after the other; a branch that ends in between is in one of the two.
 #[test]
-fn a_branch_may_end_while_a_collection_begins() {
+fn branch_can_end_while_gc_begins() {
     let place = place();
     let held = place.add(b"held", &[]);
     place.commit(Changes::new().set_root("held", held));
@@ -365,7 +365,7 @@ fn a_branch_may_end_while_a_collection_begins() {
 /// E21.8: also for a transaction that has waited for others so far. If it waited while it holds the gate, a collection that
 /// begins would wait for it, and all commits for that.
 #[test]
-fn a_mixed_commit_does_not_wait_for_a_branch() {
+fn mixed_commit_does_not_await_branch() {
     let web = prepared();
     for changes in [Changes::new().patch(web.short, 8, b"mixed"), Changes::new().set_root("changed", web.grows)] {
         let txn = web.graph().store().begin();

@@ -195,7 +195,7 @@ fn abandoned_collection_leaves_condemned_objects_unused() {
 
 /// E21.7: in whatever order its pieces are removed.
 #[test]
-fn what_is_half_removed_is_gone_not_damaged() {
+fn half_removed_object_is_absent_not_damaged() {
     let place = place();
     // Pages that become empty lie before the object's page; its pieces are inserted there.
     let mut changes = Changes::new();
@@ -223,7 +223,7 @@ fn what_is_half_removed_is_gone_not_damaged() {
 
 /// E21.7: an unmarked object is neither changed nor referred to any more.
 #[test]
-fn what_is_about_to_go_is_not_used() {
+fn condemned_objects_cannot_be_used() {
     let place = place();
     let kept = place.add(b"", &[Reference::NULL]);
     place.commit(Changes::new().set_root("kept", kept));
@@ -321,7 +321,7 @@ fn what_the_program_has_stays() {
 
 /// A step that exceeds the cache commits its work so far, and the next step continues.
 #[test]
-fn a_sweep_finds_its_way_with_a_small_cache() {
+fn sweep_succeeds_with_small_cache() {
     let disk = cedrat_sync::Arc::new(cedrat_media::SimDisk::new());
     let store = common::open_on(&disk, cedrat_txn::Options::simulated());
     let graph = Graph::create(&store, NAME, Options { cache_bytes: 20_000 }).unwrap();
@@ -576,7 +576,7 @@ proptest! {
     /// E21.5, E21.6: whatever a program does between the steps of collections, everything that it can reach stays; and after
     /// it has stopped, everything else is removed.
     #[test]
-    fn what_is_reached_stays_and_the_rest_goes(all in prop::collection::vec(does(), 1..120)) {
+    fn reachable_objects_stay_others_are_freed(all in prop::collection::vec(does(), 1..120)) {
         let mut program = Program::new();
         for does in &all {
             program.does(does);

@@ -365,7 +365,7 @@ fn a_web_of_objects_survives_every_crash() {
 
 /// Cache and pool are smaller than the working set.
 #[test]
-fn a_web_in_a_tiny_cache_survives_every_crash() {
+fn graph_in_tiny_cache_survives_every_crash() {
     let options = || cedrat_txn::Options { pool_bytes: 12 * 4096, partitions: 2, ..roomy() };
     let scenario = Web { cache_bytes: 24_000, steps: 70, collects: false, options };
     passes(check::crashes("graph-eviction", scenario).at_least(2_500).again(8, 60));
@@ -373,7 +373,7 @@ fn a_web_in_a_tiny_cache_survives_every_crash() {
 
 /// E21.5: a crash ends a running collection; the objects that it has removed are unreachable.
 #[test]
-fn a_web_survives_every_crash_of_its_collections() {
+fn graph_survives_every_crash_during_gc() {
     let scenario = Web { cache_bytes: 1 << 20, steps: 140, collects: true, options: roomy };
     passes(check::crashes("graph-collect", scenario).at_least(2_500).again(8, 60));
 }

@@ -154,7 +154,7 @@ impl Scenario for Tide {
 
 /// E19.16: a page that a collection gives back is free, or belongs to the graph, after every crash.
 #[test]
-fn a_graph_that_becomes_smaller_survives_every_crash() {
+fn shrinking_graph_survives_every_crash() {
     for (name, pool_bytes, steps, seed) in [("graph-tide", 1 << 20, 80, 5), ("graph-tide-eviction", 12 * 4096, 40, 6)] {
         let given_back = Arc::default();
         let scenario = Tide { steps, pool_bytes, given_back: Arc::clone(&given_back) };

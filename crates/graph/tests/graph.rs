@@ -12,7 +12,7 @@ use proptest::prelude::*;
 
 /// E21.2: new objects refer to each other before any of them exists.
 #[test]
-fn objects_that_refer_to_each_other_come_at_once() {
+fn cyclic_objects_are_created_in_one_commit() {
     let place = place();
     let mut changes = Changes::new();
     let second = changes.next(1);
@@ -34,7 +34,7 @@ fn objects_that_refer_to_each_other_come_at_once() {
 }
 
 #[test]
-fn patches_and_puts_are_done_in_their_order() {
+fn patches_and_puts_apply_in_order() {
     let place = place();
     let other = place.add(b"other", &[]);
     let id = place.add(b"12345678", &[Reference::NULL]);
@@ -127,7 +127,7 @@ fn all_objects_are_listed_page_by_page() {
 
 /// An object may become long, short, longer, and any length in between.
 #[test]
-fn objects_of_any_length_are_put_over_each_other() {
+fn objects_of_any_length_can_be_replaced() {
     let place = place();
     let other = place.add(b"other", &[]);
     let id = place.add(b"", &[]);
@@ -150,7 +150,7 @@ fn objects_of_any_length_are_put_over_each_other() {
 
 /// Two levels of nodes: more pieces than a head has words for.
 #[test]
-fn an_object_has_as_many_pieces_as_it_takes() {
+fn object_has_as_many_pieces_as_needed() {
     let place = place_with(cedrat_txn::Options { log_limit_bytes: 64 << 20, ..cedrat_txn::Options::simulated() });
     let data = pattern(4 << 20, 1);
     let id = place.add(&data, &[]);
@@ -178,7 +178,7 @@ fn an_object_has_as_many_pieces_as_it_takes() {
 
 /// E21.1: a refused commit changes nothing, and the error names the entry.
 #[test]
-fn what_is_refused_names_its_entry_and_leaves_nothing() {
+fn refused_commit_names_entry_and_changes_nothing() {
     let place = place();
     let id = place.add(b"12345678", &[Reference::NULL]);
     let long = place.add(&pattern(9000, 0), &[]);
@@ -237,7 +237,7 @@ fn what_never_was_is_not_read() {
 
 /// The changes of one commit must fit the cache; new objects do not count.
 #[test]
-fn a_commit_that_exceeds_the_cache_is_refused() {
+fn commit_larger_than_cache_is_refused() {
     let disk = cedrat_sync::Arc::new(cedrat_media::SimDisk::new());
     let store = common::open_on(&disk, cedrat_txn::Options::simulated());
     let graph = Graph::create(&store, NAME, Options { cache_bytes: 50_000 }).unwrap();
@@ -283,7 +283,7 @@ fn graphs_have_names_and_are_dropped() {
 
 /// All bytes of a gap would have to be written.
 #[test]
-fn a_patch_far_behind_the_end_is_refused() {
+fn patch_far_beyond_end_is_refused() {
     let place = place();
     let id = place.add(b"", &[]);
     let refused = |offset: u32| {

@@ -350,7 +350,7 @@ fn abandoned_collection_is_resumed_with_its_pages() {
 
 /// A check holds the locks that a definition requests, and counts the classes.
 #[test]
-fn a_check_beside_definitions_comes_to_its_end() {
+fn check_terminates_during_class_definitions() {
     const TURNS: usize = if cfg!(cedrat_shuttle) { 2 } else { 300 };
     explore(41, SCHEDULES, || {
         let graph = graph(1 << 20);

@@ -297,6 +297,6 @@ fn branches_of_small_objects_beside_all_else() {
 }
 
 #[test]
-fn branches_of_objects_in_pieces_beside_all_else() {
+fn branches_of_long_objects_run_concurrently() {
     branches_beside_commits_reads_and_a_collection(4800, 60_000, 45);
 }

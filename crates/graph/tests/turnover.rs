@@ -105,7 +105,7 @@ fn steady_graph_takes_no_more_pages() {
 
 /// E19.16: a graph that shrinks gives its pages back to the store, and grows into them again.
 #[test]
-fn a_graph_that_becomes_smaller_gives_its_pages_back() {
+fn shrinking_graph_frees_its_pages() {
     let of_store = cedrat_txn::Options { log_limit_bytes: 16 << 20, ..cedrat_txn::Options::simulated() };
     let mut generations = Generations {
         place: place_with(of_store),

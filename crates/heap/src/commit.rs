@@ -597,7 +597,7 @@ mod tests {
     }
 
     #[test]
-    fn commits_that_nobody_overtook_are_not_counted_as_void() {
+    fn commits_in_order_count_no_voids() {
         let (_media, memory, heap) = logged();
         let mut sessions = [memory.session().expect("a seat"), memory.session().expect("a seat")];
         for (at, session) in (0..).zip(&mut sessions) {

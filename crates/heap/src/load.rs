@@ -306,7 +306,7 @@ mod tests {
 
     /// Several threads load the chunks of a heap. One damaged chunk suffices to refuse to open the store.
     #[test]
-    fn after_a_damaged_chunk_no_other_is_loaded() {
+    fn no_chunk_is_loaded_after_damaged_one() {
         const CHUNKS: u64 = 12;
         let disk = Arc::new(SimDisk::new());
         let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&disk);

@@ -316,7 +316,7 @@ mod tests {
     /// E9.6, E17.3: after reopening, a prepared transaction has the blocks that it had, and other transactions work without
     /// them; at its end the cached free blocks match the words.
     #[test]
-    fn blocks_are_as_if_there_had_been_no_opening() {
+    fn reopening_keeps_blocks_of_prepared_transaction() {
         for commits in [false, true] {
             let (media, log, memory, heap, blocks) = used();
             let gone = [blocks[1], blocks[5], blocks[9], blocks[20]];
@@ -377,7 +377,7 @@ mod tests {
 
     /// Options under which two in-doubt transactions would share a lock are refused before anything is written (R2).
     #[test]
-    fn options_that_do_not_fit_are_refused_by_name() {
+    fn mismatched_options_are_refused_by_name() {
         let (media, log, memory, heap, blocks) = used();
         let bytes: Vec<Vec<u8>> = [3, 30]
             .map(|at| {

@@ -283,7 +283,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_begin_as_zero_and_keep_what_is_stored() {
+    fn words_start_as_zero_and_keep_values() {
         let region = Region::new(1000, Mapping { huge: true, address: None }).expect("mapped");
         assert!(region.words().iter().all(|word| word.load(Ordering::Relaxed) == 0));
         region.fill(10, &[1; 16]);

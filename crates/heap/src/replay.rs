@@ -258,7 +258,7 @@ mod tests {
     #[cfg(not(cedrat_shuttle))]
     proptest! {
         #[test]
-        fn any_number_of_threads_leaves_what_one_leaves(runs in proptest::collection::vec(run(), 0..400)) {
+        fn replay_result_is_independent_of_threads(runs in proptest::collection::vec(run(), 0..400)) {
             let expected = expected(&runs);
             for threads in [0, 1, 2, 5] {
                 prop_assert!(replayed(&runs, threads) == expected, "{} threads", threads);
@@ -278,7 +278,7 @@ mod tests {
     // Under the scheduler a panic in any thread fails the test.
     #[cfg(not(cedrat_shuttle))]
     #[test]
-    fn a_worker_that_panics_is_not_waited_for() {
+    fn panicking_worker_is_not_awaited() {
         let heaps = heaps(1);
         let mut replay = Replay::new(heaps, 2);
         for n in 0..100 * BATCH_WORDS as u64 {

@@ -424,7 +424,7 @@ mod tests {
     proptest! {
         /// Compares with a map, with savepoints.
         #[test]
-        fn a_write_set_is_a_map_that_can_go_back(
+        fn write_set_is_map_with_rollback(
             steps in proptest::collection::vec((0u64..WORDS, any::<u64>(), 0u8..4, 0u8..20), 1..300),
         ) {
             let mut set = WriteSet::default();

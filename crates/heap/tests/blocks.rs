@@ -181,7 +181,7 @@ fn run(memory: &Memory, heap: &Heap, passed_on: &Mutex<Vec<Block>>, rounds: u64,
 }
 
 #[test]
-fn random_transactions_of_several_threads_keep_their_blocks() {
+fn blocks_survive_random_concurrent_transactions() {
     for seed in 1..4 {
         random_threads(Locking::CommitTime, 4 << 20, 3000, seed);
         random_threads(Locking::EncounterTime, 4 << 20, 3000, seed + 10);
@@ -232,7 +232,7 @@ fn what_is_no_block_cannot_be_freed() {
 }
 
 #[test]
-fn a_heap_without_blocks_or_room_says_so() {
+fn heap_without_blocks_or_space_is_reported() {
     let heap = small_heap();
     let raw = heap.memory().create_heap("raw", &HeapOptions::raw(4096)).unwrap();
     assert!(matches!(raw.atomically(|tx| tx.allocate(&raw, 8)), Err(Error::Misuse(_))));

@@ -423,12 +423,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
     #[test]
-    fn a_map_has_no_more_than_it_needs(phases in proptest::collection::vec((0u8..12, 1usize..900, any::<u64>()), 1..12)) {
+    fn map_size_follows_its_contents(phases in proptest::collection::vec((0u8..12, 1usize..900, any::<u64>()), 1..12)) {
         breathe::<HeapMap<u64, u64>>(&phases);
     }
 
     #[test]
-    fn an_ordered_map_has_no_more_than_it_needs(
+    fn ordered_map_size_follows_its_contents(
         phases in proptest::collection::vec((0u8..12, 1usize..900, any::<u64>()), 1..12)
     ) {
         breathe::<HeapOrderedMap<u64, [u64; 3]>>(&phases);
@@ -436,7 +436,7 @@ proptest! {
 }
 
 #[test]
-fn a_name_is_opened_as_what_it_is() {
+fn structure_opens_only_as_its_type() {
     let heap = heap();
     HeapMap::<u64, Bytes<8>>::open(&heap, "one").unwrap();
     let wrong = |error: Option<Error>| assert!(matches!(error, Some(Error::WrongType { .. })), "{error:?}");

@@ -142,7 +142,7 @@ fn what_was_deleted_is_refused() {
 }
 
 #[test]
-fn a_word_that_is_no_value_is_told() {
+fn invalid_enum_word_is_reported() {
     let heap = heap();
     let color = heap.transaction(|tx| tx.create(Color::Red)).unwrap();
     heap.atomically(|tx| tx.write(&heap, color.offset(), 3)).unwrap();
@@ -162,7 +162,7 @@ mod changed {
 }
 
 #[test]
-fn a_root_is_opened_as_what_it_is() {
+fn root_opens_only_as_its_type() {
     let heap = heap();
     heap.transaction(|tx| {
         let node = tx.create(node(1))?;

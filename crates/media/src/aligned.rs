@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_of_an_earlier_use_do_not_come_back() {
+    fn resized_buffer_exposes_no_earlier_bytes() {
         let mut buffer = AlignedBuf::zeroed(10);
         buffer.fill(7);
         buffer.resize(2);

@@ -72,7 +72,7 @@ fn durable_write_in_flight_may_tear() {
 }
 
 #[test]
-fn any_subset_of_sectors_may_survive_in_any_order() {
+fn any_subset_of_sectors_may_survive() {
     let (disk, file) = disk_with_file();
     write(&disk, file, 0, &[0; 2 * SECTOR_LEN], Durability::Durable);
     write(&disk, file, 0, &[1; 2 * SECTOR_LEN], Durability::Volatile);
@@ -100,7 +100,7 @@ fn only_the_newest_write_is_torn() {
 
 /// `tests/threads.rs` shows that it does not cover a write which ends after it began.
 #[test]
-fn a_sync_that_has_not_ended_keeps_nothing() {
+fn unfinished_sync_makes_nothing_durable() {
     let (disk, file) = disk_with_file();
     write(&disk, file, 0, &[1; SECTOR_LEN], Durability::Volatile);
     disk.sync(file).unwrap();
@@ -110,7 +110,7 @@ fn a_sync_that_has_not_ended_keeps_nothing() {
 }
 
 #[test]
-fn names_are_volatile_until_their_directory_is_synced() {
+fn names_are_volatile_until_directory_sync() {
     let disk = SimDisk::new();
     let file = disk.open("log/a", OpenMode::Create).unwrap();
     write(&disk, file, 0, &[1; 10], Durability::Durable);
@@ -127,7 +127,7 @@ fn names_are_volatile_until_their_directory_is_synced() {
 }
 
 #[test]
-fn shapes_are_volatile_until_their_file_is_synced() {
+fn length_changes_are_volatile_until_file_sync() {
     let (disk, file) = disk_with_file();
     disk.allocate(file, 0, 8192).unwrap();
     assert_eq!(last(&disk.journal(), Loss::Everything), b"");
@@ -170,7 +170,7 @@ fn marks_stand_between_the_entries() {
 }
 
 #[test]
-fn a_crash_gives_a_disk_that_can_crash_again() {
+fn disk_after_crash_can_crash_again() {
     let (disk, file) = disk_with_file();
     write(&disk, file, 0, &[1; 4096], Durability::Durable);
     let second = disk.cut_power(Loss::Everything);

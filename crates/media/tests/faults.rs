@@ -49,7 +49,7 @@ fn the_nth_call_fails_once() {
 }
 
 #[test]
-fn from_the_nth_call_on_every_one_fails() {
+fn every_call_from_nth_on_fails() {
     let (disk, file) = disk_with_file();
     let other = disk.open("log/other", OpenMode::Create).unwrap();
     disk.inject(Fault::error(Call::Any, ErrorKind::Other).nth(2).of("log/").for_ever());
@@ -138,7 +138,7 @@ fn failed_sync_may_repeat_on_forgiving_disk() {
 
 /// The case for W6.
 #[test]
-fn a_forgetful_sync_fails_and_the_next_one_lies() {
+fn forgetful_sync_fails_then_falsely_succeeds() {
     let (disk, file) = disk_with_file();
     write_all_at(&disk, file, 0, &[1; 3 * SECTOR_LEN], Durability::Durable).unwrap();
     write(&disk, file, 0, &[2; 3 * SECTOR_LEN]);
@@ -182,7 +182,7 @@ fn space_runs_out_and_comes_back() {
 }
 
 #[test]
-fn short_reads_and_writes_still_come_to_an_end() {
+fn short_reads_and_writes_finally_complete() {
     let bytes: Vec<u8> = (0..100 * SECTOR_LEN).map(|index| (index / 7) as u8).collect();
     let lengths = |seed| {
         let (disk, file) = disk_with_file();
@@ -252,7 +252,7 @@ fn after_a_power_loss_nothing_answers() {
 }
 
 #[test]
-fn a_power_loss_can_come_at_every_call() {
+fn power_loss_is_possible_at_every_call() {
     let workload = |disk: &SimDisk| {
         let file = disk.open("file", OpenMode::Create)?;
         disk.sync_directory("")?;

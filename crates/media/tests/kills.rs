@@ -34,7 +34,7 @@ fn lost(disk: &SimDisk) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn killed_writes_are_read_and_lost_until_a_sync() {
+fn killed_writes_are_volatile_until_sync() {
     let (disk, file) = disk_with_file();
     write_all_at(&disk, file, 0, &[1; 100], Durability::Volatile).unwrap();
     let (disk, file) = killed(&disk, disk.journal_len(), Kill::Process(1));

@@ -108,7 +108,7 @@ proptest! {
     }
 
     #[test]
-    fn after_a_last_sync_every_crash_is_the_same(steps in steps(), seed: u64) {
+    fn crashes_after_final_sync_are_identical(steps in steps(), seed: u64) {
         let disk = SimDisk::new();
         let model = run(&disk, &steps);
         disk.sync(disk.open("file", OpenMode::Read).unwrap()).unwrap();
@@ -123,7 +123,7 @@ proptest! {
 
     /// After any crash, each byte is that of the last sync or of a later write.
     #[test]
-    fn a_crash_shows_no_byte_that_was_never_written(steps in steps(), seed: u64) {
+    fn crash_shows_no_unwritten_bytes(steps in steps(), seed: u64) {
         let disk = SimDisk::new();
         run(&disk, &steps);
         let journal = disk.journal();

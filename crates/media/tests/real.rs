@@ -18,7 +18,7 @@ fn disks() -> Vec<(TempDir, RealDisk)> {
 }
 
 #[test]
-fn what_was_written_is_read_aligned_or_not() {
+fn written_bytes_read_back_at_any_alignment() {
     for (_directory, disk) in disks() {
         let file = disk.open("log/000-000001", OpenMode::Create).unwrap();
         let mut block = AlignedBuf::zeroed(2 * BLOCK_LEN);

@@ -6,7 +6,7 @@ use cedrat_sync::{Arc, explore, thread};
 const SECTOR: u64 = SECTOR_LEN as u64;
 
 #[test]
-fn whoever_was_told_so_finds_it_after_every_crash() {
+fn acknowledged_write_survives_every_crash() {
     explore(11, 300, || {
         let disk = Arc::new(SimDisk::new());
         let file = disk.open("file", OpenMode::Create).unwrap();
@@ -56,7 +56,7 @@ fn whoever_was_told_so_finds_it_after_every_crash() {
 /// The sync of one thread does not cover a write of another that ended after it began: some schedule shows it.
 #[cfg(cedrat_shuttle)]
 #[test]
-fn a_sync_does_not_cover_what_ends_later() {
+fn sync_excludes_writes_ending_later() {
     use std::sync::atomic::{AtomicUsize, Ordering};
     static UNCOVERED: AtomicUsize = AtomicUsize::new(0);
     explore(12, 300, || {

@@ -404,7 +404,7 @@ mod tests {
     proptest! {
         /// Forwards and back, also if the bytes behind a shorter object are undefined.
         #[test]
-        fn a_patch_leads_from_one_to_the_other(
+        fn patch_converts_between_two_versions(
             from in prop::collection::vec(0_u8..3, 0..40),
             to in prop::collection::vec(0_u8..3, 0..40),
         ) {
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_is_as_short_as_the_change() {
+    fn patch_is_as_short_as_change() {
         let Some(Patch::PutBytes(put)) = Patch::between(b"one two three", b"one TWO three") else { panic!() };
         assert_eq!((put.at, &put.bytes[..]), (4, &b"TWO"[..]));
         assert!(Patch::between(b"same", b"same").is_none());

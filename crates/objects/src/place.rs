@@ -733,7 +733,7 @@ mod tests {
 
     /// A sweep visits all pages, also of a collection that is larger than memory.
     #[test]
-    fn of_pages_that_are_offered_nothing_is_remembered() {
+    fn offered_pages_are_not_remembered() {
         let disk: Arc<dyn Media> = Arc::new(SimDisk::new());
         let open = || {
             let registry = Registry::new().with(cedrat_structures::register).with(crate::register);

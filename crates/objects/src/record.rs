@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_that_makes_no_sense_is_refused() {
+    fn record_with_invalid_header_is_refused() {
         let right = new_record(b"object", 16, false);
         let with = |offset: usize, byte: u8| {
             let mut record = right.clone();

@@ -215,7 +215,7 @@ fn all_but(log: &Log, left: u64) -> Vec<Reservation> {
 /// E16.3: a commit reserves space only for the difference that it logs, so no transaction is rolled back for the unchanged
 /// bytes.
 #[test]
-fn a_commit_asks_for_room_for_what_it_logs() {
+fn commit_reserves_required_log_space() {
     let place = place(UndoPolicy::CommittedOnly);
     let (objects, store) = (&place.objects, &place.store);
     let ids: Vec<_> = (0..8).map(|number| place.insert(&[number; 3000])).collect();
@@ -277,7 +277,7 @@ enum Changes {
 
 /// A computed change is valid only while the object has the same version.
 #[test]
-fn who_does_without_locks_is_noticed_by_a_commit() {
+fn commit_notices_unlocked_change() {
     for when in [Changes::Before, Changes::Meanwhile, Changes::MeanwhileAndCommits] {
         let place = place(UndoPolicy::CommittedOnly);
         let (objects, store) = (&place.objects, &place.store);
@@ -309,7 +309,7 @@ fn who_does_without_locks_is_noticed_by_a_commit() {
 
 /// E19.17: a transaction without locks that has read an object, which was purged since, does not restore it.
 #[test]
-fn what_was_removed_since_it_was_seen_stays_so() {
+fn removed_object_stays_removed_despite_edit() {
     let place = place(UndoPolicy::CommittedOnly);
     let (objects, store) = (&place.objects, &place.store);
     let id = place.insert(b"one two");

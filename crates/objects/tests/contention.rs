@@ -205,7 +205,7 @@ fn load_keeps_no_other_object_waiting() {
 
 /// Two threads request one object: one waits, and both get it.
 #[test]
-fn load_is_waited_for_by_its_own_object() {
+fn load_blocks_only_its_own_object() {
     let yard = Yard::new();
     thread::scope(|scope| {
         yard.gate.close(Held::ReadOfPages);

@@ -386,7 +386,7 @@ fn passes(check: check::Crashes<Warehouse>) {
 
 /// E19.7, E19.8, E19.10.
 #[test]
-fn what_counts_only_if_committed_survives_every_crash() {
+fn committed_only_changes_survive_every_crash() {
     let scenario = warehouse(UndoPolicy::CommittedOnly);
     passes(check::crashes("objects", scenario).at_least(4_000).again(8, 60));
 }
@@ -415,7 +415,7 @@ fn tiny_cache_and_pool_survive_every_crash() {
 
 /// R5: the second crash comes at every single call of recovery.
 #[test]
-fn recovery_of_objects_survives_a_crash_at_every_call() {
+fn object_recovery_survives_crash_at_every_call() {
     let scenario = Warehouse { steps: 40, cache_bytes: 6_000, ..warehouse(UndoPolicy::CommittedOnly) };
     passes(check::crashes("objects-recovery", scenario).at_least(2_500).again(6, usize::MAX));
 }

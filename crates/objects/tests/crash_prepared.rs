@@ -22,7 +22,7 @@ fn transfers_in_two_phases_survive_every_crash() {
 
 /// Inverses are applied in pages.
 #[test]
-fn transfers_in_two_phases_with_inverses_survive_every_crash() {
+fn two_phase_inverse_transfers_survive_every_crash() {
     let branches = Branches { undo: UndoPolicy::Inverses, ..Branches::default() };
     passes(check::crashes("prepared-inverses", branches).at_least(2_000).again(15, 40));
 }
@@ -43,7 +43,7 @@ fn prepared_transaction_survives_faults_of_openings() {
 
 /// E9.13: branches in doubt are carried forward at each checkpoint, time after time.
 #[test]
-fn branches_that_are_carried_forward_survive_every_crash() {
+fn repeatedly_carried_branches_survive_every_crash() {
     let branches = Branches { carries: true, steps: 30, ..Branches::default() };
     passes(check::crashes("prepared-carried", branches).at_least(1_000).again(12, 50));
 }
@@ -67,13 +67,13 @@ fn caught(fault: Fault, undo: UndoPolicy, because: &str) {
 
 /// E9.2.
 #[test]
-fn a_prepare_record_that_is_not_forced_is_missed() {
+fn unforced_prepare_record_is_caught() {
     caught(Fault::PrepareNotForced, UndoPolicy::CommittedOnly, "an acknowledged commit is lost");
 }
 
 /// E9.1.
 #[test]
-fn a_prepared_transaction_that_recovery_undoes_is_missed() {
+fn prepared_transaction_undone_by_recovery_is_caught() {
     caught(Fault::PreparedUndone, UndoPolicy::CommittedOnly, "in_doubt: {}");
 }
 
@@ -85,7 +85,7 @@ fn locks_that_are_not_restored_are_missed() {
 
 /// E9.4.
 #[test]
-fn a_rollback_that_is_not_forced_is_missed() {
+fn unforced_rollback_is_caught() {
     caught(Fault::RollbackNotForced, UndoPolicy::CommittedOnly, "an acknowledged commit is lost");
 }
 
@@ -103,6 +103,6 @@ fn pages_freed_before_outcome_are_caught() {
 
 /// E9.7.
 #[test]
-fn a_deferred_change_that_is_made_twice_is_caught() {
+fn deferred_change_applied_twice_is_caught() {
     caught(Fault::DeferredMadeTwice, UndoPolicy::CommittedOnly, "in its pages, its word, its block, its object");
 }

@@ -204,7 +204,7 @@ fn what_comes_and_goes_survives_every_crash() {
 
 /// E19.16: pages leave and come back, and each has exactly one owner after every crash.
 #[test]
-fn pages_that_are_taken_out_survive_every_crash() {
+fn page_removals_survive_every_crash() {
     for (name, pool_bytes, seed) in [("objects-shrink", 1 << 20, 3), ("objects-shrink-eviction", 8 * 4096, 4)] {
         let taken_out = Arc::default();
         let scenario = WaitingRoom { steps: 160, pool_bytes, shrinks: true, taken_out: Arc::clone(&taken_out) };

@@ -144,7 +144,7 @@ fn places_are_chosen_before_there_are_bytes() {
 
 /// E19.13: a read without a lock, during a transaction that changes the object.
 #[test]
-fn what_is_committed_is_read_without_a_lock() {
+fn committed_object_is_read_without_lock() {
     let place = place(UndoPolicy::CommittedOnly);
     let (objects, store) = (&place.objects, &place.store);
     let committed = |id| match objects.read_committed(store, id, <[u8]>::to_vec) {
@@ -182,7 +182,7 @@ fn what_is_committed_is_read_without_a_lock() {
 /// A delta that fails half-way has changed nothing, in the cache, in the page and after a crash; and earlier changes can
 /// still be undone.
 #[test]
-fn a_delta_that_breaks_off_has_changed_nothing() {
+fn failed_delta_changes_nothing() {
     for policy in POLICIES {
         let place = place(policy);
         let id = place.insert(&number(1, 0, "one"));
@@ -236,7 +236,7 @@ fn what_is_not_committed_is_not_flushed() {
 
 /// E19.8: a record that changes all the time does not hold the log: its earlier committed changes are flushed.
 #[test]
-fn of_a_hot_object_what_was_committed_is_flushed() {
+fn hot_object_flushes_only_committed_changes() {
     let place = place(UndoPolicy::CommittedOnly);
     let id = place.insert(&number(0, 0, "hot"));
     place.transact(|txn| place.objects.update(txn, id, Add { amount: 1 }));
@@ -306,7 +306,7 @@ fn objects_grow_and_shrink() {
 
 /// E19.10, E19.11: the space of a removed object is used again, its identity only after the store was reopened.
 #[test]
-fn room_is_used_again_and_identities_are_not() {
+fn space_is_reused_but_identities_are_not() {
     for policy in POLICIES {
         let place = place(policy);
         let mut given = std::collections::BTreeSet::new();
@@ -362,7 +362,7 @@ fn identities_of_unread_pages_are_not_reused() {
 
 /// E19.10: a removal that is not committed is not final, wherever its page is.
 #[test]
-fn what_is_removed_and_not_committed_keeps_its_record() {
+fn uncommitted_removal_keeps_its_record() {
     for policy in [UndoPolicy::CommittedOnly, UndoPolicy::Inverses] {
         let place = place(policy);
         let ids: Vec<_> = (0..8).map(|value| place.insert(&number(value, 0, &"x".repeat(900)))).collect();
@@ -390,7 +390,7 @@ fn what_is_removed_and_not_committed_keeps_its_record() {
 
 /// E19.9: a cache far smaller than the data.
 #[test]
-fn a_small_cache_lets_go_of_what_it_may() {
+fn small_cache_evicts_unneeded_records() {
     for policy in POLICIES {
         let options = Options { cache_bytes: 8_000, undo: policy };
         let place = place_with(options, cedrat_txn::Options::simulated());
@@ -508,7 +508,7 @@ fn a_cache_full_of_changes_refuses_more() {
 
 /// E19.4: a checkpoint does not flush new changes; the log is kept for them.
 #[test]
-fn the_log_is_kept_for_what_is_not_flushed() {
+fn log_is_kept_for_unflushed_changes() {
     for policy in POLICIES {
         let place = place(policy);
         let id = place.insert(&number(0, 0, "one"));

@@ -88,7 +88,7 @@ fn transfers_keep_the_sum(options: Options, seed: u64) {
 }
 
 #[test]
-fn transfers_keep_the_sum_where_nothing_is_flushed_early() {
+fn transfers_without_early_flush_keep_sum() {
     transfers_keep_the_sum(Options::default(), 21);
 }
 
@@ -138,7 +138,7 @@ fn objects_come_and_go() {
 
 /// S5: opening a collection while it is dropped leaves no state behind that another collection could use.
 #[test]
-fn who_opens_what_is_being_dropped_harms_nobody() {
+fn opening_during_drop_is_harmless() {
     const TURNS: usize = if cfg!(cedrat_shuttle) { 3 } else { 2000 };
     explore(25, SCHEDULES, || {
         let store = open_on(&Arc::new(SimDisk::new()), cedrat_txn::Options::simulated());
@@ -167,7 +167,7 @@ fn who_opens_what_is_being_dropped_harms_nobody() {
 
 /// E19.13, S5: a reader without locks finds an object until its collection is dropped, also while it is dropped page by page.
 #[test]
-fn a_drop_that_has_not_happened_hides_nothing() {
+fn unfinished_drop_hides_no_object() {
     const PAGES: usize = if cfg!(cedrat_shuttle) { 3 } else { 300 };
     explore(31, SCHEDULES, || {
         let bank = bank(Options::default(), 1);
@@ -196,7 +196,7 @@ fn a_drop_that_has_not_happened_hides_nothing() {
 /// `lookup_during_undone_drop_repeats` shows each time that a read during such a drop is repeated; here it is
 /// a matter of chance.
 #[test]
-fn a_drop_that_is_taken_back_hides_nothing() {
+fn rolled_back_drop_hides_no_object() {
     const DROPS: usize = if cfg!(cedrat_shuttle) { 1 } else { 400 };
     const PAGES: usize = if cfg!(cedrat_shuttle) { 2 } else { 20 };
     explore(37, 3 * SCHEDULES, || {

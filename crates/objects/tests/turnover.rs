@@ -15,7 +15,7 @@ use common::{Place, get, is_absent, number, open_on, place, place_with};
 /// E19.11: a collection in which as much is removed as inserted keeps its size, for as long as the store is open; an old
 /// identity finds nothing.
 #[test]
-fn pages_are_filled_as_often_as_they_are_emptied() {
+fn emptied_pages_are_refilled() {
     // Length of the objects, number of objects at a time, and number of pages that they fill.
     for (len, count, fill) in [(100, 5, 1), (100, 200, 7), (1000, 5, 2), (3800, 5, 5)] {
         let place = place(UndoPolicy::CommittedOnly);
@@ -60,7 +60,7 @@ fn pages_are_filled_as_often_as_they_are_emptied() {
 
 /// E19.11, E19.14: the page of a reserved place that is not filled yet is emptied meanwhile, as often as others like.
 #[test]
-fn a_place_that_was_chosen_does_not_go() {
+fn reserved_place_keeps_its_page() {
     let place = place(UndoPolicy::CommittedOnly);
     let turn_over = |txn: &mut Txn| {
         let id = place.objects.insert(txn, &[1; 1000])?;
@@ -178,7 +178,7 @@ fn take_out_all(store: &Store, objects: &Objects) -> Vec<PageId> {
 
 /// E19.16, E19.11, S6: pages in which nothing has stayed are reused by others, and come back with other places.
 #[test]
-fn a_collection_that_becomes_smaller_gives_its_pages_back() {
+fn shrinking_object_collection_frees_its_pages() {
     const COUNT: usize = 40;
     let place = place(UndoPolicy::CommittedOnly);
     let (store, objects) = (&place.store, &place.objects);
@@ -230,7 +230,7 @@ fn a_collection_that_becomes_smaller_gives_its_pages_back() {
 
 /// E19.10, E19.16: a page stays while a place in it is reserved, or an insertion or a removal is not committed, or in doubt.
 #[test]
-fn a_page_that_somebody_needs_is_not_taken_out() {
+fn needed_page_is_not_removed() {
     for undo in [UndoPolicy::CommittedOnly, UndoPolicy::Inverses] {
         let mut place = place(undo);
         let insert = |place: &Place| place.insert(&[1; 3700]);
@@ -270,7 +270,7 @@ fn a_page_that_somebody_needs_is_not_taken_out() {
 
 /// E19.16: a page that could not leave is filled again.
 #[test]
-fn a_page_whose_way_out_fails_is_offered_again() {
+fn page_is_reoffered_after_failed_removal() {
     let place = place(UndoPolicy::CommittedOnly);
     let ids = [(); 3].map(|()| place.insert(&[1; 3700]));
     place.transact(|txn| place.objects.remove(txn, ids[1]));

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_and_a_fill_leave_their_neighbours_alone() {
+    fn store_and_fill_leave_neighbours_unchanged() {
         for at in 0..24 {
             for len in 0..24 {
                 let page = PageWords::zeroed();

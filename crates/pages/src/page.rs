@@ -209,7 +209,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_was_sealed_verifies_and_only_at_its_place() {
+    fn sealed_page_verifies_only_at_its_place() {
         let page = sealed(7);
         assert_eq!(verify(&page, PageId::new(7)), Ok(()));
         let elsewhere = verify(&page, PageId::new(8)).unwrap_err();

@@ -67,7 +67,7 @@ fn damaged_area_spares_sound_homes() {
 }
 
 #[test]
-fn a_torn_home_without_its_image_is_damage() {
+fn torn_page_without_image_is_damage() {
     for byte in [30, 40, 4100, 8000] {
         let disk = disk();
         tear_home(&disk);
@@ -80,7 +80,7 @@ fn a_torn_home_without_its_image_is_damage() {
 }
 
 #[test]
-fn a_foreign_or_newer_area_is_refused_by_name() {
+fn foreign_or_newer_area_is_refused() {
     let whole = disk();
     let disk = Arc::new(SimDisk::from_image(whole.image()));
     put(&disk, DOUBLE_WRITE_FILE, 0, b"PK");
@@ -103,7 +103,7 @@ fn a_foreign_or_newer_area_is_refused_by_name() {
 }
 
 #[test]
-fn an_area_cut_short_is_made_whole_again() {
+fn truncated_area_is_restored() {
     for len in [0, 100, 4096, 5000] {
         let disk = disk();
         let file = disk.open(DOUBLE_WRITE_FILE, OpenMode::ReadWrite).unwrap();

@@ -70,7 +70,7 @@ fn thrashed_tiny_pool_shows_whole_changes() {
 
 /// E12.2: two halves of a page that always change together are never seen in different states.
 #[test]
-fn an_optimistic_reader_never_returns_half_a_change() {
+fn optimistic_reader_never_sees_partial_change() {
     let (_disk, yard) = Yard::simulated(options(8), 40);
     let (yard, done) = (&yard, &AtomicBool::new(false));
     thread::scope(|scope| {
@@ -183,7 +183,7 @@ fn a_record_is_not_redone_twice() {
 
 /// E6.3.
 #[test]
-fn a_panic_in_a_change_stops_the_store() {
+fn panicking_change_stops_the_store() {
     let (_disk, yard) = Yard::simulated(options(8), 8);
     let yard = std::panic::AssertUnwindSafe(yard);
     let panicked = std::panic::catch_unwind(|| {
@@ -338,7 +338,7 @@ fn prefetched_neighbours_come_with_one_read() {
 }
 
 #[test]
-fn the_cleaner_keeps_frames_free_ahead_of_need() {
+fn cleaner_keeps_frames_free_ahead() {
     let mut options = options(64);
     options.free_ahead = Some(16);
     let (_disk, yard) = Yard::simulated(options, 400);
@@ -380,7 +380,7 @@ fn a_real_disk_serves_as_well() {
 }
 
 #[test]
-fn a_pool_too_small_to_work_with_is_refused() {
+fn too_small_pool_is_refused() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
     let log = cedrat_wal::Log::create(&media, &cedrat_wal::LogOptions::small(), &[]).unwrap();
     let refused = cedrat_pages::Pool::open(media, log, options(7)).unwrap_err();

@@ -73,7 +73,7 @@ fn reopening_finds_only_committed_tables() -> Result<()> {
 
 /// Without atomicity a creation keeps its name, and a drop removes it.
 #[test]
-fn without_atomicity_no_name_leads_to_a_free_page() -> Result<()> {
+fn names_stay_valid_without_atomicity() -> Result<()> {
     let bench = Bench::new();
     let store = bench.store();
     let without = || store.begin_with(TxnOptions::default().without_atomicity());
@@ -141,7 +141,7 @@ fn dropped_table_fails_handles_frees_pages() -> Result<()> {
 
 /// S5.
 #[test]
-fn a_handle_from_a_rolled_back_creation_is_refused() -> Result<()> {
+fn handle_of_rolled_back_table_is_refused() -> Result<()> {
     let bench = Bench::new();
     let store = bench.store();
     let table = in_vain(store, |txn| HashTable::<u32, u32>::create(txn, "t"))?;

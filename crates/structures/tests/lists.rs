@@ -233,18 +233,18 @@ proptest! {
     }
 
     #[test]
-    fn a_page_oriented_list_does_what_a_vector_does(transactions in steps(<PageList<Vec<u8>>>::LEN_MAX)) {
+    fn page_list_behaves_like_vector(transactions in steps(<PageList<Vec<u8>>>::LEN_MAX)) {
         run::<PageList<Vec<u8>>>(&transactions).unwrap();
     }
 
     #[test]
-    fn an_array_list_does_what_a_vector_does(transactions in steps(<ArrayList<Vec<u8>>>::LEN_MAX)) {
+    fn array_list_behaves_like_vector(transactions in steps(<ArrayList<Vec<u8>>>::LEN_MAX)) {
         run::<ArrayList<Vec<u8>>>(&transactions).unwrap();
     }
 }
 
 #[test]
-fn what_is_too_large_is_refused_with_the_limit() -> Result<()> {
+fn too_large_list_element_names_limit() -> Result<()> {
     let bench = Bench::new();
     bench.store().transact(|txn| {
         let too_large = |done: Result<()>, limit: usize| match done {
@@ -425,7 +425,7 @@ fn a_place_of_another_collection_is_refused() -> Result<()> {
 
 /// S6: a freed page keeps its bytes, and its collection's root may belong to another one by now.
 #[test]
-fn a_place_of_a_dropped_collection_is_refused() -> Result<()> {
+fn record_id_of_dropped_structure_is_refused() -> Result<()> {
     let bench = Bench::new();
     let (root, place) = bench.store().transact(|txn| {
         let records = Records::create(txn, "r")?;

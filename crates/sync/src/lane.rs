@@ -78,7 +78,7 @@ mod tests {
     use crate::{Arc, explore, thread};
 
     #[test]
-    fn pieces_come_in_order_and_all_of_them() {
+    fn all_items_arrive_in_order() {
         explore(5, 300, || {
             let lane = Arc::new(Lane::new(2));
             let taker = {
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_a_taker_that_is_gone() {
+    fn sender_does_not_wait_after_receiver_ends() {
         explore(6, 300, || {
             let lane = Arc::new(Lane::new(1));
             let taker = {

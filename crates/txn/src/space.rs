@@ -692,7 +692,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_freed_again_is_not_punched_yet() {
+    fn newly_freed_space_is_not_punched_yet() {
         let extent = |first, pages| Extent { first, pages };
         let newer = joined(vec![extent(14, 2), extent(5, 3), extent(6, 4)]);
         assert_eq!(newer, [extent(5, 5), extent(14, 2)]);

@@ -306,7 +306,7 @@ mod tests {
     const EXCESS: Excess = Excess::Bytes { pinned: 2, limit: 1 };
 
     #[test]
-    fn the_oldest_is_the_one_that_entered_first() {
+    fn oldest_transaction_is_first_to_enter() {
         let table = Table::default();
         let mut entered = Vec::new();
         for (id, clock) in [(3, 10), (1, 20), (18, 5), (2, 30)] {

@@ -82,7 +82,7 @@ fn value(store: &Store, at: RecordId) -> Mixed {
 
 /// L072, L073, L077.
 #[test]
-fn a_deferred_change_neither_reads_nor_touches_its_page() {
+fn deferred_change_does_not_access_its_page() {
     let place = place();
     place.store.checkpoint().unwrap();
     let reopened = place.crashed();
@@ -101,7 +101,7 @@ fn a_deferred_change_neither_reads_nor_touches_its_page() {
 
 /// A change that the keeper declines, or refuses, is not logged, and does not bind the transaction.
 #[test]
-fn what_the_keeper_does_not_want_is_not_logged() {
+fn change_declined_by_keeper_is_not_logged() {
     let place = place();
     let mut txn = place.store.begin();
     let newest = place.store.log().current_lsn();
@@ -125,7 +125,7 @@ fn what_the_keeper_does_not_want_is_not_logged() {
 
 /// E19.15: one record has all changes, and after a crash either all or none of them are there.
 #[test]
-fn changes_of_a_commit_record_happen_with_the_commit() {
+fn commit_record_changes_apply_at_commit() {
     let place = place();
     place.mix(1, 1);
     place.flush(1);
@@ -177,7 +177,7 @@ fn commit_changes_follow_deferred_changes() {
 
 /// Changes that are refused, or do not fit a commit record, leave the transaction unchanged.
 #[test]
-fn what_a_commit_record_cannot_have_is_refused() {
+fn invalid_commit_record_changes_are_refused() {
     let place = place();
     let newest = place.store.log().current_lsn();
     let mut txn = place.store.begin();
@@ -284,7 +284,7 @@ fn rollback_logs_inverses_and_notifies_keeper() {
 
 /// L074, E19.5.
 #[test]
-fn what_counts_only_if_committed_needs_no_undo() {
+fn committed_only_change_needs_no_undo() {
     let place = place();
     let (shelf, keeper) = (&place.shelf, &place.keeper);
     let mut txn = place.store.begin();
@@ -348,7 +348,7 @@ fn without_atomicity_a_prefix_survives() {
 /// L079, E19.4: redo begins no later than at the oldest change that is not in its page, and the log is kept from there
 /// on.
 #[test]
-fn the_log_is_kept_for_what_was_not_flushed() {
+fn log_is_kept_for_unflushed_records() {
     let place = place();
     let change = place.mix(0, 1);
     for by in 2..200 {
@@ -579,7 +579,7 @@ fn checkpoint_before_keeper_notification_loses_nothing() {
 
 /// E19.7: the keeper is notified before the page changes, once, and only if it does.
 #[test]
-fn what_is_kept_behind_an_insertion_goes_with_it() {
+fn undone_insertion_removes_its_kept_changes() {
     let mut place = place();
     let (door, keeper) = Door::before(&mut place);
     let (store, shelf, born) = (&place.store, &place.shelf, place.at(RECORDS));

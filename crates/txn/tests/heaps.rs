@@ -45,7 +45,7 @@ fn heap_created_after_lost_commits_exists() {
 
 /// A new session gets the partition with the fewest sessions, also after others have closed.
 #[test]
-fn sessions_spread_over_the_partitions_of_the_log() {
+fn sessions_spread_over_log_partitions() {
     let disk = Arc::new(SimDisk::new());
     let store = open_with(&disk, Options { partitions: 4, ..Options::simulated() }).unwrap();
     let heap = store.memory().create_heap("heap", &small(65_536)).unwrap();
@@ -73,7 +73,7 @@ fn sessions_spread_over_the_partitions_of_the_log() {
 /// A crash between the two slots of the root, followed by one that tears the next write of it: the torn slot is never
 /// the valid one. The root is longer than a sector.
 #[test]
-fn two_crashes_in_the_root_leave_one_whole_slot() {
+fn two_root_crashes_leave_one_valid_slot() {
     for loss in [Loss::Everything, Loss::TornLast(0x5555_5555_5555_5555)] {
         let disk = Arc::new(SimDisk::new());
         let store = open(&disk).unwrap();
@@ -129,7 +129,7 @@ fn commit_waits_for_locked_stripe() {
 
 /// H4: a failed nested transaction, or a handled error, reverts its heap writes.
 #[test]
-fn words_of_work_that_failed_are_taken_back() {
+fn words_of_failed_work_are_rolled_back() {
     let store = open(&Arc::new(SimDisk::new())).unwrap();
     let heap = store.memory().create_heap("heap", &small(4096)).unwrap();
     let mut txn = store.begin();
@@ -152,7 +152,7 @@ fn words_of_work_that_failed_are_taken_back() {
 
 /// E16.1: room that a large commit did not use is available to others again.
 #[test]
-fn sessions_do_not_keep_the_room_of_large_commits() {
+fn sessions_release_space_of_large_commits() {
     let store = open(&Arc::new(SimDisk::new())).unwrap();
     let heap = store.memory().create_heap("heap", &small(1 << 20)).unwrap();
     let mut sessions = Vec::new();
@@ -168,7 +168,7 @@ fn sessions_do_not_keep_the_room_of_large_commits() {
 
 /// The root reports that it is full before it is too long to be written again.
 #[test]
-fn a_root_that_is_full_can_still_be_written() {
+fn full_root_can_still_be_written() {
     let store = open(&Arc::new(SimDisk::new())).unwrap();
     let memory = store.memory();
     let mut heaps = 0;
@@ -233,7 +233,7 @@ fn savepoint_of_dropped_heap_is_refused() {
 
 /// An LSN that was never drawn is not stable.
 #[test]
-fn a_number_that_was_never_drawn_is_not_stable() {
+fn undrawn_lsn_is_not_stable() {
     let store = open(&Arc::new(SimDisk::new())).unwrap();
     let heap = store.memory().create_heap("heap", &small(4096)).unwrap();
     let done = store.memory().run(Commit::Async, |tx| tx.write(&heap, 0, 1)).unwrap();

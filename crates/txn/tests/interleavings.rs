@@ -46,7 +46,7 @@ fn deadlocks_are_resolved_whatever_the_order() {
 /// Commuting changes of one page by concurrent winners and losers; then the power fails. Acknowledged changes survive,
 /// rolled-back ones do not, and the pages that the checkpoint wrote in between make no difference (E3, E5, E11).
 #[test]
-fn a_crash_after_any_interleaving_finds_what_was_acknowledged() {
+fn acknowledged_changes_survive_interleaved_crashes() {
     explore(12, SCHEDULES, || {
         let options = || Options { locks: Arc::new(NoLocks), partitions: 2, ..options() };
         let disk = Arc::new(SimDisk::new());
@@ -84,7 +84,7 @@ fn a_crash_after_any_interleaving_finds_what_was_acknowledged() {
 /// Two threads defer changes of their own records of one page, commit and flush, beside a checkpoint. Wherever a change
 /// currently is, in its transaction, with its keeper or in its page, redo begins no later (E19.4).
 #[test]
-fn a_checkpoint_beside_flushes_loses_no_deferred_change() {
+fn checkpoint_during_flushes_keeps_deferred_changes() {
     explore(13, 20 * SCHEDULES, || {
         let open = |disk: &Arc<SimDisk>| {
             let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
@@ -205,7 +205,7 @@ fn readers_beside_two_phases_see_whole_transfers() {
 /// E16.8: an owner's calls beside the store's rollback. A commit survives as a whole; nothing remains of a rolled-back
 /// transaction, and its locks are free.
 #[test]
-fn owner_and_store_never_touch_a_transaction_together() {
+fn owner_and_store_use_transaction_exclusively() {
     explore(19, 5 * SCHEDULES, || {
         let locks = Arc::new(PageLocks::default());
         let disk = Arc::new(SimDisk::new());

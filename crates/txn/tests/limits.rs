@@ -111,7 +111,7 @@ fn idle_transaction_is_rolled_back_by_store() {
 }
 
 #[test]
-fn idle_transaction_within_nested_one_is_rolled_back() {
+fn idle_transaction_inside_nested_is_rolled_back() {
     let (_disk, store, pages) = store(small());
     let mut idle = store.begin();
     add(&mut idle, pages[0], 1).unwrap();
@@ -150,7 +150,7 @@ fn nested_top_action_is_not_interrupted() {
 }
 
 #[test]
-fn slow_transaction_is_rolled_back_and_reader_goes_on() {
+fn slow_transaction_rolls_back_reader_continues() {
     let (_disk, store, pages) = store(small());
     let reader = store.begin();
     drop(reader.read(pages[2]).unwrap());
@@ -221,7 +221,7 @@ fn transaction_over_time_limit_is_rolled_back() {
 /// A transaction that waits for a branch, which may take days, holds the log no longer than others, and gets no lock
 /// after its rollback.
 #[test]
-fn waiting_transaction_is_rolled_back_and_gets_no_lock() {
+fn rolled_back_waiter_gets_no_lock() {
     let (_disk, store, pages) = store(small());
     let mut txn = store.begin();
     add(&mut txn, pages[0], 1).unwrap();
@@ -378,7 +378,7 @@ fn longest_record_of_branch_is_carried() {
 
 /// A prepared transaction has no limit, and does not protect others from theirs.
 #[test]
-fn branch_keeps_no_log_and_protects_no_younger_one() {
+fn branch_neither_pins_log_nor_shields_younger() {
     for is_dropped in [false, true] {
         let (disk, store, pages) = store(small());
         let mut txn = store.begin();

@@ -161,7 +161,7 @@ fn of_what_is_given_up_nothing_remains() {
 
 /// E8.3.
 #[test]
-fn a_transaction_with_pages_does_not_go_alone() {
+fn page_changes_prevent_partition_commit() {
     let (store, _, heap) = store();
     let mut txn = store.begin();
     txn.heap(|tx| tx.write(&heap, 0, 1)).unwrap();

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// Without atomicity all changes stay, and related changes stay together: no part is undone by meaning while its
 /// neighbours remain (E14.1).
 #[test]
-fn without_atomicity_nested_and_isolated_changes_stay_too() {
+fn nested_changes_stay_without_atomicity() {
     let (store, page) = store_with(options(), registry());
     let mut txn = store.begin_with(TxnOptions::default().without_atomicity());
     txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
@@ -126,7 +126,7 @@ fn ordered_sequence_unlatches_before_rollback() {
 /// Once its steps are made, a purely structural nested top action ends, however little room the log has left: changes
 /// that others read meanwhile are never undone (S3).
 #[test]
-fn the_end_of_a_nested_action_finds_its_room() {
+fn nested_action_end_has_reserved_space() {
     let (store, page) = store_with(options(), registry());
     let reserve = |bytes| store.log().reserve(ByteLen(bytes), ByteLen(0)).ok();
     let mut others: Vec<_> = std::iter::from_fn(|| reserve(4096)).collect();

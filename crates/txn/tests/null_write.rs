@@ -85,7 +85,7 @@ fn reader_of_durable_pages_forces_nothing() {
 
 /// Writers that began before the pages were read, and writers that committed in one group with the page's writer.
 #[test]
-fn reader_waits_for_each_writer_of_its_pages() {
+fn reader_waits_for_writers_of_its_pages() {
     explore(43, 250, || {
         let disk = Arc::new(SimDisk::new());
         let options = Options { pool_bytes: 1 << 20, locks: Arc::new(PageLocks::default()), ..Options::simulated() };

@@ -34,7 +34,7 @@ fn opening_a_missing_store_creates_nothing() {
 
 /// A store that was copied without its lock file can still be opened, and is locked.
 #[test]
-fn a_store_without_a_lock_file_gets_one() {
+fn missing_lock_file_is_created() {
     let disk = Arc::new(SimDisk::new());
     drop(open(&disk).unwrap());
     disk.remove(LOCK_FILE).unwrap();
@@ -45,7 +45,7 @@ fn a_store_without_a_lock_file_gets_one() {
 
 /// Handles of a store's log outlive the store; none of them writes to the files of the next opening (E1.8).
 #[test]
-fn stale_log_handle_of_a_store_writes_nothing() {
+fn stale_log_handle_writes_nothing() {
     for is_closed_by_call in [true, false] {
         let disk = Arc::new(SimDisk::new());
         let store = open(&disk).unwrap();

@@ -74,7 +74,7 @@ fn undo_that_panics_while_unwinding_stops_store() {
 }
 
 #[test]
-fn undo_that_panics_when_dropped_passes_panic_on() {
+fn panic_of_dropped_undo_propagates() {
     let disk = Arc::new(SimDisk::new());
     let store = open_panicking(&disk, options()).unwrap();
     let page = store.transact(page_with_zeros).unwrap();

@@ -115,7 +115,7 @@ fn in_doubt_transaction_follows_its_outcome() {
 
 /// An asynchronous commit may be lost, but then the transaction is still prepared.
 #[test]
-fn an_outcome_that_is_lost_leaves_it_in_doubt() {
+fn lost_outcome_leaves_transaction_in_doubt() {
     let (disk, store, page) = place();
     let ticket = add_and_prepare(&store, page, 5, BRANCH).commit(Commit::Async).unwrap();
     assert!(!ticket.is_stable());
@@ -187,7 +187,7 @@ fn an_identifier_is_one_transactions_alone() {
 
 /// E9.3: keys and structures, also if another opening has another number of key locks.
 #[test]
-fn locks_of_keys_come_back_whatever_their_number() {
+fn key_locks_survive_changed_stripe_count() {
     let structure = PageId::new(77);
     let key = |hash| Resource::Key { structure, hash };
     let with = |stripes| Options { locks: Arc::new(PageLocks::with_key_stripes(stripes)), ..options() };
@@ -282,7 +282,7 @@ fn small_log_has_room_for_branch_outcome() {
 
 /// E9.6: space that it has freed, or allocated and freed again, is not available before its outcome.
 #[test]
-fn space_that_it_has_freed_waits_for_its_outcome() {
+fn freed_space_waits_for_branch_outcome() {
     for commits in [false, true] {
         let (disk, store, page) = place();
         let freed = store.transact(page_with_zeros).unwrap();
@@ -312,7 +312,7 @@ fn space_that_it_has_freed_waits_for_its_outcome() {
 
 /// Logical undo of a nested top action, in the next opening.
 #[test]
-fn what_was_nested_is_undone_by_its_meaning() {
+fn nested_changes_are_undone_logically() {
     let (disk, store, page) = place();
     let mut txn = store.begin();
     txn.nested((), |txn| {
@@ -351,7 +351,7 @@ impl LogicalUndo for SubtractTwice {
 
 /// E9.4: interrupted at each call, a rollback is completed, or had not begun.
 #[test]
-fn a_rollback_that_is_cut_short_is_completed() {
+fn interrupted_rollback_is_completed() {
     let open = |disk: &Arc<SimDisk>| {
         let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
         Store::open(media, options(), registry().logical::<SubtractTwice>()).unwrap()
@@ -395,7 +395,7 @@ fn stopped_store_releases_branch_locks() {
 
 /// A page that it has formatted, and one that it has allocated, are as it has left them.
 #[test]
-fn a_new_page_is_there_when_it_commits() {
+fn new_page_exists_after_branch_commit() {
     let (disk, store, page) = place();
     let mut txn = store.begin();
     let new = txn.allocate().unwrap();

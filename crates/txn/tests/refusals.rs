@@ -81,7 +81,7 @@ fn short_page_file_names_file_and_offset() {
 }
 
 #[test]
-fn a_page_file_that_is_gone_is_refused() {
+fn missing_page_file_is_refused() {
     let (disk, _) = written(true);
     disk.remove(PAGE_FILE).unwrap();
     let error = refused(&disk, options());
@@ -125,7 +125,7 @@ impl Operation for NoDelta {
 /// E19.15, E19.5: changes that count only if their transaction commits are redone by the version of the record. The
 /// error names the position of the log record, and nothing was written (R2).
 #[test]
-fn what_counts_only_if_committed_is_a_delta() {
+fn committed_only_change_must_be_delta() {
     for in_commit_record in [true, false] {
         let disk = Arc::new(SimDisk::new());
         let open = |disk: &Arc<SimDisk>, registry: Registry| {

@@ -10,7 +10,7 @@ use common::*;
 use kept::{Shelf, page_of_records};
 
 #[test]
-fn a_savepoint_that_was_rolled_back_over_is_refused() {
+fn rolled_back_savepoint_is_refused() {
     let (store, page) = store_with(options(), registry());
     let mut txn = store.begin();
     let add = |txn: &mut Txn, amount| txn.update(at(page, 0), &Add { amount }).unwrap();
@@ -54,7 +54,7 @@ impl LockManager for Counting {
 }
 
 #[test]
-fn a_compensation_of_ones_own_locks_its_page() {
+fn user_compensation_locks_its_page() {
     let locks = Arc::new(Counting::default());
     let (store, page) = store_with(Options { locks: Arc::<Counting>::clone(&locks), ..options() }, registry());
     let asked = || locks.0.load(Ordering::Relaxed);

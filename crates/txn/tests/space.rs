@@ -184,7 +184,7 @@ fn undo_finds_pages_on_a_full_disk() {
 
 /// Freed pages near the end of a full disk's page file are reused, and those before them first.
 #[test]
-fn a_full_disk_s_free_pages_are_used_again() {
+fn full_disk_reuses_free_pages() {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk).unwrap();
     disk.set_capacity(Some(disk.space() + (2 << 20)));

@@ -60,7 +60,7 @@ fn application_error_rolls_back_and_is_returned() {
 }
 
 #[test]
-fn a_refusal_changes_nothing_and_the_transaction_goes_on() {
+fn refused_operation_lets_transaction_continue() {
     let (_disk, store, page) = store();
     store
         .transact(|txn| {
@@ -174,7 +174,7 @@ fn failed_nested_action_is_undone_under_latches() {
 }
 
 #[test]
-fn locks_are_not_asked_for_within_nested_top_actions() {
+fn lock_request_inside_nested_action_is_refused() {
     let (_disk, store, page) = store();
     store
         .transact(|txn| {
@@ -211,7 +211,7 @@ impl Finish for Move {
 }
 
 #[test]
-fn an_ordered_sequence_is_finished_and_not_undone() {
+fn ordered_sequence_completes_and_is_not_undone() {
     let disk = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = disk;
     let store = Store::open(media, options(), registry().finish::<Move>()).unwrap();
@@ -241,7 +241,7 @@ fn isolation_declared_is_undone_with_the_transaction() {
 }
 
 #[test]
-fn a_compensation_of_ones_own_is_not_undone() {
+fn user_compensation_is_not_undone() {
     let (_disk, store, page) = store();
     let mut txn = store.begin();
     let before = txn.savepoint();
@@ -252,7 +252,7 @@ fn a_compensation_of_ones_own_is_not_undone() {
 }
 
 #[test]
-fn records_of_ones_own_are_found_in_the_log() {
+fn user_records_are_found_in_log() {
     let disk = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = disk;
     let store = Store::open(media, options(), registry().record_kind("test.note")).unwrap();
@@ -276,7 +276,7 @@ fn partition_commits_are_refused_for_pages() {
 }
 
 #[test]
-fn a_reader_s_commit_waits_for_what_it_read() {
+fn reader_commit_waits_until_reads_are_durable() {
     let (_disk, store, page) = store_with(Options { locks: Arc::new(NoLocks), ..options() });
     let mut writer = store.begin();
     add(&mut writer, page, 0, 1).unwrap();
@@ -311,7 +311,7 @@ fn no_flush_loses_at_most_the_newest() {
 }
 
 #[test]
-fn a_deadlock_has_a_victim_that_runs_again() {
+fn deadlock_victim_is_restarted() {
     let (_disk, store, first) = store();
     let second = store.transact(page_with_zeros).unwrap();
     let run = |from, to| {
@@ -358,7 +358,7 @@ fn threads_update_one_page_without_locks() {
 }
 
 #[test]
-fn pages_freed_are_reused_only_after_the_end() {
+fn freed_pages_are_reused_after_commit() {
     let (_disk, store, page) = store();
     let mut txn = store.begin();
     txn.free(page).unwrap();
@@ -483,7 +483,7 @@ impl Operation for Break {
 }
 
 #[test]
-fn a_redo_that_fails_or_panics_stops_the_store() {
+fn failing_redo_stops_the_store() {
     for panics in [false, true] {
         let disk = Arc::new(SimDisk::new());
         let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&disk);
@@ -536,7 +536,7 @@ fn log_pinning_transaction_is_rolled_back() {
 }
 
 #[test]
-fn the_log_stays_within_its_limit_over_many_transactions() {
+fn log_stays_bounded_over_many_transactions() {
     let disk = Arc::new(SimDisk::new());
     let store = open(&disk).unwrap();
     let page = store.transact(page_with_zeros).unwrap();
@@ -551,7 +551,7 @@ fn the_log_stays_within_its_limit_over_many_transactions() {
 }
 
 #[test]
-fn the_threads_of_a_store_start_and_end() {
+fn store_threads_start_and_end() {
     let disk = Arc::new(SimDisk::new());
     let lively = || Options { background: true, checkpoint_every_bytes: 20_000, redo_threads: 2, ..options() };
     let store = open_with(&disk, lively()).unwrap();
@@ -569,7 +569,7 @@ fn the_threads_of_a_store_start_and_end() {
 
 /// `u64::MAX` stands for never; explicit checkpoints are taken nevertheless.
 #[test]
-fn checkpoints_that_are_never_due_may_be_taken() {
+fn manual_checkpoints_work_when_never_due() {
     let disk = Arc::new(SimDisk::new());
     let never = Options { background: true, checkpoint_every_bytes: u64::MAX, ..options() };
     let store = open_with(&disk, never).unwrap();
@@ -583,7 +583,7 @@ fn checkpoints_that_are_never_due_may_be_taken() {
 }
 
 #[test]
-fn redo_in_threads_does_what_redo_in_order_does() {
+fn parallel_redo_matches_sequential_redo() {
     let disk = Arc::new(SimDisk::new());
     let store = open_with(&disk, Options { partitions: 2, ..options() }).unwrap();
     let pages: Vec<_> = store.transact(|txn| (0..40).map(|_| page_with_zeros(txn)).collect()).unwrap();
@@ -655,7 +655,7 @@ fn undo_needs_no_lock_recovery_restores_them() {
 }
 
 #[test]
-fn atomicity_isolation_and_durability_are_given_up_by_name() {
+fn options_disable_atomicity_isolation_and_durability() {
     let clerk = Arc::new(Clerk::default());
     let (_disk, store, page) = store_with(Options { locks: Arc::<Clerk>::clone(&clerk), ..options() });
     let before = clerk.asked.load(cedrat_sync::atomic::Ordering::Relaxed);
@@ -771,7 +771,7 @@ fn records_of_each_layout_change_and_undo() {
 }
 
 #[test]
-fn transactions_may_change_threads_and_stores_be_shared() {
+fn transactions_are_send_and_stores_sync() {
     fn require_send<T: Send>() {}
     fn require_sync<T: Send + Sync>() {}
     require_send::<Txn>();

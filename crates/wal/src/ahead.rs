@@ -134,7 +134,7 @@ mod tests {
     use std::time::Duration;
 
     #[test]
-    fn whoever_waits_for_a_thread_that_panicked_panics_too() {
+    fn waiter_of_panicked_thread_panics() {
         let reader = Arc::new(Reader {
             media: Arc::new(SimDisk::new()),
             geometry: Geometry { segment_len: 1 << 20 },

@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_of_a_header_is_noticed() {
+    fn every_flipped_header_bit_is_detected() {
         let mut blocks = [0; BLOCK_HEADER_LEN];
         block().encode(&mut blocks, 99);
         let mut segments = [0; segment_at::END];
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_make_no_sense_are_no_block() {
+    fn block_with_invalid_lengths_is_rejected() {
         for (used, len) in [(63, 4096), (64, 0), (64, 4097), (8193, 8192), (64, 2048)] {
             let mut bytes = [0; BLOCK_HEADER_LEN];
             BlockHeader { used, len, ..block() }.encode(&mut bytes, 1);

@@ -243,7 +243,7 @@ mod tests {
     /// The search can fail: with the steps in the wrong order it finds the gap.
     #[cfg(cedrat_shuttle)]
     #[test]
-    fn an_lsn_drawn_before_its_bound_is_caught() {
+    fn lsn_drawn_before_bound_is_caught() {
         let caught = std::panic::catch_unwind(|| {
             explore(0x5eed, 20_000, || appenders_and_a_reader(Steps::DrawThenBound));
         });

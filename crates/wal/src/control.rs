@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_survives_the_way_there_and_back() {
+    fn control_slot_reads_back_as_written() {
         let mut slot = vec![0xff; SLOT_LEN];
         example().encode(&mut slot).unwrap();
         assert_eq!(Control::decode(&slot), Ok(example()));
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn every_flipped_bit_and_every_cut_is_noticed() {
+    fn every_flipped_or_cut_slot_is_detected() {
         let mut slot = vec![0; SLOT_LEN];
         example().encode(&mut slot).unwrap();
         let used = example().used();
@@ -692,7 +692,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused_with_its_limit() {
+    fn oversized_control_is_refused_with_limit() {
         let mut control = example();
         control.names = (0..1000).map(|n| format!("{n:0>200}")).collect();
         let error = control.encode(&mut vec![0; SLOT_LEN]).unwrap_err();

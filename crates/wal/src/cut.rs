@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn cut_block_is_a_log_that_ends_there() {
+    fn cut_block_ends_the_log() {
         explore(1, 1, || {
             let (disk, segment) = written();
             let block = &segment[BLOCK_UNIT..];

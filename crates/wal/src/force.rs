@@ -329,7 +329,7 @@ mod tests {
     /// The stop comes after `force` has checked for one, and the clock it reads then covers a dropped record: no
     /// block holds that, so there is nothing to write and nothing to wait for.
     #[test]
-    fn forcing_a_record_that_a_stop_dropped_ends() {
+    fn force_of_dropped_record_returns() {
         explore(1, 1, || {
             let media: Arc<dyn Media> = Arc::new(SimDisk::new());
             let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
@@ -343,7 +343,7 @@ mod tests {
     /// With several writes in flight, a block of a later segment may be the first to need its file. The control file
     /// then records that all before it have begun too.
     #[test]
-    fn a_segment_begins_only_after_those_before_it() {
+    fn segment_begins_only_after_its_predecessors() {
         explore(1, 1, || {
             let media: Arc<dyn Media> = Arc::new(SimDisk::new());
             let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
@@ -451,7 +451,7 @@ mod tests {
     /// Between the check and the beginning the partition may reach the segment, pass it, and free it. Begun a second
     /// time, it would keep a file from all partitions, and be freed a second time.
     #[test]
-    fn a_segment_given_back_meanwhile_is_not_begun_ahead() {
+    fn returned_segment_is_not_begun_ahead() {
         explore(1, 1, || {
             let media: Arc<dyn Media> = Arc::new(SimDisk::new());
             let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");

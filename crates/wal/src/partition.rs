@@ -694,7 +694,7 @@ mod tests {
     /// While one write is slow, each commit after it makes a block that waits. Each keeps only its used bytes, not
     /// the long buffer in which it was filled: the next blocks use that buffer.
     #[test]
-    fn short_blocks_that_wait_keep_no_long_buffers() {
+    fn waiting_short_blocks_keep_no_long_buffers() {
         explore(1, 1, || {
             let media: Arc<dyn Media> = Arc::new(SimDisk::new());
             let options = LogOptions { segment_len: 1 << 20, block_len_max: 512 << 10, ..LogOptions::small() };

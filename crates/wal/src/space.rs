@@ -508,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_is_there_and_no_more() {
+    fn reserved_space_is_available_and_bounded() {
         explore(1, 1, || {
             let space = space();
             let promisable = (1 << 20) / 4 * 3;
@@ -523,7 +523,7 @@ mod tests {
 
     /// A segment begun ahead counts once, and never takes space that a reservation might still request at the limit.
     #[test]
-    fn what_is_taken_ahead_counts_once_and_leaves_room() {
+    fn space_taken_ahead_counts_once() {
         explore(1, 1, || {
             let space = Arc::new(Space::new(1 << 20, 1, 10, u64::MAX));
             space.prepared.store(6, Ordering::Relaxed);
@@ -545,7 +545,7 @@ mod tests {
 
     /// However much space there is for a segment begun ahead, half of the reservable space stays free.
     #[test]
-    fn what_is_taken_ahead_leaves_half_to_others() {
+    fn space_ahead_leaves_half_to_others() {
         explore(1, 1, || {
             let space = Arc::new(Space::new(1 << 20, 1, 100, u64::MAX));
             space.prepared.store(20, Ordering::Relaxed);
@@ -585,7 +585,7 @@ mod tests {
     }
 
     #[test]
-    fn forward_work_does_not_touch_the_undo_part() {
+    fn forward_work_leaves_undo_reservation_untouched() {
         explore(1, 1, || {
             let space = space();
             let mut one = Reservation::empty(&space, false);

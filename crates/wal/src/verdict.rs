@@ -95,7 +95,7 @@ mod tests {
     const HEADS: [Head; 6] = [Head::Whole, Head::Zero, Head::Stale, Head::Missing, Head::Bad, Head::UnknownEpoch];
 
     #[test]
-    fn everything_that_can_be_found_has_exactly_one_row() {
+    fn every_finding_matches_exactly_one_row() {
         let mut hit = [0; TABLE.len()];
         for head in HEADS {
             let bodies: &[Body] = if head == Head::Whole { &[Body::Whole, Body::Bad] } else { &[Body::None] };

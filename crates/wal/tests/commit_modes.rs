@@ -59,7 +59,7 @@ fn tickets_are_waited_for_asked_and_awaited() {
 }
 
 #[test]
-fn the_writer_flushes_asynchronous_commits_promises_and_prepares() {
+fn writer_flushes_async_commits_and_prepares() {
     let directory = tempfile::tempdir().unwrap();
     let media: Arc<dyn Media> = Arc::new(RealDisk::new(directory.path()));
     let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
@@ -255,7 +255,7 @@ fn users_have_record_kinds_of_their_own() {
 
 /// Redo workers get records without a copy.
 #[test]
-fn records_of_a_scan_travel_to_other_threads() {
+fn scanned_records_can_cross_threads() {
     let (_, _, log) = sim(&LogOptions::small());
     let mut reservation = log.reserve(ByteLen(300_000), ByteLen(0)).unwrap();
     for n in 0..2000u32 {

@@ -219,7 +219,7 @@ fn one_partition_several_writes_in_flight() {
 }
 
 #[test]
-fn two_and_three_partitions_several_writes_in_flight() {
+fn concurrent_partition_writes_survive_every_crash() {
     for partitions in [2, 3] {
         let workload = Workload {
             options: options(partitions),
@@ -331,7 +331,7 @@ fn planted_a_stale_epoch_accepted_is_caught() {
 
 #[cfg(feature = "planted-faults")]
 #[test]
-fn planted_a_reply_before_the_flush_is_caught() {
+fn reply_before_flush_is_caught() {
     let workload = Workload {
         options: LogOptions { fault: Some(Fault::ReplyBeforeFlush), ..options(1) },
         threads: 1,
@@ -374,7 +374,7 @@ fn a_void_fills_its_number() {
 
 #[cfg(feature = "planted-faults")]
 #[test]
-fn planted_a_drawn_number_not_filled_is_caught() {
+fn unfilled_drawn_lsn_is_caught() {
     let options = LogOptions { fault: Some(Fault::DrawnNotFilled), ..options(1) };
     let caught = caught(|| voids_between_commits(&options));
     assert!(caught.contains("E2.2"), "{caught}");

@@ -182,7 +182,7 @@ fn truncated_foreign_and_hostile_files_never_panic() {
 }
 
 #[test]
-fn the_control_file_survives_the_loss_of_one_copy() {
+fn control_file_survives_loss_of_copy() {
     let (sim, last) = written(1, true);
     for slot in [0, 65_536] {
         for at in [0, 8, 12, 16, 20, 40, 60, 100, 130] {
@@ -197,7 +197,7 @@ fn the_control_file_survives_the_loss_of_one_copy() {
 }
 
 #[test]
-fn another_store_and_a_newer_version_are_named() {
+fn foreign_store_and_newer_version_are_named() {
     let (sim, _) = written(1, true);
     let other = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&other) as _;
@@ -236,7 +236,7 @@ fn another_store_and_a_newer_version_are_named() {
 
 /// An older copy of the control file next to a newer log: its blocks are of an epoch that it does not know (E1.6).
 #[test]
-fn a_control_file_older_than_the_log_is_refused() {
+fn outdated_control_file_is_refused() {
     let (sim, _) = written(1, true);
     let old = sim.image().file("control").unwrap();
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
@@ -253,7 +253,7 @@ fn a_control_file_older_than_the_log_is_refused() {
 /// A partition commit was acknowledged with its own partition alone: a gap before it is damage even where no LSN is
 /// promised.
 #[test]
-fn a_hole_below_a_partitions_own_promise_is_refused() {
+fn hole_below_recorded_durable_lsn_is_refused() {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
     let log = Log::create(&media, &LogOptions { partitions: 2, ..LogOptions::small() }, &[]).unwrap();

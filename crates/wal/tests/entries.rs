@@ -37,7 +37,7 @@ fn all(log: &EntryLog, after: Lsn) -> Vec<(Lsn, Vec<u8>)> {
 }
 
 #[test]
-fn entries_of_any_length_come_back_in_their_order() {
+fn entries_of_any_length_replay_in_order() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
     let mut appended = Vec::new();
     for opening in 0..3 {
@@ -285,7 +285,7 @@ fn run(seed: u64) -> Ran {
 
 /// Power failures at every moment: acknowledged entries are found, followed by a whole number of other entries.
 #[test]
-fn a_crash_at_any_moment_keeps_what_was_acknowledged() {
+fn acknowledged_entries_survive_every_crash() {
     let (mut tried, mut distinct) = (0, HashSet::new());
     for seed in 0..SEEDS {
         let ran = run(seed);

@@ -124,7 +124,7 @@ fn many_crashes_do_not_fill_epoch_table() {
 
 /// Names share the slot with the table; here they leave space for a few entries only.
 #[test]
-fn the_table_makes_do_with_what_names_leave_it() {
+fn epoch_table_fits_with_long_names() {
     let names: Vec<String> = (0..240).map(|n| format!("{n:0>250}")).collect();
     lives(3, 200, &names.iter().map(String::as_str).collect::<Vec<_>>());
 }

@@ -20,7 +20,7 @@ fn append(log: &Log, reservation: &mut Reservation) -> Appended {
 }
 
 #[test]
-fn a_failed_write_stops_the_log_for_ever() {
+fn failed_write_stops_log_permanently() {
     let (sim, media, log) = new();
     let mut reservation = log.reserve(ByteLen(10_000), ByteLen(0)).unwrap();
     let kept = append(&log, &mut reservation);
@@ -174,7 +174,7 @@ fn short_reads_and_writes_change_nothing() {
 }
 
 #[test]
-fn options_that_make_no_sense_are_refused_by_name() {
+fn invalid_options_are_refused_by_name() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
     let wrong = |change: fn(&mut LogOptions)| {
         let mut options = LogOptions::small();

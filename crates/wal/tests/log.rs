@@ -40,7 +40,7 @@ fn lsns(mut scan: Scan) -> Vec<u64> {
 }
 
 #[test]
-fn a_record_that_is_decided_against_leaves_a_void() {
+fn rejected_record_leaves_a_void() {
     let (_directory, media) = real();
     let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
     let mut reservation = log.reserve(ByteLen(1000), ByteLen(0)).unwrap();
@@ -71,7 +71,7 @@ fn a_record_that_is_decided_against_leaves_a_void() {
 }
 
 #[test]
-fn a_log_is_written_forced_and_found_again() {
+fn forced_records_are_found_after_reopening() {
     let (_directory, media) = real();
     let log = Log::create(&media, &LogOptions::small(), &["first", "second"]).unwrap();
     let places = append(&log, P0, 7, 100, 50);
@@ -101,7 +101,7 @@ fn a_log_is_written_forced_and_found_again() {
 }
 
 #[test]
-fn a_transaction_is_followed_backwards_through_memory_and_disk() {
+fn backward_scan_crosses_memory_and_disk() {
     let (_directory, media) = real();
     let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
     let mut places = append(&log, P0, 1, 3000, 40);
@@ -130,7 +130,7 @@ fn a_transaction_is_followed_backwards_through_memory_and_disk() {
 }
 
 #[test]
-fn segments_are_recycled_and_the_log_stays_bounded() {
+fn recycled_segments_keep_log_bounded() {
     let (_directory, media) = real();
     let options = LogOptions { log_bytes_max: 10 * SEGMENT_LEN_MIN, ..LogOptions::small() };
     let log = Log::create(&media, &options, &[]).unwrap();
@@ -193,7 +193,7 @@ fn fill_and_undo(partitions: u16, segments: u64) {
 }
 
 #[test]
-fn a_full_log_refuses_forward_work_and_takes_undo() {
+fn full_log_refuses_forward_accepts_undo() {
     fill_and_undo(1, 6);
     fill_and_undo(1, 30);
     fill_and_undo(3, 14);
@@ -201,7 +201,7 @@ fn a_full_log_refuses_forward_work_and_takes_undo() {
 
 /// A checkpoint with LSNs before the last one, or beyond the newest, moves neither back nor too far.
 #[test]
-fn checkpoints_do_not_go_back_nor_too_far() {
+fn checkpoint_lsn_is_monotonic_and_bounded() {
     let (_directory, media) = real();
     let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
     append(&log, P0, 1, 20, 50);
@@ -278,7 +278,7 @@ fn second_creation_and_missing_store_differ() {
 }
 
 #[test]
-fn a_promise_is_written_once_and_changes_no_record() {
+fn durable_lsn_is_recorded_only_once() {
     let (_directory, media) = real();
     let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
     append(&log, P0, 1, 3, 10);

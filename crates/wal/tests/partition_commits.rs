@@ -337,7 +337,7 @@ fn partition_commits_survive_every_crash() {
 
 #[cfg(feature = "planted-faults")]
 #[test]
-fn planted_faults_beyond_the_first_missing_number_are_caught() {
+fn partition_holes_and_stale_epochs_are_caught() {
     for fault in [Fault::HolesPassedOver, Fault::StaleEpochAccepted] {
         let caught = caught(|| {
             search(2, 1, &[Loss::Everything], &[], |options| options.fault = Some(fault));
@@ -349,7 +349,7 @@ fn planted_faults_beyond_the_first_missing_number_are_caught() {
 /// Crash after crash without a checkpoint, until the table joins its oldest epochs (E1.7): commits of each run beyond
 /// its gap stay found, and other records there stay dead.
 #[test]
-fn partition_commits_stay_found_when_epochs_are_joined() {
+fn partition_commits_survive_joined_epochs() {
     let names: Vec<String> = (0..250).map(|number| format!("{number:0>240}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     for every_run_is_kept in [true, false] {

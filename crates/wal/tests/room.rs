@@ -21,7 +21,7 @@ fn fill(log: &Log, partition: PartitionId, room: &mut Reservation) -> Lsn {
 /// Power fails while the first block is being written and many segments after it are full. Nothing in them counts
 /// then. Their space can be reserved again, so every partition must be able to use it.
 #[test]
-fn segments_behind_the_end_are_room_for_every_partition() {
+fn unused_segments_serve_every_partition() {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
     let gate = Arc::new(Gate::default());

@@ -113,7 +113,7 @@ fn scan_beside_committers_finds_no_damage() {
 
 #[cfg(all(feature = "planted-faults", cedrat_shuttle))]
 #[test]
-fn planted_an_lsn_drawn_before_its_bound_is_caught() {
+fn planted_lsn_before_bound_is_caught() {
     let caught = caught(|| {
         explore(14, 20_000, || {
             committers(&LogOptions { fault: Some(Fault::DrawnBeforeBound), ..options(2) }, false);

@@ -62,7 +62,7 @@ pub(crate) fn forget_known(heap: &Heap) {
 /// E17.3.
 #[cfg(not(cedrat_shuttle))]
 #[test]
-fn what_is_rebuilt_from_words_is_what_was_known() {
+fn rebuilt_block_state_matches_original() {
     for seed in 1..20 {
         let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
         let used = heap("used", &memory);

@@ -333,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_is_noticed_and_one_slot_is_enough() {
+    fn damaged_slot_is_detected_other_is_used() {
         let slot = encode(&STORE, 3, &Root { next_number: 1, heaps: vec![heap(0)] }).unwrap();
         assert!(decode(&slot, &STORE).is_ok());
         for at in 0..at::BODY + 20 {
@@ -350,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn a_root_that_makes_no_sense_is_refused() {
+    fn invalid_root_is_refused() {
         for change in [
             |heap: &mut HeapRoot| heap.words = 0,
             |heap: &mut HeapRoot| heap.reserved_words = u64::MAX,

@@ -503,7 +503,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_bucket_keeps_its_keys_until_it_is_split() {
+    fn bucket_keeps_its_keys_until_split() {
         for buckets in 1..200u64 {
             for hash in (0..1000).map(mix) {
                 let (now, then) = (bucket_of(hash, buckets), bucket_of(hash, buckets + 1));

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_covers_what_was_completed_when_it_began() {
+    fn sync_covers_writes_completed_before_it() {
         let mut file = cached([bytes(0, 10, 1), bytes(5, 10, 2), bytes(0, 2, 3)]);
         file.settle_before(3);
         assert_eq!(durable(&file), [[1; 5].as_slice(), &[2; 10]].concat());
@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn a_durable_write_takes_the_lengths_before_it_along() {
+    fn durable_write_persists_earlier_lengths() {
         let mut file = cached([
             bytes(0, 3, 1),
             What::Reserve { offset: 0, len: 9000 },
@@ -241,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn forgotten_changes_are_covered_by_newer_synced_ones_only() {
+    fn only_newer_synced_changes_cover_forgotten_ones() {
         let mut file = cached([bytes(0, 2 * SECTOR_LEN, 1)]);
         file.forget_before(2);
         file.volatile.push(Change { what: bytes(SECTOR, SECTOR_LEN, 2), position: 5, forgotten: false });

@@ -65,7 +65,7 @@ fn page_read_too_early_is_not_trusted() {
 
 /// E19.17: a record that has left its page, or was changed and evicted, since the page was read is not cached again.
 #[test]
-fn what_a_page_had_once_is_not_kept() {
+fn outdated_page_image_is_not_cached() {
     let (cache, pages) = (Cache::new(10_000), Taking(Mutex::default(), None, Lsn::new(2)));
     let once = image(new_record(b"object", 16, false), 1);
     assert!(cache.bring(AT, once.clone(), &pages).unwrap().is_none());
@@ -79,7 +79,7 @@ fn what_a_page_had_once_is_not_kept() {
 
 /// E19.17: a record that is about to leave its page is returned, and not cached.
 #[test]
-fn what_leaves_its_page_soon_is_not_kept() {
+fn short_lived_record_is_not_cached() {
     let (cache, pages) = (Cache::new(10_000), Taking::default());
     let alive = image(new_record(b"object", 16, false), 1);
     cache.note_insertion(TxnId(7), AT);
@@ -237,7 +237,7 @@ fn put(number: u64) -> PutBytes {
 /// E19.18: a change made while a copy is being written is the oldest change that the page lacks; one that is undone meanwhile
 /// is not.
 #[test]
-fn change_is_taken_back_while_its_record_is_flushed() {
+fn change_can_be_undone_during_flush() {
     for is_taken_back in [false, true] {
         let (cache, pages) = (Cache::new(10_000), Taking::default());
         cache.bring(AT, image(new_record(b"object", 16, false), 1), &pages).unwrap();
@@ -288,7 +288,7 @@ fn record_changed_while_it_is_evicted_stays() {
 
 /// An error of the page ends the phase: the record is unchanged, and the next flush may try again.
 #[test]
-fn flush_that_fails_leaves_the_record_as_it_was() {
+fn failed_flush_leaves_record_unchanged() {
     let (cache, pages) = (Cache::new(10_000), Taking::default());
     let damaged = Taking(Mutex::default(), Some(AT.page), Lsn::ZERO);
     cache.bring(AT, image(new_record(b"object", 16, false), 1), &pages).unwrap();

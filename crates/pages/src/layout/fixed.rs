@@ -173,7 +173,7 @@ mod tests {
     use cedrat_wal::Lsn;
 
     #[test]
-    fn records_come_go_and_come_back_as_zeros() {
+    fn readded_records_are_zero() {
         let mut page = PageBuf::new(PageId::new(1));
         page.change(Lsn::new(1), |page| {
             let mut fixed = FixedMut::format(page, 12).unwrap();

@@ -112,7 +112,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_slotted_page_is_a_map_that_forgets_nothing(steps in vec(step(), 1..120)) {
+    fn slotted_page_behaves_like_a_map(steps in vec(step(), 1..120)) {
         let mut model = Modelled::new(|page| {
             SlottedMut::format(page);
         });
@@ -281,7 +281,7 @@ fn longest_record_fits_one_more_does_not() {
 
 /// Slot numbers are limited, and never used twice before the limit.
 #[test]
-fn the_last_slots_of_a_page_are_its_last() {
+fn last_slots_are_usable_until_forgotten() {
     let mut page = PageBuf::new(PageId::new(1));
     let mut change = |work: &dyn Fn(&mut VersionedMut<'_, '_>) -> Result<(), Damaged>| {
         page.change(Lsn::new(1), |page| work(&mut VersionedMut::of(page)?))
@@ -337,7 +337,7 @@ impl Layout for Shopping {
 }
 
 #[test]
-fn a_layout_of_ones_own_is_registered_once() {
+fn user_layout_is_registered_only_once() {
     let mut layouts = Layouts::default();
     layouts.register(cedrat_sync::Arc::new(Shopping)).unwrap();
     let refusal = layouts.register(cedrat_sync::Arc::new(Shopping)).unwrap_err();

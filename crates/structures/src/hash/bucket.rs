@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[test]
-    fn eight_byte_entries_fit_close_to_two_hundred_times() {
+    fn page_holds_nearly_two_hundred_small_entries() {
         let mut body = empty();
         let mut inserted = 0_u64;
         while has_room(&body[..], 8, 8).unwrap() {

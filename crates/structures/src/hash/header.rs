@@ -124,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_reads_back_and_garbage_is_refused() {
+    fn valid_header_reads_back_invalid_is_refused() {
         let mut body = vec![0; BODY_LEN];
         for growth in [Growth::Doubling, Growth::Eighths] {
             let header = Header { seed: 9, buckets: 3, live: true, growth, regions: vec![5, 9, 11] };

@@ -69,7 +69,7 @@ fn concurrent_puts_store_key_once() {
 }
 
 #[test]
-fn two_that_find_a_page_full_both_find_room() {
+fn concurrent_puts_into_full_page_succeed() {
     meet(&[b"a", b"b"], &[|table, txn| put(table, txn, b"c"), |table, txn| put(table, txn, b"d")], 4);
 }
 
@@ -84,7 +84,7 @@ fn one_removes_what_another_puts_again() {
 }
 
 #[test]
-fn an_insert_is_taken_back_while_others_put() {
+fn insert_is_undone_during_concurrent_puts() {
     let works: &[fn(&RawHashTable, &mut Txn) -> Result<()>] = &[
         |table, txn| {
             let before = txn.savepoint();

@@ -438,7 +438,7 @@ mod tests {
 
     /// Opening a table in every transaction must not disturb the lookups of others.
     #[test]
-    fn opening_a_table_that_is_known_disturbs_no_reader() {
+    fn reopening_known_table_disturbs_no_reader() {
         let registry = Registry::new().with(crate::register);
         let store = Store::open(Arc::new(SimDisk::new()), Options::simulated(), registry).unwrap();
         let names = Catalogue::open(&store).unwrap().table;

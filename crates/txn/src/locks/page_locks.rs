@@ -145,7 +145,7 @@ mod tests {
 
     /// Each transaction takes two pages in opposite order: at least one always succeeds, and none waits without end.
     #[test]
-    fn a_deadlock_has_one_victim_and_one_survivor() {
+    fn deadlock_has_one_victim_and_one_survivor() {
         explore(4, 200, || {
             let locks = Arc::new(PageLocks::default());
             let walk = |txn: u64, first: Resource, second: Resource| {
@@ -205,7 +205,7 @@ mod tests {
 
     /// E9.12: a request that waits when the holder prepares is refused; its lock is never granted.
     #[test]
-    fn who_does_not_wait_for_the_prepared_is_told() {
+    fn lock_request_reports_prepared_holder() {
         use cedrat_sync::atomic::{AtomicBool, Ordering};
         explore(6, 200, || {
             let (locks, prepared) = (Arc::new(PageLocks::default()), Arc::new(AtomicBool::new(false)));
@@ -286,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn keys_are_folded_to_a_bounded_number_of_locks() {
+    fn keys_fold_to_bounded_number_of_locks() {
         explore(1, 1, || {
             let locks = PageLocks::with_key_stripes(8);
             for hash in 0..1000 {

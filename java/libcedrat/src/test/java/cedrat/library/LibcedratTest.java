@@ -40,7 +40,7 @@ class LibcedratTest {
     }
 
     @Test
-    void whatIsMissingIsToldWithWhatToDo() {
+    void missingLibraryErrorNamesRemedy() {
         naming(folder.resolve("none.so").toString(), message -> {
             assertTrue(message.contains("cannot find libcedrat"), message);
             assertTrue(message.contains(folder.resolve("none.so").toString()), message);
@@ -49,7 +49,7 @@ class LibcedratTest {
     }
 
     @Test
-    void whatIsNoLibraryIsToldWithWhatToDo() throws IOException {
+    void invalidLibraryErrorNamesRemedy() throws IOException {
         Path file = Files.writeString(folder.resolve("text.so"), "not a library");
         naming(file.toString(), message -> {
             assertTrue(message.contains("cannot load " + file + " as libcedrat"), message);

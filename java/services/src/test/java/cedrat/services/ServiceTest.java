@@ -80,7 +80,7 @@ class ServiceTest {
 
     /// A wait for a service that has failed ends with the cause.
     @Test
-    void whatAFailedServiceHasSaidIsTold() throws Exception {
+    void failedServiceErrorIncludesItsOutput() throws Exception {
         try (Service service = command("" + FAILED).start()) {
             IOException problem = assertThrows(IOException.class, () -> service.awaitReady(() -> false));
             assertTrue(problem.getMessage().contains("exit code " + FAILED), problem.getMessage());

@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Test;
 
 class FiguresTest {
     @Test
-    void aFigureIsWrittenAsOthersReadIt() {
+    void figureIsWrittenInSharedJsonFormat() {
         Map<String, Object> params = new LinkedHashMap<>();
         params.put("log", "none");
         params.put("clients", 16);

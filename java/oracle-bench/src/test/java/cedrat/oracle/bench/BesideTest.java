@@ -22,7 +22,7 @@ class BesideTest {
 
     /// The longest delay that overlaps a gap explains it; a short delay is counted, and explains nothing.
     @Test
-    void aGapIsToldWhatWasHeldUpMeanwhile() {
+    void longestPauseWithinGapIsReported() {
         Beside.Course course = new Beside.Course();
         course.add(0, 4 * MS);
         course.add(10 * MS, 16 * MS);

@@ -7,7 +7,7 @@ import org.junit.jupiter.api.Test;
 class CommitTableTest {
     /// Nothing was started, and nothing has to be ended.
     @Test
-    void oneThatNobodyHasAskedForIsClosed() {
+    void unusedCommitTableCanBeClosed() {
         assertDoesNotThrow(() -> new CommitTable().close());
     }
 }

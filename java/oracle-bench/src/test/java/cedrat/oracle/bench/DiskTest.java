@@ -16,7 +16,7 @@ class DiskTest {
 
     /// A write is one of a block that the file has, so that the disk has to keep nothing beside it.
     @Test
-    void blocksAreWrittenAgainAndTheFileStaysAsLong() throws IOException {
+    void rewrittenBlocksKeepFileLength() throws IOException {
         Path file;
         try (Disk.Blocks blocks = new Disk.Blocks(folder)) {
             try (Stream<Path> all = Files.list(folder)) {

@@ -11,7 +11,7 @@ import org.junit.jupiter.api.Test;
 
 class HistogramTest {
     @Test
-    void quantilesAreRightToThreeInAHundred() {
+    void quantilesAreAccurateToThreePercent() {
         Histogram histogram = new Histogram();
         for (long nanos = 1; nanos <= 1_000_000; nanos++) {
             histogram.add(nanos);

@@ -72,7 +72,7 @@ class LoadTest {
     }
 
     @Test
-    void whatIsAnsweredWhileItIsMeasuredCounts() {
+    void onlyAnswersWhileMeasuringAreCounted() {
         System system = new System(LongUnaryOperator.identity(), 0);
         assertEquals(OUTSTANDING_WARM, system.asked.size());
         system.answer(100);
@@ -117,7 +117,7 @@ class LoadTest {
     }
 
     @Test
-    void aStartThatIsGivenTwiceIsSeen() {
+    void duplicateStartTimestampIsDetected() {
         System system = new System(LongUnaryOperator.identity(), 0);
         system.answer(1);
         system.newest--;
@@ -127,7 +127,7 @@ class LoadTest {
 
     /// A transaction that waits for its turn at the end has not begun.
     @Test
-    void turnsThatNeverComeAreNotWaitedFor() {
+    void unreachedTurnsAreNotAwaited() {
         phase = Phase.MEASURING;
         System system = new System(LongUnaryOperator.identity(), 1e-6);
         assertTrue(system.asked.size() <= 1, "a turn takes eleven days");

@@ -15,7 +15,7 @@ class ResultsTest {
 
     /// Only gaps between answers that count, and only long ones, each with its place in time.
     @Test
-    void longGapsAreToldOneByOneAndGoFromProcessToProcess() throws IOException {
+    void longGapsAreListedAndSerialized() throws IOException {
         Results results = new Results();
         results.answered(SECOND, false);
         results.answered(5 * SECOND, true);

@@ -12,7 +12,7 @@ import picocli.CommandLine;
 
 class StateBenchTest {
     @Test
-    void aShortRunSaysAllFiguresInJson() {
+    void shortRunPrintsAllFiguresAsJson() {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         PrintStream out = new PrintStream(bytes, true, StandardCharsets.UTF_8);
         String arguments = "--json --map-log2 12 --rows 100000 --clients 4 --seconds 0.01 --turns 1 --batch 1,8";

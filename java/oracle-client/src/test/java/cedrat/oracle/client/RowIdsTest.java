@@ -23,7 +23,7 @@ class RowIdsTest {
     }
 
     @Test
-    void tablesAreToldApartAndNoIdIsReserved() {
+    void tableRowIdsAreDistinctAndUnreserved() {
         assertNotEquals(RowIds.of(bytes("a"), bytes("row")), RowIds.of(bytes("b"), bytes("row")));
         assertNotEquals(RowIds.of(bytes("a"), bytes("brow")), RowIds.of(bytes("ab"), bytes("row")));
         assertFalse(Protocol.isReservedRow(RowIds.unreserved(Protocol.ROW_NONE)));

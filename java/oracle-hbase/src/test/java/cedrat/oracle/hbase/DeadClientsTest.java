@@ -121,7 +121,7 @@ class DeadClientsTest {
     }
 
     @Test
-    void oneIsKilledBetweenCommitAndCleanUp() throws Exception {
+    void sweepCompletesCommitOfKilledClient() throws Exception {
         clientAt(HookedTables.Point.BEFORE_MUTATE_IF_MARKED).kill();
         assertEquals(1, Contents.of(store.tables()).pending());
         assertEquals("new", see());
@@ -133,7 +133,7 @@ class DeadClientsTest {
     /// O4: the client gets an abort, which only the expiry of its session can have caused: no other client has
     /// written its cell meanwhile.
     @Test
-    void oneIsStoppedBeforeItPutsAndGoesOnWhenAllIsCleaned() throws Exception {
+    void clientPausedBeforePutAbortsAfterSweep() throws Exception {
         try (Service client = clientAt(HookedTables.Point.BEFORE_MUTATE)) {
             client.pause();
             manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {

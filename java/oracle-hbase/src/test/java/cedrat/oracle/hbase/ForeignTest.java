@@ -110,7 +110,7 @@ class ForeignTest {
 
     /// A write that HBase refuses has had no effect: the transaction is forgotten at once.
     @Test
-    void aWriteThatIsRefusedNamesTableAndRow() {
+    void refusedWriteNamesTableAndRow() {
         TransactionManager manager = new TransactionManager(oracle, store.tables());
         for (Bytes row : List.of(Bytes.of("a"), Bytes.EMPTY)) {
             Transaction transaction = manager.begin(Isolation.SNAPSHOT);
@@ -127,7 +127,7 @@ class ForeignTest {
 
     /// HBase has none.
     @Test
-    void aRowWithoutAKeyIsNotThere() {
+    void rowWithEmptyKeyIsAbsent() {
         assertTrue(table.read(Bytes.EMPTY, Set.of(), Long.MAX_VALUE).versions().isEmpty());
         assertFalse(table.mutateIfMarked(
                 Bytes.EMPTY, 1, new Mutation(List.of(), List.of(), List.of(), List.of(), List.of(1L))));

@@ -34,7 +34,7 @@ class RefusalsTest {
     }
 
     @Test
-    void aWriteIsSentAgainOnlyWhereItWasCertainlyRefused() {
+    void onlyCertainlyRefusedWritesAreRetried() {
         for (Throwable refused : List.of(
                 new NotServingRegionException(),
                 new RegionOpeningException("soon"),

@@ -80,7 +80,7 @@ class RefusedWritesTest {
     }
 
     @Test
-    void whatIsRefusedForNowIsOfferedAgain() {
+    void temporarilyRefusedWriteIsRetried() {
         Failing busy = new Failing(
                 new CallQueueTooBigException(), new NotServingRegionException(), new CallQueueTooBigException());
         busy.put();
@@ -89,7 +89,7 @@ class RefusedWritesTest {
 
     /// It may have been done, or be done later.
     @Test
-    void whatHasNoAnswerIsNotSentAgain() {
+    void unansweredWriteIsNotRetried() {
         Failing silent = new Failing(new CallQueueTooBigException(), new CallTimeoutException("a minute"));
         TableException problem = assertThrows(TableException.class, silent::put);
         assertEquals(TableException.Effect.UNKNOWN, problem.effect());
@@ -97,7 +97,7 @@ class RefusedWritesTest {
     }
 
     @Test
-    void whatIsRefusedForGoodIsNotSentAgain() {
+    void permanentlyRefusedWriteIsNotRetried() {
         Failing strict = new Failing(new NoSuchColumnFamilyException("no family"));
         TableException problem = assertThrows(TableException.class, strict::put);
         assertEquals(TableException.Effect.NONE, problem.effect());

@@ -52,7 +52,7 @@ class SchemaTest {
     }
 
     @Test
-    void whatKeepsTooLittleIsRefusedByNameWithWhatMendsIt() {
+    void tooShortRetentionIsRefusedWithRemedy() {
         isRefused(with(family -> family.setMaxVersions(3)), "{NAME => 'f', VERSIONS => 2147483647}");
         isRefused(with(family -> family.setTimeToLive(60)), "{NAME => 'f', TTL => 'FOREVER'}");
         isRefused(

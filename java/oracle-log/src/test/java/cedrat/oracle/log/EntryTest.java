@@ -71,7 +71,7 @@ class EntryTest {
 
     /// The example on the format's page.
     @Test
-    void anEntryHasTheBytesOfItsPage() throws DamagedEntryException, IOException {
+    void entryBytesMatchFormatPage() throws DamagedEntryException, IOException {
         EntryWriter writer = new EntryWriter();
         writer.begin(300);
         Rows rows = new Rows();
@@ -174,7 +174,7 @@ class EntryTest {
     }
 
     @Test
-    void anEntryThatIsCutAnywhereIsNotTakenForAWholeOne() {
+    void truncatedEntryIsNotReadAsWhole() {
         EntryWriter writer = new EntryWriter();
         writer.begin(1);
         Rows rows = new Rows();

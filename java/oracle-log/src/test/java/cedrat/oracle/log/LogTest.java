@@ -18,7 +18,7 @@ class LogTest {
 
     /// An entry that is missing is not passed over in silence: timestamps would be given out twice.
     @Test
-    void entriesThatDoNotFollowEachOtherAreDamage() throws DamagedEntryException {
+    void nonconsecutiveEntriesAreDamage() throws DamagedEntryException {
         StatusOracle oracle = new StatusOracle(10, new EntryWriter());
         OracleReplay replay = new OracleReplay(oracle);
         replay.entry(entry(0, 5), 0, EntryWriter.HEADER_BYTES);

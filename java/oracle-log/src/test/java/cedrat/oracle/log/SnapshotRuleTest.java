@@ -27,7 +27,7 @@ class SnapshotRuleTest {
     }
 
     @Test
-    void theLogIsKeptFromTheNewestSnapshotBehindWhichAllRowsLie() {
+    void logIsKeptFromNewestCoveringSnapshot() {
         taken(rule, 10, 12, 50);
         taken(rule, 20, 22, 70);
         taken(rule, 30, 32, 90);
@@ -39,14 +39,14 @@ class SnapshotRuleTest {
     }
 
     @Test
-    void aSnapshotCountsWhenItsLastPartIsAcknowledged() {
+    void snapshotCountsOnceLastPartIsAcknowledged() {
         taken(rule, 10, 40, 50);
         assertEquals(0, rule.keepFrom(39, 150));
         assertEquals(10, rule.keepFrom(40, 150));
     }
 
     @Test
-    void aSnapshotIsDueWhenAnEighthOfTheRowsIsNew() {
+    void oneEighthNewRowsMakeSnapshotDue() {
         assertFalse(rule.isDue(11));
         assertTrue(rule.isDue(12));
         taken(rule, 10, 12, 50);
@@ -56,7 +56,7 @@ class SnapshotRuleTest {
     }
 
     @Test
-    void aSnapshotThatCameToNoEndIsAsIfItWereNot() {
+    void unfinishedSnapshotIsIgnored() {
         entriesUpTo(rule, 10);
         rule.begun(50);
         assertTrue(rule.isDue(50));

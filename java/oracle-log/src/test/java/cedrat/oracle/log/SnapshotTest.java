@@ -290,7 +290,7 @@ class SnapshotTest {
     }
 
     @Test
-    void aLogWithoutItsBeginningAndAWholeSnapshotIsRefused() throws DamagedEntryException {
+    void truncatedLogWithoutSnapshotIsRefused() throws DamagedEntryException {
         Running running = new Running(3);
         running.run(300);
         int last = running.whole.getLast();
@@ -342,7 +342,7 @@ class SnapshotTest {
 
     /// A part that ends behind its snapshot would never be the last of it.
     @Test
-    void aPartThatEndsBehindItsSnapshotIsRefused() throws DamagedEntryException {
+    void partEndingBeyondSnapshotIsRefused() throws DamagedEntryException {
         Running running = new Running(5);
         running.run(300);
         byte[] part = running.log.get(running.whole.getLast() - 1);
@@ -358,7 +358,7 @@ class SnapshotTest {
     }
 
     @Test
-    void aPartThatIsCutOrMissingIsNotTakenForAWholeOne() throws DamagedEntryException {
+    void cutOrMissingPartMakesSnapshotIncomplete() throws DamagedEntryException {
         Running running = new Running(5);
         running.run(300);
         int first = running.whole.getLast();
@@ -379,7 +379,7 @@ class SnapshotTest {
 
     /// The example on the format's page.
     @Test
-    void aPartHasTheBytesOfItsPage() throws DamagedEntryException, IOException {
+    void partBytesMatchFormatPage() throws DamagedEntryException, IOException {
         StatusOracle oracle = new StatusOracle(ROWS_LOG2, new NoDecisions());
         Rows none = new Rows();
         Rows row = new Rows();

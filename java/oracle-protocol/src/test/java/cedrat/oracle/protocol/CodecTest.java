@@ -175,7 +175,7 @@ class CodecTest {
     }
 
     @Test
-    void tooManyOrTooLongKeysAreRefused() {
+    void keysOverCountOrLengthAreRefused() {
         FrameWriter out = new FrameWriter(16);
         CommitKeys keys = new CommitKeys();
         for (int count = 0; count < 5; count++) {

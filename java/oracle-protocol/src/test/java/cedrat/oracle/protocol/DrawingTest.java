@@ -119,7 +119,7 @@ class DrawingTest {
     }
 
     @Test
-    void theExampleIsWhatIsWrittenAndRead() throws IOException, ProtocolException {
+    void exampleMatchesFramesWrittenAndRead() throws IOException, ProtocolException {
         FrameWriter out = new FrameWriter(1);
         Map<String, String> written = new LinkedHashMap<>();
         out.hello(-1, 1, 1, 0x0102030405060708L);

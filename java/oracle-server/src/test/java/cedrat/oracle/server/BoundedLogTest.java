@@ -102,7 +102,7 @@ class BoundedLogTest {
 
     /// Though none of them runs for as long as a snapshot is in the making.
     @Test
-    void serversThatStartAgainAndAgainHaveAShortLog() throws Exception {
+    void repeatedRestartsKeepLogShort() throws Exception {
         List<byte[]> kept = List.of();
         List<byte[]> everything = new ArrayList<>();
         for (int opening = 0; opening < 60; opening++) {
@@ -122,7 +122,7 @@ class BoundedLogTest {
 
     /// Where no row is committed, bytes bound it. What was open stays open, and what has an outcome keeps it.
     @Test
-    void aServerThatIsOnlyAskedHasAShortLog() throws Exception {
+    void readOnlyServerKeepsLogShort() throws Exception {
         HeldLog log = new HeldLog();
         long open;
         long committed;

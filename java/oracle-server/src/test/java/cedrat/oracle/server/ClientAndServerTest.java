@@ -117,7 +117,7 @@ class ClientAndServerTest {
 
     /// O3 and C1: the network is cut between the decision and its reply.
     @Test
-    void aCommitWhoseReplyWasLostIsSentAgain() throws Exception {
+    void commitIsResentAfterLostReply() throws Exception {
         HeldLog log = new HeldLog();
         try (OracleServer server = OracleServer.start(OPTIONS, log);
                 Proxy proxy = new Proxy(server.address());
@@ -140,7 +140,7 @@ class ClientAndServerTest {
 
     /// C2: the transaction whose begin was answered into a cut network holds nothing back.
     @Test
-    void aBeginWhoseReplyWasLostLeavesNothingOpen() throws Exception {
+    void lostBeginReplyLeavesNoOpenTransaction() throws Exception {
         HeldLog log = new HeldLog();
         try (OracleServer server = OracleServer.start(OPTIONS, log);
                 Proxy proxy = new Proxy(server.address());
@@ -221,7 +221,7 @@ class ClientAndServerTest {
 
     /// C4: a server that has answered falls silent, and another has its log.
     @Test
-    void aClientLeavesAServerThatFallsSilent() throws Exception {
+    void clientLeavesUnresponsiveServer() throws Exception {
         InetSocketAddress next;
         try (ServerSocket reserved = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
             next = (InetSocketAddress) reserved.getLocalSocketAddress();
@@ -264,7 +264,7 @@ class ClientAndServerTest {
 
     /// C1: also a connection that was refused is one that was lost, where another may fare better.
     @Test
-    void aClientWhoseConnectionIsRefusedConnectsAgain() throws Exception {
+    void refusedClientReconnects() throws Exception {
         for (ErrorCode code : List.of(ErrorCode.EXPIRED, ErrorCode.HELLO, ErrorCode.TAKEN_OVER)) {
             try (OracleServer server = OracleServer.start(OPTIONS, new VolatileLog());
                     ServerSocket refusing = refusing(code);
@@ -277,7 +277,7 @@ class ClientAndServerTest {
     }
 
     @Test
-    void aClientThatIsRefusedForGoodEnds() throws Exception {
+    void permanentlyRefusedClientCloses() throws Exception {
         try (ServerSocket refusing = refusing(ErrorCode.VERSION);
                 OracleClient client =
                         OracleClient.open(ClientOptions.of((InetSocketAddress) refusing.getLocalSocketAddress()))) {
@@ -347,7 +347,7 @@ class ClientAndServerTest {
     }
 
     @Test
-    void closingFailsWhatIsOutstandingAndAbortsWhatIsOpen() throws Exception {
+    void closingFailsPendingCallsAndAbortsTransactions() throws Exception {
         HeldLog log = new HeldLog();
         try (OracleServer server = OracleServer.start(OPTIONS, log);
                 OracleClient witness = connect(server.address())) {
@@ -505,7 +505,7 @@ class ClientAndServerTest {
     /// O2: clients begin more than memory has room for, die, and leave it all to a sweep; the next server has
     /// it from the log.
     @Test
-    void whatMemoryHasNoRoomForIsSpilled(@TempDir Path scratch) throws Exception {
+    void outcomesBeyondMemoryLimitAreSpilled(@TempDir Path scratch) throws Exception {
         ServerOptions tight = OPTIONS.withOutcomes(1 << 20, scratch);
         HeldLog log = new HeldLog(2, List.of());
         int count = 9_999;
@@ -551,7 +551,7 @@ class ClientAndServerTest {
 
     /// The checker would have noticed.
     @Test
-    void historiesThatAreNotSnapshotIsolationAreFound() {
+    void nonSnapshotIsolationHistoriesAreDetected() {
         History.of(History.transaction(1, 2, 7, 0), History.transaction(3, 4, 7, 1), History.transaction(5, 0, 7, 3))
                 .check();
         List<History> wrong = List.of(

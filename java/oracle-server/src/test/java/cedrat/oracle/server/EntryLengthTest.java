@@ -125,7 +125,7 @@ class EntryLengthTest {
 
     /// The reply to one request whose decisions are in several entries comes with the last of them (O6).
     @Test
-    void manyTransactionsAreCleanedUpByOneRequest() throws Exception {
+    void oneRequestCleansUpManyTransactions() throws Exception {
         HeldLog log = new HeldLog();
         try (OracleServer server = OracleServer.start(OPTIONS, log)) {
             try (RawClient client = new RawClient(server, SESSION)) {

@@ -52,7 +52,7 @@ class NetworkTest {
     }
 
     @Test
-    void aServerWhereResentCommitsConflictIsFound() {
+    void conflictingResentCommitsAreDetected() {
         assertThrows(AssertionError.class, () -> run(Fault.RESENT_COMMITS_CONFLICT, Load.Client.HEARS));
     }
 }

@@ -171,7 +171,7 @@ class OperationServerTest {
     }
 
     @Test
-    void healthSaysWhatTheServerDoesAndWhy() throws Exception {
+    void healthReportsStateAndCause() throws Exception {
         HeldLog log = new HeldLog();
         Health health = new Health();
         try (OperationServer operation = new OperationServer(ANY, health)) {
@@ -290,7 +290,7 @@ class OperationServerTest {
 
     /// Answers of `cedrat-oracle serve` while another server has the log, and when its turn has come.
     @Test
-    void aServerThatWaitsForItsTurnIsStandby(@TempDir Path folder) throws Exception {
+    void serverAwaitingItsTurnIsStandby(@TempDir Path folder) throws Exception {
         for (boolean isRefused : new boolean[] {false, true}) {
             InetSocketAddress operation;
             try (ServerSocket reserved = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
@@ -355,7 +355,7 @@ class OperationServerTest {
 
     /// Between its end and word of it.
     @Test
-    void aDecideThreadThatHasEndedIsNoticed() throws Exception {
+    void endedDecideThreadIsReported() throws Exception {
         Health health = new Health();
         try (OperationServer operation = new OperationServer(ANY, health)) {
             OracleServer server = OracleServer.start(OPTIONS, new HeldLog());
@@ -389,7 +389,7 @@ class OperationServerTest {
 
     /// Each query of the dashboard asks for something that there is, and each metric is on the page.
     @Test
-    void theDashboardAndThePageNameWhatIsServed() throws Exception {
+    void dashboardAndPageNameServedMetrics() throws Exception {
         Set<String> served = served();
         Set<String> shown = named(DASHBOARD);
         assertTrue(shown.size() > 15, shown.toString());

@@ -240,7 +240,7 @@ class OracleServerTest {
     /// Several clients with many requests outstanding, in any order and some twice; the log acknowledges now
     /// and then, and at last no more. What was answered is what a later opening finds.
     @Test
-    void theLogHasExactlyTheCommitsThatWereAnswered() throws Exception {
+    void logHasExactlyTheAnsweredCommits() throws Exception {
         for (int seed = 1; seed <= 20; seed++) {
             answeredAndKept(new SplittableRandom(seed), OPTIONS.withNetworkThreads(seed % 3));
         }
@@ -313,7 +313,7 @@ class OracleServerTest {
     }
 
     @Test
-    void aReplyThatWasLostIsHeardAgain() throws Exception {
+    void lostReplyIsRepeatedOnRequest() throws Exception {
         HeldLog log = new HeldLog();
         try (OracleServer server = start(log)) {
             RawClient first = new RawClient(server, SESSION);
@@ -396,7 +396,7 @@ class OracleServerTest {
 
     /// A connection that never says hello is closed, also one that has begun to.
     @Test
-    void whoNeverSaysHelloIsNotWaitedFor() throws Exception {
+    void connectionWithoutHelloIsNotAwaited() throws Exception {
         for (int threads = 0; threads < 2; threads++) {
             try (OracleServer server = OracleServer.start(OPTIONS.withNetworkThreads(threads), new HeldLog());
                     RawClient mute = new RawClient(server);
@@ -519,7 +519,7 @@ class OracleServerTest {
     // ---- limits and nonsense ----------------------------------------------------------------------------------------
 
     @Test
-    void noMoreIsDecidedThanMayBeOutstanding() throws Exception {
+    void outstandingDecisionsAreLimited() throws Exception {
         HeldLog log = new HeldLog();
         int max = 4;
         try (OracleServer server = OracleServer.start(OPTIONS.withOutstandingMax(max), log);
@@ -548,7 +548,7 @@ class OracleServerTest {
     }
 
     @Test
-    void manySmallFramesAndOneLargeOneArriveInPieces() throws Exception {
+    void fragmentedSmallAndLargeFramesAreRead() throws Exception {
         try (OracleServer server = start(new VolatileLog());
                 RawClient client = new RawClient(server, SESSION)) {
             long start = client.begin();
@@ -572,7 +572,7 @@ class OracleServerTest {
     /// More requests than are opened at a time come together, some of which are refused: each is answered in
     /// its turn, by the rows that it has and no other's.
     @Test
-    void manyThatComeTogetherAreAnsweredInTheirTurn() throws Exception {
+    void concurrentRequestsAreAnsweredInOrder() throws Exception {
         long[] none = {};
         try (OracleServer server = start(new VolatileLog());
                 RawClient client = new RawClient(server, SESSION)) {

@@ -90,7 +90,7 @@ class ScratchFileTest {
     /// Damage is found: bytes that are not those of the checksum, and a whole block that lies elsewhere than
     /// where it was put.
     @Test
-    void whatIsDamagedOrLiesElsewhereIsAnError() throws IOException {
+    void damagedOrMisplacedBlockIsAnError() throws IOException {
         byte[] bytes = new byte[200];
         new SplittableRandom(1).nextBytes(bytes);
         CRC32C sum = new CRC32C();

@@ -107,7 +107,7 @@ class ConflictMapTest {
 
     /// A commit of more rows than the map keeps, and with rows that are there twice.
     @Test
-    void aCommitMayHaveMoreRowsThanTheMap() {
+    void commitMayExceedRowsOfMap() {
         ConflictMap map = new ConflictMap(ConflictMap.ROWS_LOG2_MIN);
         Rows many = rows(LongStream.range(0, 20_000).map(row -> row % 9_000).toArray());
         map.look(many);
@@ -152,7 +152,7 @@ class ConflictMapTest {
 
     /// M5: one row that is put again and again takes one entry, and no other is forgotten for it.
     @Test
-    void aRowThatComesAgainAndAgainTakesOneEntry() {
+    void repeatedRowTakesOneEntry() {
         ConflictMap map = new ConflictMap(10);
         put(map, 1, 7);
         long first = map.next() - 1;
@@ -174,7 +174,7 @@ class ConflictMapTest {
     /// A commit of twenty rows that lasted as long as the whole window aborts for nothing less than once in a
     /// million.
     @Test
-    void otherRowsAreSeldomTakenForARow() {
+    void rowCollisionsAreRare() {
         for (int log2 : new int[] {ConflictMap.ROWS_LOG2_MIN, 20, 25}) {
             assertTrue(20 * 4 / Math.pow(2, new ConflictMap(log2).tagBits()) < 1e-6, "2^" + log2);
         }

@@ -575,7 +575,7 @@ class StatusOracleTest {
 
     /// O8: nor does it take memory, with a thousand open at a time. `./x soak` begins more of them.
     @Test
-    void theMemoryOfTransactionsThatOnlyReadIsConstant() {
+    void readOnlyTransactionsUseConstantMemory() {
         StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded() {
             @Override
             public void ended(long start) {}
@@ -630,7 +630,7 @@ class StatusOracleTest {
 
     /// O5: the oracle went on while the parts were written, and so what is young is known before what is old.
     @Test
-    void whatIsOldIsRestoredBehindWhatIsYoung() {
+    void oldOutcomesAreRestoredBehindNewerOnes() {
         StatusOracle oracle = oracle();
         long newest = 1_000_000;
         Remembered restored = oracle.restore(newest, 0, 0);
@@ -661,7 +661,7 @@ class StatusOracleTest {
 
     /// The same where pages were spilled since a part that ended within one: the next part joins it.
     @Test
-    void whatIsOldIsRestoredIntoPagesThatWereSpilled() {
+    void oldOutcomesAreRestoredIntoSpilledPages() {
         Pages pages = new Pages();
         StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new NoDecisions(), pages.tiny(), Fault.NONE);
         long newest = 100;
@@ -707,7 +707,7 @@ class StatusOracleTest {
 
     /// O1 and O3: a commit that is sent again hears the same, and does not conflict with itself.
     @Test
-    void aCommitThatIsSentAgainHearsTheSame() {
+    void resentCommitGetsSameOutcome() {
         StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new Recorded());
         Rows rows = new Rows();
         rows.add(5);
@@ -746,7 +746,7 @@ class StatusOracleTest {
 
     /// O1: the paper would count it among the half-aborted ones from then on.
     @Test
-    void aTransactionThatTMaxHasPassedStaysOpen() {
+    void openTransactionOlderThanTmaxStaysOpen() {
         StatusOracle oracle = oracle();
         long start = oracle.begin(1);
         forgetRows(oracle);
@@ -787,7 +787,7 @@ class StatusOracleTest {
 
     /// O4.
     @Test
-    void whatIsAbortedIsKnownUntilItIsCleaned() {
+    void abortedTransactionIsKnownUntilCleaned() {
         StatusOracle oracle = oracle();
         long start = oracle.begin(1);
         assertFalse(oracle.cleaned(start), "it is open");
@@ -869,7 +869,7 @@ class StatusOracleTest {
 
     /// O9: ranges have a T_max of their own.
     @Test
-    void aScanAbortsWhenKeysMayBeForgotten() {
+    void scanAbortsWhenKeysMayBeForgotten() {
         StatusOracle oracle = oracle();
         long first = oracle.begin(1);
         long second = oracle.begin(1);
@@ -889,7 +889,7 @@ class StatusOracleTest {
     /// O4: transactions that expired sessions leave behind are forgotten by a sweep that began afterwards, and
     /// by no other. Transactions of live sessions, and those that a returning client adopts, stay.
     @Test
-    void aSweepForgetsWhatWasLeftBeforeItBegan() {
+    void sweepForgetsOnlyTransactionsLeftBeforeIt() {
         StatusOracle oracle = oracle();
         long aborted = oracle.begin(1);
         long committed = oracle.begin(1);
@@ -917,7 +917,7 @@ class StatusOracleTest {
 
     /// O4: those of before a recovery are left when those who could have come back have had their time.
     @Test
-    void aRecoveredOracleSweepsWhatNobodyCameBackFor() {
+    void recoveredOracleSweepsUnclaimedTransactions() {
         StatusOracle oracle = oracle();
         Decisions replay = oracle.replay();
         replay.aborted(3);
@@ -931,7 +931,7 @@ class StatusOracleTest {
 
     /// O4: expired sessions leave nothing permanently.
     @Test
-    void whatTheDeadLeaveTakesNoMoreThanOneSweepsWorth() {
+    void deadTransactionsUseMemoryOfOneSweep() {
         StatusOracle oracle = oracle();
         for (int session = 1; session <= 1_000; session++) {
             for (int count = 0; count < 100; count++) {
@@ -951,7 +951,7 @@ class StatusOracleTest {
     /// O10: a transaction that T_max has passed commits where its row is in memory, and aborts where it is
     /// not. Rows that crowd one home make T_max run ahead of the window.
     @Test
-    void aRowInMemoryIsNotJudgedByTMax() {
+    void tmaxIsIgnoredForRowsInMemory() {
         StatusOracle oracle = oracle();
         ConflictMap map = new ConflictMap(ConflictMap.ROWS_LOG2_MIN);
         long[] crowd = LongStream.range(0, 1_000_000)

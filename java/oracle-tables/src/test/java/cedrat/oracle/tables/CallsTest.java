@@ -35,7 +35,7 @@ class CallsTest {
     }
 
     @Test
-    void oneFailureDoesNotKeepOthersFromBeingMade() {
+    void oneFailedCallDoesNotPreventOthers() {
         Set<Integer> made = ConcurrentHashMap.newKeySet();
         for (int callsMax = 1; callsMax <= 3; callsMax++) {
             made.clear();

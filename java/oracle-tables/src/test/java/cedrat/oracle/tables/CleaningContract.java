@@ -70,7 +70,7 @@ public abstract class CleaningContract {
     }
 
     @Test
-    void aClientDiesBetweenCommitAndCleanUp() {
+    void sweepCompletesCommitOfDeadClient() {
         OracleClient dying = world.client();
         TransactionManager careless =
                 new TransactionManager(dying, world.tables, TransactionManager.Options.DEFAULTS.withCleanUp(NEVER));
@@ -104,7 +104,7 @@ public abstract class CleaningContract {
     /// One row is passed while its transaction is open, the next when its client has died: the first still
     /// needs the oracle's answer.
     @Test
-    void aTransactionThatEndsUnderTheSweepIsNotForgotten() {
+    void transactionEndingDuringSweepIsNotForgotten() {
         OracleClient dying = world.client();
         Transaction transaction = new TransactionManager(dying, world.tables).begin(Isolation.SNAPSHOT);
         transaction.put(world.cells, Bytes.of("a"), VALUE, Bytes.of("x"));
@@ -161,7 +161,7 @@ public abstract class CleaningContract {
 
     /// O4.
     @Test
-    void theOracleForgetsNothingWhileAWriteMayStillArrive() {
+    void oracleForgetsNothingWhileWritesMayArrive() {
         assertEquals(List.of(0L, 0L, 1L, 0L), forgottenAt(Fault.NONE, 0, 9, 10, 11));
         assertEquals(List.of(1L), forgottenAt(Fault.SWEEP_EARLY, 0), "would be noticed");
     }
@@ -169,7 +169,7 @@ public abstract class CleaningContract {
     /// O4: a client is stopped between deciding to write and writing, for longer than anything lasts. It is
     /// cleaned up after and forgotten; then it goes on.
     @Test
-    void aWriteThatComesAfterItsTransactionWasForgotten() throws Exception {
+    void lateWriteOfForgottenTransactionIsInvisible() throws Exception {
         put(manager, rows, "a", "old");
         OracleClient stopped = world.client();
         CountDownLatch isThere = new CountDownLatch(1);
@@ -258,7 +258,7 @@ public abstract class CleaningContract {
     }
 
     @Test
-    void aCleanerThatWasHeldUpBringsNothingBack() throws Exception {
+    void delayedCleanerRestoresNothing() throws Exception {
         assertNull(holdUpACleaner(Fault.NONE));
         assertEquals("ghost", holdUpACleaner(Fault.UNCHECKED_CLEANER), "would be noticed");
     }
@@ -281,7 +281,7 @@ public abstract class CleaningContract {
 
     /// P3: a version that was not stamped yet lies below a delete; without the delete it would be seen.
     @Test
-    void aDeleteStaysAboveAVersionThatWasNotStamped() {
+    void deleteStaysAboveUnstampedVersion() {
         put(world.manager(NEVER, Fault.NONE), rows, "a", "ghost");
         manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
             transaction.delete(rows, Bytes.of("a"));

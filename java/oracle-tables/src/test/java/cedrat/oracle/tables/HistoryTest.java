@@ -32,7 +32,7 @@ class HistoryTest extends HistoryContract {
     }
 
     @Test
-    void historiesThatAreNotSnapshotIsolationAreFound() {
+    void nonSnapshotIsolationHistoriesAreDetected() {
         History.Transaction first = transaction(1, 2, 1, 2, History.NOTHING);
         history(first, transaction(3, 4, 3, 4, 1)).check();
         List<History> wrong = List.of(

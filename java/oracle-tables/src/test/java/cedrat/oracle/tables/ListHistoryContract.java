@@ -147,13 +147,13 @@ public abstract class ListHistoryContract {
     }
 
     @Test
-    void readsThatTheOracleIsNotToldOf() throws Exception {
+    void readsUnknownToOracleAllowWriteSkew() throws Exception {
         assertTrue(skew(world.manager(Fault.FORGET_READS), Isolation.SERIALISABLE, false));
         history.write("forget-reads", SNAPSHOT, "not-" + SERIALISABLE);
     }
 
     @Test
-    void scansThatTheOracleIsNotToldOf() throws Exception {
+    void scansUnknownToOracleAllowWriteSkew() throws Exception {
         assertTrue(skew(world.manager(Fault.FORGET_SCANS), Isolation.SERIALISABLE, true));
         history.write("forget-scans", SNAPSHOT, "not-" + SERIALISABLE);
     }
@@ -173,7 +173,7 @@ public abstract class ListHistoryContract {
 
     /// A reader sees of one transaction what it should not yet, and of the same what it should not: one row.
     @Test
-    void aStartTimestampTakenForACommitTimestamp() throws Exception {
+    void startUsedAsCommitTimestampViolatesIsolation() throws Exception {
         TransactionManager late = world.manager(NEVER, Fault.NONE);
         ListHistory.Recorded writer = new ListHistory.Recorded(history::add, 1, late, Isolation.SNAPSHOT);
         writer.append(world.rows, "a");
@@ -192,7 +192,7 @@ public abstract class ListHistoryContract {
 
     /// A cleaner removes a row of a transaction that then commits.
     @Test
-    void aCleanerThatRemovesRowsOfOpenTransactions() throws Exception {
+    void cleaningOpenTransactionsViolatesIsolation() throws Exception {
         ListHistory.Recorded writer = new ListHistory.Recorded(history::add, 1, world.manager(), Isolation.SNAPSHOT);
         writer.append(world.rows, "a");
         writer.read(world.rows, "a");

@@ -183,7 +183,7 @@ public abstract class TransactionContract {
 
     /// Invisible rows must not use up the limit of rows.
     @Test
-    void aLimitThatCountsInvisibleRowsIsFound() {
+    void limitCountingInvisibleRowsIsDetected() {
         Transaction open = manager.begin(Isolation.SNAPSHOT);
         open.put(rows, Bytes.of("a"), VALUE, Bytes.of("open"));
         open.write();
@@ -227,7 +227,7 @@ public abstract class TransactionContract {
     }
 
     @Test
-    void writeSkewIsSnapshotIsolationAndNotSerialisable() {
+    void writeSkewPassesSnapshotIsolationOnly() {
         for (Table table : List.of(rows, world.cells)) {
             assertTrue(bothCommit(manager, Isolation.SNAPSHOT, table));
             assertFalse(bothCommit(manager, Isolation.SERIALISABLE, table));
@@ -289,7 +289,7 @@ public abstract class TransactionContract {
 
     /// O9: what counts is what was looked at, by whichever transaction it was written.
     @Test
-    void aScanIsCheckedAsFarAsItWent() {
+    void scanConflictsOnlyWithinItsReadRange() {
         for (String row : List.of("b", "d", "f")) {
             put(manager, rows, row, "x");
         }
@@ -311,7 +311,7 @@ public abstract class TransactionContract {
 
     /// O9: a whole row where cells conflict is a range with one key.
     @Test
-    void aColumnThatWasAddedIsSeenBySerialisableTransactions() {
+    void addedColumnAbortsSerialisableReader() {
         Transaction reader = manager.begin(Isolation.SERIALISABLE);
         reader.get(world.cells, Bytes.of("a"));
         reader.put(world.cells, Bytes.of("z"), VALUE, Bytes.of("mine"));
@@ -415,7 +415,7 @@ public abstract class TransactionContract {
 
     /// An error that no store throws ends a commit half-way.
     @Test
-    void aTransactionThatWasTornOutOfItsWritesIsCleanedUp() {
+    void transactionInterruptedByErrorIsCleanedUp() {
         world.hook = (point, table, row, mutation) -> {
             if (point == HookedTables.Point.AFTER_MUTATE) {
                 throw new StackOverflowError();
@@ -435,7 +435,7 @@ public abstract class TransactionContract {
 
     /// The commit was sent, and something was thrown before the answer came.
     @Test
-    void anAbortThatComesTooLateSaysSo() {
+    void lateAbortReportsCommittedState() {
         Transaction transaction = manager.begin(Isolation.SNAPSHOT);
         transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("x"));
         transaction.write();
@@ -465,7 +465,7 @@ public abstract class TransactionContract {
     }
 
     @Test
-    void aTransactionWithAWriteOfUnknownOutcomeIsNotForgotten() {
+    void transactionWithUnknownWriteIsNotForgotten() {
         assertInstanceOf(Outcome.Aborted.class, lateWrite(Fault.NONE));
         assertInstanceOf(Outcome.Unknown.class, lateWrite(Fault.CLEANED_IN_FLIGHT), "would be noticed");
         assertEquals(2, new Cleaner(world.oracle, world.tables).sweep().aborted());
@@ -474,7 +474,7 @@ public abstract class TransactionContract {
 
     /// The clean-up of a committed transaction fails: the oracle must go on knowing it.
     @Test
-    void aRowThatWasNotCleanedKeepsItsTransactionKnown() {
+    void uncleanedRowKeepsItsTransactionKnown() {
         for (Fault fault : List.of(Fault.NONE, Fault.CLEANED_IN_FLIGHT)) {
             AtomicBoolean fail = new AtomicBoolean(true);
             world.hook = (point, table, row, mutation) -> {
@@ -550,7 +550,7 @@ public abstract class TransactionContract {
     }
 
     @Test
-    void aClientThatIsGoneLeavesNoDoubt() {
+    void closedClientLeavesResolvableOutcome() {
         var dying = world.client();
         Transaction transaction = new TransactionManager(dying, world.tables).begin(Isolation.SNAPSHOT);
         transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("x"));
@@ -578,7 +578,7 @@ public abstract class TransactionContract {
 
     /// No answer comes to the commit, nor to the question after it; later one does.
     @Test
-    void anOutcomeThatWasLostIsAskedForAgain() {
+    void lostOutcomeIsRequestedAgain() {
         HeldLog log = new HeldLog();
         try (World silent = new World(store(), 10, log)) {
             Transaction transaction = new TransactionManager(silent.client(Duration.ofSeconds(2)), silent.tables)

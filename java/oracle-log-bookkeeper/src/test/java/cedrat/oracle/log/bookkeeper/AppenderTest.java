@@ -41,7 +41,7 @@ class AppenderTest {
 
     /// K1: the next ledger gets nothing before all of this one is acknowledged, and then what waits.
     @Test
-    void aFullLedgerIsFollowedByAnotherWhenAllOfItIsAcknowledged() throws Exception {
+    void fullLedgerIsReplacedAfterAllAcknowledgements() throws Exception {
         Appender appender = appender(LEDGER_BYTES);
         append(appender, 1, 3);
         ledgers.awaitList(List.of(), List.of(1L, 2L));
@@ -61,7 +61,7 @@ class AppenderTest {
 
     /// K2: while the next ledger is not in the list, entries go to this one, or wait.
     @Test
-    void aLedgerGetsEntriesWhenItIsInTheList() throws Exception {
+    void ledgerGetsEntriesOnlyOnceListed() throws Exception {
         Appender appender = appender(LEDGER_BYTES);
         ledgers.hold(Step.CHANGE);
         append(appender, 1, 3);
@@ -81,7 +81,7 @@ class AppenderTest {
 
     /// Also the first ledger must be listed; a server that no longer owns the log gets no ledger.
     @Test
-    void whoCannotListALedgerDoesNotBegin() {
+    void appenderFailsIfLedgerCannotBeListed() {
         ledgers.refuseChanges(new ReplacedException("taken", null));
         assertThrows(ReplacedException.class, () -> appender(ENDLESS));
         assertEquals(List.of(), ledgers.list().ledgers());
@@ -93,7 +93,7 @@ class AppenderTest {
     /// Nothing is said of these before it is sealed and the next one is listed; then they are acknowledged,
     /// and not appended again.
     @Test
-    void whatAClosedLedgerHoldsIsAcknowledgedAndNotAppendedAgain() throws Exception {
+    void closedLedgerEntriesAreAcknowledgedNotReappended() throws Exception {
         Appender appender = appender(ENDLESS);
         append(appender, 1, 5);
         ledgers.acknowledge(1, 0, 2);
@@ -129,7 +129,7 @@ class AppenderTest {
 
     /// The same where it holds nothing beyond what was acknowledged, or all there is.
     @Test
-    void aClosedLedgerMayHoldNothingMoreOrAll() throws Exception {
+    void entriesMissingFromClosedLedgerAreReappended() throws Exception {
         Appender appender = appender(ENDLESS);
         append(appender, 1, 3);
         ledgers.acknowledge(1, 0, 1);
@@ -155,7 +155,7 @@ class AppenderTest {
 
     /// K3, L4: the content of the closed ledger belongs to the server that has taken the log meanwhile.
     @Test
-    void whoWasReplacedAcknowledgesNothingOfAClosedLedger() throws Exception {
+    void replacedAppenderAcknowledgesNoClosedEntries() throws Exception {
         Appender appender = appender(ENDLESS);
         append(appender, 1, 2);
         ledgers.sealedBehind(1, 2);
@@ -172,7 +172,7 @@ class AppenderTest {
     /// The same where the next ledger was listed before this one failed: that tells nothing of who has the
     /// log now.
     @Test
-    void aLedgerThatWasListedBeforeIsNoProofOfOwnership() throws Exception {
+    void listedLedgerDoesNotProveOwnership() throws Exception {
         Appender appender = appender(LEDGER_BYTES);
         append(appender, 1, 3);
         ledgers.awaitList(List.of(), List.of(1L, 2L));
@@ -190,7 +190,7 @@ class AppenderTest {
 
     /// As its owner it goes on with that one, and does not make a third.
     @Test
-    void aLedgerThatWasListedBeforeIsGoneOnWith() throws Exception {
+    void listedLedgerContinuesAfterLedgerFailure() throws Exception {
         Appender appender = appender(LEDGER_BYTES);
         append(appender, 1, 3);
         ledgers.awaitList(List.of(), List.of(1L, 2L));
@@ -209,7 +209,7 @@ class AppenderTest {
 
     /// L2: a ledger that has lost what was acknowledged is no ledger to go on from.
     @Test
-    void aLedgerThatHasLostWhatWasAcknowledgedEndsTheLog() throws Exception {
+    void ledgerWithoutAcknowledgedEntriesFailsLog() throws Exception {
         Appender appender = appender(ENDLESS);
         append(appender, 1, 3);
         ledgers.acknowledge(1, 0, 2);
@@ -224,7 +224,7 @@ class AppenderTest {
 
     /// Where no ledger takes an entry the log ends some day, rather than filling the list with empty ones.
     @Test
-    void ledgersThatFailOneAfterTheOtherEndTheLog() throws Exception {
+    void consecutiveLedgerFailuresFailLog() throws Exception {
         Appender appender = appender(ENDLESS);
         append(appender, 1, 1);
         int ledger = 1;
@@ -243,7 +243,7 @@ class AppenderTest {
 
     /// K4: a ledger whose entries are all forgotten leaves the list, and only then is deleted.
     @Test
-    void aLedgerIsDeletedWhenItHasLeftTheList() throws Exception {
+    void ledgerIsDeletedOnlyAfterUnlisting() throws Exception {
         Appender appender = appender(LEDGER_BYTES);
         fill(appender, 3);
         assertThrows(IllegalArgumentException.class, () -> appender.forgetBefore(11));
@@ -264,7 +264,7 @@ class AppenderTest {
 
     /// One that cannot be deleted now is deleted another time, also by the next who has the log.
     @Test
-    void aLedgerThatCouldNotBeDeletedIsRemembered() throws Exception {
+    void undeletedLedgerIsDeletedByNextOpening() throws Exception {
         Appender appender = appender(LEDGER_BYTES);
         fill(appender, 3);
         ledgers.hold(Step.DELETE);

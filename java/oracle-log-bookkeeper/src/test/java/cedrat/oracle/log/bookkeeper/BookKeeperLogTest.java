@@ -144,7 +144,7 @@ class BookKeeperLogTest extends LogContract {
     /// L2, over ledgers that are rolled and openings.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
-    void whatWasAcknowledgedIsReplayedByEachLaterOpening() throws Exception {
+    void acknowledgedEntriesAreReplayedByLaterOpenings() throws Exception {
         Place place = place();
         for (int opening = 0; opening < 3; opening++) {
             Replayed replayed = new Replayed();

@@ -73,7 +73,7 @@ class EmbeddedLogTest extends LogContract {
 
     /// L2.
     @Test
-    void whatWasAcknowledgedIsReplayedByEachLaterOpening() throws Exception {
+    void acknowledgedEntriesAreReplayedByLaterOpenings() throws Exception {
         for (int opening = 0; opening < 4; opening++) {
             Numbered replayed = new Numbered();
             RecordingListener listener = new RecordingListener();
@@ -130,7 +130,7 @@ class EmbeddedLogTest extends LogContract {
 
     /// A process is killed in the midst of its appends, again and again.
     @Test
-    void whatAKilledProcessWasToldIsThere() throws Exception {
+    void acknowledgedEntriesSurviveKilledProcess() throws Exception {
         long before = 0;
         for (int run = 0; run < 4; run++) {
             Process process = start(folder.toString());
@@ -195,7 +195,7 @@ class EmbeddedLogTest extends LogContract {
     }
 
     @Test
-    void theLogIsBoundedIfWhatIsNotWantedIsForgotten() throws Exception {
+    void truncationKeepsLogBounded() throws Exception {
         EmbeddedLog.Options options = small(folder);
         RecordingListener listener = new RecordingListener();
         long wanted = 0;
@@ -251,7 +251,7 @@ class EmbeddedLogTest extends LogContract {
     }
 
     @Test
-    void aFullLogFailsAndSaysWhatToDo() throws Exception {
+    void fullLogErrorNamesRemedy() throws Exception {
         EmbeddedLog.Options options = new EmbeddedLog.Options(folder, 512 << 10, 64 << 10);
         RecordingListener listener = new RecordingListener();
         EmbeddedLog full = new EmbeddedLog(options);
@@ -278,7 +278,7 @@ class EmbeddedLogTest extends LogContract {
 
     /// Written by who appends.
     @Test
-    void aFullLogFailsOfAShortEntryToo() throws Exception {
+    void shortEntryFailsOnFullLog() throws Exception {
         EmbeddedLog.Options options = new EmbeddedLog.Options(folder, 512 << 10, 64 << 10);
         RecordingListener listener = new RecordingListener();
         EmbeddedLog full = new EmbeddedLog(options);
@@ -321,7 +321,7 @@ class EmbeddedLogTest extends LogContract {
     }
 
     @Test
-    void damagedBytesAreToldWithFileAndOffset() throws Exception {
+    void damageErrorNamesFileAndOffset() throws Exception {
         RecordingListener listener = new RecordingListener();
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
             log.open(new Numbered(), listener);
@@ -348,7 +348,7 @@ class EmbeddedLogTest extends LogContract {
 
     /// The log is whole, but what lies in it is not what the oracle has written.
     @Test
-    void entriesThatTheOracleRefusesDoNotOpenTheLog() throws Exception {
+    void entriesRefusedByOracleFailOpening() throws Exception {
         EntryWriter writer = new EntryWriter();
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
             log.open((bytes, from, length) -> {}, new RecordingListener());

@@ -24,7 +24,7 @@ public abstract class LogContract {
     protected abstract Log fresh() throws Exception;
 
     @Test
-    void itTakesEntriesOnlyWhileItIsOpen() throws Exception {
+    void onlyOpenLogTakesEntries() throws Exception {
         Log log = fresh();
         assertThrows(IllegalStateException.class, () -> log.append(new byte[1], 0, 1));
         log.open(NOTHING, new RecordingListener());
@@ -35,13 +35,13 @@ public abstract class LogContract {
     }
 
     @Test
-    void itCanBeClosedThoughItWasNeverOpened() throws Exception {
+    void unopenedLogCanBeClosed() throws Exception {
         fresh().close();
     }
 
     /// L1.
     @Test
-    void entriesAreNumberedAndAcknowledgedInTheirOrder() throws Exception {
+    void entriesAreNumberedAndAcknowledgedInOrder() throws Exception {
         RecordingListener listener = new RecordingListener();
         try (Log log = fresh()) {
             assertTrue(log.appendsMax() >= 1);
@@ -72,7 +72,7 @@ public abstract class LogContract {
     }
 
     @Test
-    void closingWaitsForAcknowledgementsAndNobodyIsToldAnythingAfter() throws Exception {
+    void closingAwaitsAcknowledgementsThenCallsNoListener() throws Exception {
         RecordingListener listener = new RecordingListener();
         Log log = fresh();
         log.open(NOTHING, listener);
@@ -88,7 +88,7 @@ public abstract class LogContract {
     }
 
     @Test
-    void anEntryMayBeFourMebibytesLongAndNoLonger() throws Exception {
+    void entryIsLimitedToFourMebibytes() throws Exception {
         byte[] tooLong = new byte[Log.ENTRY_BYTES_MAX + 1];
         RecordingListener listener = new RecordingListener();
         try (Log log = fresh()) {

@@ -16,7 +16,7 @@ class BankTest {
     private final Account poor = new Account("poor", 10);
 
     @Test
-    void aPaymentIsMadeIfItIsCovered() {
+    void paymentRequiresSufficientBalance() {
         assertTrue(Bank.pay(new Payment(rich, poor, 60)));
         assertFalse(Bank.pay(new Payment(rich, poor, 60)));
         assertEquals(List.of(100L, -60L), rich.bookings());

@@ -18,7 +18,7 @@ class DebitCreditTest {
 
     /// The program, started as its page says, and killed.
     @Test
-    void whatWasBookedIsThereAfterAKillAndTheBooksAgree() throws Exception {
+    void bookingsSurviveKillAndBooksAgree() throws Exception {
         List<String> first = run("2", "500").inputReader().lines().toList();
         assertEquals("so far 0 transfers of 0 cents; the books agree", first.getFirst());
         assertTrue(first.getLast().startsWith("now 500 transfers of "), first.getLast());

@@ -16,7 +16,7 @@ class ShopTest {
 
     /// The program, started as its page says.
     @Test
-    void aCrashInTheMiddleOfASaleTakesThatSaleBackAndNothingElse() throws IOException, InterruptedException {
+    void crashDuringSaleUndoesOnlyThatSale() throws IOException, InterruptedException {
         assertEquals("""
                 so far 0 cents earned, of []
                 four tables: refused

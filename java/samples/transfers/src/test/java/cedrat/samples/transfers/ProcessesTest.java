@@ -41,7 +41,7 @@ class ProcessesTest {
     /// Its output is what it has to say, and nothing of what the libraries have. What its processes have seen
     /// is judged.
     @Test
-    void theTotalStaysWhenAProcessIsKilled() throws Exception {
+    void totalIsUnchangedWhenProcessIsKilled() throws Exception {
         ServerOptions options = ServerOptions.DEFAULTS
                 .withListen(new InetSocketAddress("127.0.0.1", 0))
                 .withSessionTimeout(Duration.ofSeconds(3));
