@@ -240,9 +240,9 @@ final class Ledgers implements LedgerStore, AutoCloseable {
     /// Closes the connections to the bookies; requests that are outstanding fail.
     ///
     /// A bookie may answer a request while it is failed here. Version 4.17 of the client then throws a
-    /// `NullPointerException`, because it has recycled the request; its own `BookKeeper.close` would end there, and leave
-    /// its threads and its session of ZooKeeper behind. A connection that has thrown counts as closed, so the next
-    /// attempt goes on with the others.
+    /// `NullPointerException`, because it has recycled the request. Its own `BookKeeper.close` would end there, and
+    /// leave its threads and its session of ZooKeeper behind. A connection that has thrown counts as closed, so the
+    /// next attempt goes on with the others.
     static void closeConnections(BookieClient client) {
         for (int attempt = 1; ; attempt++) {
             try {
