@@ -760,17 +760,11 @@ fn failing_checkpoint_rolls_no_transaction_back() {
     let mut busy = store.begin();
     let error = (0..100_000).find_map(|_| change(&mut busy).err()).expect("the log has a limit");
     let why = "the record cannot be written";
-    assert!(
-        matches!(&error, Error::LogFull { checkpoint: Some(reason), .. } if reason.contains(why)),
-        "E16.3: {error}"
-    );
+    assert!(matches!(&error, Error::LogFull { checkpoint: Some(text), .. } if text.contains(why)), "E16.3: {error}");
     busy.rollback().unwrap();
     // The same for the oldest transaction itself.
     let error = (0..100_000).find_map(|_| change(&mut idle).err()).expect("the log has a limit");
-    assert!(
-        matches!(&error, Error::LogFull { checkpoint: Some(reason), .. } if reason.contains(why)),
-        "E16.3: {error}"
-    );
+    assert!(matches!(&error, Error::LogFull { checkpoint: Some(text), .. } if text.contains(why)), "E16.3: {error}");
     stuck.is_stuck.store(false, Ordering::Release);
     idle.commit(Commit::Sync).unwrap();
     store.transact(change).unwrap();

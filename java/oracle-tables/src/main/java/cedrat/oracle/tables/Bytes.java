@@ -40,7 +40,7 @@ public final class Bytes implements Comparable<Bytes> {
         return new Bytes(bytes);
     }
 
-    /// How many.
+    /// Returns the number of bytes.
     public int length() {
         return bytes.length;
     }
