@@ -156,7 +156,7 @@ struct Copying<'t> {
 impl<'t> Copying<'t> {
     /// Prepares a transaction for its copies, which are paid from `room`.
     fn of(txn: &'t mut Txn, room: Reservation) -> Copying<'t> {
-        let (room, last) = (txn.room.replace(room), txn.last.take());
+        let (room, last) = (txn.cursor.room.replace(room), txn.cursor.last.take());
         let undoing = std::mem::replace(&mut txn.undoing, false);
         Copying { txn, room, last, undoing, are_copied: false }
     }
@@ -164,10 +164,10 @@ impl<'t> Copying<'t> {
 
 impl Drop for Copying<'_> {
     fn drop(&mut self) {
-        self.txn.room = self.room.take();
+        self.txn.cursor.room = self.room.take();
         self.txn.undoing = self.undoing;
         if !self.are_copied {
-            self.txn.last = self.last;
+            self.txn.cursor.last = self.last;
         }
     }
 }
@@ -214,7 +214,7 @@ impl Txn {
         let mut needed = Needed { records: Vec::new(), branch: Vec::new(), len: 0 };
         let mut parts: Vec<Vec<u8>> = Vec::new();
         let mut chain = self.chain();
-        let mut more = chain.advance(self.last)?;
+        let mut more = chain.advance(self.cursor.last)?;
         while more.is_some() {
             let record = chain.record();
             match record.parse()? {
@@ -311,7 +311,7 @@ impl Txn {
         let mut kept = Kept::default();
         let mut changes = Vec::new();
         let mut chain = self.chain();
-        let mut more = chain.advance(self.last)?;
+        let mut more = chain.advance(self.cursor.last)?;
         while let Some(lsn) = more {
             let record = chain.record();
             kept.first = record.logged_at();

@@ -165,7 +165,7 @@ impl Txn {
             return Err(Error::PartitionCommit);
         }
         let by = self.may_defer(keeper, false)?;
-        if self.depth > 0 {
+        if self.nesting.depth > 0 {
             return Err(Error::Misuse("a transaction commits outside of what it nests"));
         }
         let is_too_long = room_for(len_max) > self.inner().body_len_max as u64;
@@ -244,7 +244,7 @@ impl Txn {
             None => Ok(()),
         };
         logged(changed, lsn);
-        self.unreported += room_for(changes.len());
+        self.cursor.unreported += room_for(changes.len());
         done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))?;
         Ok(lsn)
     }

@@ -463,7 +463,7 @@ impl Txn {
     pub fn kept(&mut self, keeper: &Keeper, at: RecordId) -> Result<()> {
         self.may_keep(keeper)?;
         self.as_one_call(|txn| {
-            let behind = txn.last.ok_or(Error::Misuse("nothing was changed yet; say so after the change"))?;
+            let behind = txn.cursor.last.ok_or(Error::Misuse("nothing was changed yet; say so after the change"))?;
             txn.keep(keeper);
             txn.deferred.newest = Some(behind);
             txn.deferred.kept.push((behind, at, keeper.clone()));
@@ -535,22 +535,22 @@ impl Txn {
         // Nothing can fail from here on.
         self.keep(keeper);
         self.deferred.by = Some(by);
-        self.owed += undo_room;
+        self.cursor.owed += undo_room;
         let log = &self.store.inner.log;
         // Set before the LSN is drawn, so that a checkpoint that has read the clock after the draw finds the log held
         // (E19.4).
         self.entry.as_ref().expect("it has entered").defers(log.current_lsn().next());
-        let room = self.room.as_mut().expect("E6.2: room is reserved before a record is made");
+        let room = self.cursor.room.as_mut().expect("E6.2: room is reserved before a record is made");
         room.spend(Spending::Forward);
-        let record = RecordHead::new(Kind::UPDATE, self.id, self.last);
+        let record = RecordHead::new(Kind::UPDATE, self.id, self.cursor.last);
         let parts: [&[u8]; 2] = [&self.head, &self.arguments];
         let parts = if self.arguments.is_empty() { &parts[..1] } else { &parts[..] };
         let appended = log.append(self.partition, record, parts, room);
         let announced = self.entry.as_ref().is_some_and(|entry| entry.has_announced(appended.lsn));
         assert!(announced, "E19.4: change {} was drawn before it was announced", appended.lsn);
-        self.last = Some(appended.offset);
+        self.cursor.last = Some(appended.offset);
         self.deferred.newest = Some(appended.offset);
-        self.logged += body_len_bound + CARRIED_LONGER_MAX as u64;
+        self.cursor.logged += body_len_bound + CARRIED_LONGER_MAX as u64;
         self.note_logged(body_len_bound);
         Ok(Some((appended.lsn, changed)))
     }

@@ -272,8 +272,8 @@ impl Txn {
         let mut txn = Txn::new(store, entry.id);
         let (last, room) = entry.claim.left();
         let deposit = std::mem::take(&mut *entry.claim.deposit.lock());
-        txn.room = Some(txn.inner().log.adopt_reservation(room));
-        (txn.last, txn.freed, txn.deferred) = (last, deposit.freed, deposit.deferred);
+        txn.cursor.room = Some(txn.inner().log.adopt_reservation(room));
+        (txn.cursor.last, txn.freed, txn.deferred) = (last, deposit.freed, deposit.deferred);
         txn.entry = Some(entry);
         txn.calls = 1;
         txn
@@ -343,8 +343,8 @@ impl Txn {
             std::mem::swap(&mut deposit.deferred, &mut self.deferred);
             self.has_deposit = true;
         }
-        let room = self.room.as_ref().map_or_else(Default::default, cedrat_wal::Reservation::outstanding);
-        entry.claim.end_call(self.last, room);
+        let room = self.cursor.room.as_ref().map_or_else(Default::default, cedrat_wal::Reservation::outstanding);
+        entry.claim.end_call(self.cursor.last, room);
     }
 
     #[cold]
@@ -400,7 +400,7 @@ impl Txn {
     #[cold]
     pub(crate) fn lost(&mut self) -> Error {
         self.mark_ended();
-        if let Some(room) = self.room.take() {
+        if let Some(room) = self.cursor.room.take() {
             room.abandon();
         }
         drop(self.heap.take());

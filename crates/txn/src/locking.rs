@@ -1,5 +1,7 @@
 //! Lock requests of a transaction, and the cache of locks that it need not request again.
 
+use std::cell::Cell;
+
 use cedrat_pages::PageId;
 use cedrat_sync::planted;
 use cedrat_wal::TxnId;
@@ -10,6 +12,17 @@ use crate::operation::RecordId;
 use crate::transaction::{How, Txn};
 
 const WITHIN_A_NESTED_ACTION: &str = "cannot lock within a nested top action: acquire the lock before it begins"; // E15.3
+
+/// Locks that a transaction acquired last, which it need not request again.
+#[derive(Debug, Default)]
+pub(crate) struct LockCache {
+    /// The page locked last, and its mode: most updates of a row are of one page.
+    page: Cell<Option<(PageId, LockMode)>>,
+    /// The structure locked last, and its mode: most keys of a transaction are of one table.
+    structure: Cell<Option<(PageId, LockMode)>>,
+    /// The structure that it has locked as a whole by [`Txn::try_lock_structure`].
+    whole_structure: Cell<Option<PageId>>,
+}
 
 impl Txn {
     /// Acquires a lock, which is held to the end of the transaction.
@@ -55,7 +68,7 @@ impl Txn {
             return Ok(false);
         }
         self.keeps_lock()?;
-        self.whole_structure.set(Some(root));
+        self.lock_cache.whole_structure.set(Some(root));
         self.heap_keeps_up()?;
         Ok(true)
     }
@@ -63,8 +76,8 @@ impl Txn {
     /// Whether the transaction holds a lock of this structure, by [`try_lock_structure`](Txn::try_lock_structure) or as
     /// its most recent lock, that makes locks of its parts in this mode unnecessary.
     pub fn has_whole(&self, root: PageId, mode: LockMode) -> bool {
-        let is_last = self.locked_structure.get().is_some_and(|(locked, held)| locked == root && held.covers(mode));
-        is_last || self.whole_structure.get() == Some(root)
+        let is_last = self.lock_cache.structure.get().is_some_and(|(locked, held)| locked == root && held.covers(mode));
+        is_last || self.lock_cache.whole_structure.get() == Some(root)
     }
 
     /// Acquires locks of records as [`lock`](Txn::lock) does, in their order.
@@ -114,7 +127,7 @@ impl Txn {
         }
         self.lock_now(resource, mode, waits_for_prepared)?;
         if let Some(root) = structure {
-            self.locked_structure.set(Some((root, mode)));
+            self.lock_cache.structure.set(Some((root, mode)));
         }
         Ok(())
     }
@@ -158,7 +171,7 @@ impl Txn {
         if !self.options.isolation {
             return Ok(());
         }
-        if let Some((locked, held)) = self.locked.get()
+        if let Some((locked, held)) = self.lock_cache.page.get()
             && locked == page
             && held.covers(mode)
         {
@@ -170,7 +183,7 @@ impl Txn {
             _ => locks.before_update(self.id, page)?,
         }
         self.keeps_lock()?;
-        self.locked.set(Some((page, mode)));
+        self.lock_cache.page.set(Some((page, mode)));
         self.heap_keeps_up()
     }
 }

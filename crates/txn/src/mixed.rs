@@ -49,7 +49,7 @@ impl Txn {
             Some(joined) => joined,
             none => none.insert(Joined::begin(&self.store.inner.memory)?),
         };
-        let plain = self.how == How::Plain && self.depth == 0 && !self.undoing;
+        let plain = self.how == How::Plain && self.nesting.depth == 0 && !self.undoing;
         Ok(if plain { joined.run(work)? } else { joined.run_reading(work)? })
     }
 
@@ -115,7 +115,7 @@ impl Txn {
         self.head.clear();
         // Dropped after an error: rolled back.
         let appended = self.append_deciding(Kind::COMMIT, &body, |lsn| heap.validate(lsn))?;
-        self.unreported += room_for(body.len());
+        self.cursor.unreported += room_for(body.len());
         heap.publish(appended.lsn);
         Ok(appended.lsn)
     }
@@ -129,15 +129,15 @@ impl Txn {
         decide: impl FnOnce(Lsn) -> bool,
     ) -> Result<cedrat_wal::Appended> {
         self.store.inner.check_len(self.head.len() + arguments.len())?;
-        let room = self.room.as_mut().expect("E6.2: room is reserved before a record is made");
+        let room = self.cursor.room.as_mut().expect("E6.2: room is reserved before a record is made");
         room.spend(Spending::Forward);
-        let head = RecordHead::new(kind, self.id, self.last);
+        let head = RecordHead::new(kind, self.id, self.cursor.last);
         let log = &self.store.inner.log;
         let decided = log.append_deciding(self.partition, head, &[&self.head, arguments], room, decide);
         if !decided.kept {
             return Err(Error::Heap(cedrat_heap::Error::Conflict));
         }
-        self.last = Some(decided.appended.offset);
+        self.cursor.last = Some(decided.appended.offset);
         Ok(decided.appended)
     }
 }

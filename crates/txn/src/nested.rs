@@ -90,7 +90,7 @@ impl Txn {
                 let (number, _) = call.expect("a finish is a call");
                 Head(&mut txn.head).undo_only(shape, number);
                 txn.append(Kind::UNDO_ONLY, undo.arguments())?;
-                txn.owed += undo_room;
+                txn.cursor.owed += undo_room;
                 Ok((work(txn)?, Some(Undo::none())))
             });
             drop(latches);
@@ -106,19 +106,15 @@ impl Txn {
         work: impl FnOnce(&mut Txn) -> Result<(T, Option<Undo>)>,
     ) -> Result<T> {
         let mut open = Open {
-            last: self.last,
-            owed: self.owed,
+            last: self.cursor.last,
+            owed: self.cursor.owed,
             how: self.how,
-            scope: self.scope,
-            ends: self.ends,
+            nesting: self.nesting,
             txn: self,
             done: false,
         };
         open.txn.how = how;
-        open.txn.depth += 1;
-        open.txn.ends += 1;
-        open.txn.scopes += 1;
-        open.txn.scope = open.txn.scopes;
+        open.txn.nesting.open();
         let id = open.txn.id;
         let result = work(open.txn);
         assert!(open.txn.id == id, "the transaction was exchanged for another one");
@@ -169,6 +165,34 @@ impl Txn {
     }
 }
 
+/// Nested sequences of a transaction.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Nesting {
+    /// Number of open sequences.
+    pub(crate) depth: u32,
+    /// The innermost of them: a savepoint belongs to one.
+    pub(crate) scope: u32,
+    /// Number of all sequences so far.
+    scopes: u32,
+    /// Number of open sequences that will log an end. Room is kept back for each, so that no end fails for lack of room
+    /// after a step.
+    pub(crate) ends: u32,
+}
+
+impl Nesting {
+    fn open(&mut self) {
+        self.depth += 1;
+        self.ends += 1;
+        self.scopes += 1;
+        self.scope = self.scopes;
+    }
+
+    /// Returns to the state before a sequence was opened. The numbers of sequences are not used again.
+    fn close_to(&mut self, before: Nesting) {
+        *self = Nesting { scopes: self.scopes, ..before };
+    }
+}
+
 /// A sequence that has begun and not ended. Drop during a panic undoes it.
 struct Open<'t> {
     txn: &'t mut Txn,
@@ -176,8 +200,7 @@ struct Open<'t> {
     last: Option<LogOffset>,
     owed: u64,
     how: How,
-    scope: u32,
-    ends: u32,
+    nesting: Nesting,
     done: bool,
 }
 
@@ -193,7 +216,7 @@ impl Open<'_> {
         if matches!(undo.kind, UndoKind::Derived | UndoKind::Operation { .. }) {
             return Err(Error::Misuse("the undo of a nested top action is logical, a finish, or none"));
         }
-        if self.txn.last == self.last && undo.is_none() {
+        if self.txn.cursor.last == self.last && undo.is_none() {
             return Ok(()); // nothing happened
         }
         self.txn.enter()?;
@@ -201,12 +224,12 @@ impl Open<'_> {
         let undo = if self.how == How::Plain && self.txn.gave_up_atomicity() { &Undo::none() } else { undo };
         let undo_room = undo_room(undo, 0);
         // The reservation for ends is released for this one: an end without undo always has room.
-        self.txn.ends = self.ends;
+        self.txn.nesting.ends = self.nesting.ends;
         // The steps no longer need an undo of their own.
-        self.txn.owed = self.owed.max(crate::transaction::END_ROOM);
+        self.txn.cursor.owed = self.owed.max(crate::transaction::END_ROOM);
         self.txn.room_for_records(room_for(undo.arguments().len()), undo_room)?;
         self.txn.end_nested(self.last, undo)?;
-        self.txn.owed += undo_room;
+        self.txn.cursor.owed += undo_room;
         Ok(())
     }
 
@@ -223,8 +246,6 @@ impl Drop for Open<'_> {
             in_destructor(self.txn, |txn| drop(txn.take_back_to(last, owed)));
         }
         self.txn.how = self.how;
-        self.txn.scope = self.scope;
-        self.txn.ends = self.ends;
-        self.txn.depth -= 1;
+        self.txn.nesting.close_to(self.nesting);
     }
 }

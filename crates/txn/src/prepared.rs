@@ -105,9 +105,9 @@ impl Parked {
         let parked = Parked {
             id: txn.id,
             partition: txn.partition,
-            last: txn.last,
-            owed: txn.owed,
-            room: txn.room.take(),
+            last: txn.cursor.last,
+            owed: txn.cursor.owed,
+            room: txn.cursor.room.take(),
             entry: txn.entry.take(),
             heap: txn.heap.take(),
             freed: std::mem::take(&mut txn.freed),
@@ -128,9 +128,9 @@ impl Parked {
     pub(crate) fn taken_up(self, store: &Store) -> Txn {
         let mut txn = Txn::new(store.clone(), self.id);
         txn.partition = self.partition;
-        txn.last = self.last;
-        txn.owed = self.owed;
-        txn.room = self.room;
+        txn.cursor.last = self.last;
+        txn.cursor.owed = self.owed;
+        txn.cursor.room = self.room;
         txn.entry = self.entry;
         txn.heap = self.heap.into();
         txn.freed = self.freed;
@@ -188,7 +188,7 @@ impl Txn {
         // This call never ends: the store does not take a prepared transaction.
         self.begin_call()?;
         self.alive()?;
-        debug_assert!(self.depth == 0, "a transaction prepares outside of what it nests");
+        debug_assert!(self.nesting.depth == 0, "a transaction prepares outside of what it nests");
         if self.entry.as_ref().is_some_and(|entry| entry.claim.is_doomed()) {
             return Err(self.obey());
         }
@@ -207,7 +207,7 @@ impl Txn {
         if let Some(entry) = &self.entry {
             entry.set_prepared();
         }
-        self.carry = CarryRoom::of(self.logged + len);
+        self.carry = CarryRoom::of(self.cursor.logged + len);
         self.carry.reserve(inner);
         let txn = self.id;
         let parked = Some(Box::new(Parked::of(Box::new(self))));
@@ -253,7 +253,7 @@ impl Txn {
         let locks = &self.inner().locks;
         let mut held = locks.held(self.id);
         held.retain(|(_, mode)| mode.is_to_write());
-        let (owed, key_stripes) = (self.owed, locks.key_stripes());
+        let (owed, key_stripes) = (self.cursor.owed, locks.key_stripes());
         let branch = Branch { id: id.to_vec(), owed, key_stripes, locks: held, heap: Vec::new() };
         let mut bytes = Vec::new();
         branch.put(&mut bytes);
@@ -466,7 +466,7 @@ impl Txn {
     /// Follows the chain from the newest record to the oldest, without records that were undone.
     pub(crate) fn along_what_counts(&self, mut look: impl FnMut(&Body<'_>, Lsn) -> Result<()>) -> Result<()> {
         let mut chain = self.chain();
-        let mut more = chain.advance(self.last)?;
+        let mut more = chain.advance(self.cursor.last)?;
         while let Some(lsn) = more {
             look(&chain.record().parse()?, lsn)?;
             more = chain.step_back()?;
@@ -545,13 +545,13 @@ pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
     for Found { chain, branch, words, since } in found {
         let inner = &store.inner;
         let mut txn = Txn::found(store.clone(), &chain);
-        txn.owed = branch.owed;
+        txn.cursor.owed = branch.owed;
         txn.calls = 1;
         txn.was_restored = true;
         let mut heap = words.map(|words| Joined::restored(&inner.memory, words)).transpose()?;
         let of_commit = heap.as_mut().map_or(0, |heap| heap.log_wanted(inner.body_len_max));
         txn.heap = heap.into();
-        txn.room = Some(inner.room_for_restored(of_commit, branch.owed));
+        txn.cursor.room = Some(inner.room_for_restored(of_commit, branch.owed));
         let Kept { freed, first, deferred_since, is_copy } = txn.what_it_keeps()?;
         // The records of a copy have changed pages earlier; the LSN of the first change is no longer known.
         let began = if is_copy { Lsn::new(1) } else { first };

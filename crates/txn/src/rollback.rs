@@ -19,7 +19,8 @@ use crate::body::{Body, CARRIED, Carried, LoggedUndo, Redo};
 use crate::error::{Error, Result};
 use crate::operation::RecordId;
 use crate::registry::{CallError, Does, Misfit};
-use crate::transaction::{END_ROOM, How, Savepoint, Txn};
+use crate::savepoint::Savepoint;
+use crate::transaction::{END_ROOM, How, Txn};
 use crate::undo::{Undo, UndoKind};
 
 /// A cursor over a transaction's records, newest first.
@@ -213,7 +214,7 @@ impl Drop for StopOnPanic<'_> {
 impl Txn {
     /// Returns a cursor over this transaction's chain.
     pub(crate) fn chain(&self) -> Chain {
-        let offset = self.last.unwrap_or(LogOffset::ZERO);
+        let offset = self.cursor.last.unwrap_or(LogOffset::ZERO);
         Chain {
             txn: self.id,
             backwards: self.inner().log.backwards(Position { partition: self.partition, offset }),
@@ -230,7 +231,7 @@ impl Txn {
 
     /// Undoes everything since a savepoint that was checked.
     pub(crate) fn return_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        if self.ended {
+        if self.has_ended() {
             return Err(self.why_not_alive()); // its chain ends with a commit, or with the end of its rollback
         }
         self.forget_savepoints_since(savepoint);
@@ -252,7 +253,7 @@ impl Txn {
     }
 
     fn undo_since(&mut self, back_to: Option<LogOffset>, owed: u64, goes_on: bool) -> Result<()> {
-        if self.last <= back_to {
+        if self.cursor.last <= back_to {
             return Ok(());
         }
         self.inner().alive_here()?;
@@ -261,7 +262,7 @@ impl Txn {
         let undone = self.walk_back_to(back_to, goes_on);
         self.deferred.back_to(back_to);
         (self.undoing, self.how) = before;
-        self.owed = owed.max(END_ROOM);
+        self.cursor.owed = owed.max(END_ROOM);
         if let Err(error) = &undone {
             self.inner().log.stop(format!("transaction {} could not be undone: {error}", self.id));
         }
@@ -270,7 +271,7 @@ impl Txn {
 
     fn walk_back_to(&mut self, back_to: Option<LogOffset>, goes_on: bool) -> Result<()> {
         let mut chain = self.chain();
-        let mut more = chain.advance(self.last)?;
+        let mut more = chain.advance(self.cursor.last)?;
         let mut some_would_count = false;
         while more.is_some() && Some(chain.record.offset) > back_to {
             some_would_count |= self.deferred.is_any() && chain.record.is_committed_only()?;
@@ -376,14 +377,14 @@ impl Txn {
         }
         let begun_as = std::mem::replace(&mut self.how, how);
         let before = self.log_paid();
-        self.depth += 1;
+        self.nesting.depth += 1;
         let called = {
             let mut guard = StopOnPanic { txn: self, returned: false };
             let called = guard.txn.call(number, arguments);
             guard.returned = true;
             called
         };
-        self.depth -= 1;
+        self.nesting.depth -= 1;
         self.how = begun_as;
         called?;
         self.inner().note_undo_log(number, self.log_paid() - before);
@@ -392,7 +393,7 @@ impl Txn {
 
     /// Bytes of log that the transaction's records have taken.
     fn log_paid(&self) -> u64 {
-        self.room.as_ref().map_or(0, |room| room.paid().0)
+        self.cursor.room.as_ref().map_or(0, |room| room.paid().0)
     }
 
     fn call(&mut self, number: u32, arguments: &[u8]) -> Result<()> {

@@ -14,7 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use cedrat_heap::{HeapSavepoint, Joined};
+use cedrat_heap::Joined;
 use cedrat_pages::{LatchedPage, OptimisticPage, PageId};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{
@@ -25,30 +25,18 @@ use crate::body::{CARRIED_LONGER_MAX, Head, room_for};
 use crate::carry::CarryRoom;
 use crate::deferred::Deferred;
 use crate::error::{Error, Result};
+use crate::locking::LockCache;
 use crate::locks::LockMode;
-use crate::opening::Opening;
+use crate::nested::Nesting;
 use crate::operation::{Operation, RecordId};
 use crate::recovery::Loser;
+use crate::savepoint::Savepoints;
 use crate::space::Extent;
 use crate::store::{Inner, Store};
 use crate::table::{Entry, Memory};
 use crate::update::{REPORT_EVERY, UndoOf};
 
 pub use cedrat_heap::Commit;
-
-/// A point in a transaction to which it can be rolled back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Savepoint {
-    pub(crate) opening: Opening,
-    pub(crate) txn: TxnId,
-    pub(crate) last: Option<LogOffset>,
-    pub(crate) owed: u64,
-    pub(crate) scope: u32,
-    /// The number of the savepoint within the transaction.
-    pub(crate) number: u64,
-    /// The same point in its heap writes; `None` if there were none yet.
-    pub(crate) heap: Option<HeapSavepoint>,
-}
 
 /// The guarantees of a transaction, each of which can be given up by name.
 ///
@@ -116,6 +104,34 @@ pub(crate) enum How {
     Ordered,
 }
 
+/// Stage of a transaction's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum State {
+    /// Calls may read and change the store.
+    Active,
+    /// The store has doomed it within a nested sequence or under latches, where it cannot roll back at once: only undo
+    /// is admitted.
+    UndoOnly,
+    /// Recovery has found it in the log and has not finished with it: a drop abandons it instead of rolling it back.
+    Recovered,
+    /// It has ended, or its state belongs to another owner.
+    Ended,
+}
+
+/// Position of a transaction in the log, and its log space.
+#[derive(Debug, Default)]
+pub(crate) struct LogCursor {
+    /// The position of its newest record.
+    pub(crate) last: Option<LogOffset>,
+    pub(crate) room: Option<Reservation>,
+    /// Maximum log space that undoing everything so far takes.
+    pub(crate) owed: u64,
+    /// Bytes of log that were not yet reported to the checkpointer.
+    pub(crate) unreported: u64,
+    /// Bytes of its records, approximately.
+    pub(crate) logged: u64,
+}
+
 /// A transaction.
 ///
 /// It belongs to one thread at a time and may be moved to another. Dropped before its end, by an error or a panic, it
@@ -125,34 +141,17 @@ pub struct Txn {
     pub(crate) store: Store,
     pub(crate) id: TxnId,
     pub(crate) partition: PartitionId,
-    /// The position of its newest record.
-    pub(crate) last: Option<LogOffset>,
+    pub(crate) state: State,
+    pub(crate) cursor: LogCursor,
     pub(crate) how: How,
-    /// Number of open nested sequences.
-    pub(crate) depth: u32,
-    /// The innermost of them, and the number of all so far: a savepoint belongs to one.
-    pub(crate) scope: u32,
-    pub(crate) scopes: u32,
-    /// Number of them that will log an end. Room is kept back for each, so that no end fails for lack of room after a step.
-    pub(crate) ends: u32,
-    /// Number of savepoints taken.
-    savepoints: Cell<u64>,
-    /// Savepoints invalidated by rollbacks: ranges from after the first number of each pair to the second, ascending, not adjacent.
-    gone: Vec<(u64, u64)>,
+    pub(crate) nesting: Nesting,
+    pub(crate) savepoints: Savepoints,
     pub(crate) options: TxnOptions,
     /// Whether it is undoing: then it takes no locks (E15.1) and spends what was reserved for undo (E16.1).
     pub(crate) undoing: bool,
-    pub(crate) room: Option<Reservation>,
-    /// Maximum log space that undoing everything so far takes.
-    pub(crate) owed: u64,
     /// The newest LSN of anything that was read.
     seen: Cell<Lsn>,
-    /// The page locked last, and its mode: most updates of a row are of one page.
-    pub(crate) locked: Cell<Option<(PageId, LockMode)>>,
-    /// The structure locked last, and its mode: most keys of a transaction are of one table.
-    pub(crate) locked_structure: Cell<Option<(PageId, LockMode)>>,
-    /// The structure that it has locked as a whole by [`Txn::try_lock_structure`].
-    pub(crate) whole_structure: Cell<Option<PageId>>,
+    pub(crate) lock_cache: LockCache,
     pub(crate) entry: Option<Arc<Entry>>,
     /// Its reads and writes in heaps.
     pub(crate) heap: RefCell<Option<Joined>>,
@@ -163,25 +162,16 @@ pub struct Txn {
     /// Buffers for the parts of a record.
     pub(crate) head: Vec<u8>,
     pub(crate) arguments: Vec<u8>,
-    /// It was doomed while it could not roll back at once.
-    must_roll_back: bool,
     /// The caller holds latches of a structure, which a rollback would need too.
     under_latch: bool,
-    /// Bytes of log that were not yet reported to the checkpointer.
-    pub(crate) unreported: u64,
-    /// Recovery has found it, and has not finished with it: drop abandons it instead of rolling it back.
-    was_found: bool,
     /// Number of running calls, one within the other; during these its state belongs to its owner (E16.8).
     pub(crate) calls: u32,
     /// Whether its freed and deferred changes are in its entry.
     pub(crate) has_deposit: bool,
-    /// Bytes of its records, approximately.
-    pub(crate) logged: u64,
     /// Whether it prepared in an earlier opening.
     pub(crate) was_restored: bool,
     /// The reservation for copies of the records of a prepared transaction.
     pub(crate) carry: CarryRoom,
-    pub(crate) ended: bool,
 }
 
 /// Space freed by a transaction that has not ended.
@@ -201,38 +191,26 @@ impl Txn {
             store,
             id,
             partition,
-            last: None,
+            state: State::Active,
+            cursor: LogCursor::default(),
             how: How::Plain,
-            depth: 0,
-            scope: 0,
-            scopes: 0,
-            ends: 0,
-            savepoints: Cell::new(0),
-            gone: Vec::new(),
+            nesting: Nesting::default(),
+            savepoints: Savepoints::default(),
             options: TxnOptions::default(),
             undoing: false,
-            room: None,
-            owed: 0,
             seen: Cell::new(Lsn::ZERO),
-            locked: Cell::new(None),
-            locked_structure: Cell::new(None),
-            whole_structure: Cell::new(None),
+            lock_cache: LockCache::default(),
             entry: None,
             heap: RefCell::new(None),
             freed: Vec::new(),
             deferred: Deferred::default(),
             head: Vec::new(),
             arguments: Vec::new(),
-            must_roll_back: false,
             under_latch: false,
-            unreported: 0,
-            was_found: false,
             calls: 0,
             has_deposit: false,
-            logged: 0,
             was_restored: false,
             carry: CarryRoom::default(),
-            ended: false,
         }
     }
 
@@ -240,8 +218,8 @@ impl Txn {
     pub(crate) fn found(store: Store, found: &Loser) -> Txn {
         let mut txn = Txn::new(store, found.id);
         txn.partition = found.partition;
-        txn.last = Some(found.last);
-        txn.was_found = true;
+        txn.cursor.last = Some(found.last);
+        txn.state = State::Recovered;
         txn
     }
 
@@ -250,7 +228,7 @@ impl Txn {
         let mut txn = Txn::found(store, loser);
         let inner = &txn.store.inner;
         // The previous run reserved room for it; forward work never used that room (E16.2).
-        txn.room = Some(inner.log.reservation_for_recovery());
+        txn.cursor.room = Some(inner.log.reservation_for_recovery());
         txn.entry = Some(inner.table.enter_loser(loser.id, loser.first));
         txn.calls = 1;
         txn.undoing = true;
@@ -274,7 +252,7 @@ impl Txn {
 
     /// Returns the position of its newest record, for following the chain backwards ([`cedrat_wal::Log::backwards`]).
     pub fn position(&self) -> Option<Position> {
-        self.last.map(|offset| Position { partition: self.partition, offset })
+        self.cursor.last.map(|offset| Position { partition: self.partition, offset })
     }
 
     /// Returns the guarantees that it gives.
@@ -408,57 +386,7 @@ impl Txn {
         })
     }
 
-    // ---- savepoints -------------------------------------------------------------------------------------------
-
-    /// Takes a savepoint to which [`rollback_to`](Txn::rollback_to) returns.
-    pub fn savepoint(&self) -> Savepoint {
-        let number = self.savepoints.get() + 1;
-        self.savepoints.set(number);
-        let heap = self.heap.borrow_mut().as_mut().map(Joined::savepoint);
-        let opening = self.store.opening();
-        Savepoint { opening, txn: self.id, last: self.last, owed: self.owed, scope: self.scope, number, heap }
-    }
-
-    /// Invalidates the savepoints taken since this one, whose changes were undone.
-    pub(crate) fn forget_savepoints_since(&mut self, savepoint: Savepoint) {
-        while self.gone.last().is_some_and(|&(behind, _)| behind >= savepoint.number) {
-            self.gone.pop();
-        }
-        let newest = self.savepoints.get();
-        if newest > savepoint.number {
-            self.gone.push((savepoint.number, newest));
-        }
-    }
-
-    pub(crate) fn check_savepoint(&self, savepoint: &Savepoint) -> Result<()> {
-        if savepoint.opening != self.store.opening() || savepoint.txn != self.id {
-            return Err(Error::Misuse("the savepoint belongs to another transaction"));
-        }
-        if savepoint.scope != self.scope {
-            return Err(Error::Misuse("the savepoint was taken inside or outside of what is nested here"));
-        }
-        // After it the chain returns to the older savepoint; following it from here would undo more than requested.
-        let newer_than = self.gone.partition_point(|&(behind, _)| behind < savepoint.number);
-        if self.gone[..newer_than].last().is_some_and(|&(_, newest)| savepoint.number <= newest) {
-            return Err(Error::Misuse("an older savepoint was rolled back to, and with that this one is gone"));
-        }
-        Ok(())
-    }
-
-    /// Undoes everything done since `savepoint`; the transaction continues from there. Locks stay (a lock released
-    /// early could show others a state that a later undo changes).
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] if the savepoint belongs to another transaction, was not taken at this depth of nesting, or is
-    /// newer than one that was rolled back to since, and if the transaction has ended. A failure of the undo itself stops the
-    /// store.
-    pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
-        self.check_savepoint(&savepoint)?;
-        if self.how == How::Ordered {
-            return Err(Error::Misuse("an ordered sequence is redo-only; there is no way back within it"));
-        }
-        self.as_one_call(|txn| txn.return_to(savepoint))
-    }
+    // ---- transactions within it ----------------------------------------------------------------------------------
 
     /// Runs `work` as a transaction within this one: if it fails or panics, its changes are undone, and this
     /// transaction continues.
@@ -489,7 +417,7 @@ impl Txn {
         }
         self.begin_call()?;
         self.alive()?;
-        debug_assert!(self.depth == 0, "a transaction commits outside of what it nests");
+        debug_assert!(self.nesting.depth == 0, "a transaction commits outside of what it nests");
         if self.entry.as_ref().is_some_and(|entry| entry.claim.is_doomed()) {
             return Err(self.obey());
         }
@@ -545,7 +473,7 @@ impl Txn {
 
     pub(crate) fn roll_back(&mut self) -> Result<()> {
         // If the store has taken the transaction, the store rolls it back.
-        if self.ended || self.begin_call().is_err() {
+        if self.has_ended() || self.begin_call().is_err() {
             return Ok(());
         }
         let undone = self.roll_back_in_call();
@@ -580,8 +508,8 @@ impl Txn {
 
     /// Ends the transaction, and releases everything that it held. `committed`: its commit record.
     pub(crate) fn leave(&mut self, committed: Option<Lsn>) {
-        self.ended = true;
-        self.room = None;
+        self.state = State::Ended;
+        self.cursor.room = None;
         // Before this transaction releases the log (E19.4), and its locks.
         self.deferred.ended(self.id, committed);
         // From now on the keepers hold the log themselves.
@@ -602,7 +530,11 @@ impl Txn {
 
     /// Marks it as ended without releasing anything: its state now belongs to another owner.
     pub(crate) fn mark_ended(&mut self) {
-        self.ended = true;
+        self.state = State::Ended;
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.state == State::Ended
     }
 
     // ---- for other modules -----------------------------------------------------------------------------------------
@@ -610,7 +542,12 @@ impl Txn {
     /// Checks that the transaction may continue. One that must roll back may still call this in its logical undos.
     #[inline]
     pub(crate) fn alive(&self) -> Result<()> {
-        if self.ended || self.must_roll_back && !self.undoing || self.calls == 0 && self.is_taken() {
+        let is_closed = match self.state {
+            State::Active | State::Recovered => false,
+            State::UndoOnly => !self.undoing,
+            State::Ended => true,
+        };
+        if is_closed || self.calls == 0 && self.is_taken() {
             return Err(self.why_not_alive());
         }
         self.inner().alive()
@@ -620,7 +557,9 @@ impl Txn {
     pub(crate) fn why_not_alive(&self) -> Error {
         match self.inner().alive() {
             Err(stopped) => stopped,
-            Ok(()) if self.ended && !self.is_taken() => Error::Misuse("the transaction was rolled back; begin another"),
+            Ok(()) if self.has_ended() && !self.is_taken() => {
+                Error::Misuse("the transaction was rolled back; begin another")
+            }
             Ok(()) => self.over_limit_error(),
         }
     }
@@ -630,7 +569,8 @@ impl Txn {
     pub(crate) fn obey(&mut self) -> Error {
         let error = self.over_limit_error();
         if !self.may_roll_back_now() {
-            self.must_roll_back = true;
+            debug_assert!(self.state == State::Active, "recovery obeys no limit");
+            self.state = State::UndoOnly;
             return error;
         }
         match self.roll_back() {
@@ -641,21 +581,21 @@ impl Txn {
 
     /// Whether the caller holds no latch of a structure, which a rollback would need too.
     pub(crate) fn may_roll_back_now(&self) -> bool {
-        self.depth == 0 && !self.undoing && !self.under_latch
+        self.nesting.depth == 0 && !self.undoing && !self.under_latch
     }
 
     /// Counts bytes of log, to be reported to the checkpointer.
     #[inline]
     pub(crate) fn note_logged(&mut self, bytes: u64) {
-        self.unreported += bytes;
-        if self.unreported >= REPORT_EVERY {
+        self.cursor.unreported += bytes;
+        if self.cursor.unreported >= REPORT_EVERY {
             self.report_bytes();
         }
     }
 
     pub(crate) fn report_bytes(&mut self) {
         let inner = &self.store.inner;
-        inner.checkpoints.note(std::mem::take(&mut self.unreported), &inner.limits);
+        inner.checkpoints.note(std::mem::take(&mut self.cursor.unreported), &inner.limits);
     }
 
     /// Called before the first record: the transaction becomes visible to checkpoints.
@@ -668,9 +608,9 @@ impl Txn {
     }
 
     fn enter_first(&mut self) -> Result<()> {
-        self.owed = 0;
+        self.cursor.owed = 0;
         self.room_for_records(END_ROOM, END_ROOM)?;
-        self.owed = END_ROOM;
+        self.cursor.owed = END_ROOM;
         let inner = &self.store.inner;
         let (entry, memory) = inner.table.enter(self.id, inner.limits.now(), || inner.log.current_lsn());
         let Memory { head, arguments, deferred } = memory;
@@ -684,14 +624,14 @@ impl Txn {
         if self.undoing {
             return true; // paid from the reservation for undo (E16.1)
         }
-        self.room
-            .as_ref()
-            .is_some_and(|room| room.forward().0 >= forward + self.kept_back() && room.undo().0 >= self.owed + undo)
+        self.cursor.room.as_ref().is_some_and(|room| {
+            room.forward().0 >= forward + self.kept_back() && room.undo().0 >= self.cursor.owed + undo
+        })
     }
 
     /// Returns the room for the transaction's own end, and for the end of each open nested sequence.
     fn kept_back(&self) -> u64 {
-        END_ROOM * u64::from(1 + self.ends)
+        END_ROOM * u64::from(1 + self.nesting.ends)
     }
 
     /// Reserves the room that [`has_room`](Txn::has_room) lacks. The caller holds no latch: this may wait for the disk,
@@ -702,9 +642,10 @@ impl Txn {
         }
         // Larger pieces than requested, so that most updates already have room.
         const PIECE: u64 = 4096;
-        let (has_forward, has_undo) = self.room.as_ref().map_or((0, 0), |room| (room.forward().0, room.undo().0));
+        let (has_forward, has_undo) =
+            self.cursor.room.as_ref().map_or((0, 0), |room| (room.forward().0, room.undo().0));
         let forward = (forward + self.kept_back()).saturating_sub(has_forward);
-        let undo = (self.owed + undo).saturating_sub(has_undo);
+        let undo = (self.cursor.owed + undo).saturating_sub(has_undo);
         let generous = |bytes: u64| if bytes == 0 { 0 } else { bytes.max(PIECE) };
         if self.reserve(generous(forward), generous(undo)).is_ok() {
             return Ok(());
@@ -719,7 +660,7 @@ impl Txn {
 
     pub(crate) fn reserve(&mut self, forward: u64, undo: u64) -> Result<()> {
         let log = &self.store.inner.log;
-        match &mut self.room {
+        match &mut self.cursor.room {
             Some(room) => log.reserve_more(room, ByteLen(forward), ByteLen(undo))?,
             none => *none = Some(log.reserve(ByteLen(forward), ByteLen(undo))?),
         }
@@ -732,12 +673,12 @@ impl Txn {
         // What a prepared transaction may carry forward must fit into a record as a copy too (E9.13).
         let is_copied = [Kind::USER, Kind::UNDO_ONLY, Kind::NESTED_END].contains(&kind);
         self.store.inner.check_len(len + if is_copied { CARRIED_LONGER_MAX } else { 0 })?;
-        self.logged += room_for(len) + CARRIED_LONGER_MAX as u64;
-        let room = self.room.as_mut().expect("E6.2: room is reserved before a record is made");
+        self.cursor.logged += room_for(len) + CARRIED_LONGER_MAX as u64;
+        let room = self.cursor.room.as_mut().expect("E6.2: room is reserved before a record is made");
         room.spend(if self.undoing { Spending::Undo } else { Spending::Forward });
-        let head = RecordHead::new(kind, self.id, self.last);
+        let head = RecordHead::new(kind, self.id, self.cursor.last);
         let appended = self.store.inner.log.append(self.partition, head, &[&self.head, arguments], room);
-        self.last = Some(appended.offset);
+        self.cursor.last = Some(appended.offset);
         Ok(appended)
     }
 }
@@ -755,15 +696,14 @@ impl Txn {
 
 impl Drop for Txn {
     fn drop(&mut self) {
-        if self.ended {
-            return;
-        }
-        if self.was_found && !planted!("dropped_loser_rolled_back") {
-            return in_destructor(self, Txn::abandon);
+        match self.state {
+            State::Ended => return,
+            State::Recovered if !planted!("dropped_loser_rolled_back") => return in_destructor(self, Txn::abandon),
+            _ => {}
         }
         // An error means that the store stopped; the next opening undoes the rest, and every later call reports it.
         in_destructor(self, |txn| drop(txn.roll_back()));
-        if !self.ended {
+        if !self.has_ended() {
             // It panicked. The threads that wait for its locks must learn that the store has stopped.
             in_destructor(self, |txn| txn.leave(None));
         }
@@ -789,7 +729,8 @@ impl fmt::Debug for Txn {
         f.debug_struct("Txn")
             .field("id", &self.id)
             .field("partition", &self.partition)
-            .field("last", &self.last)
+            .field("state", &self.state)
+            .field("last", &self.cursor.last)
             .field("how", &self.how)
             .field("undoing", &self.undoing)
             .finish_non_exhaustive()

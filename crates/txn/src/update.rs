@@ -44,14 +44,14 @@ pub(crate) enum UndoOf {
 /// A macro, because `page` borrows one field of the transaction while others change.
 macro_rules! announce_and_append {
     ($txn:ident, $page:ident, $kind:expr, $last_part:expr) => {{
-        let room = $txn.room.as_mut().expect("E6.2: room is reserved before a record is made");
+        let room = $txn.cursor.room.as_mut().expect("E6.2: room is reserved before a record is made");
         room.spend(if $txn.undoing { Spending::Undo } else { Spending::Forward });
         let log = &$txn.store.inner.log;
         $page.will_change(log.current_lsn().next());
-        let record = RecordHead::new($kind, $txn.id, $txn.last);
+        let record = RecordHead::new($kind, $txn.id, $txn.cursor.last);
         let partition = if planted!("records_in_other_partition") { PartitionId(0) } else { $txn.partition };
         let appended = log.append(partition, record, &[&$txn.head, &$txn.arguments, $last_part], room);
-        $txn.last = Some(appended.offset);
+        $txn.cursor.last = Some(appended.offset);
         appended
     }};
 }
@@ -96,7 +96,7 @@ impl Txn {
             self.store.inner.check_len(body_len + COMPENSATION_LONGER_MAX)?;
 
             // Nothing can fail from here on.
-            self.owed += undo_room;
+            self.cursor.owed += undo_room;
             let appended = announce_and_append!(self, page, Kind::UPDATE, undo.arguments());
             let done = page.change(appended.lsn, |page| {
                 if planted!("changed_without_record") {
@@ -106,7 +106,7 @@ impl Txn {
             });
             drop(page);
             done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))?;
-            self.logged += body_len_bound + CARRIED_LONGER_MAX as u64;
+            self.cursor.logged += body_len_bound + CARRIED_LONGER_MAX as u64;
             self.note_logged(body_len_bound);
             return Ok(appended.lsn);
         }

@@ -58,7 +58,7 @@ pub(crate) fn undo(store: &Store, losers: Vec<Loser>, tell: &dyn Fn(Progress)) -
 /// Reports the pages that a loser changed to the lock manager, from its newest record to its oldest.
 fn restore_locks(store: &Store, txn: &Txn) -> Result<()> {
     let mut chain = txn.chain();
-    let mut more = chain.advance(txn.last)?;
+    let mut more = chain.advance(txn.cursor.last)?;
     while more.is_some() {
         if let Some(page) = chain.record().page()? {
             store.locks().recovered(txn.id, page);
