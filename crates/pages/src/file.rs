@@ -56,7 +56,7 @@ impl PageFile {
             file,
             pages: AtomicU64::new(pages),
             pages_max,
-            written: WrittenPages::open(media)?,
+            written: WrittenPages::open(media, pages_max)?,
             growing: Mutex::new(()),
             syncing: Mutex::new(()),
         })

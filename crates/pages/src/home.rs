@@ -45,7 +45,7 @@ impl Home {
             return Err(PoolError::Limit { pages, limit: options.pages_max });
         }
         let promised = double_write::promised(&**media)?;
-        written::look(&**media)?;
+        written::look(&**media, options.pages_max)?;
         Ok(Home { media: Arc::clone(media), file, pages, promised })
     }
 

@@ -99,9 +99,9 @@ impl WrittenPages {
     /// counts as written from its next write on.
     ///
     /// The next change writes all of it again: the bytes that the previous process left may not be durable (R6).
-    pub(crate) fn open(media: &Arc<dyn Media>) -> Result<WrittenPages, PoolError> {
+    pub(crate) fn open(media: &Arc<dyn Media>, pages_max: u64) -> Result<WrittenPages, PoolError> {
         let file = open_or_create(&**media, WRITTEN_FILE)?;
-        let bits = Mutex::new(Bits::of(read(&**media, file)?));
+        let bits = Mutex::new(Bits::of(read(&**media, file, pages_max)?));
         Ok(WrittenPages { media: Arc::clone(media), file, bits, writing: Mutex::new(()) })
     }
 
@@ -187,12 +187,12 @@ impl WrittenPages {
 }
 
 /// Refuses a file that [`WrittenPages::open`] would refuse.
-pub(crate) fn look(media: &dyn Media) -> Result<(), PoolError> {
+pub(crate) fn look(media: &dyn Media, pages_max: u64) -> Result<(), PoolError> {
     match media.open(WRITTEN_FILE, OpenMode::Read) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
         file => {
             let file = file.map_err(|error| PoolError::io(format!("opening {WRITTEN_FILE}"), error))?;
-            read(media, file).map(drop)
+            read(media, file, pages_max).map(drop)
         }
     }
 }
@@ -202,10 +202,12 @@ fn place_of(page: PageId) -> (usize, u8) {
     ((page.get() / 8) as usize, 1 << (page.get() % 8))
 }
 
-/// Returns the bits in the whole blocks of the file. A block that a crash truncated was not in use yet.
-fn read(media: &dyn Media, file: FileId) -> Result<Vec<u8>, PoolError> {
+/// Returns the bits in the whole blocks of the file, for at most `pages_max` pages: no page is beyond, however long the file
+/// has become. A block that a crash truncated was not in use yet.
+fn read(media: &dyn Media, file: FileId, pages_max: u64) -> Result<Vec<u8>, PoolError> {
     let failed = |error| PoolError::io(format!("reading {WRITTEN_FILE}"), error);
     let blocks = media.len(file).map_err(failed)? / BLOCK_LEN as u64;
+    let blocks = blocks.min(pages_max.div_ceil(BLOCK_PAGES));
     let mut bits = Vec::with_capacity(blocks as usize * BLOCK_BITS_LEN);
     let mut block = AlignedBuf::zeroed(BLOCK_LEN);
     for number in 0..blocks {

@@ -123,6 +123,24 @@ fn assert_losses_are_noticed(image: &Image, redo_point: Lsn, context: &dyn std::
     noticed
 }
 
+/// No checksum proves the length of the file: it must not decide how much an opening reads, and how much memory it takes.
+#[test]
+fn long_written_file_is_read_in_part() {
+    let (disk, yard) = Yard::simulated(options(8), 64);
+    yard.set(page(3), 0, 7).unwrap();
+    checkpoint(&yard).unwrap();
+    let (disk, _) = (SimDisk::from_image(disk.image()), drop(yard));
+    let file = disk.open(WRITTEN_FILE, OpenMode::ReadWrite).unwrap();
+    disk.set_len(file, 1 << 30).unwrap();
+    let (disk, yard) = open(disk.image());
+    assert!(disk.calls() < 50_000, "{} calls", disk.calls());
+    assert_eq!(yard.byte(page(3), 0).unwrap(), 7);
+    yard.set(page(63), 0, 8).unwrap();
+    checkpoint(&yard).unwrap();
+    drop(yard);
+    assert_eq!(open(disk.image()).1.byte(page(63), 0).unwrap(), 8);
+}
+
 #[test]
 fn lost_page_is_damage() {
     let (disk, yard) = Yard::simulated(options(8), 64);
