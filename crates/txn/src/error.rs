@@ -20,7 +20,8 @@ pub enum Error {
     /// The operation declined.
     #[error("refused: {0}")]
     Refused(#[from] Refused),
-    /// The transaction was chosen to resolve a deadlock. Roll it back and run it again.
+    /// The transaction was chosen to resolve a deadlock. Roll it back and run it again, unless it would wait for [another
+    /// transaction of its thread](Deadlock::of_own_thread): end that one first.
     #[error(transparent)]
     Deadlock(#[from] Deadlock),
     /// The log has no room. Roll back, or end the transactions that hold it, and try again. If the last checkpoint has
@@ -200,7 +201,12 @@ impl Error {
 
     /// Whether running the transaction again may succeed without any other remedy.
     pub fn is_worth_retrying(&self) -> bool {
-        matches!(self, Error::Deadlock(_) | Error::Heap(cedrat_heap::Error::Conflict))
+        match self {
+            // The other transaction is still open then.
+            Error::Deadlock(deadlock) => deadlock.of_own_thread.is_none(),
+            Error::Heap(error) => matches!(error, cedrat_heap::Error::Conflict),
+            _ => false,
+        }
     }
 
     pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> Error {

@@ -54,7 +54,7 @@ fn release(table: &LockTable, txns: &[u64]) {
 }
 
 fn refused(txn: u64, resource: Resource) -> NotGiven {
-    Deadlock { txn: TxnId(txn), resource }.into()
+    Deadlock { txn: TxnId(txn), resource, of_own_thread: None }.into()
 }
 
 fn thread_counts() -> &'static [u64] {
@@ -304,6 +304,55 @@ fn cycle_through_queue_is_found() {
         table.release_all(TxnId(2));
         assert_eq!(decided(&table, &mut waiters), [4, 3]);
     });
+}
+
+/// E15.7: directly, behind another waiter, and through another thread that waits itself.
+#[test]
+fn wait_for_own_thread_is_refused() {
+    explore(1, 1, || {
+        let on_other_thread = |table: &Arc<LockTable>, work: fn(&LockTable)| {
+            let table = Arc::clone(table);
+            thread::spawn(move || work(&table)).join().unwrap();
+        };
+        let refused = |table: &LockTable, waiter: &Arc<Waiter>| {
+            table.refuse_wait_for_own(waiter).map_err(|deadlock| deadlock.of_own_thread)
+        };
+        let table = Arc::new(LockTable::new());
+        granted(&table, 1, page(1), S);
+        on_other_thread(&table, |table| {
+            granted(table, 2, page(2), X);
+            drop(blocked(table, 3, page(1), X));
+        });
+        for waiter in [blocked(&table, 4, page(1), S), blocked(&table, 5, page(2), X)] {
+            assert_eq!(refused(&table, &waiter), Err(Some(TxnId(1))), "E15.7");
+            assert_eq!(waiter.outcome(), Outcome::Withdrawn);
+        }
+        assert_eq!(table.waiting_now(), 1, "the one of the other thread");
+
+        // Any thread may end a prepared transaction.
+        let table = Arc::new(LockTable::new());
+        granted(&table, 6, page(6), X);
+        let waits = blocked(&table, 7, page(6), X);
+        table.prepared(TxnId(6));
+        assert_eq!(refused(&table, &waits), Ok(()));
+        // A transaction is of the thread to which it was moved.
+        granted(&table, 8, page(8), X);
+        on_other_thread(&table, |table| granted(table, 8, page(9), X));
+        let waits = blocked(&table, 10, page(8), X);
+        assert_eq!(refused(&table, &waits), Ok(()));
+    });
+}
+
+/// A thread that waits for its own transaction gets an error: no other thread would wake it.
+#[cfg(not(cedrat_shuttle))] // no time passes under the scheduler
+#[test]
+fn thread_waits_for_itself_with_patience() {
+    let table = LockTable::with_patience(std::time::Duration::from_millis(1));
+    table.lock(TxnId(1), HOT, X, None).unwrap();
+    let deadlock = Deadlock { txn: TxnId(2), resource: HOT, of_own_thread: Some(TxnId(1)) };
+    assert_eq!(table.lock(TxnId(2), HOT, S, None), Err(deadlock.into()));
+    release(&table, &[1, 2]);
+    assert_eq!((table.len(), table.waiting_now()), (0, 0));
 }
 
 /// E9.12: the request behind a refused one gets its turn, and a request behind one that waits for a prepared

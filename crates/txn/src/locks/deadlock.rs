@@ -108,3 +108,36 @@ impl<'a> Search<'a> {
         in_the_way.map(|(txn, _)| txn).filter(|&txn| self.seen.insert(txn)).collect()
     }
 }
+
+/// Returns a transaction for which a blocked request waits, directly or through others, and which is one of the thread that
+/// waits: its newest lock was acquired there. Only its thread ends it, and that cannot while it waits.
+pub(super) fn own_transaction_before(table: &LockTable, from: &Arc<Waiter>) -> Option<TxnId> {
+    if planted!("own_transaction_awaited") {
+        return None;
+    }
+    let all = table.all_waiting();
+    let (mut seen, mut open) = (HashSet::<TxnId, Words>::default(), vec![Arc::clone(from)]);
+    seen.insert(from.txn);
+    while let Some(waiter) = open.pop() {
+        let shard = table.shard(waiter.of).lock();
+        let lock = shard.find(waiter.of).filter(|_| waiter.outcome() == Outcome::Waiting);
+        let holders = lock.map(|lock| lock.holders_before(&waiter)).unwrap_or_default();
+        drop(shard);
+        for holder in holders {
+            if !seen.insert(holder) {
+                continue;
+            }
+            if let Some(waiter) = table.waiting(holder) {
+                open.push(waiter);
+                continue;
+            }
+            match table.thread_of(holder) {
+                0 => {}
+                thread if thread == from.thread => return Some(holder),
+                // Its thread may be waiting with another transaction.
+                thread => open.extend(all.iter().filter(|waiter| waiter.thread == thread).cloned()),
+            }
+        }
+    }
+    None
+}

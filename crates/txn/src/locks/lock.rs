@@ -202,6 +202,14 @@ impl Lock {
         self.grant_next(decided);
     }
 
+    /// Returns the other holders for which a waiter waits, directly or through the waiters before it.
+    pub(super) fn holders_before(&self, waiter: &Waiter) -> Vec<TxnId> {
+        let before = self.waiting().take_while(|other| !waiter.is_before(other));
+        let modes = before.fold(Modes::of(waiter.wanted), |modes, other| modes.with(other.wanted));
+        let in_the_way = self.holders.iter().filter(|(txn, mode)| *txn != waiter.txn && modes.conflict_with(*mode));
+        in_the_way.map(|(txn, _)| txn).collect()
+    }
+
     /// Returns the modes of `waiter` and of all waiters before it except `without`; fewer if those already conflict
     /// with everything that the whole queue conflicts with. Adds the number of waiters examined to `steps`.
     pub(super) fn modes_up_to(&self, waiter: &Waiter, without: &Waiter, steps: &mut u64) -> Modes {

@@ -59,17 +59,24 @@ impl fmt::Display for Resource {
     }
 }
 
-/// A lock was refused because waiting for it would have closed a waits-for cycle.
+/// A lock was refused because waiting for it would never end.
 ///
-/// The requesting transaction is the victim: roll it back, and run it again. If several transactions close a cycle at
-/// the same time, those that search the waits-for graph first are refused.
+/// Usually it would have closed a waits-for cycle. The requesting transaction is the victim: roll it back, and run it
+/// again. If several transactions close a cycle at the same time, those that search the waits-for graph first are refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("transaction {txn} would wait for itself at {resource}; roll it back and run it again")]
+#[error(
+    "transaction {txn} would wait for {} at {resource}; {}",
+    of_own_thread.map_or_else(|| "itself".to_owned(), |own| format!("transaction {own} of the same thread")),
+    if of_own_thread.is_some() { "end that one first" } else { "roll it back and run it again" }
+)]
 pub struct Deadlock {
     /// The requesting transaction.
     pub txn: TxnId,
     /// The requested resource.
     pub resource: Resource,
+    /// The transaction that the same thread has open and for which the request would wait, directly or through others. `None`
+    /// for a waits-for cycle.
+    pub of_own_thread: Option<TxnId>,
 }
 
 /// The reason why a lock was refused to a transaction that does not wait for prepared ones.

@@ -11,7 +11,8 @@ use super::{Deadlock, LockCounts, LockManager, LockMode, NotGiven, Resource};
 ///
 /// All locks are held to the end of the transaction. Requests for one resource are granted in order of arrival, except
 /// that holders which request a stronger mode come first. So a stream of readers never overtakes a waiting writer. Only
-/// the request whose wait would close a cycle is refused.
+/// the request whose wait would close a cycle is refused; and, after ten seconds, one that waits for a transaction of its
+/// own thread ([`Deadlock::of_own_thread`]).
 ///
 /// Memory grows with the number of locks held. For keys it is bounded by the number of stripes: hashes are folded to
 /// [`PageLocks::with_key_stripes`] values per structure. Each page and each record has a lock of its own.

@@ -9,14 +9,15 @@
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
+use std::time::Duration;
 
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use cedrat_sync::{Arc, Mutex, MutexGuard, planted};
+use cedrat_sync::{Arc, Mutex, MutexGuard, planted, thread_local};
 use cedrat_wal::TxnId;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use super::deadlock::Search;
+use super::deadlock::{Search, own_transaction_before};
 use super::lock::{Hashed, Lock, Take};
 use super::waiter::{Outcome, Waiter};
 use super::{Deadlock, LockCounts, LockMode, NotGiven, Resource};
@@ -32,6 +33,21 @@ const SHARD_KEPT: usize = 1024;
 /// Lists of locks that each shard of transactions keeps for reuse.
 const SPARE: usize = 4;
 
+/// Time that a request waits before it searches for transactions of its own thread, which could not end meanwhile.
+///
+/// A transaction may have been moved to another thread since its newest lock: then it usually ends earlier.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+thread_local! {
+    static HERE: u8 = const { 0 };
+}
+
+/// Returns a number that is unique among the living threads, and not 0.
+#[inline]
+pub(super) fn this_thread() -> usize {
+    HERE.with(|here| std::ptr::from_ref(here).addr())
+}
+
 /// Locks, their holders and their queues.
 #[derive(Debug)]
 pub(super) struct LockTable {
@@ -42,6 +58,7 @@ pub(super) struct LockTable {
     /// Number of transactions that are registered as waiting.
     waiting: AtomicUsize,
     counters: Counters,
+    patience: Duration,
 }
 
 /// A shard of locks.
@@ -56,10 +73,18 @@ pub(super) struct Locks {
 #[derive(Debug, Default)]
 struct Txns {
     /// The locks of each transaction, for their release.
-    held: HashMap<TxnId, Vec<Hashed>, Words>,
+    held: HashMap<TxnId, Held, Words>,
     /// The request on which each transaction is blocked.
     waiting: HashMap<TxnId, Arc<Waiter>, Words>,
     spare: Vec<Vec<Hashed>>,
+}
+
+/// The locks of a transaction.
+#[derive(Debug)]
+struct Held {
+    locks: Vec<Hashed>,
+    /// The thread that has acquired the newest one; 0 for a prepared transaction, which any thread may end.
+    thread: usize,
 }
 
 impl Txns {
@@ -75,8 +100,16 @@ impl Txns {
 
     fn list(&mut self, txn: TxnId) -> &mut Vec<Hashed> {
         let spare = &mut self.spare;
-        let list = self.held.entry(txn);
-        list.or_insert_with(|| spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES)))
+        let fresh = || Held { locks: spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES)), thread: 0 };
+        let held = self.held.entry(txn).or_insert_with(fresh);
+        held.thread = this_thread();
+        &mut held.locks
+    }
+
+    fn set_ownerless(&mut self, txn: TxnId) {
+        if let Some(held) = self.held.get_mut(&txn) {
+            held.thread = 0;
+        }
     }
 }
 
@@ -215,12 +248,17 @@ impl Locks {
 
 impl LockTable {
     pub(super) fn new() -> LockTable {
+        LockTable::with_patience(PATIENCE)
+    }
+
+    pub(super) fn with_patience(patience: Duration) -> LockTable {
         LockTable {
             shards: Box::new(std::array::from_fn(|_| Mutex::default())),
             txns: Box::new(std::array::from_fn(|_| Mutex::default())),
             detecting: Mutex::default(),
             waiting: AtomicUsize::new(0),
             counters: Counters::default(),
+            patience,
         }
     }
 
@@ -245,7 +283,9 @@ impl LockTable {
         match self.request(txn, resource, mode, is_prepared)? {
             Request::Granted => Ok(()),
             Request::Blocked(waiter) => {
-                waiter.park();
+                while waiter.park(self.patience) == Outcome::Waiting {
+                    self.refuse_wait_for_own(&waiter)?;
+                }
                 self.end_wait(&waiter)
             }
         }
@@ -326,10 +366,8 @@ impl LockTable {
         count(&self.counters.blocked, 1);
         // Only waiters behind it in its queue wait for a transaction that holds nothing, and each of them searches
         // itself.
-        if self.register(&waiter) && self.refuse_deadlock(&waiter) {
-            self.txns(txn).lock().waiting.remove(&txn);
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            return Err(Deadlock { txn, resource: of.resource }.into());
+        if self.register(&waiter) {
+            self.refuse_deadlock(&waiter)?;
         }
         Ok(Request::Blocked(waiter))
     }
@@ -352,23 +390,40 @@ impl LockTable {
         txns.held.contains_key(&waiter.txn)
     }
 
-    /// Withdraws a request if its wait would never end. Returns whether it did.
-    fn refuse_deadlock(&self, waiter: &Arc<Waiter>) -> bool {
-        let mut decided = Vec::new();
-        let refused = {
-            let _detecting = self.detecting.lock();
+    /// Withdraws a request whose wait would close a cycle.
+    fn refuse_deadlock(&self, waiter: &Arc<Waiter>) -> Result<(), Deadlock> {
+        self.refuse(waiter, || {
             let mut search = Search::new(self, waiter);
             let found = search.finds_cycle();
             count(&self.counters.searches, 1);
             count(&self.counters.search_steps, search.steps);
-            found && {
+            found.then_some(None)
+        })
+    }
+
+    /// Withdraws a request that waits for a transaction of its own thread. That cannot end during the wait, unless it was
+    /// moved to another thread since its newest lock.
+    #[cold]
+    pub(super) fn refuse_wait_for_own(&self, waiter: &Arc<Waiter>) -> Result<(), Deadlock> {
+        self.refuse(waiter, || own_transaction_before(self, waiter).map(Some))
+    }
+
+    /// Withdraws a request if there is a reason: that it waits for itself, or for that transaction of its own thread.
+    fn refuse(&self, waiter: &Arc<Waiter>, reason: impl FnOnce() -> Option<Option<TxnId>>) -> Result<(), Deadlock> {
+        let mut decided = Vec::new();
+        let refused = {
+            let _detecting = self.detecting.lock();
+            reason().filter(|_| {
                 let mut locks = self.shard(waiter.of).lock();
                 locks.change(waiter.of, |lock| lock.cancel(waiter, &mut decided)) == Some(true)
-            }
+            })
         };
-        count(&self.counters.deadlocks, u64::from(refused));
         self.wake(decided);
-        refused
+        let Some(of_own_thread) = refused else { return Ok(()) };
+        count(&self.counters.deadlocks, 1);
+        self.txns(waiter.txn).lock().waiting.remove(&waiter.txn);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        Err(Deadlock { txn: waiter.txn, resource: waiter.of.resource, of_own_thread })
     }
 
     /// Completes a wait that was decided; called by the thread that has waited.
@@ -404,13 +459,16 @@ impl LockTable {
     pub(super) fn grant(&self, txn: TxnId, resource: Resource, mode: LockMode) {
         let of = Hashed::new(resource);
         let first = self.shard(of).lock().entry(of).or_insert_with(|| Lock::new(of)).into_mut().force(txn, mode);
+        let mut txns = self.txns(txn).lock();
         if first {
-            self.txns(txn).lock().note(txn, of);
+            txns.note(txn, of);
         }
+        txns.set_ownerless(txn);
     }
 
     /// Refuses the requests that wait for `txn`, which has prepared, and do not wait for prepared transactions.
     pub(super) fn prepared(&self, txn: TxnId) {
+        self.txns(txn).lock().set_ownerless(txn);
         for of in self.list(txn) {
             if planted!("prepared_not_announced")
                 || !self.shard(of).lock().find(of).is_some_and(Lock::has_waiters_unless_prepared)
@@ -430,7 +488,7 @@ impl LockTable {
     }
 
     fn list(&self, txn: TxnId) -> Vec<Hashed> {
-        self.txns(txn).lock().held.get(&txn).cloned().unwrap_or_default()
+        self.txns(txn).lock().held.get(&txn).map(|held| held.locks.clone()).unwrap_or_default()
     }
 
     /// Returns the locks of a transaction.
@@ -442,7 +500,7 @@ impl LockTable {
     /// Releases all locks of a transaction, and hands them over. It may be called from any thread while the transaction
     /// is in no call of its own.
     pub(super) fn release_all(&self, txn: TxnId) {
-        let Some(mut list) = self.txns(txn).lock().held.remove(&txn) else { return };
+        let Some(Held { locks: mut list, .. }) = self.txns(txn).lock().held.remove(&txn) else { return };
         for of in list.drain(..) {
             let mut decided = Vec::new();
             self.shard(of).lock().release(of, txn, &mut decided);
@@ -461,6 +519,11 @@ impl LockTable {
     /// Returns the request on which a transaction is blocked.
     pub(super) fn waiting(&self, txn: TxnId) -> Option<Arc<Waiter>> {
         self.txns(txn).lock().waiting.get(&txn).cloned()
+    }
+
+    /// Returns the thread that has acquired the newest lock of a transaction; 0 if it has none, or has prepared.
+    pub(super) fn thread_of(&self, txn: TxnId) -> usize {
+        self.txns(txn).lock().held.get(&txn).map_or(0, |held| held.thread)
     }
 
     /// Returns all blocked requests.

@@ -1,11 +1,14 @@
 //! A transaction that waits for a lock, and the word on which its thread blocks.
 
+use std::time::{Duration, Instant};
+
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, WaitWord};
 use cedrat_wal::TxnId;
 
 use super::LockMode;
 use super::lock::Hashed;
+use super::table::this_thread;
 
 const WAITING: u32 = 0;
 const GRANTED: u32 = 1;
@@ -39,6 +42,8 @@ pub(super) struct Waiter {
     pub(super) unless_prepared: bool,
     /// Its number among all waiters of the lock.
     pub(super) arrival: u64,
+    /// The thread that waits.
+    pub(super) thread: usize,
     outcome: WaitWord,
     prepared: AtomicU64,
 }
@@ -53,7 +58,7 @@ impl Waiter {
         arrival: u64,
     ) -> Waiter {
         let (outcome, prepared) = (WaitWord::new(WAITING), AtomicU64::new(0));
-        Waiter { txn, of, wanted, upgrades, unless_prepared, arrival, outcome, prepared }
+        Waiter { txn, of, wanted, upgrades, unless_prepared, arrival, thread: this_thread(), outcome, prepared }
     }
 
     /// Whether it precedes `other` in the queue of their lock: upgrades first, then by arrival.
@@ -92,10 +97,15 @@ impl Waiter {
         self.outcome.wake_one();
     }
 
-    /// Blocks until the wait is decided.
-    pub(super) fn park(&self) -> Outcome {
+    /// Blocks until the wait is decided, for at most `patience`.
+    pub(super) fn park(&self, patience: Duration) -> Outcome {
+        let begun = Instant::now();
         while self.outcome.load() == WAITING {
-            self.outcome.wait(WAITING, None);
+            let left = patience.saturating_sub(begun.elapsed());
+            if left.is_zero() {
+                break;
+            }
+            self.outcome.wait(WAITING, Some(left));
         }
         self.outcome()
     }
