@@ -165,9 +165,7 @@ impl Txn {
             return Err(Error::PartitionCommit);
         }
         let by = self.may_defer(keeper, false)?;
-        if self.nesting.depth > 0 {
-            return Err(Error::Misuse("a transaction commits outside of what it nests"));
-        }
+        self.nests_nothing()?;
         let is_too_long = room_for(len_max) > self.inner().body_len_max as u64;
         if by != TakenBackBy::NotCounting || self.heap.get_mut().is_some() || is_too_long {
             return Ok(None);

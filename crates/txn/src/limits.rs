@@ -15,6 +15,7 @@ use cedrat_wal::{LogFull, Lsn};
 
 use crate::claim::Excess;
 use crate::error::{Error, Result};
+use crate::nested::Identity;
 use crate::options::Options;
 use crate::store::{Inner, Store};
 use crate::table::Entry;
@@ -366,8 +367,8 @@ impl Txn {
     #[inline]
     pub fn as_one_call<T>(&mut self, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
         self.begin_call()?;
-        let call = InCall(self);
-        work(call.0)
+        let call = InCall { of: self.identity(), txn: self };
+        work(call.txn)
     }
 
     /// As [`as_one_call`](Txn::as_one_call), where the transaction may be rolled back at its end: the caller holds no latch.
@@ -456,10 +457,17 @@ impl Txn {
 }
 
 /// A running call. Drop ends it, also after a panic.
-struct InCall<'t>(&'t mut Txn);
+struct InCall<'t> {
+    txn: &'t mut Txn,
+    of: Identity,
+}
 
 impl Drop for InCall<'_> {
     fn drop(&mut self) {
-        self.0.end_call();
+        // If the call has put another transaction into its place, the call of this one never ends, and the store does not take
+        // it.
+        if self.txn.identity() == self.of {
+            self.txn.end_call();
+        }
     }
 }

@@ -7,13 +7,14 @@
 //! | [`Txn::ordered`] | each step leaves the structure readable | *finished*, not undone | stays |
 
 use cedrat_pages::PageId;
-use cedrat_sync::planted;
-use cedrat_wal::{Kind, LogOffset};
+use cedrat_sync::{Arc, planted};
+use cedrat_wal::{Kind, LogOffset, TxnId};
 
 use crate::body::{Head, UndoShape, room_for};
 use crate::error::{Error, Result};
 use crate::locks::{LockMode, Resource};
 use crate::operation::Finish;
+use crate::store::Inner;
 use crate::transaction::{How, Txn, in_destructor};
 use crate::undo::{Undo, UndoKind};
 use crate::update::undo_room;
@@ -106,6 +107,7 @@ impl Txn {
         work: impl FnOnce(&mut Txn) -> Result<(T, Option<Undo>)>,
     ) -> Result<T> {
         let mut open = Open {
+            of: self.identity(),
             last: self.cursor.last,
             owed: self.cursor.owed,
             how: self.how,
@@ -115,9 +117,8 @@ impl Txn {
         };
         open.txn.how = how;
         open.txn.nesting.open();
-        let id = open.txn.id;
         let result = work(open.txn);
-        assert!(open.txn.id == id, "the transaction was exchanged for another one");
+        assert!(!open.is_exchanged(), "the transaction was exchanged for another one");
         match result.and_then(|done| open.txn.still_isolated().map(|()| done)) {
             Ok((value, undo)) => {
                 if let Some(undo) = undo {
@@ -147,6 +148,17 @@ impl Txn {
         let undone = self.undo_back_to(last, owed);
         self.end_call();
         undone
+    }
+
+    /// Returns what distinguishes it from all other transactions, also of other stores.
+    #[inline]
+    pub(crate) fn identity(&self) -> Identity {
+        (self.id, Arc::as_ptr(&self.store.inner))
+    }
+
+    /// Checks that the transaction may end: it can be moved out of a sequence that it nests.
+    pub(crate) fn nests_nothing(&self) -> Result<()> {
+        if self.nesting.depth == 0 { Ok(()) } else { Err(Error::Misuse("a transaction ends outside of what it nests")) }
     }
 
     /// Writes the end of a nested top action: rollback continues at `undo_next` once `undo` was done (E5.2).
@@ -193,9 +205,14 @@ impl Nesting {
     }
 }
 
+/// The number of a transaction, and the address of its store.
+pub(crate) type Identity = (TxnId, *const Inner);
+
 /// A sequence that has begun and not ended. Drop during a panic undoes it.
 struct Open<'t> {
     txn: &'t mut Txn,
+    /// The transaction that began it.
+    of: Identity,
     /// The transaction's newest record when the sequence began.
     last: Option<LogOffset>,
     owed: u64,
@@ -205,6 +222,11 @@ struct Open<'t> {
 }
 
 impl Open<'_> {
+    /// Whether `work` has put another transaction into the place of this one.
+    fn is_exchanged(&self) -> bool {
+        self.txn.identity() != self.of
+    }
+
     fn end(&mut self, undo: &Undo) -> Result<()> {
         self.txn.begin_call()?;
         let ended = self.end_in_call(undo);
@@ -240,6 +262,12 @@ impl Open<'_> {
 
 impl Drop for Open<'_> {
     fn drop(&mut self) {
+        if self.is_exchanged() {
+            // The sequence is half done, its latches are about to be released, and its transaction is out of reach.
+            let why =
+                "a nested sequence is half done: its transaction was exchanged for another one; open the store again";
+            return self.txn.inner().log.stop(why);
+        }
         if !self.done && !planted!("unfinished_action_kept") {
             let (last, owed) = (self.last, self.owed);
             // An error stops the store, which reports it to all later callers.

@@ -188,7 +188,7 @@ impl Txn {
         // This call never ends: the store does not take a prepared transaction.
         self.begin_call()?;
         self.alive()?;
-        debug_assert!(self.nesting.depth == 0, "a transaction prepares outside of what it nests");
+        self.nests_nothing()?;
         if self.entry.as_ref().is_some_and(|entry| entry.claim.is_doomed()) {
             return Err(self.obey());
         }

@@ -417,7 +417,7 @@ impl Txn {
         }
         self.begin_call()?;
         self.alive()?;
-        debug_assert!(self.nesting.depth == 0, "a transaction commits outside of what it nests");
+        self.nests_nothing()?;
         if self.entry.as_ref().is_some_and(|entry| entry.claim.is_doomed()) {
             return Err(self.obey());
         }

@@ -333,3 +333,62 @@ fn panic_in_prepare_frees_the_identifier() {
     store.prepared(b"branch").expect("no other handle has it").commit(Commit::Sync).unwrap();
     assert!(prepare().is_ok());
 }
+
+/// A sequence whose transaction was moved out can be neither ended nor undone under its latches.
+#[test]
+fn exchanged_transaction_stops_store() {
+    type Work = fn(&mut Txn) -> Result<()>;
+    let works: [Work; 3] = [|_| Ok(()), |_| Err(Error::user("it fails")), |_| panic!("it panics")];
+    for work in works {
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk).unwrap();
+        let page = store.transact(page_with_zeros).unwrap();
+        let (mut txn, mut other) = (store.begin(), store.begin());
+        let ran = catch_unwind(AssertUnwindSafe(|| {
+            txn.nested((), |txn| {
+                txn.update(at(page, 0), &Add { amount: 1 })?;
+                std::mem::swap(txn, &mut other);
+                work(txn).map(|()| ((), Undo::none()))
+            })
+        }));
+        assert!(ran.is_err());
+        assert!(matches!(other.commit(Commit::Sync), Err(Error::Stopped(_))), "it is half done");
+        assert!(matches!(txn.commit(Commit::Sync), Err(Error::Stopped(_))));
+        drop(store);
+        assert_eq!(numbers(&open(&disk).unwrap(), page), [0; 4]);
+    }
+}
+
+#[test]
+fn exchanged_transaction_of_other_store_rolls_back() {
+    let [store, other_store] = [(); 2].map(|()| open(&Arc::new(SimDisk::new())).unwrap());
+    let page = store.transact(page_with_zeros).unwrap();
+    let (mut txn, mut other) = (store.begin(), other_store.begin());
+    let ran = catch_unwind(AssertUnwindSafe(|| {
+        txn.nested((), |txn| {
+            txn.update(at(page, 0), &Add { amount: 1 })?;
+            std::mem::swap(txn, &mut other);
+            Ok(((), Undo::none()))
+        })
+    }));
+    assert!(ran.is_err());
+    assert!(matches!(other.commit(Commit::Sync), Err(Error::Misuse(_))), "it is half done");
+    assert_eq!(numbers(&store, page), [0; 4]);
+}
+
+#[test]
+fn exchange_within_a_call_harms_nothing() {
+    let store = open(&Arc::new(SimDisk::new())).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let (mut txn, mut other) = (store.begin(), store.begin());
+    let swap = |txn: &mut Txn| {
+        txn.update(at(page, 0), &Add { amount: 1 })?;
+        std::mem::swap(txn, &mut other);
+        Ok(())
+    };
+    txn.as_one_call(swap).unwrap();
+    other.update(at(page, 2), &Add { amount: 1 }).unwrap();
+    other.commit(Commit::Sync).unwrap();
+    txn.commit(Commit::Sync).unwrap();
+    assert_eq!(numbers(&store, page), [1, 0, 1, 0]);
+}
