@@ -169,10 +169,10 @@ pub(crate) fn log(arguments: &arguments::Log) -> Outcome {
     }
     if printed == 0 {
         let begin = found.control().checkpoint.scan_lsn;
-        eprintln!(
+        output::note(format_args!(
             "no such record: the log goes from LSN {begin} to before LSN {}, and what came earlier is in the pages",
             found.end_lsn()
-        );
+        ));
     }
     Ok(())
 }

@@ -63,7 +63,13 @@ pub(crate) fn plain(text: impl Display) -> String {
 
 /// Says on stderr why something failed, in one line.
 pub(crate) fn complain(why: &str) {
-    eprintln!("cedrat: {}", plain(why));
+    note(format_args!("cedrat: {}", plain(why)));
+}
+
+/// Prints one line to stderr. If that fails, because its reader has closed the pipe for example, there is no place left to say
+/// so: the exit code stays that of the command. (`eprintln!` would panic.)
+pub(crate) fn note(line: impl Display) {
+    let _ = writeln!(io::stderr().lock(), "{line}");
 }
 
 /// Ends a command that has shown what it could: with all that it found wrong, a line each.

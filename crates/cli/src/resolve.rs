@@ -15,9 +15,9 @@ pub(crate) fn resolve(arguments: &Resolve) -> Outcome {
     if !in_doubt.iter().any(|branch| branch.id == id) {
         return Err(Error::NoBranch { id: arguments.id.clone() }.into());
     }
-    eprintln!(
+    output::note(
         "warning: the transaction manager that has asked this transaction to prepare may have given other stores another \
-        outcome; this cannot be taken back"
+        outcome; this cannot be taken back",
     );
     let options = Options { create: false, ..Options::default() };
     let store = cedrat::open_with(&arguments.directory, options, crate::registry()).while_doing("opening the store")?;

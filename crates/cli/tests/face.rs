@@ -105,6 +105,25 @@ fn a_reader_of_anything_may_go_away() {
     }
 }
 
+/// A second failure, to report the first one, changes nothing about the exit code.
+#[test]
+fn reader_of_errors_may_go_away() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let absent = folder.path().join("absent");
+    for subcommand in THAT_LOOK {
+        let (reader, writer) = std::io::pipe().expect("a pipe");
+        drop(reader);
+        let ended = command().args(subcommand).arg(&absent).stderr(writer).status().expect("cedrat runs");
+        assert_eq!(ended.code(), Some(1), "{subcommand:?}");
+    }
+    let store = folder.path().join("bank");
+    killed_bank(&store);
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    let nothing = ["log", text(&store), "--transaction", "18446744073709551615"];
+    assert_eq!(command().args(nothing).stderr(writer).status().expect("cedrat runs").code(), Some(0));
+}
+
 /// A bank that was killed, so that its log needs recovery.
 fn killed_bank(store: &Path) {
     use std::io::BufRead;

@@ -23,7 +23,7 @@ pub(crate) use store::Increment;
 pub(crate) use worker::work;
 
 use crate::arguments::Tour;
-use crate::output::{Context, Failure, Outcome, fail, progress};
+use crate::output::{Context, Failure, Outcome, fail, note, progress};
 use files::Text;
 use report::Report;
 use store::WordStore;
@@ -65,7 +65,7 @@ pub(crate) fn tour(arguments: &Tour) -> Outcome {
     let paths = if arguments.paths.is_empty() { &here[..] } else { &arguments.paths[..] };
     let text = Text::find(paths)?;
     for file in &text.left_out {
-        eprintln!("cedrat: left out {file}");
+        note(format_args!("cedrat: left out {file}"));
     }
     let place = Place::choose(arguments.keep.as_deref())?;
     write_text(place.path(), &text)?;
