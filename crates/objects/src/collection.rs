@@ -91,9 +91,9 @@ impl std::fmt::Debug for Objects {
 /// A reserved place for a new object: see [`Objects::reserve`].
 #[derive(Debug)]
 pub struct Reserved<'o> {
-    promise: Promise<'o>,
+    pub(crate) promise: Promise<'o>,
     capacity: usize,
-    txn: TxnId,
+    pub(crate) txn: TxnId,
 }
 
 impl Reserved<'_> {
@@ -390,10 +390,11 @@ impl Objects {
     /// As [`insert`](Objects::insert); [`Error::Misuse`] for a longer one, or another transaction's place.
     pub fn fill(&self, txn: &mut Txn, reserved: Reserved<'_>, bytes: &[u8]) -> Result<ObjectId> {
         self.check_opening(txn.store())?;
-        let Reserved { promise, capacity, txn: by } = reserved;
-        if by != txn.id() || bytes.len() > capacity {
+        let owner = reserved.owner();
+        let Reserved { promise, capacity, .. } = reserved;
+        if owner != self.owner(txn) || bytes.len() > capacity {
             return Err(Error::Misuse(
-                "the object is longer than its place, or that was chosen by another transaction",
+                "the object is longer than its place, or that was reserved in another collection or by another transaction",
             ));
         }
         let Shared { places, cache, keeper, .. } = &*self.shared;

@@ -121,7 +121,8 @@ impl Objects {
     /// none of them exists, and their places may still be [filled](Objects::fill).
     ///
     /// # Errors
-    /// Errors of [`commit_with`](Objects::commit_with).
+    /// Errors of [`commit_with`](Objects::commit_with); [`cedrat_txn::Error::Misuse`] for places of another collection or
+    /// transaction; [`cedrat_txn::Error::Refused`] if they are reserved no longer.
     pub fn commit_with_new(
         &self,
         txn: &mut Txn,
@@ -135,6 +136,7 @@ impl Objects {
         if self.policy(txn)? != UndoPolicy::CommittedOnly || cache.has_touched(txn.id()) {
             return Ok(None);
         }
+        self.check_places(txn, &new)?;
         let Some(mut plan) = self.plan(txn, ids, edit)? else { return Ok(None) };
         let insertion = new.insertion();
         if let Some((_, insertion)) = &insertion {

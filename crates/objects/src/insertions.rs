@@ -8,10 +8,12 @@
 
 use cedrat_pages::layout::{Versioned, VersionedMut};
 use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
-use cedrat_txn::{Operation, Refused, SmallBytes, Undo};
+use cedrat_txn::{Error, Operation, Refused, Result, SmallBytes, Txn, Undo};
+use cedrat_wal::TxnId;
 use serde::{Deserialize, Serialize};
 
-use crate::collection::Reserved;
+use crate::collection::{Objects, Reserved};
+use crate::place::Places;
 use crate::record::{HEADER_LEN, LINK, extend_with_record};
 
 /// Length of the numbers before a record.
@@ -67,11 +69,12 @@ impl Operation for InsertAll {
                 return Err(Refused::new("the slots of new records are not vacant, or not in ascending order"));
             }
             (last, len) = (slot, len + record.len());
+            // Of each slot: one that was removed has no room, however much a later one has.
+            if versioned.room(slot)?.is_none_or(|room| room < len) {
+                return Err(Refused::new("there is no room for the new records"));
+            }
         }
-        match versioned.room(last)? {
-            Some(room) if room >= len => Ok(Undo::none()),
-            _ => Err(Refused::new("there is no room for the new records")),
-        }
+        Ok(Undo::none())
     }
 
     fn redo(&self, page: &mut PageMut<'_>, _: Slot) -> Result<(), Damaged> {
@@ -86,27 +89,75 @@ impl Operation for InsertAll {
     }
 }
 
+/// The collection and the transaction that have reserved a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// Address of the collection's allocator of places: no other one has it while the place is reserved.
+    places: usize,
+    txn: TxnId,
+}
+
+impl Owner {
+    fn new(places: &Places, txn: TxnId) -> Owner {
+        Owner { places: std::ptr::from_ref(places).addr(), txn }
+    }
+}
+
+impl Reserved<'_> {
+    pub(crate) fn owner(&self) -> Owner {
+        Owner::new(self.promise.places, self.txn)
+    }
+}
+
+impl Objects {
+    pub(crate) fn owner(&self, txn: &Txn) -> Owner {
+        Owner::new(&self.shared.places, txn.id())
+    }
+
+    /// Refuses new objects of another collection or transaction, or whose places are reserved no longer: their page may have
+    /// left the collection since (S6).
+    pub(crate) fn check_places(&self, txn: &Txn, new: &NewObjects) -> Result<()> {
+        let Some((owner, page, len)) = new.promised() else { return Ok(()) };
+        if owner != self.owner(txn) {
+            return Err(Error::Misuse(
+                "the place of a new object was reserved in another collection or by another transaction",
+            ));
+        }
+        match self.shared.places.has_promised(page, len) {
+            true => Ok(()),
+            false => Err(Refused::new("the place of a new object is reserved no longer").into()),
+        }
+    }
+}
+
 /// New objects of a commit, in places that its transaction has reserved in one page: see
 /// [`Objects::commit_with_new`](crate::Objects::commit_with_new).
 #[derive(Debug, Default)]
 pub struct NewObjects {
     page: Option<PageId>,
+    /// The collection and the transaction that have reserved them.
+    owner: Option<Owner>,
     /// The slot of the last one.
     last: Slot,
+    /// Length of all records, in bytes.
+    len: usize,
     records: Vec<u8>,
 }
 
 impl NewObjects {
     /// Adds an object, and returns its bytes, which may still be changed. `None` if it cannot be added: it is longer than its
-    /// place, or that is in another page than those before it, or not behind them. The place must be kept until the commit.
+    /// place, or that is in another page than those before it, not behind them, or reserved by another transaction. The place
+    /// must be kept until the commit, which is refused otherwise.
     pub fn add(&mut self, reserved: &Reserved<'_>, object: &[u8]) -> Option<&mut [u8]> {
         let (at, capacity) = (reserved.id(), reserved.capacity());
-        let is_next = self.page.is_none_or(|page| page == at.page && self.last < at.slot);
+        let owner = Some(reserved.owner());
+        let is_next = self.page.is_none_or(|page| page == at.page && self.last < at.slot && self.owner == owner);
         if !is_next || object.len() > capacity {
             return None;
         }
-        (self.page, self.last) = (Some(at.page), at.slot);
+        (self.page, self.owner, self.last) = (Some(at.page), owner, at.slot);
         let record_len = HEADER_LEN + capacity;
+        self.len += record_len;
         self.records.reserve(HEAD_LEN + record_len);
         self.records.extend_from_slice(&at.slot.0.to_le_bytes());
         self.records.extend_from_slice(&(record_len as u16).to_le_bytes());
@@ -118,6 +169,11 @@ impl NewObjects {
     /// Returns whether there are no objects.
     pub fn is_empty(&self) -> bool {
         self.page.is_none()
+    }
+
+    /// Returns the owner of the places, their page, and the length of the records that were promised to it.
+    pub(crate) fn promised(&self) -> Option<(Owner, PageId, usize)> {
+        Some((self.owner?, self.page?, self.len))
     }
 
     /// Returns the page, and the operation on it.

@@ -257,7 +257,7 @@ impl Drop for Visit<'_> {
 /// space (E19.14), but not the place (E19.11).
 #[derive(Debug)]
 pub(crate) struct Promise<'p> {
-    places: &'p Places,
+    pub(crate) places: &'p Places,
     pub(crate) at: RecordId,
     /// Length of the record, in bytes.
     len: usize,
@@ -357,6 +357,12 @@ impl Places {
             return Err(error);
         }
         Ok(at)
+    }
+
+    /// Returns whether records of this length in all were promised space in a page, which then belongs to the collection.
+    pub(crate) fn has_promised(&self, page: PageId, len: usize) -> bool {
+        let known = self.known.lock();
+        known.slots.get(&page).is_some_and(|slots| slots.promised >= len)
     }
 
     fn give_back(&self, page: PageId, len: usize) {
