@@ -168,8 +168,10 @@ impl Thread {
 
     fn try_prepare(&mut self, id: &[u8]) -> Result<bool> {
         let mut txn = self.opened.store()?.begin();
-        txn.take_over(&mut self.held)?;
+        let taken_over = txn.take_over(&mut self.held);
+        // Also after a conflict: the state of the descriptor was exchanged.
         self.show_words();
+        taken_over?;
         // Dropped: it is in doubt until the store receives its outcome.
         Ok(matches!(txn.prepare(id)?, Vote::ReadOnly))
     }
@@ -231,7 +233,7 @@ impl Thread {
         let heap = &self.places[0].heap;
         let len = self.held.run(|tx| tx.free_block(heap, offset))?;
         self.freed.add(address, len as usize);
-        self.held.suspect(offset, len);
+        self.held.suspect(offset, len.max(1)); // a block of no bytes has an address as well
         Ok(())
     }
 

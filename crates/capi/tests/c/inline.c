@@ -103,6 +103,28 @@ static void one_thread(void) {
   CHECK(loads(self, block) == 5);
   OK(cedrat_commit(self, CEDRAT_ASYNC, NULL));
 
+  /* A block of no bytes has an address as well. */
+  OK(cedrat_begin(self));
+  OK(cedrat_malloc(self, heap, 0, &block));
+  OK(cedrat_commit(self, CEDRAT_ASYNC, NULL));
+  OK(cedrat_begin(self));
+  (void)loads(self, block);
+  OK(cedrat_free(self, block));
+  CHECK(!cedrat_view_load(view, block, &value) && !cedrat_view_store(view, block, 1));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_load_word(self, block, &value));
+  OK(cedrat_commit(self, CEDRAT_ASYNC, NULL));
+
+  /* A prepare that meets a conflict: the next transaction has a view as before. */
+  OK(cedrat_begin(self));
+  CHECK(loads(self, words) == 71);
+  OK(cedrat_begin(other));
+  OK(cedrat_store_word(other, words, 71));
+  OK(cedrat_commit(other, CEDRAT_ASYNC, NULL));
+  IS(CEDRAT_ABORTED, cedrat_prepare(self, "id", 2, NULL));
+  OK(cedrat_begin(self));
+  CHECK(loads(self, words) == 71);
+  OK(cedrat_abort(self));
+
   /* In doubt: the view belongs to the next transaction. */
   OK(cedrat_begin(self));
   CHECK(loads(self, words) == 71);
