@@ -458,7 +458,7 @@ cedrat_status cedrat_store_bytes(cedrat_thread *thread, void *address, const voi
 
 /* State of a thread descriptor for the inline functions below. Programs do not access it directly. CEDRAT_VIEW_VERSION is
  * the version of its layout: a program compiled with another header gets no view (cedrat_thread_view). */
-#define CEDRAT_VIEW_VERSION 2
+#define CEDRAT_VIEW_VERSION 3
 
 typedef struct cedrat_view_write {
   uint64_t word, value;
@@ -475,9 +475,8 @@ typedef struct cedrat_view {
   size_t reads_len, reads_capacity;
   cedrat_view_write *writes;                /* what it has stored */
   size_t writes_len, writes_capacity;
-  uint64_t filter[16];                      /* a bit for each of the words that may be among the writes, or in freed
-                                             * blocks, by the low bits of their numbers */
-  uint64_t freed;                           /* number of blocks that it has freed */
+  uint8_t filter[2048];                     /* by the low bits of a word's number: 0 if no such word is among the writes or
+                                             * in a freed block, the index plus 1 of the only one, or 255 */
 } cedrat_view;
 
 /* Returns the view of a thread descriptor, which lives as long as the descriptor; null if the library has another version,
@@ -490,49 +489,59 @@ cedrat_view *cedrat_thread_view(cedrat_thread *thread, uint32_t version);
 typedef uint64_t __attribute__((__may_alias__)) cedrat_view_word;
 #endif
 
-/* Loads as cedrat_load_word does, without a call. Returns 1 on success; 0 if it has done nothing: call that function. */
-static inline int cedrat_view_load(cedrat_view *view, const void *address, uint64_t *value) {
 #ifdef CEDRAT_VIEW_INLINE
+/* Returns the number of a word in the view, or a larger one than any: one compare checks the range and the alignment. */
+static inline uint64_t cedrat_view_number(const cedrat_view *view, const void *address) {
   uint64_t offset = (uint64_t)(uintptr_t)address - view->from;
-  uint64_t word = offset >> 3 | offset << 61; /* one compare for the range and the alignment */
-  if (word < view->words && (view->filter[word >> 6 & 15] >> (word & 63) & 1) == 0) {
-    uint64_t stripe = ((word >> view->stripe_words_log2) + view->salt) & view->mask;
-    const uint64_t *lock = (const uint64_t *)(uintptr_t)view->stripes + stripe;
-    uint64_t before = __atomic_load_n(lock, __ATOMIC_SEQ_CST);
-    uint64_t loaded = __atomic_load_n((const cedrat_view_word *)address, __ATOMIC_ACQUIRE);
-    size_t len = view->reads_len;
-    if (before <= view->snapshot && __atomic_load_n(lock, __ATOMIC_RELAXED) == before) {
-      if (len == 0 || view->reads[len - 1] != (uint32_t)stripe) {
-        if (len == view->reads_capacity) {
-          return 0;
-        }
-        view->reads[len] = (uint32_t)stripe;
-        view->reads_len = len + 1;
-      }
-      *value = loaded;
-      return 1;
-    }
+  return offset >> 3 | offset << 61;
+}
+
+static inline uint64_t cedrat_view_stripe(const cedrat_view *view, uint64_t word) {
+  return ((word >> view->stripe_words_log2) + view->salt) & view->mask;
+}
+
+/* Loads a word that is not among the writes. */
+static inline int cedrat_view_load_shared(cedrat_view *view, uint64_t word, const void *address, uint64_t *value) {
+  uint64_t stripe = cedrat_view_stripe(view, word);
+  const uint64_t *lock = (const uint64_t *)(uintptr_t)view->stripes + stripe;
+  uint64_t before = __atomic_load_n(lock, __ATOMIC_SEQ_CST);
+  uint64_t loaded = __atomic_load_n((const cedrat_view_word *)address, __ATOMIC_ACQUIRE);
+  size_t len = view->reads_len;
+  if (before <= view->snapshot && __atomic_load_n(lock, __ATOMIC_RELAXED) == before && len < view->reads_capacity) {
+    view->reads[len] = (uint32_t)stripe; /* no compare with the last one: the processor would often guess it wrong */
+    view->reads_len = len + 1;
+    *value = loaded;
+    return 1;
   }
-#else
-  (void)view, (void)address, (void)value;
-#endif
   return 0;
 }
 
-/* Loads a word that the transaction has stored as cedrat_load_word does, without a call. Returns 1 on success; 0 if it has
- * done nothing: call that function. For the few loads for which cedrat_view_load returns 0. */
-static inline int cedrat_view_load_stored(cedrat_view *view, const void *address, uint64_t *value) {
+/* Appends a write to a word that is not among the writes. */
+static inline int cedrat_view_append(cedrat_view *view, uint64_t word, uint64_t value) {
+  uint8_t *place = &view->filter[word & 2047];
+  size_t len = view->writes_len;
+  if (len < view->writes_capacity) {
+    cedrat_view_write *write = view->writes + len;
+    write->word = word + view->first;
+    write->value = value;
+    write->heap = view->heap;
+    write->stripe = (uint32_t)cedrat_view_stripe(view, word);
+    write->bytes = 0xff;
+    write->read = 0;
+    view->writes_len = len + 1;
+    *place = (uint8_t)(*place == 0 && len < 254 ? len + 1 : 255);
+    return 1;
+  }
+  return 0;
+}
+#endif
+
+/* Loads as cedrat_load_word does, without a call. Returns 1 on success; 0 if it has done nothing: call that function. */
+static inline int cedrat_view_load(cedrat_view *view, const void *address, uint64_t *value) {
 #ifdef CEDRAT_VIEW_INLINE
-  uint64_t offset = (uint64_t)(uintptr_t)address - view->from;
-  uint64_t word = offset >> 3 | offset << 61;
-  if (word < view->words && view->freed == 0 && view->writes_len <= 64) { /* the library has an index of more writes */
-    for (size_t at = view->writes_len; at-- > 0;) {
-      const cedrat_view_write *write = view->writes + at;
-      if (write->word == word + view->first && write->heap == view->heap) {
-        *value = write->value;
-        return write->bytes == 0xff;
-      }
-    }
+  uint64_t word = cedrat_view_number(view, address);
+  if (word < view->words && view->filter[word & 2047] == 0) {
+    return cedrat_view_load_shared(view, word, address, value);
   }
 #else
   (void)view, (void)address, (void)value;
@@ -543,21 +552,54 @@ static inline int cedrat_view_load_stored(cedrat_view *view, const void *address
 /* Stores as cedrat_store_word does, without a call. Returns 1 on success; 0 if it has done nothing: call that function. */
 static inline int cedrat_view_store(cedrat_view *view, void *address, uint64_t value) {
 #ifdef CEDRAT_VIEW_INLINE
-  uint64_t offset = (uint64_t)(uintptr_t)address - view->from;
-  uint64_t word = offset >> 3 | offset << 61;
-  uint64_t *filter = &view->filter[word >> 6 & 15], bit = UINT64_C(1) << (word & 63);
-  size_t len = view->writes_len;
-  if (word < view->store_words && (*filter & bit) == 0 && len < view->writes_capacity) {
-    cedrat_view_write *write = view->writes + len;
-    write->word = word + view->first;
-    write->value = value;
-    write->heap = view->heap;
-    write->stripe = (uint32_t)(((word >> view->stripe_words_log2) + view->salt) & view->mask);
-    write->bytes = 0xff;
-    write->read = 0;
-    *filter |= bit;
-    view->writes_len = len + 1;
-    return 1;
+  uint64_t word = cedrat_view_number(view, address);
+  if (word < view->store_words && view->filter[word & 2047] == 0) {
+    return cedrat_view_append(view, word, value);
+  }
+#else
+  (void)view, (void)address, (void)value;
+#endif
+  return 0;
+}
+
+/* For the few loads for which cedrat_view_load returns 0: loads a word that the transaction has stored, or one that shares a
+ * byte of the filter with it, as cedrat_load_word does, without a call. Returns 1 on success; 0 if it has done nothing: call
+ * that function. */
+static inline int cedrat_view_load_stored(cedrat_view *view, const void *address, uint64_t *value) {
+#ifdef CEDRAT_VIEW_INLINE
+  uint64_t word = cedrat_view_number(view, address);
+  unsigned at = view->filter[word & 2047] - 1u;
+  if (word < view->words && at < 254) {
+    const cedrat_view_write *write = view->writes + at;
+    if (write->word != word + view->first || write->heap != view->heap) {
+      return cedrat_view_load_shared(view, word, address, value);
+    }
+    if (write->bytes == 0xff) {
+      *value = write->value;
+      return 1;
+    }
+  }
+#else
+  (void)view, (void)address, (void)value;
+#endif
+  return 0;
+}
+
+/* For the few stores for which cedrat_view_store returns 0: stores to such a word as cedrat_store_word does, without a call.
+ * Returns 1 on success; 0 if it has done nothing: call that function. */
+static inline int cedrat_view_store_stored(cedrat_view *view, void *address, uint64_t value) {
+#ifdef CEDRAT_VIEW_INLINE
+  uint64_t word = cedrat_view_number(view, address);
+  unsigned at = view->filter[word & 2047] - 1u;
+  if (word < view->store_words && at < 254) {
+    cedrat_view_write *write = view->writes + at;
+    if (write->word != word + view->first || write->heap != view->heap) {
+      return cedrat_view_append(view, word, value);
+    }
+    if (write->bytes == 0xff) {
+      write->value = value;
+      return 1;
+    }
   }
 #else
   (void)view, (void)address, (void)value;

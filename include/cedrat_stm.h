@@ -169,7 +169,11 @@ static CEDRAT_STM_COLD uint64_t cedrat_stm_load_slowly(cedrat_stm *stm, const vo
 }
 
 static CEDRAT_STM_COLD void cedrat_stm_store_slowly(cedrat_stm *stm, void *address, uint64_t value) {
-  cedrat_status status = cedrat_store_word(stm->thread, address, value);
+  cedrat_status status;
+  if (cedrat_view_store_stored(stm->view, address, value)) {
+    return;
+  }
+  status = cedrat_store_word(stm->thread, address, value);
   if (status != CEDRAT_OK) {
     cedrat_stm_judge(stm, status);
   }

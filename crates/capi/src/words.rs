@@ -14,7 +14,7 @@ use crate::status::{Failure, Result, Status};
 use crate::thread::Thread;
 
 /// CEDRAT_VIEW_VERSION: version of the layout of `view` in the heap crate.
-const VIEW_VERSION: u32 = 2;
+const VIEW_VERSION: u32 = 3;
 
 /// Target of a `cedrat_thread *`: the descriptor, and the watch for the end of its thread.
 pub(crate) struct ThreadHandle {

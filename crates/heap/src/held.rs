@@ -339,6 +339,26 @@ mod tests {
         assert_eq!(heap.atomically(|tx| tx.read(&heap, 8)).expect("reading"), 8);
     }
 
+    /// Outside code does not journal what it overwrites.
+    #[test]
+    fn savepoint_closes_window_for_stores() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
+        let mut held = Held::new(&memory).expect("a place");
+        held.show(&heap);
+        for _ in 0..2 {
+            held.begin().expect("it goes on");
+            held.run(|tx| tx.write(&heap, 0, 1)).expect("no other transaction writes");
+            held.show_for_stores();
+            assert_eq!(held.descriptor().window.store_words, heap.size() / WORD_LEN);
+            held.run(|tx| Ok(tx.savepoint())).expect("it goes on");
+            assert_eq!(held.descriptor().window.store_words, 0, "H4");
+            held.show_for_stores();
+            assert_eq!(held.descriptor().window.store_words, 0, "H4");
+            held.commit(Commit::Sync).expect("no other transaction writes");
+        }
+    }
+
     /// A program may hold a transaction for hours: its memory is bounded by what it has changed.
     #[test]
     fn successful_calls_leave_no_savepoints() {

@@ -86,6 +86,8 @@ impl Tx<'_> {
         }
         if is_outermost && self.this.savepoints.is_empty() && !planted!("savepoints_of_calls_kept") {
             self.this.writes.unmark();
+        } else if !planted!("savepoint_not_shown") {
+            self.this.window.store_words = 0;
         }
         done
     }

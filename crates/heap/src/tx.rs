@@ -187,7 +187,7 @@ impl Descriptor {
     /// The window begins at a multiple of the words that the filter and a stripe cover, so that one number of a word serves
     /// both.
     pub(crate) fn show(&mut self, core: &Core, stripes: &Stripes) {
-        let step = stripes.stripe_words().max(Filter::BITS);
+        let step = stripes.stripe_words().max(Filter::WORDS);
         let first = core.first_word.next_multiple_of(step);
         let stripe_words_log2 = stripes.stripe_words().ilog2();
         self.window_words = core.words().saturating_sub(first);
@@ -210,10 +210,11 @@ impl Descriptor {
         self.window_words = 0;
     }
 
-    /// Opens the window, as a transaction runs: outside code may load, and store where the commit will find the heap.
+    /// Opens the window, as a transaction runs: outside code may load, and store where the commit will find the heap. It does
+    /// not journal what it overwrites.
     #[inline(always)]
     pub(crate) fn open_window(&mut self) {
-        let stores = self.writes_to == self.window.heap && !self.encounter;
+        let stores = self.writes_to == self.window.heap && !self.encounter && !self.writes.is_journaling();
         self.window.words = self.window_words;
         self.window.store_words = if stores { self.window_words } else { 0 };
     }
@@ -541,7 +542,7 @@ impl<'a> Tx<'a> {
     /// Returns the stripe and the value of a word that belongs to the snapshot. [`Tx::put_read`] may write it if it has no pending
     /// write, and locks are taken at the commit. The caller records the read.
     #[inline(always)]
-    fn look_to_write(&self, core: &Core, word: u64) -> Option<(u32, u64)> {
+    pub(crate) fn look_to_write(&self, core: &Core, word: u64) -> Option<(u32, u64)> {
         let stripe = self.shared.stripes.of(core.salt, word);
         let lock = self.shared.stripes.lock(stripe);
         let before = Look::first(lock);
@@ -553,7 +554,7 @@ impl<'a> Tx<'a> {
     /// Adds a write to a word that this call has read. It is not in the read set: the commit validates the stripe when it locks
     /// it.
     #[inline(always)]
-    fn put_read(&mut self, core: &Core, word: u64, value: u64, stripe: u32) {
+    pub(crate) fn put_read(&mut self, core: &Core, word: u64, value: u64, stripe: u32) {
         let (heap, bytes) = (core.number, Bytes::ALL);
         self.this.writes.put_new(Write { word, value, heap, stripe, bytes, read: true });
     }

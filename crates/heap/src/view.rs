@@ -8,8 +8,8 @@
 //! 2. a [`Seat`] owns a descriptor that came from a box, and lends it only while the seat itself is borrowed. The address is
 //!    handed to code outside of the library, which reads and writes the descriptor only between calls with its `Held`, in
 //!    the thread that makes them: no reference into it lives then;
-//! 3. outside code appends only complete elements to the two lists, and never beyond their capacity. It changes nothing
-//!    else.
+//! 3. outside code appends only complete elements to the two lists, and never beyond their capacity. It changes bytes of
+//!    the filter and values of writes, and nothing else.
 
 use std::mem::{ManuallyDrop, offset_of};
 use std::ops::{Deref, DerefMut};
@@ -28,7 +28,7 @@ pub(crate) struct Window {
     pub(crate) words: u64,
     /// Number of words that may be stored to.
     pub(crate) store_words: u64,
-    /// Number of the first word in its heap: a multiple of the words of a stripe, and of the bits of the filter.
+    /// Number of the first word in its heap: a multiple of the words of a stripe, and of those of the filter.
     pub(crate) first: u64,
     /// Address of the table of stripes.
     pub(crate) stripes: u64,
@@ -65,9 +65,7 @@ const _: () = {
     assert!(offset_of!(Descriptor, snapshot) == 64);
     assert!(offset_of!(Descriptor, reads) == 72 && size_of::<List<u32>>() == 24);
     assert!(offset_of!(Descriptor, writes) == 96);
-    assert!(
-        offset_of!(WriteSet, filter) == 24 && size_of::<Filter>() == 128 && offset_of!(WriteSet, suspicions) == 152
-    );
+    assert!(offset_of!(WriteSet, filter) == 24 && size_of::<Filter>() == 2048);
     assert!(size_of::<Write>() == 32);
     assert!(offset_of!(Write, word) == 0 && offset_of!(Write, value) == 8 && offset_of!(Write, heap) == 16);
     assert!(offset_of!(Write, stripe) == 20 && offset_of!(Write, bytes) == 24 && offset_of!(Write, read) == 25);

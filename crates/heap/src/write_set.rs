@@ -1,6 +1,6 @@
 //! Write set: the words that a transaction will write, kept until it commits.
 //!
-//! A few words are searched linearly, many through an index. A filter avoids most searches.
+//! A filter finds most words. The others are searched, linearly where they are few, or else through an index.
 
 use std::ops::Range;
 
@@ -50,21 +50,19 @@ impl Bytes {
 /// Number of words up to which the search is linear. A batch searches seldom, and does not fill an index for it.
 const SEARCHED: usize = 64;
 
-/// Write set of one transaction. Its first three fields are part of the layout that `view` exposes: outside code appends
-/// words whose bit of the filter is clear, and sets the bit.
+/// Write set of one transaction. Its first two fields are part of the layout that `view` exposes: outside code appends
+/// words whose byte of the filter is zero, and sets the byte; and it changes the value of a write that the byte names.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct WriteSet {
     writes: List<Write>,
     pub(crate) filter: Filter,
-    /// Length of `suspected`, at a place in the layout that outside code knows.
-    pub(crate) suspicions: u64,
     /// Whether some word is written only in part.
     partial: bool,
     index: Index,
     /// Number of words in the index: the others are added when a word is searched.
     indexed: usize,
-    /// Words whose bits of the filter stay set until the end, even after a rollback.
+    /// Words whose bytes of the filter name no write until the end, even after a rollback.
     suspected: Vec<Range<u64>>,
     /// Values overwritten since the oldest savepoint, with their indices.
     journal: Vec<(u32, Write)>,
@@ -95,7 +93,6 @@ impl Default for WriteSet {
         WriteSet {
             writes: List::with_capacity(ROOM),
             filter: Filter::default(),
-            suspicions: 0,
             partial: false,
             index: Index::default(),
             indexed: 0,
@@ -110,15 +107,25 @@ impl WriteSet {
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
         self.forget_index();
-        if !self.writes.is_empty() || !self.suspected.is_empty() {
-            self.filter = Filter::default();
-            self.suspected.clear();
-            self.suspicions = 0;
-        }
+        self.clear_filter();
         self.writes.clear();
         self.partial = false;
         self.journal.clear();
         self.journaling = false;
+    }
+
+    #[inline(always)]
+    fn clear_filter(&mut self) {
+        /// Clearing the bytes of more words one by one takes longer than clearing all.
+        const FEW: u64 = 64;
+        let suspected: u64 = self.suspected.iter().map(|words| words.end - words.start).sum();
+        if self.writes.len() as u64 + suspected <= FEW {
+            self.writes.iter().for_each(|write| self.filter.forget(write.word));
+            self.suspected.iter().cloned().flatten().for_each(|word| self.filter.forget(word));
+        } else {
+            self.filter = Filter::default();
+        }
+        self.suspected.clear();
     }
 
     #[inline(always)]
@@ -152,9 +159,8 @@ impl WriteSet {
 
     /// Disables the filter for these words: each access to them calls `find`.
     pub(crate) fn suspect(&mut self, words: Range<u64>) {
-        self.filter.add_all(&words);
+        self.filter.suspect(&words);
         self.suspected.push(words);
-        self.suspicions += 1;
     }
 
     /// Returns the pending write to a word.
@@ -169,8 +175,12 @@ impl WriteSet {
     /// Returns the index of the pending write to a word.
     #[inline(never)]
     fn search(&mut self, heap: u32, word: u64) -> Option<usize> {
+        let is = |write: &Write| write.word == word && write.heap == heap;
+        if let Some(at) = self.filter.index(word) {
+            return self.writes.get(at).is_some_and(is).then_some(at);
+        }
         if self.writes.len() <= SEARCHED {
-            return self.writes.iter().rposition(|write| write.word == word && write.heap == heap);
+            return self.writes.iter().rposition(is);
         }
         self.search_index(heap, word)
     }
@@ -202,7 +212,7 @@ impl WriteSet {
     #[inline(always)]
     pub(crate) fn put_new(&mut self, new: Write) {
         if !planted!("written_word_not_in_filter") {
-            self.filter.add(new.word);
+            self.filter.add(new.word, self.writes.len());
         }
         self.writes.push(new);
     }
@@ -222,7 +232,7 @@ impl WriteSet {
     /// Appends a word as code outside of the library does.
     #[cfg(test)]
     pub(crate) fn append_outside(&mut self, new: Write) {
-        self.filter.add(new.word);
+        self.filter.add(new.word, self.writes.len());
         self.writes.push(new);
     }
 
@@ -294,40 +304,61 @@ impl WriteSet {
         self.writes.truncate(mark.writes);
         self.forget_index();
         self.filter = Filter::default();
-        self.suspected.iter().for_each(|words| self.filter.add_all(words));
-        self.writes.iter().for_each(|write| self.filter.add(write.word));
+        self.writes.iter().enumerate().for_each(|(at, write)| self.filter.add(write.word, at));
+        self.suspected.iter().for_each(|words| self.filter.suspect(words));
     }
 }
 
-/// Words that may be in the set: one bit stands for each word, and for all others whose numbers differ by a multiple of
-/// [`Filter::BITS`]. A batch does not fill it.
-#[derive(Debug, Default)]
+/// Words that may be in the set. One byte stands for each word, and for all others whose numbers differ by a multiple of
+/// [`Filter::WORDS`]: zero if none of them is in the set, the index plus one of the only one, or [`Filter::ANY`].
+#[derive(Debug)]
 #[repr(transparent)]
-pub(crate) struct Filter([u64; Filter::BITS as usize / 64]);
+pub(crate) struct Filter([u8; Filter::WORDS as usize]);
+
+impl Default for Filter {
+    fn default() -> Filter {
+        Filter([0; Filter::WORDS as usize])
+    }
+}
 
 impl Filter {
-    pub(crate) const BITS: u64 = 1024;
+    pub(crate) const WORDS: u64 = 2048;
 
-    /// Returns the index of the element that has a word's bit, and the bit.
+    /// Any number of them.
+    const ANY: u8 = u8::MAX;
+
     #[inline(always)]
-    fn place(word: u64) -> (usize, u64) {
-        ((word % Filter::BITS / 64) as usize, 1 << (word % 64))
+    fn byte(word: u64) -> usize {
+        (word % Filter::WORDS) as usize
     }
 
     #[inline(always)]
     fn has(&self, word: u64) -> bool {
-        let (at, bit) = Filter::place(word);
-        self.0[at] & bit != 0
+        self.0[Filter::byte(word)] != 0
+    }
+
+    /// Returns the index that the byte of a word names, which is not zero. The write there may be one of another word: this one
+    /// then is not in the set.
+    #[inline(always)]
+    fn index(&self, word: u64) -> Option<usize> {
+        let byte = self.0[Filter::byte(word)];
+        (byte != Filter::ANY).then(|| usize::from(byte.wrapping_sub(1)))
+    }
+
+    /// Adds the word of the write at this index.
+    #[inline(always)]
+    fn add(&mut self, word: u64, at: usize) {
+        let byte = &mut self.0[Filter::byte(word)];
+        *byte = if *byte == 0 { (at + 1).min(usize::from(Filter::ANY)) as u8 } else { Filter::ANY };
     }
 
     #[inline(always)]
-    fn add(&mut self, word: u64) {
-        let (at, bit) = Filter::place(word);
-        self.0[at] |= bit;
+    fn forget(&mut self, word: u64) {
+        self.0[Filter::byte(word)] = 0;
     }
 
-    fn add_all(&mut self, words: &Range<u64>) {
-        words.clone().take(Filter::BITS as usize).for_each(|word| self.add(word));
+    fn suspect(&mut self, words: &Range<u64>) {
+        words.clone().take(Filter::WORDS as usize).for_each(|word| self.0[Filter::byte(word)] = Filter::ANY);
     }
 }
 
@@ -400,9 +431,9 @@ mod tests {
     /// More words than are searched linearly.
     const WORDS: u64 = 3 * SEARCHED as u64;
 
-    /// Returns one of many words, of which four share a bit of the filter.
+    /// Returns one of many words, of which four share a byte of the filter.
     fn nth(number: u64) -> u64 {
-        number % 4 * 1024 + number / 4
+        number % 4 * Filter::WORDS + number / 4
     }
 
     /// Written values by word, each with a mask of the written bytes.
@@ -438,6 +469,7 @@ mod tests {
                         set.back_to(mark);
                         model = then;
                     },
+                    2 => set.suspect(word..word + u64::from(part)),
                     _ => {
                         let (first, len) = [(0, 8), (0, 1), (1, 1), (2, 2)][usize::from(part)];
                         set.put(write(word, value, Bytes::range(first, len)));
@@ -454,6 +486,7 @@ mod tests {
             }
             set.clear();
             prop_assert!((0..WORDS).map(nth).all(|word| set.find((word % 2) as u32, word).is_none()));
+            prop_assert!((0..Filter::WORDS).all(|word| !set.filter.has(word)));
         }
     }
 

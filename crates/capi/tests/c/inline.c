@@ -27,7 +27,7 @@ static cedrat_view *view_of(cedrat_thread *self) {
 static void layout(void) {
   CHECK(offsetof(cedrat_view, heap) == 56 && offsetof(cedrat_view, snapshot) == 64);
   CHECK(offsetof(cedrat_view, reads) == 72 && offsetof(cedrat_view, writes) == 96);
-  CHECK(offsetof(cedrat_view, filter) == 120 && offsetof(cedrat_view, freed) == 248 && sizeof(cedrat_view) == 256);
+  CHECK(offsetof(cedrat_view, filter) == 120 && sizeof(cedrat_view) == 120 + 2048);
   CHECK(offsetof(cedrat_view_write, bytes) == 24 && sizeof(cedrat_view_write) == 32);
 }
 
@@ -179,57 +179,92 @@ static void two_heaps(void) {
   cedrat_thread_free(self);
 }
 
-/* What the view shows of stored words is what the functions load, whatever was stored, where and how. */
+#define SPREAD 160u
+
+/* Returns a word of a heap by its number: words whose numbers differ by 40 share a byte of the filter. */
+static uint64_t *nth(uint64_t *words, unsigned number) {
+  return words + number % 40 + number / 40 * 2048;
+}
+
+/* A freed block is refused by the view, whatever was stored to it before, and to words that share its bytes of the filter. */
+static void freed_in_between(cedrat_thread *self, uint64_t *block, uint64_t *words) {
+  cedrat_view *view = view_of(self);
+  uint64_t value, *shares = words + ((uint64_t)(block + 1 - words) & 2047);
+  CHECK(!cedrat_view_load_stored(view, block + 1, &value) || value == 7);
+  OK(cedrat_free(self, block));
+  OK(cedrat_store_word(self, shares + 2048, 1));
+  CHECK(!cedrat_view_load(view, block, &value) && !cedrat_view_load(view, block + 1, &value));
+  CHECK(!cedrat_view_load_stored(view, block + 1, &value) && !cedrat_view_store_stored(view, block + 1, 8));
+  CHECK(!cedrat_view_load_stored(view, block, &value) && !cedrat_view_store(view, block + 1, 8));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_load_word(self, block + 1, &value));
+  IS(CEDRAT_NOT_ALLOCATED, cedrat_store_word(self, block + 1, 8));
+}
+
+/* What the view shows of stored words is what the functions load, whatever was stored, where and how; and it is committed. */
 static void stored_words(void) {
+  static uint64_t wanted[2][SPREAD], before[2][SPREAD];
   cedrat_heap *second;
   cedrat_thread *self;
   cedrat_view *view;
   uint64_t shown, loaded, *words[2];
-  unsigned i, round, random = 7, found = 0, bits[2] = {0, 0};
+  unsigned i, round, random = 7, found = 0, changed = 0, bits[2] = {0, 0};
   OK(cedrat_heap_open(store, "second", &second));
-  words[0] = words_of(heap) + 4096; /* the other tests use those before */
-  words[1] = words_of(second) + 4096;
+  words[0] = words_of(heap) + 8192; /* the other tests use those before */
+  words[1] = words_of(second) + 8192;
   OK(cedrat_thread_create(store, &self));
   view = view_of(self);
   for (round = 0; round < 200; round++) {
     void *block;
-    CHECK(!cedrat_view_load_stored(view, words[0], &shown)); /* no transaction runs */
+    CHECK(!cedrat_view_load_stored(view, words[0], &shown) && !cedrat_view_store_stored(view, words[0], 1));
     OK(cedrat_begin(self));
     OK(cedrat_malloc(self, heap, 40, &block));
+    OK(cedrat_store_word(self, (uint64_t *)block + 1, 7));
     for (i = 0; i < 200; i++) {
+      unsigned which, number;
       uint64_t *word;
       random = random * 1664525u + 1013904223u;
-      /* Some words share a bit of the filter: of one heap, and of both. */
-      word = words[random >> 30 & 1] + (random >> 8) % 40 + (random >> 16 & 3) * 1024;
+      which = random >> 30 & 1;
+      number = (random >> 8) % SPREAD;
+      word = nth(words[which], number);
       if ((random >> 20 & 7) == 0) {
         OK(cedrat_store_bytes(self, (char *)word + (random >> 24 & 7), "x", 1));
-      } else if ((random >> 20 & 7) < 4 && !cedrat_view_store(view, word, random)) {
-        OK(cedrat_store_word(self, word, random));
+        ((char *)&wanted[which][number])[random >> 24 & 7] = 'x';
+      } else if ((random >> 20 & 7) < 4) {
+        if (cedrat_view_store_stored(view, word, random)) {
+          changed++;
+        } else if (!cedrat_view_store(view, word, random)) {
+          OK(cedrat_store_word(self, word, random));
+        }
+        wanted[which][number] = random;
       }
-      if (i == 150 && round % 4 == 0) {
-        OK(cedrat_free(self, block));
+      if (i == 20 && round % 4 == 0) {
+        OK(cedrat_load_word(self, words[0], &loaded)); /* its heap is shown */
+        freed_in_between(self, (uint64_t *)block, words[0] + 5 * 2048);
       }
       shown = 0;
       if (cedrat_view_load_stored(view, word, &shown)) {
         found++;
-        CHECK(!(i >= 150 && round % 4 == 0) && view->writes_len <= 64);
-        OK(cedrat_load_word(self, word, &loaded));
-        CHECK(shown == loaded);
+        CHECK(shown == wanted[which][number]);
       }
       if (cedrat_view_load(view, word, &shown)) {
-        OK(cedrat_load_word(self, word, &loaded));
-        CHECK(shown == loaded);
-        bits[word >= words[1] && word < words[1] + 5000]++;
+        CHECK(shown == wanted[which][number]);
+        bits[which]++;
       }
       OK(cedrat_load_word(self, word, &loaded));
+      CHECK(loaded == wanted[which][number]);
     }
     if (round % 3 == 0) {
       OK(cedrat_abort(self));
+      memcpy(wanted, before, sizeof wanted);
     } else {
       OK(cedrat_commit(self, CEDRAT_NO_FLUSH, NULL));
+      memcpy(before, wanted, sizeof wanted);
+    }
+    for (i = 0; i < 2 * SPREAD; i++) {
+      CHECK(*nth(words[i % 2], i / 2) == wanted[i % 2][i / 2]);
     }
   }
-  CHECK(found > 1000 && bits[0] > 100 && bits[1] > 100);
+  CHECK(found > 1000 && changed > 1000 && bits[0] > 100 && bits[1] > 100);
   cedrat_thread_free(self);
 }
 
