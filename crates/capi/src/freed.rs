@@ -43,10 +43,19 @@ impl Freed {
         self.order.is_empty()
     }
 
+    /// Forgets all blocks.
+    #[inline(always)]
+    pub(crate) fn clear(&mut self) {
+        self.order.clear();
+        if !self.index.is_empty() {
+            self.index.clear();
+        }
+    }
+
     /// Forgets all but the first `len` blocks.
     pub(crate) fn truncate(&mut self, len: usize) {
         if len == 0 {
-            self.index.clear();
+            self.clear();
         }
         let indexed = self.index.len();
         for (address, _) in self.order.drain(len.min(self.order.len())..).take(indexed.saturating_sub(len)) {

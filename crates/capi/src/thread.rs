@@ -139,13 +139,17 @@ impl Thread {
     pub(crate) fn begin(&mut self) -> Result<()> {
         self.opened.check_running()?;
         self.held.begin()?;
-        if !self.freed.is_empty() {
-            self.freed.truncate(0);
-        }
+        self.freed.clear();
         if self.places.first().is_some_and(|place| place.shown != place.heap.size()) {
             self.show_words(); // the heap has grown
         }
         Ok(())
+    }
+
+    /// Returns whether a commit may use the disk.
+    #[inline(always)]
+    pub(crate) fn uses_disk(&self) -> bool {
+        self.held.memory().log().is_some()
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -191,7 +195,7 @@ impl Thread {
         let offset = self.find(address)?;
         self.check_freed(address, offset, 8)?;
         let heap = &self.places[0].heap;
-        Ok(self.held.run(|tx| tx.read(heap, offset))?)
+        Ok(self.held.read(heap, offset)?)
     }
 
     #[inline(always)]
@@ -223,7 +227,7 @@ impl Thread {
     #[inline(always)]
     pub(crate) fn malloc(&mut self, heap: &Heap, len: u64) -> Result<usize> {
         // Any earlier writer to this address has lost its reference: the block may be filled with plain stores.
-        let offset = self.held.run(|tx| tx.allocate_filled(heap, len))?;
+        let offset = self.held.allocate_filled(heap, len)?;
         Ok(heap.address() + offset as usize)
     }
 
@@ -231,7 +235,7 @@ impl Thread {
     pub(crate) fn free(&mut self, address: usize) -> Result<()> {
         let offset = self.find(address)?;
         let heap = &self.places[0].heap;
-        let len = self.held.run(|tx| tx.free_block(heap, offset))?;
+        let len = self.held.free_block(heap, offset)?;
         self.freed.add(address, len as usize);
         self.held.suspect(offset, len.max(1)); // a block of no bytes has an address as well
         Ok(())

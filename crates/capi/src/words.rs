@@ -147,7 +147,7 @@ pub(crate) unsafe extern "C" fn cedrat_begin(thread: *mut ThreadHandle) -> Statu
 #[unsafe(no_mangle)]
 pub(crate) unsafe extern "C" fn cedrat_commit(thread: *mut ThreadHandle, mode: c_int, lsn: *mut u64) -> Status {
     let commit = |thread: &mut Thread| {
-        let _whole = Uncancelled::begin();
+        let _whole = thread.uses_disk().then(Uncancelled::begin);
         let committed = thread.commit(commit_mode(mode)?)?;
         // SAFETY: 1; null is allowed here.
         if let Some(lsn) = unsafe { lsn.as_mut() } {

@@ -251,9 +251,10 @@ impl Tx<'_> {
             self.merge_partial_words();
             self.write_back();
         }
+        let mut blocks_left = !self.this.blocks.is_empty();
         if !self.this.encounter {
             let mut from = 0;
-            while let Some(met) = self.lock_free_ones(from) {
+            while let Some(met) = self.lock_free_ones(from, &mut blocks_left) {
                 // Another transaction holds this stripe, or its word was read and has changed.
                 let write = self.this.writes.all()[met];
                 self.lock(write.stripe)?;
@@ -263,7 +264,7 @@ impl Tx<'_> {
                 from = met + 1;
             }
         }
-        if !self.this.blocks.is_empty() {
+        if blocks_left {
             self.lock_blocks()?;
         }
         if self.shared.has_dropped_heaps() {
@@ -272,20 +273,34 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Locks the written stripes, from an index of the write set on. Returns the index of the first one that cannot be
-    /// locked at once.
+    /// Locks the written stripes, from an index of the write set on, and then those of blocks. Returns the index of the first
+    /// written one that cannot be locked at once.
     #[inline(always)]
-    fn lock_free_ones(&mut self, from: usize) -> Option<usize> {
+    fn lock_free_ones(&mut self, from: usize, blocks_left: &mut bool) -> Option<usize> {
         /// A session that opens waits for as many.
         const ALONE_MAX: usize = 1024;
         let few = self.this.writes.all().len() <= ALONE_MAX;
         match if few { self.shared.alone.mark() } else { None } {
-            Some(alone) => self.lock_each(from, |seen, lock, own| {
+            Some(alone) => self.lock_with(from, blocks_left, |seen, lock, own| {
                 seen.take_alone(lock, own, &alone);
                 true
             }),
-            None => self.lock_each(from, Look::take),
+            None => self.lock_with(from, blocks_left, Look::take),
         }
+    }
+
+    #[inline(always)]
+    fn lock_with(
+        &mut self,
+        from: usize,
+        blocks_left: &mut bool,
+        take: impl Fn(Look, &AtomicU64, Look) -> bool,
+    ) -> Option<usize> {
+        let met = self.lock_each(from, &take);
+        if *blocks_left && met.is_none() {
+            *blocks_left = !self.lock_free_blocks(take);
+        }
+        met
     }
 
     #[inline(always)]

@@ -141,6 +141,59 @@ impl Held {
         self.tx().call(work).map_err(|interrupt| self.interrupted(interrupt))
     }
 
+    /// Reads a word as [`Tx::read`] does in [`Held::run`], faster.
+    ///
+    /// # Errors
+    /// Those of [`Held::run`] and [`Tx::read`].
+    #[inline]
+    pub fn read(&mut self, heap: &Heap, offset: u64) -> Result<u64> {
+        if !self.running {
+            return Err(Error::Misuse("no transaction runs; begin one first"));
+        }
+        // It changes nothing that would have to be rolled back.
+        self.tx().read(heap, offset).map_err(|interrupt| self.interrupted(interrupt))
+    }
+
+    /// Allocates a block as [`Tx::allocate_filled`] does in [`Held::run`], faster.
+    ///
+    /// # Errors
+    /// Those of [`Held::run`] and [`Tx::allocate_filled`].
+    #[inline]
+    pub fn allocate_filled(&mut self, heap: &Heap, len: u64) -> Result<u64> {
+        if self.running
+            && let Some(offset) = self.tx().at_once(|tx| tx.allocate_filled_at_once(heap, len))
+        {
+            return Ok(offset);
+        }
+        self.allocate_slowly(heap, len)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn allocate_slowly(&mut self, heap: &Heap, len: u64) -> Result<u64> {
+        self.run(|tx| tx.allocate_filled(heap, len))
+    }
+
+    /// Frees a block as [`Tx::free_block`] does in [`Held::run`], faster.
+    ///
+    /// # Errors
+    /// Those of [`Held::run`] and [`Tx::free_block`].
+    #[inline]
+    pub fn free_block(&mut self, heap: &Heap, offset: u64) -> Result<u64> {
+        if self.running
+            && let Some(len) = self.tx().at_once(|tx| tx.free_at_once(heap, offset))
+        {
+            return Ok(len);
+        }
+        self.free_slowly(heap, offset)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn free_slowly(&mut self, heap: &Heap, offset: u64) -> Result<u64> {
+        self.run(|tx| tx.free_block(heap, offset))
+    }
+
     #[cold]
     fn interrupted(&mut self, interrupt: Interrupt) -> Error {
         match interrupt.why() {
@@ -246,6 +299,7 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
+    use crate::blocks::{all_known, forget_known};
     use crate::write_set::{Bytes, Write};
     use crate::{HeapOptions, MemoryOptions};
 
@@ -294,6 +348,80 @@ mod tests {
         held.run(|tx| tx.write(&heap, 8, 1)).expect("no other transaction writes");
         held.commit(Commit::Sync).expect("the next transaction is whole");
         assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("reading"), 0);
+    }
+
+    #[test]
+    fn panicked_attempt_does_not_commit() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
+        let mut held = Held::new(&memory).expect("a place");
+        held.begin().expect("it goes on");
+        assert_eq!(held.tx().at_once(|tx| tx.write(&heap, 8, 1).ok()), Some(()));
+        let panicked = catch_unwind(AssertUnwindSafe(|| {
+            held.tx().at_once(|tx| -> Option<()> {
+                tx.write(&heap, 0, 7).expect("no other transaction writes");
+                panic!("in the work")
+            })
+        }));
+        assert!(panicked.is_err() && held.is_running());
+        assert!(matches!(held.commit(Commit::Sync), Err(Error::Misuse(_))), "H4: half a call was committed");
+        assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("reading"), 0);
+    }
+
+    #[test]
+    fn fast_calls_change_blocks_as_others() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::new(1 << 18)).expect("a heap");
+        let mut held = Held::new(&memory).expect("a place");
+        assert!(matches!(held.allocate_filled(&heap, 8), Err(Error::Misuse(_))));
+        let mut live: Vec<(u64, u64)> = Vec::new();
+        for round in 0..1000 {
+            held.begin().expect("it goes on");
+            let mut then = live.clone();
+            let len = if round % 50 == 0 { 40_000 } else { round % 97 };
+            let new = held.allocate_filled(&heap, len).expect("space");
+            assert_eq!(held.run(|tx| tx.block_len(&heap, new)).expect("it is allocated"), len);
+            if round % 3 > 0 && !then.is_empty() {
+                let (gone, len) = then.swap_remove(round as usize * 7 % then.len());
+                assert_eq!(held.free_block(&heap, gone).expect("it is allocated"), len);
+                assert!(matches!(held.free_block(&heap, gone), Err(Error::NotAllocated { .. })), "freed twice");
+            }
+            for nowhere in [new + 8, new + 16, 0, 8, heap.size(), u64::MAX & !15] {
+                let taken = then.iter().any(|&(block, _)| block == nowhere);
+                assert!(taken || held.free_block(&heap, nowhere).is_err(), "{nowhere}");
+            }
+            if round % 4 == 0 {
+                held.free_block(&heap, new).expect("it is allocated");
+            } else {
+                then.push((new, len));
+            }
+            if round % 5 == 0 {
+                held.abort();
+            } else {
+                held.commit(Commit::Sync).expect("no other transaction writes");
+                live = then;
+            }
+        }
+        assert_eq!(heap.allocated_bytes().expect("it has blocks"), live.iter().map(|&(_, len)| len).sum::<u64>());
+        let known = all_known(&heap);
+        forget_known(&heap);
+        assert_eq!(all_known(&heap), known, "E17.3");
+    }
+
+    #[test]
+    fn block_is_freed_by_one_transaction() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::new(1 << 18)).expect("a heap");
+        let (mut one, mut other) = (Held::new(&memory).expect("a place"), Held::new(&memory).expect("a place"));
+        one.begin().expect("it goes on");
+        let block = one.allocate_filled(&heap, 24).expect("space");
+        one.commit(Commit::Sync).expect("no other transaction writes");
+        one.begin().expect("it goes on");
+        other.begin().expect("it goes on");
+        one.free_block(&heap, block).expect("it is allocated");
+        other.free_block(&heap, block).expect("it is allocated in its snapshot");
+        one.commit(Commit::Sync).expect("it is the first one");
+        assert!(matches!(other.commit(Commit::Sync), Err(Error::Conflict)), "H1");
     }
 
     #[test]

@@ -401,6 +401,12 @@ impl Shared {
         Ok(())
     }
 
+    /// Returns whether commits are logged.
+    #[inline(always)]
+    pub(crate) fn is_logged(&self) -> bool {
+        self.clock.log().is_some()
+    }
+
     /// Returns whether any heap was dropped since the memory was created.
     #[inline(always)]
     pub(crate) fn has_dropped_heaps(&self) -> bool {

@@ -165,7 +165,7 @@ impl Tx<'_> {
                 LoggedKind::Freed => Change::Freed,
                 LoggedKind::Carved => Change::Carved,
             };
-            let change = BlockChange { heap, first, words, kind };
+            let change = BlockChange { heap, first, words, used: words, kind };
             core.changes_again(&change, arena);
             self.this.blocks.push(change);
         }

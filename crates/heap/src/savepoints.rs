@@ -92,6 +92,18 @@ impl Tx<'_> {
         done
     }
 
+    /// Runs a call that has no effect unless it returns something, and needs no rollback. After a panic the transaction cannot
+    /// commit.
+    #[inline(always)]
+    pub(crate) fn at_once<T>(&mut self, work: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let before = (self.this.interrupted, self.this.half_done);
+        let marked = !planted!("panicked_attempt_commits");
+        (self.this.interrupted, self.this.half_done) = (marked, marked);
+        let done = work(self);
+        (self.this.interrupted, self.this.half_done) = before;
+        done
+    }
+
     /// Rolls back the writes, allocations and frees since the savepoint. The read set is kept.
     ///
     /// # Errors

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::io;
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_sync::{Mutex, planted};
+use cedrat_sync::{Mutex, MutexGuard, planted};
 
 use super::layout::{Layout, Span};
 use crate::heap::Core;
@@ -63,6 +63,10 @@ struct Freed {
     /// Its size, or the number of spans that it filled.
     size: Result<usize, u64>,
 }
+
+/// The latch of an arena, held from one freed block to the next.
+#[derive(Default)]
+pub(crate) struct Latched<'a>(Option<(&'a Mutex<Arena>, MutexGuard<'a, Arena>)>);
 
 /// Spans that belong to no arena.
 #[derive(Debug, Default)]
@@ -164,10 +168,18 @@ impl Blocks {
         self.arena_of_block(span * self.layout.span_words).lock().free_of(size).extend(headers);
     }
 
-    /// Queues a block that was freed at this version.
-    pub(crate) fn freed(&self, header: u64, size: Result<usize, u64>, version: u64) {
-        let freed = Freed { version, header, size };
-        self.arena_of_block(header).lock().limbo.push_back(freed);
+    /// Queues a block that was freed at this version. Blocks of one arena, one after the other, share its latch.
+    pub(crate) fn freed<'a>(&'a self, latched: &mut Latched<'a>, header: u64, size: Result<usize, u64>, version: u64) {
+        let arena = self.arena_of_block(header);
+        let held = match latched.0.take() {
+            Some((of, guard)) if std::ptr::eq(of, arena) => guard,
+            other => {
+                drop(other); // before the latch of another arena
+                arena.lock()
+            }
+        };
+        let (_, arena) = latched.0.insert((arena, held));
+        arena.limbo.push_back(Freed { version, header, size });
     }
 
     /// Moves blocks that no running transaction can reference from the queue to the free lists.

@@ -12,6 +12,7 @@
 //!   the table, because a checkpoint may copy them although the transaction never commits (E17.4).
 
 mod arena;
+mod at_once;
 mod layout;
 mod roots;
 #[cfg(test)]
@@ -21,12 +22,12 @@ pub(crate) use tests::{all_known, forget_known};
 mod walk;
 mod within;
 
-use cedrat_sync::atomic::{Ordering, fence};
+use cedrat_sync::atomic::{AtomicU64, Ordering, fence};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::TxnId;
 
 pub(crate) use arena::Blocks;
-use arena::{Emptied, Found, Open};
+use arena::{Emptied, Found, Latched, Open};
 pub(crate) use layout::FIRST_WORD;
 use layout::{Place, Span, header};
 pub use roots::Root;
@@ -37,7 +38,7 @@ use crate::heap::{Core, Heap};
 use crate::options::Commit;
 use crate::redo::RedoWriter;
 use crate::region::WORD_LEN;
-use crate::stripes::{Locks, Look};
+use crate::stripes::Look;
 use crate::tx::Tx;
 
 /// Number of words, or a few blocks, in which headers are carved at once: a small transaction shall not write a whole span.
@@ -51,6 +52,8 @@ pub(crate) struct BlockChange {
     /// Block's first word.
     pub(crate) first: u64,
     pub(crate) words: u64,
+    /// Number of those from the first on that the requested length needs: no program accesses the others.
+    pub(crate) used: u64,
     pub(crate) kind: Change,
 }
 
@@ -126,9 +129,16 @@ struct Block {
 impl BlockChange {
     /// Allocation of the block behind a header.
     #[inline(always)]
-    fn allocated(core: &Core, header: u64, words: u64, filled: bool, carved: bool) -> BlockChange {
+    fn allocated(core: &Core, header: u64, words: u64, len: u64, filled: bool, carved: bool) -> BlockChange {
         let kind = if filled { Change::Filled { carved } } else { Change::Allocated { carved } };
-        BlockChange { heap: core.number, first: header + 1, words, kind }
+        BlockChange { heap: core.number, first: header + 1, words, used: len.div_ceil(WORD_LEN), kind }
+    }
+
+    /// Free of a block of this length.
+    #[inline(always)]
+    fn freed(core: &Core, header: u64, words: u64, len: u64) -> BlockChange {
+        let used = len.div_ceil(WORD_LEN);
+        BlockChange { heap: core.number, first: header + 1, words, used, kind: Change::Freed }
     }
 
     fn is_filled(&self) -> bool {
@@ -223,6 +233,14 @@ impl Core {
     }
 }
 
+/// Orders the plain stores to a new block: a reader that sees one of them and knew the block before it was freed must also see
+/// that its stripes are newer (E17.1), and no lock lies between. Their versions were raised before the block arrived here
+/// through the latch of an arena, and the reader loads words with `Acquire`.
+#[inline(always)]
+fn precede_plain_stores() {
+    fence(Ordering::Release);
+}
+
 impl Tx<'_> {
     // ---- for programs -----------------------------------------------------------------------------------------
 
@@ -312,7 +330,7 @@ impl Tx<'_> {
             self.write_word(core, blocks.layout.table_word(span), Span::Free.to_word())?;
         }
         self.write_word(core, header, 0)?;
-        self.this.blocks.push(BlockChange { heap: core.number, first: header + 1, words, kind: Change::Freed });
+        self.this.blocks.push(BlockChange::freed(core, header, words, len));
         Ok(len)
     }
 
@@ -388,35 +406,9 @@ impl Tx<'_> {
             None => self.whole(|tx| tx.allocate_slowly(core, blocks, size, len, filled))?,
         };
         if filled {
-            // Precedes the plain stores that follow: a reader that sees one of them and knew the block before it was freed
-            // must also see that its stripes are newer (E17.1), and no lock lies between. Their versions were raised before
-            // the block arrived here through the latch of an arena, and the reader loads words with `Acquire`.
-            fence(Ordering::Release);
+            precede_plain_stores();
         }
         Ok(first * WORD_LEN)
-    }
-
-    /// Allocates a cached block, if it is free and unlocked, as one look at its stripe shows of most.
-    #[inline(always)]
-    fn allocate_at_once(
-        &mut self,
-        core: &Arc<Core>,
-        blocks: &Blocks,
-        size: usize,
-        len: u64,
-        filled: bool,
-    ) -> Option<u64> {
-        if !self.this.batches.is_empty() {
-            return None;
-        }
-        let slots = &self.shared.slots;
-        let place = blocks.take(self.this.arena, size, || slots.oldest_start())?;
-        if !self.write_if_zero(core, place, header(len)) {
-            blocks.give_back(place, size);
-            return None;
-        }
-        self.this.blocks.push(BlockChange::allocated(core, place, blocks.layout.stride(size) - 1, filled, false));
-        Some(place + 1)
     }
 
     #[inline(never)]
@@ -467,7 +459,8 @@ impl Tx<'_> {
                 continue;
             }
             // Recorded before anything can fail, so that it is given back.
-            self.this.blocks.push(BlockChange::allocated(core, place, blocks.layout.stride(size) - 1, filled, carved));
+            let words = blocks.layout.stride(size) - 1;
+            self.this.blocks.push(BlockChange::allocated(core, place, words, len, filled, carved));
             if !carved && self.read_word(core, place)? != 0 && !planted!("cached_block_believed") {
                 self.this.blocks.pop(); // not free: the words take precedence over the cache (E17.3)
                 continue;
@@ -590,12 +583,18 @@ impl Tx<'_> {
         let stride = blocks.layout.stride(size);
         let more = (CARVED_WORDS / stride).clamp(4, 64);
         let end = (carved + more).min(blocks.layout.blocks_in_span(stride));
-        self.this.blocks.push(BlockChange { heap, first: span, words: carved, kind: Change::Carved });
+        self.this.blocks.push(BlockChange { heap, first: span, words: carved, used: 0, kind: Change::Carved });
         self.this.batches[at].end = end;
         let says = Span::Sized { stride, carved: end }.to_word();
         self.write_word(core, blocks.layout.table_word(span), says)?;
         for index in carved..end {
-            self.write_word(core, blocks.layout.header_word(span, stride, index), 0)?;
+            let header = blocks.layout.header_word(span, stride, index);
+            // Where nothing is logged, a word that is zero needs no write: no other transaction writes to the span, and no
+            // recovery restores an older content.
+            let is_zero = !self.shared.is_logged() && core.region.words()[header as usize].load(Ordering::Acquire) == 0;
+            if !is_zero {
+                self.write_word(core, header, 0)?;
+            }
         }
         Ok(())
     }
@@ -608,7 +607,7 @@ impl Tx<'_> {
             };
             let place = blocks.layout.header_word(first_span, 0, 0);
             let words = blocks.layout.run_words(spans);
-            self.this.blocks.push(BlockChange::allocated(core, place, words, filled, false));
+            self.this.blocks.push(BlockChange::allocated(core, place, words, len, filled, false));
             if !self.are_free(core, blocks, first_span, spans)? {
                 self.this.blocks.pop(); // E17.3
                 continue;
@@ -636,19 +635,26 @@ impl Tx<'_> {
 
     // ---- the end ----------------------------------------------------------------------------------------------
 
+    /// Returns the number of a block's words of which the commit locks all stripes.
+    #[inline(always)]
+    fn locked_words(&self, change: &BlockChange) -> u64 {
+        match change.kind {
+            Change::Freed if self.reuses_too_early() || planted!("freed_stripes_keep_versions") => 0,
+            Change::Freed | Change::Filled { .. } => change.used,
+            Change::Allocated { .. } | Change::Carved => 0,
+        }
+    }
+
     /// Locks all stripes of blocks that are freed or filled. A block with more stripes than the table needs each lock only
     /// once.
+    #[inline(never)]
     pub(crate) fn lock_blocks(&mut self) -> Result<(), Interrupt> {
         for at in 0..self.this.blocks.len() {
             let change = self.this.blocks[at];
-            match change.kind {
-                Change::Allocated { .. } | Change::Carved => continue,
-                Change::Freed if self.reuses_too_early() || planted!("freed_stripes_keep_versions") => continue,
-                Change::Freed | Change::Filled { .. } => {}
-            }
-            let stripes = &self.shared.stripes;
-            for stripe in stripes.of_words(self.this.heap(change.heap).salt, change.first, change.words) {
-                if !self.lock_free_one(stripes.locks(), stripe) {
+            let words = self.locked_words(&change);
+            if words > 0 {
+                let salt = self.this.heap(change.heap).salt;
+                for stripe in self.shared.stripes.of_words(salt, change.first, words) {
                     self.lock(stripe)?;
                 }
             }
@@ -656,29 +662,53 @@ impl Tx<'_> {
         Ok(())
     }
 
-    /// Acquires a stripe's lock if it is free and not newer than the snapshot.
+    /// Locks the same stripes with `take`, where each is free, and not newer than the snapshot. Returns whether all are locked.
     #[inline(always)]
-    fn lock_free_one(&mut self, locks: Locks<'_>, stripe: u32) -> bool {
-        let lock = locks.of(stripe);
-        let seen = Look::first(lock);
-        let taken = seen.belongs_to(self.this.snapshot) && seen.take(lock, Look::owned_by(self.this.number));
-        if taken {
-            self.this.locked.push((stripe, seen));
+    pub(crate) fn lock_free_blocks(&mut self, take: impl Fn(Look, &AtomicU64, Look) -> bool) -> bool {
+        /// A session that opens waits for as many.
+        const WORDS_MAX: u64 = 4096;
+        let (own, snapshot) = (Look::owned_by(self.this.number), self.this.snapshot);
+        let locks = self.shared.stripes.locks();
+        let mut left = WORDS_MAX;
+        for at in 0..self.this.blocks.len() {
+            let change = self.this.blocks[at];
+            let words = self.locked_words(&change);
+            if words == 0 {
+                continue;
+            }
+            if words > left {
+                return false;
+            }
+            left -= words;
+            for stripe in self.shared.stripes.of_words(self.this.heap(change.heap).salt, change.first, words) {
+                let lock = locks.of(stripe);
+                let seen = Look::first(lock);
+                if seen.belongs_to(snapshot) && take(seen, lock, own) {
+                    self.this.locked.push((stripe, seen));
+                } else if seen != own {
+                    return false;
+                }
+            }
         }
-        taken
+        true
     }
 
     /// Releases blocks after the commit: carved and unused ones at once, freed ones after older transactions have ended.
     pub(crate) fn settle_blocks(&mut self, version: u64) {
+        let mut latched = Latched::default();
         for change in &self.this.blocks {
             if change.kind == Change::Freed {
                 let blocks = self.this.heap(change.heap).blocks.as_ref().expect("a block was freed in it");
                 match blocks.layout.size_of_words(change.words) {
-                    Ok(size) if self.reuses_too_early() => blocks.give_back(change.first - 1, size),
-                    size => blocks.freed(change.first - 1, size, version),
+                    Ok(size) if self.reuses_too_early() => {
+                        latched = Latched::default();
+                        blocks.give_back(change.first - 1, size);
+                    }
+                    size => blocks.freed(&mut latched, change.first - 1, size, version),
                 }
             }
         }
+        drop(latched);
         for batch in self.this.batches.drain(..) {
             let core = self.this.heaps.iter().find(|core| core.number == batch.heap).expect("it is remembered");
             let blocks = core.blocks.as_ref().expect("something was carved in it");
