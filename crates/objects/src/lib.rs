@@ -32,6 +32,7 @@ mod insertions;
 mod kept;
 mod place;
 mod record;
+mod slots;
 mod state;
 mod transfer;
 

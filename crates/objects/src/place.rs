@@ -19,7 +19,8 @@ use cedrat_txn::{
 use serde::{Deserialize, Serialize};
 
 use crate::cache::Cache;
-use crate::record::{self, Header, LINK, LINK_LEN, Link, ObjectPage, said};
+use crate::record::{self, Header, LINK, Link, ObjectPage, said};
+use crate::slots::{Room, Slots};
 use crate::state::PlaceHasher;
 
 /// Layout of the root page of a collection.
@@ -145,84 +146,6 @@ pub(crate) fn register(registry: Registry) -> Registry {
     registry.layout(Arc::new(OpaqueLayout { kind: ROOT, name: "collection of objects, root" }))
 }
 
-/// Slots of a page that were not given away since the collection was opened.
-#[derive(Debug)]
-struct Slots {
-    /// Slots that were vacant then, the lowest number last.
-    vacant: Vec<Slot>,
-    /// The lowest slot that did not exist then, or was not given away yet.
-    next: u16,
-    /// Space that was promised to future records, in bytes.
-    promised: usize,
-    /// Slots are being removed; none of them is given away meanwhile.
-    is_forgetting: bool,
-    /// The page has left the collection. If it comes back, `next` is still valid (E19.11).
-    is_away: bool,
-}
-
-/// Space of a page for a record.
-enum Room {
-    Slot(Slot),
-    /// Space, after slots up to this one were removed.
-    Behind(u16),
-    None,
-}
-
-impl Slots {
-    fn of(versioned: &Versioned<'_>) -> Result<Slots, Damaged> {
-        let (mut vacant, mut is_empty) = (Vec::new(), true);
-        for slot in versioned.numbers().rev().filter(|&slot| slot != LINK) {
-            match versioned.get(slot)? {
-                None => vacant.push(slot),
-                Some(_) => is_empty = false,
-            }
-        }
-        // A page without records begins again, with all possible places.
-        let (vacant, next) = if is_empty { (Vec::new(), 1) } else { (vacant, versioned.slots()) };
-        Ok(Slots { vacant, next, promised: 0, is_forgetting: false, is_away: false })
-    }
-
-    fn peek(&self) -> Slot {
-        self.vacant.last().copied().unwrap_or(Slot(self.next))
-    }
-
-    fn take(&mut self) {
-        if self.vacant.pop().is_none() {
-            self.next += u16::from(!planted!("place_given_twice")); // the highest number is not the number of a slot
-        } else if self.vacant.is_empty() {
-            self.vacant = Vec::new(); // frees its memory
-        }
-    }
-
-    /// Returns the last slot to remove, if a record of this length has space after that. The removed slots were given away,
-    /// or are not given away any more, and precede the first one with a record. `is_full`: without that there is no space.
-    fn may_go(&self, versioned: &Versioned<'_>, len: usize, is_full: bool) -> Result<Option<u16>, Damaged> {
-        /// A log record is not worth less. Slots are removed before the page is full: a transaction with several promised
-        /// places in it prevents all removals, and would find it full after the first.
-        const WORTH_LEN: usize = BODY_LEN / 8;
-        if self.promised > 0 || self.is_forgetting {
-            return Ok(None); // one of them may be about to get a record
-        }
-        if self.next == u16::MAX {
-            return Ok(None); // there are no further slots
-        }
-        if !is_full && usize::from(versioned.slots() - versioned.gone()) * Versioned::SLOT_LEN < WORTH_LEN {
-            return Ok(None); // as a rule
-        }
-        let Some(free) = versioned.room(LINK)?.and_then(|room| room.checked_sub(LINK_LEN)) else { return Ok(None) };
-        let first = versioned.first_record()?;
-        let gone = first.map_or(self.next, |first| first.0) - 1;
-        let (going, coming) = match first {
-            Some(_) => (gone - versioned.gone(), (self.next + 1).saturating_sub(versioned.slots())),
-            None => (versioned.numbers().count() as u16 - 1, 1),
-        };
-        let going_len = usize::from(going) * Versioned::SLOT_LEN;
-        let has_room = free + going_len >= usize::from(coming) * Versioned::SLOT_LEN + len;
-        let is_worth_it = going_len >= WORTH_LEN || is_full && first.is_none();
-        Ok((has_room && is_worth_it).then_some(gone))
-    }
-}
-
 /// State of the pages in memory.
 #[derive(Debug, Default)]
 struct Known {
@@ -251,6 +174,13 @@ impl Drop for Visit<'_> {
         let visit = known.visits.iter().rposition(|&page| page == self.page).expect("it was entered");
         known.visits.swap_remove(visit);
     }
+}
+
+/// What a thread that looks for a place finds without reading a page.
+enum Visited<'p> {
+    Place(RecordId),
+    Page(Visit<'p>),
+    None,
 }
 
 /// A place for a future record: neither the place nor its space in the page is given away again. Dropping it releases the
@@ -301,25 +231,17 @@ impl Places {
     /// Finds a place for a record of this length, and locks it to the end of the transaction.
     pub(crate) fn promise(&self, txn: &mut Txn, cache: &Cache, len: usize) -> Result<Promise<'_>> {
         loop {
-            let Some(visit) = self.visit_some(cache) else {
-                self.add_page(txn)?;
-                continue;
-            };
-            let page = visit.page;
-            self.purge_dead(txn, cache, page)?;
-            let slot = match self.take_slot(txn, page, len)? {
-                Room::Slot(slot) => slot,
-                Room::Behind(gone) => {
-                    self.forget_slots(txn, page, gone)?;
-                    continue;
-                }
-                Room::None => {
-                    self.mark_full(page);
+            let promise = match self.visit_some(cache, len) {
+                Visited::Place(at) => Promise { places: self, at, len },
+                Visited::Page(visit) => match self.promise_in(txn, cache, visit, len)? {
+                    Some(promise) => promise,
+                    None => continue,
+                },
+                Visited::None => {
+                    self.add_page(txn)?;
                     continue;
                 }
             };
-            let promise = Promise { places: self, at: RecordId::new(page, slot), len };
-            drop(visit); // the page has promised a place
             if txn.has_whole(self.root, LockMode::Exclusive) {
                 return Ok(promise);
             }
@@ -328,6 +250,24 @@ impl Places {
                 // A branch in doubt since an earlier opening had it, and left it vacant: the next place is as good.
                 Err(Error::InDoubt { .. }) => {}
                 Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Finds a place in the page that is visited; `None` if there is none yet, or none any more.
+    fn promise_in(&self, txn: &mut Txn, cache: &Cache, visit: Visit<'_>, len: usize) -> Result<Option<Promise<'_>>> {
+        let page = visit.page;
+        self.purge_dead(txn, cache, page)?;
+        match self.take_slot(txn, page, len)? {
+            // The visit ends when the page has promised a place.
+            Room::Slot(slot) => Ok(Some(Promise { places: self, at: RecordId::new(page, slot), len })),
+            Room::Behind(gone) => {
+                self.forget_slots(txn, page, gone)?;
+                Ok(None)
+            }
+            Room::None => {
+                self.mark_full(page);
+                Ok(None)
             }
         }
     }
@@ -370,8 +310,8 @@ impl Places {
         known.slots.get_mut(&page).expect("it was promised").promised -= len;
     }
 
-    /// Enters a page that may have space.
-    fn visit_some(&self, cache: &Cache) -> Option<Visit<'_>> {
+    /// Takes a place for a record of this length, if a page is known to have one; otherwise enters a page that may have space.
+    fn visit_some(&self, cache: &Cache, len: usize) -> Visited<'_> {
         let died = cache.take_died();
         let mut known = self.known.lock();
         for at in died {
@@ -379,9 +319,12 @@ impl Places {
                 known.roomy.entry(at.page).or_default().insert(at.slot);
             }
         }
-        let page = known.current.or_else(|| known.roomy.keys().next().copied())?;
+        if let Some(at) = known.take_within_spare(len) {
+            return Visited::Place(at);
+        }
+        let Some(page) = known.current.or_else(|| known.roomy.keys().next().copied()) else { return Visited::None };
         known.visit(page);
-        Some(Visit { places: self, page })
+        Visited::Page(Visit { places: self, page })
     }
 
     /// Enters this page, unless it is leaving.
@@ -460,6 +403,7 @@ impl Places {
             }
             slots.take();
             slots.promised += len;
+            slots.note_room(versioned.room(slot)?);
             known.current.get_or_insert(page);
             Ok(Room::Slot(slot))
         };
@@ -556,7 +500,7 @@ impl Places {
         let mut known = self.known.lock();
         // The collection may have had this page before.
         if let Some(slots) = known.slots.get_mut(&page) {
-            slots.is_away = false;
+            (slots.is_away, slots.spare) = (false, 0);
         }
         known.current = Some(page);
         drop(growing);
@@ -665,6 +609,16 @@ impl Known {
     /// Returns whether the page has left the collection, or is about to.
     fn is_away(&self, page: PageId) -> bool {
         self.slots.get(&page).is_some_and(|slots| slots.is_away)
+    }
+
+    /// Takes a place in the page for the next record, if that certainly has space, and no records to purge before.
+    fn take_within_spare(&mut self, len: usize) -> Option<RecordId> {
+        let page = self.current?;
+        if !self.roomy.is_empty() && self.roomy.contains_key(&page) {
+            return None;
+        }
+        let slot = self.slots.get_mut(&page)?.take_within_spare(len)?;
+        Some(RecordId::new(page, slot))
     }
 
     fn visit(&mut self, page: PageId) {
