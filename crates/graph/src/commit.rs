@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use cedrat_objects::{Edit, NewObjects, ObjectError, Objects, Reserved};
+use cedrat_objects::{Change, Edit, NewObjects, ObjectError, Objects, Reserved};
 use cedrat_pages::Damaged;
 use cedrat_txn::{Commit, Error, Result, SmallBytes, Txn};
 use cedrat_wal::{Lsn, Ticket};
@@ -267,8 +267,8 @@ impl<'w> Work<'w> {
     fn commit_with(&mut self, of_old: &[OfOld<'_, '_>], new_objects: NewObjects) -> Result<Option<Ticket>> {
         let ids = of_old.iter().map(|(identity, _)| identity.place());
         let new = &self.identities;
-        let edit = |number: usize, old: &[u8]| edit_in_one_piece(old, &of_old[number].1.what, new);
-        match self.shared.objects.commit_with_new(self.txn, new_objects, ids, Commit::Async, edit) {
+        let edit = |number: usize, change: Change<'_>| edit_in_one_piece(change, &of_old[number].1.what, new);
+        match self.shared.objects.commit_changes(self.txn, new_objects, ids, Commit::Async, edit) {
             // Nothing was changed: executing the changes one by one shows which entry causes the error.
             Err(error) if !is_of_all(&error) && !matches!(error, Error::Misuse(_)) => Ok(None),
             other => other,
@@ -531,23 +531,30 @@ fn object_or_absent(bytes: &[u8], identity: Identity) -> Result<Stored<'_>> {
     }
 }
 
-/// Applies an entry to an object that lies in one piece and stays so; returns `None` otherwise, and if the entry must be
+/// Applies an entry to an object that lies in one piece and stays so; returns `false` otherwise, and if the entry must be
 /// refused. It does not accept a patch that leaves a gap, because the length of its log record is not known beforehand.
 #[inline]
-fn edit_in_one_piece(old: &[u8], what: &What<'_>, new: &[Identity]) -> Option<Edit> {
-    let Ok(Stored::Short(_)) = Stored::of(old) else { return None };
+fn edit_in_one_piece(change: Change<'_>, what: &What<'_>, new: &[Identity]) -> Result<bool> {
+    let old = change.object();
+    let Ok(Stored::Short(_)) = Stored::of(old) else { return Ok(false) };
     match *what {
         What::Patch { offset, bytes, .. } if offset as usize <= old.len() => {
-            let references_from = references_in(old, old.len() as u64, offset.into(), bytes, new).ok()?;
-            patched(old, offset as usize, bytes, references_from, new)
+            let at = offset as usize;
+            let Ok(references_from) = references_in(old, old.len() as u64, offset.into(), bytes, new) else {
+                return Ok(false);
+            };
+            if references_from == bytes.len() && at + bytes.len() <= old.len() {
+                return change.put_range(at, bytes); // nothing to resolve
+            }
+            patched(old, at, bytes, references_from, new).map_or(Ok(false), |edit| change.make(edit))
         }
         What::Put { object, .. } if object.len() <= SHORT_LEN_MAX => {
-            let references = Header::of(object)?.references_at() as usize;
+            let Some(header) = Header::of(object) else { return Ok(false) };
             let mut object = object.to_vec();
-            resolve(&mut object[references..], new);
-            Some(Edit::Whole(object))
+            resolve(&mut object[header.references_at() as usize..], new);
+            Ok(change.replace(&object))
         }
-        _ => None,
+        _ => Ok(false),
     }
 }
 

@@ -335,10 +335,37 @@ fn same_at_the_back(a: &[u8], b: &[u8]) -> usize {
     rest + a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count()
 }
 
-/// Maximum length of the arguments of a [`Patch`] without its bytes: three numbers.
-pub(crate) const PATCH_HEAD_LEN_MAX: usize = 3 * 3;
+/// Returns the bytes of `to` that turn `from` into it, together with its length; `None` if the objects are equal.
+#[inline]
+pub(crate) fn changed_range(from: &[u8], to: &[u8]) -> Option<Range<usize>> {
+    let common = from.len().min(to.len());
+    let range = difference(&from[..common], &to[..common]);
+    if from.len() == to.len() {
+        return (!range.is_empty()).then_some(range);
+    }
+    // Bytes behind the end of an object are undefined: a longer object contains all of its tail.
+    let range = if range.is_empty() { common..common } else { range };
+    Some(range.start..if to.len() > from.len() { to.len() } else { range.end })
+}
+
+/// Appends the arguments of a [`PutBytes`], or of a [`Resize`] to this length, as they are serialised.
+#[inline]
+pub(crate) fn put_arguments(arguments: &mut Vec<u8>, len: Option<u16>, at: u16, bytes: &[u8]) {
+    let (mut head, mut head_len) = ([0; 3 * 3], 0);
+    for mut number in len.into_iter().chain([at, bytes.len() as u16]) {
+        while number >= 0x80 {
+            head[head_len] = number as u8 | 0x80;
+            (number, head_len) = (number >> 7, head_len + 1);
+        }
+        head[head_len] = number as u8;
+        head_len += 1;
+    }
+    arguments.extend_from_slice(&head[..head_len]);
+    arguments.extend_from_slice(bytes);
+}
 
 /// Change that turns one object into another.
+#[derive(Debug)]
 pub(crate) enum Patch {
     PutBytes(PutBytes),
     Resize(Resize),
@@ -347,41 +374,22 @@ pub(crate) enum Patch {
 impl Patch {
     /// Computes the change; `None` if the objects are equal. The result fits a log record.
     pub(crate) fn between(from: &[u8], to: &[u8]) -> Option<Patch> {
-        let common = from.len().min(to.len());
-        let range = difference(&from[..common], &to[..common]);
-        if from.len() == to.len() {
-            return (!range.is_empty())
-                .then(|| Patch::PutBytes(PutBytes { at: range.start as u16, bytes: to[range].into() }));
-        }
-        // Bytes behind the end of an object are undefined: a longer object contains all of its tail.
-        let range = if range.is_empty() { common..common } else { range };
-        let end = if to.len() > from.len() { to.len() } else { range.end };
-        let (len, at) = (to.len() as u16, range.start as u16);
-        Some(Patch::Resize(Resize { len, at, bytes: to[range.start..end].into() }))
+        let range = changed_range(from, to)?;
+        let len = (from.len() != to.len()).then_some(to.len() as u16);
+        Some(Patch::of(len, range.start as u16, &to[range]))
     }
 
-    /// The number of bytes that it writes.
-    pub(crate) fn put_len(&self) -> usize {
-        match self {
-            Patch::PutBytes(put) => put.bytes.len(),
-            Patch::Resize(resize) => resize.bytes.len(),
-        }
-    }
-
-    /// Changes a record with the very object that the patch was computed from: it is not checked again.
-    #[inline]
-    pub(crate) fn apply_again(&self, record: &mut [u8]) {
-        match self {
-            Patch::PutBytes(put) => {
-                debug_assert!(put.apply(&mut record.to_vec()).is_ok(), "E6.1: it was made for these very bytes");
-                record::body(record)[put.at.into()..][..put.bytes.len()].copy_from_slice(&put.bytes);
-            }
-            Patch::Resize(resize) => resize.apply(record).expect("E6.1: it was made for these very bytes"),
+    /// Makes the change of a range, together with the object's length if one is given.
+    pub(crate) fn of(len: Option<u16>, at: u16, bytes: &[u8]) -> Patch {
+        let bytes = bytes.into();
+        match len {
+            None => Patch::PutBytes(PutBytes { at, bytes }),
+            Some(len) => Patch::Resize(Resize { len, at, bytes }),
         }
     }
 
     /// Changes the record of the object.
-    #[cfg(test)]
+    #[cfg(any(test, debug_assertions))]
     pub(crate) fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
         match self {
             Patch::PutBytes(put) => put.apply(record),
@@ -419,6 +427,19 @@ mod tests {
                 patch.apply(&mut record).unwrap();
             }
             prop_assert_eq!(&object_of(&record), &from);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn arguments_are_as_serialised(len: Option<u16>, at: u16, bytes in prop::collection::vec(0_u8.., 0..300)) {
+            let mut arguments = Vec::new();
+            put_arguments(&mut arguments, len, at, &bytes);
+            let serialised = match Patch::of(len, at, &bytes) {
+                Patch::PutBytes(put) => postcard::to_allocvec(&put),
+                Patch::Resize(resize) => postcard::to_allocvec(&resize),
+            };
+            prop_assert_eq!(arguments, serialised.unwrap());
         }
     }
 

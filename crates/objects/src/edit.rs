@@ -8,7 +8,7 @@ use cedrat_txn::{Commit, Refused, Result, SmallBytes, Txn};
 use cedrat_wal::Ticket;
 
 use crate::collection::{ObjectId, Objects, Shared, UndoPolicy, check_len};
-use crate::committing::{Committing, Plan};
+use crate::committing::{Change, Committing, Plan};
 use crate::delta::{Alive, PutBytes, difference};
 use crate::insertions::NewObjects;
 use crate::record::{self, Header, object};
@@ -129,7 +129,26 @@ impl Objects {
         new: NewObjects,
         ids: impl IntoIterator<Item = ObjectId>,
         mode: Commit,
-        edit: impl FnMut(usize, &[u8]) -> Option<Edit>,
+        mut edit: impl FnMut(usize, &[u8]) -> Option<Edit>,
+    ) -> Result<Option<Ticket>> {
+        self.commit_changes(txn, new, ids, mode, |number, change| match edit(number, change.object()) {
+            Some(edit) => change.make(edit),
+            None => Ok(false),
+        })
+    }
+
+    /// Like [`commit_with_new`](Objects::commit_with_new), with an `edit` that makes the change itself, without a copy of its
+    /// bytes; it returns `false` where that one returns `None`.
+    ///
+    /// # Errors
+    /// Errors of [`commit_with`](Objects::commit_with), and those of `edit`; nothing was changed then.
+    pub fn commit_changes(
+        &self,
+        txn: &mut Txn,
+        new: NewObjects,
+        ids: impl IntoIterator<Item = ObjectId>,
+        mode: Commit,
+        edit: impl FnMut(usize, Change<'_>) -> Result<bool>,
     ) -> Result<Option<Ticket>> {
         let Shared { cache, keeper, .. } = &*self.shared;
         // Earlier changes of the transaction become visible at its end, and must do so at the same moment as these.
@@ -171,14 +190,22 @@ impl Objects {
         &self,
         txn: &Txn,
         ids: impl IntoIterator<Item = ObjectId>,
-        mut edit: impl FnMut(usize, &[u8]) -> Option<Edit>,
+        mut edit: impl FnMut(usize, Change<'_>) -> Result<bool>,
     ) -> Result<Option<Plan>> {
         let len_max = txn.store().log().body_len_max();
         let ids = ids.into_iter();
         let mut plan = Plan::for_changes(ids.size_hint().0);
         for (number, at) in ids.enumerate() {
-            let Some(found) = self.record(txn, at)? else { return Ok(None) };
-            if !plan.add(at, &found, |object| edit(number, object))? || plan.len_max() > len_max {
+            // As a rule it is in the cache.
+            let found = match self.shared.cache.get(at) {
+                Some(found) => found,
+                None => match self.record(txn, at)? {
+                    Some((found, _)) => found,
+                    None => return Ok(None),
+                },
+            };
+            txn.saw(found.version);
+            if !plan.add(at, &found, |change| edit(number, change))? || plan.len_max() > len_max {
                 return Ok(None);
             }
         }
@@ -197,6 +224,12 @@ pub(crate) enum Edited {
     Whole(Vec<u8>),
 }
 
+/// Returns the bytes of an object that a change overwrites.
+#[inline]
+pub(crate) fn within(old: &[u8], at: usize, len: usize) -> Result<&[u8], Refused> {
+    old.get(at..at.saturating_add(len)).ok_or(Refused::new("the bytes do not lie within the object"))
+}
+
 /// Computes the change of an object with these bytes, without the parts that stay the same.
 #[inline]
 pub(crate) fn edited(old: &[u8], edit: Edit) -> Result<Edited> {
@@ -204,8 +237,7 @@ pub(crate) fn edited(old: &[u8], edit: Edit) -> Result<Edited> {
         Edit::Nothing => Edited::Nothing,
         Edit::Whole(bytes) => Edited::Whole(bytes),
         Edit::Range { at, mut bytes } => {
-            let range = at..at.saturating_add(bytes.len());
-            let there = old.get(range).ok_or(Refused::new("the bytes do not lie within the object"))?;
+            let there = within(old, at, bytes.len())?;
             let differ = difference(there, &bytes);
             if differ.is_empty() {
                 Edited::Nothing

@@ -40,6 +40,7 @@ use cedrat_txn::Registry;
 
 pub use cache::Statistics;
 pub use collection::{ObjectId, Objects, Options, Reserved, UndoPolicy, Version};
+pub use committing::Change;
 pub use delta::{ObjectDelta, register_delta};
 pub use edit::Edit;
 pub use error::ObjectError;

@@ -157,6 +157,13 @@ pub(crate) fn object<'r>(record: &'r [u8], header: &Header) -> &'r [u8] {
     &record[at::OBJECT..][..header.len]
 }
 
+/// Returns the object of a record if its identity is the record's place, and it was not removed.
+#[inline]
+pub(crate) fn plain_object(record: &[u8]) -> Option<&[u8]> {
+    let (&[state, _, low, high], body) = record.split_first_chunk()?;
+    if state == 0 { body.get(..u16::from_le_bytes([low, high]).into()) } else { None }
+}
+
 /// Returns the bytes behind a record's header, up to its capacity.
 pub(crate) fn body(record: &mut [u8]) -> &mut [u8] {
     &mut record[at::OBJECT..]

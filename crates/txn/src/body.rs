@@ -617,7 +617,11 @@ mod tests {
             bytes.extend_from_slice(redo.arguments);
             Ok::<_, ()>(())
         };
+        let begin = changes.len();
         put_change(changes, redo.operation, redo.at, put).unwrap();
+        let mut serialised = Vec::new();
+        crate::encode::put_serialised_change(&mut serialised, redo.operation, redo.at, redo.arguments);
+        assert_eq!(changes[begin..], serialised);
     }
 
     proptest! {

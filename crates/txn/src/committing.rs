@@ -29,6 +29,7 @@ use crate::deferred::{Delta, Keeper, TakenBackBy};
 use crate::encode;
 use crate::error::{Error, Result};
 use crate::operation::{Operation, RecordId, Refused};
+use crate::registry::decode;
 use crate::store::Inner;
 use crate::transaction::{Commit, Txn};
 use crate::update::unspeakable;
@@ -66,6 +67,26 @@ impl CommitChanges<'_> {
     /// [`Error::Misuse`] for another order, or for more bytes than announced; [`Error::Refused`] if there is no such
     /// page; [`Error::Unregistered`]. Then the change is not added, nor is one whose encoding panics.
     pub fn push<D: Delta>(&mut self, at: RecordId, delta: &D) -> Result<()> {
+        let operation = self.prepare_push::<D>(at)?;
+        self.put(at, |bytes| put_change(bytes, operation, at, |bytes| encoded(delta, bytes)))
+    }
+
+    /// Adds a change as [`push`](CommitChanges::push) does, whose delta was serialised before (by `postcard`).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn push_serialised<D: Delta>(&mut self, at: RecordId, arguments: &[u8]) -> Result<()> {
+        debug_assert!(decode::<D>(arguments).is_some(), "E6.1: recovery could not read the arguments of {}", D::NAME);
+        let operation = self.prepare_push::<D>(at)?;
+        self.put(at, |bytes| {
+            encode::put_serialised_change(bytes, operation, at, arguments);
+            Ok(())
+        })
+    }
+
+    /// Checks that a change of this record may follow, adds that of a page that comes before, and returns the delta's number.
+    #[inline]
+    fn prepare_push<D: Delta>(&mut self, at: RecordId) -> Result<u32> {
         if self.newest >= Some(at) {
             return Err(Error::Misuse("a commit changes each record once, in the order of their places"));
         }
@@ -80,22 +101,22 @@ impl CommitChanges<'_> {
             _ => self.inner.number_of_delta::<D>()?,
         };
         self.number = Some((TypeId::of::<D>(), operation));
-        self.put(operation, at, |bytes| encode::into_vec(delta, bytes).map_err(|_| unspeakable(D::NAME)))
+        Ok(operation)
     }
 
     /// Adds the change of a page, if there is one that was not added.
     fn push_page(&mut self) -> Result<()> {
         if let Some((at, operation, encode)) = self.page {
-            self.put(operation, at, encode)?;
+            self.put(at, |bytes| put_change(bytes, operation, at, encode))?;
             self.page = None;
         }
         Ok(())
     }
 
     #[inline]
-    fn put(&mut self, operation: u32, at: RecordId, encode: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
+    fn put(&mut self, at: RecordId, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
         let before = self.bytes.len();
-        put_change(self.bytes, operation, at, encode)?;
+        put(self.bytes)?;
         if self.bytes.len() > self.len_max {
             self.bytes.truncate(before);
             return Err(Error::Misuse("the changes of a commit take more room than was asked for"));
@@ -103,6 +124,11 @@ impl CommitChanges<'_> {
         self.newest = Some(at);
         Ok(())
     }
+}
+
+#[inline]
+fn encoded<D: Delta>(delta: &D, bytes: &mut Vec<u8>) -> Result<()> {
+    encode::into_vec(delta, bytes).map_err(|_| unspeakable(D::NAME))
 }
 
 impl Txn {

@@ -4,6 +4,9 @@ use serde::Serialize;
 
 use postcard::ser_flavors::Flavor;
 
+use crate::body::CHANGE_HEAD_LEN_MAX;
+use crate::operation::RecordId;
+
 /// Appends the serialised form of `value`.
 #[inline]
 pub(crate) fn into_vec<T: Serialize + ?Sized>(value: &T, bytes: &mut Vec<u8>) -> postcard::Result<()> {
@@ -69,6 +72,23 @@ pub(crate) mod varint {
         }
         None
     }
+}
+
+/// Appends one change of a commit record as [`put_change`](crate::body::put_change) does, with arguments that are serialised already.
+#[inline]
+pub(crate) fn put_serialised_change(bytes: &mut Vec<u8>, operation: u32, at: RecordId, arguments: &[u8]) {
+    let (mut head, mut len) = ([0; CHANGE_HEAD_LEN_MAX], 0);
+    for mut number in [u64::from(operation), at.page.get(), u64::from(at.slot.0), arguments.len() as u64] {
+        while number >= 0x80 {
+            head[len] = number as u8 | 0x80;
+            (number, len) = (number >> 7, len + 1);
+        }
+        head[len] = number as u8;
+        len += 1;
+    }
+    bytes.reserve(len + arguments.len());
+    bytes.extend_from_slice(&head[..len]);
+    bytes.extend_from_slice(arguments);
 }
 
 #[cfg(test)]

@@ -243,7 +243,7 @@ impl fmt::Debug for Registry {
     }
 }
 
-fn decode<T: DeserializeOwned>(arguments: &[u8]) -> Option<T> {
+pub(crate) fn decode<T: DeserializeOwned>(arguments: &[u8]) -> Option<T> {
     // Left-over bytes show that these are the arguments of another type.
     match postcard::take_from_bytes(arguments) {
         Ok((value, [])) => Some(value),
