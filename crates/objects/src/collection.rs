@@ -414,11 +414,9 @@ impl Objects {
     /// # Errors
     /// [`Error::Deadlock`].
     pub fn lock_all_for_change(&self, txn: &mut Txn, ids: impl IntoIterator<Item = ObjectId>) -> Result<()> {
-        self.lock(txn, LockMode::IntentionExclusive)?;
-        if txn.has_whole(self.shared.root, LockMode::Exclusive) {
-            return Ok(());
-        }
-        txn.lock_records(ids, LockMode::Exclusive)
+        self.check_opening(txn.store())?;
+        txn.lock_records(self.shared.root, ids)?;
+        self.is_there()
     }
 
     /// Locks the whole collection exclusively, if no other transaction has locked anything of it; does not wait. A

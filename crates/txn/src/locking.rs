@@ -80,23 +80,29 @@ impl Txn {
         is_last || self.lock_cache.whole_structure.get() == Some(root)
     }
 
-    /// Acquires locks of records as [`lock`](Txn::lock) does, in their order.
+    /// Acquires exclusive locks of records of a structure as [`lock`](Txn::lock) does, in their order, and before them that of the
+    /// structure, to change parts of it.
     ///
     /// # Errors
-    /// As there. The locks of the records before are granted.
-    pub fn lock_records(&mut self, records: impl IntoIterator<Item = RecordId>, mode: LockMode) -> Result<()> {
-        if !self.may_lock()? {
+    /// As there. The locks of the structure, and of the records before, are granted.
+    pub fn lock_records(&mut self, root: PageId, records: impl IntoIterator<Item = RecordId>) -> Result<()> {
+        const INTENTION: LockMode = LockMode::IntentionExclusive;
+        if !self.may_lock()? || self.has_whole(root, LockMode::Exclusive) {
             return Ok(());
         }
         let inner = self.inner();
         let is_prepared = |txn| inner.branches.is_held(txn);
         let unless: Option<&dyn Fn(TxnId) -> bool> =
             if self.options.waits_for_prepared { None } else { Some(&is_prepared) };
-        let mut records = records.into_iter().map(Resource::Record);
-        let given = inner.locks.lock_all(self.id, &mut records, mode, unless);
+        let structure = (!self.has_whole(root, INTENTION)).then_some((Resource::Structure(root), INTENTION));
+        let records = records.into_iter().map(|record| (Resource::Record(record), LockMode::Exclusive));
+        let given = inner.locks.lock_all(self.id, &mut structure.into_iter().chain(records), unless);
         // Also after an error: the locks before it were granted.
         self.keeps_lock()?;
         given.map_err(|not_given| self.not_given(not_given))?;
+        if structure.is_some() {
+            self.locked_structure.set(structure.map(|_| (root, INTENTION)));
+        }
         self.heap_keeps_up()
     }
 

@@ -148,11 +148,10 @@ pub trait LockManager: Send + Sync + fmt::Debug {
     fn lock_all(
         &self,
         txn: TxnId,
-        resources: &mut dyn Iterator<Item = Resource>,
-        mode: LockMode,
+        resources: &mut dyn Iterator<Item = (Resource, LockMode)>,
         is_prepared: Option<&dyn Fn(TxnId) -> bool>,
     ) -> Result<(), NotGiven> {
-        for resource in resources {
+        for (resource, mode) in resources {
             match is_prepared {
                 Some(is_prepared) => self.lock_unless_prepared(txn, resource, mode, is_prepared)?,
                 None => self.lock(txn, resource, mode)?,

@@ -79,11 +79,11 @@ impl LockManager for PageLocks {
     fn lock_all(
         &self,
         txn: TxnId,
-        resources: &mut dyn Iterator<Item = Resource>,
-        mode: LockMode,
+        resources: &mut dyn Iterator<Item = (Resource, LockMode)>,
         is_prepared: Option<&dyn Fn(TxnId) -> bool>,
     ) -> Result<(), NotGiven> {
-        self.table.lock_all(txn, resources.map(|resource| self.folded(resource)), mode, is_prepared)
+        let folded = resources.map(|(resource, mode)| (self.folded(resource), mode));
+        self.table.lock_all(txn, folded, is_prepared)
     }
 
     fn try_lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> bool {
@@ -265,7 +265,8 @@ mod tests {
             let locks = Arc::new(PageLocks::default());
             locks.lock(TxnId(1), B, LockMode::Exclusive).unwrap();
             let mut waits = None;
-            let mut resources = [A, B].into_iter().inspect(|&resource| {
+            let both = [A, B].map(|resource| (resource, LockMode::Exclusive));
+            let mut resources = both.into_iter().inspect(|&(resource, _)| {
                 if resource == B {
                     // A is granted to the batch.
                     let other = Arc::clone(&locks);
@@ -279,7 +280,7 @@ mod tests {
                     }
                 }
             });
-            let got = locks.lock_all(TxnId(2), &mut resources, LockMode::Exclusive, None);
+            let got = locks.lock_all(TxnId(2), &mut resources, None);
             locks.ended(TxnId(2));
             assert_ne!(got.is_ok(), waits.unwrap().join().unwrap(), "one is refused, and the other goes on");
             assert_eq!(locks.locked(), 0);

@@ -48,6 +48,11 @@ pub(super) fn this_thread() -> usize {
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
+/// Returns the place of a lock in its shard while it is uncontended. The shard is chosen by bits beside these.
+fn place_of(of: Hashed) -> usize {
+    (of.hash >> 40) as usize % UNCONTENDED
+}
+
 /// Locks, their holders and their queues.
 #[derive(Debug)]
 pub(super) struct LockTable {
@@ -61,10 +66,26 @@ pub(super) struct LockTable {
     patience: Duration,
 }
 
+/// A lock with one holder, for which no other transaction has asked.
+#[derive(Clone, Copy, Debug)]
+struct Uncontended {
+    of: Hashed,
+    txn: TxnId,
+    mode: LockMode,
+}
+
+/// Number of locks of a shard that need no entry in its table.
+const UNCONTENDED: usize = 8;
+
 /// A shard of locks.
+///
+/// Most locks are held by one transaction, and released before another one asks for them. Such a lock has a place of its own, by
+/// its hash, as long as the table is empty when it is granted, and the place is free. The first request of another transaction
+/// moves it to the table.
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     table: HashTable<Lock>,
+    uncontended: [Option<Uncontended>; UNCONTENDED],
     #[cfg(test)]
     pub(super) operations: u64,
 }
@@ -182,18 +203,55 @@ impl Locks {
         self.table.find_mut(of.hash, of.is_of())
     }
 
+    /// Returns the mode in which a transaction holds a lock.
+    fn mode_of(&self, of: Hashed, txn: TxnId) -> Option<LockMode> {
+        match &self.uncontended[place_of(of)] {
+            Some(lock) if lock.of.resource == of.resource => (lock.txn == txn).then_some(lock.mode),
+            _ => self.find(of)?.mode_of(txn),
+        }
+    }
+
+    /// Moves a lock to the table, if it is not there.
+    #[cold]
+    fn contend(&mut self, of: Hashed) {
+        if let Some(lock) = self.uncontended[place_of(of)].take_if(|lock| lock.of.resource == of.resource) {
+            self.entry(of).insert(Lock::held(of, lock.txn, lock.mode));
+        }
+    }
+
     #[inline]
     fn entry(&mut self, of: Hashed) -> Entry<'_, Lock> {
-        #[cfg(test)]
-        {
-            self.operations += 1;
-        }
         self.table.entry(of.hash, of.is_of(), |lock| lock.of.hash)
     }
 
     /// Grants a lock as [`Lock::take`] does. Usually no other transaction uses the resource: then there is nothing to compare.
     #[inline]
     fn take(&mut self, of: Hashed, txn: TxnId, mode: LockMode) -> Take {
+        #[cfg(test)]
+        {
+            self.operations += 1;
+        }
+        let place = &mut self.uncontended[place_of(of)];
+        match place {
+            None if self.table.is_empty() => {
+                *place = Some(Uncontended { of, txn, mode });
+                return Take::Granted { first: true };
+            }
+            Some(lock) if lock.of.resource == of.resource => {
+                if lock.txn == txn {
+                    let (before, joined) = (lock.mode, lock.mode.join(mode));
+                    lock.mode = joined;
+                    return if joined == before { Take::Held } else { Take::Granted { first: false } };
+                }
+                self.contend(of);
+            }
+            _ => {}
+        }
+        self.take_in_table(of, txn, mode)
+    }
+
+    #[inline(never)]
+    fn take_in_table(&mut self, of: Hashed, txn: TxnId, mode: LockMode) -> Take {
         match self.entry(of) {
             Entry::Vacant(vacant) => {
                 vacant.insert(Lock::held(of, txn, mode));
@@ -210,6 +268,19 @@ impl Locks {
         {
             self.operations += 1;
         }
+        let place = &mut self.uncontended[place_of(of)];
+        match place {
+            Some(lock) if lock.of.resource == of.resource => {
+                if lock.txn == txn {
+                    *place = None;
+                }
+            }
+            _ => self.release_in_table(of, txn, decided),
+        }
+    }
+
+    #[inline(never)]
+    fn release_in_table(&mut self, of: Hashed, txn: TxnId, decided: &mut Vec<Arc<Waiter>>) {
         let Ok(mut entry) = self.table.find_entry(of.hash, of.is_of()) else { return };
         if !entry.get().is_held_alone_by(txn) {
             entry.get_mut().release(txn, decided);
@@ -219,6 +290,17 @@ impl Locks {
         }
         entry.remove();
         self.shrink();
+    }
+
+    /// Grants a lock whatever others hold. Returns whether the transaction did not hold it before.
+    fn force(&mut self, of: Hashed, txn: TxnId, mode: LockMode) -> bool {
+        self.contend(of);
+        self.entry(of).or_insert_with(|| Lock::new(of)).into_mut().force(txn, mode)
+    }
+
+    /// Returns the number of locks.
+    fn len(&self) -> usize {
+        self.table.len() + self.uncontended.iter().flatten().count()
     }
 
     /// Frees memory after a lock was removed.
@@ -295,12 +377,11 @@ impl LockTable {
     pub(super) fn lock_all(
         &self,
         txn: TxnId,
-        resources: impl Iterator<Item = Resource>,
-        mode: LockMode,
+        resources: impl Iterator<Item = (Resource, LockMode)>,
         is_prepared: Option<&dyn Fn(TxnId) -> bool>,
     ) -> Result<(), NotGiven> {
         let mut new = NewLocks { table: self, txn, locks: [None; NEW_LOCKS], count: 0 };
-        for resource in resources {
+        for (resource, mode) in resources {
             let of = Hashed::new(resource);
             let mut locks = self.shard(of).lock();
             match locks.take(of, txn, mode) {
@@ -458,7 +539,7 @@ impl LockTable {
     /// Grants a lock unconditionally.
     pub(super) fn grant(&self, txn: TxnId, resource: Resource, mode: LockMode) {
         let of = Hashed::new(resource);
-        let first = self.shard(of).lock().entry(of).or_insert_with(|| Lock::new(of)).into_mut().force(txn, mode);
+        let first = self.shard(of).lock().force(of, txn, mode);
         let mut txns = self.txns(txn).lock();
         if first {
             txns.note(txn, of);
@@ -493,7 +574,7 @@ impl LockTable {
 
     /// Returns the locks of a transaction.
     pub(super) fn held_by(&self, txn: TxnId) -> Vec<(Resource, LockMode)> {
-        let mode = |of: Hashed| self.shard(of).lock().find(of)?.mode_of(txn);
+        let mode = |of: Hashed| self.shard(of).lock().mode_of(of, txn);
         self.list(txn).into_iter().filter_map(|of| Some((of.resource, mode(of)?))).collect()
     }
 
@@ -559,7 +640,7 @@ impl LockTable {
 
     /// Returns the number of locked resources.
     pub(super) fn len(&self) -> usize {
-        self.shards.iter().map(|shard| shard.lock().table.len()).sum()
+        self.shards.iter().map(|shard| shard.lock().len()).sum()
     }
 }
 
@@ -578,6 +659,10 @@ impl Hasher for WordHasher {
         for &byte in bytes {
             self.write_u64(byte.into());
         }
+    }
+
+    fn write_u16(&mut self, word: u16) {
+        self.write_u64(word.into());
     }
 
     fn write_u64(&mut self, word: u64) {
