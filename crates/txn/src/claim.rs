@@ -45,6 +45,12 @@ pub(crate) struct Deposit {
     pub(crate) deferred: Deferred,
 }
 
+impl Deposit {
+    fn is_empty(&self) -> bool {
+        self.freed.capacity() == 0 && self.deferred.memory_len() == 0 && !self.deferred.is_any()
+    }
+}
+
 /// The right to access a transaction, and the state that is needed to do so between calls.
 pub(crate) struct Claim {
     state: AtomicU8,
@@ -71,6 +77,21 @@ impl Claim {
             used: AtomicU64::new(0),
             excess: Mutex::new(None),
             deposit: Mutex::default(),
+        }
+    }
+
+    /// Makes it the claim of another transaction, as a [`new`](Claim::new) one.
+    #[inline]
+    pub(crate) fn begin(&mut self) {
+        let Claim { state, doomed, last, left, padding, used, excess, deposit } = self;
+        state.store(IN_CALL, Ordering::Relaxed);
+        doomed.store(false, Ordering::Relaxed);
+        for number in [last, left, padding, used] {
+            number.store(0, Ordering::Relaxed);
+        }
+        *excess.get_mut() = None;
+        if !deposit.get_mut().is_empty() {
+            *deposit.get_mut() = Deposit::default();
         }
     }
 

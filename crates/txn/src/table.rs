@@ -46,6 +46,17 @@ impl Entry {
         }
     }
 
+    /// Makes it the entry of another transaction, as a [`new`](Entry::new) one.
+    fn begin(&mut self, id: TxnId, first: Lsn, entered: Duration) {
+        let Entry { claim, kept_from, prepared, deferred_since, committed, .. } = self;
+        claim.begin();
+        kept_from.store(first.get(), Ordering::Relaxed);
+        prepared.store(false, Ordering::Relaxed);
+        deferred_since.store(0, Ordering::Relaxed);
+        committed.store(0, Ordering::Relaxed);
+        (self.id, self.first, self.entered) = (id, first, entered);
+    }
+
     /// Returns an LSN such that no record that the transaction still needs has a smaller one.
     #[inline]
     pub(crate) fn kept_from(&self) -> Lsn {
@@ -184,7 +195,7 @@ impl Table {
         let (mut entry, memory) = spare.pop().unwrap_or_else(fresh);
         // The clock is read while the shard is locked: a later checkpoint sees the entry, and an earlier one read the
         // clock earlier.
-        *Arc::get_mut(&mut entry).expect("a spare entry has no other owner") = Entry::new(id, newest().next(), entered);
+        Arc::get_mut(&mut entry).expect("a spare one has no other owner").begin(id, newest().next(), entered);
         let before = running.insert(id, Arc::clone(&entry));
         debug_assert!(before.is_none(), "a transaction enters once");
         (entry, memory)
