@@ -207,6 +207,49 @@ const LOCKS_MAX: usize = 1 << 16;
 /// An entry that changes an existing object.
 type OfOld<'e, 'b> = (Identity, &'e Entry<'b>);
 
+/// Number of entries that are sorted in place: most commits have no more.
+const FEW: usize = 8;
+
+/// Returns the entries that change existing objects, in one of these lists; only for many of them it is allocated.
+fn of_old_in<'e, 'b, 'f>(
+    entries: &'e Entries<'b>,
+    few: &'f mut Option<[OfOld<'e, 'b>; FEW]>,
+    many: &'f mut Vec<OfOld<'e, 'b>>,
+) -> &'f mut [OfOld<'e, 'b>] {
+    let Some(first) = entries.of_old().next().filter(|_| entries.all.len() <= FEW) else {
+        many.extend(entries.of_old());
+        return many;
+    };
+    let few = few.insert([first; FEW]);
+    let places = few.iter_mut().zip(entries.of_old());
+    let count = places.map(|(place, of_old)| *place = of_old).count();
+    &mut few[..count]
+}
+
+/// The places of the new objects of a commit, in their order: of most commits one, without an allocation.
+#[derive(Default)]
+struct NewPlaces<'w> {
+    first: Option<Reserved<'w>>,
+    others: Vec<Reserved<'w>>,
+}
+
+impl<'w> NewPlaces<'w> {
+    fn push(&mut self, place: Reserved<'w>) {
+        match self.first {
+            None => self.first = Some(place),
+            Some(_) => self.others.push(place),
+        }
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &Reserved<'w>> {
+        self.first.iter().chain(&self.others)
+    }
+
+    fn into_iter(self) -> impl Iterator<Item = Reserved<'w>> {
+        self.first.into_iter().chain(self.others)
+    }
+}
+
 impl<'w> Work<'w> {
     fn of(shared: &'w Shared, txn: &'w mut Txn, is_branch: bool) -> Work<'w> {
         let beside = shared.collecting.beside();
@@ -216,7 +259,9 @@ impl<'w> Work<'w> {
     /// Makes all changes. If it `may_commit`, and the commit record can contain all of them, it commits and returns the
     /// ticket.
     fn make(&mut self, entries: &Entries<'_>, may_commit: bool) -> Result<Option<Ticket>> {
-        let of_old = self.lock(entries)?;
+        let (mut few, mut many) = (None, Vec::new());
+        let of_old = of_old_in(entries, &mut few, &mut many);
+        self.lock(entries, of_old)?;
         let places = self.choose_places(entries)?;
         let is_once_each = of_old.is_sorted_by(|(one, _), (next, _)| one < next);
         let may_be_late = may_commit && !self.tells() && is_once_each;
@@ -232,7 +277,7 @@ impl<'w> Work<'w> {
             self.change(entry, &mut places).map_err(|error| in_entry(error, entry))?;
         }
         if is_late {
-            if let Some(ticket) = self.commit_with(&of_old, new.unwrap_or_default())? {
+            if let Some(ticket) = self.commit_with(of_old, new.unwrap_or_default())? {
                 return Ok(Some(ticket));
             }
             for entry in entries.all.iter().filter(|entry| comes_late(entry)) {
@@ -249,7 +294,7 @@ impl<'w> Work<'w> {
 
     /// Returns the new objects, if there are any, and the commit record can contain all of them: they are in one piece each,
     /// and in one page.
-    fn new_in_one_page(&self, entries: &Entries<'_>, places: &[Reserved<'_>]) -> Option<NewObjects> {
+    fn new_in_one_page(&self, entries: &Entries<'_>, places: &NewPlaces<'_>) -> Option<NewObjects> {
         let mut new = NewObjects::default();
         let mut places = places.iter();
         for entry in &entries.all {
@@ -330,10 +375,8 @@ impl<'w> Work<'w> {
         self.beside != Beside::Nothing || self.is_branch
     }
 
-    /// Locks all existing objects in the order of their identities, the same for all commits. Returns the entries in that
-    /// order.
-    fn lock<'e, 'b>(&mut self, entries: &'e Entries<'b>) -> Result<Vec<OfOld<'e, 'b>>> {
-        let mut all: Vec<OfOld<'e, 'b>> = entries.of_old().collect();
+    /// Sorts the entries of existing objects by their identities, and locks all of these in that order, the same for all commits.
+    fn lock(&mut self, entries: &Entries<'_>, all: &mut [OfOld<'_, '_>]) -> Result<()> {
         all.sort_unstable_by_key(|(identity, entry)| (*identity, entry.number));
         let locks = || entries.new_objects as usize + all.chunk_by(|(one, _), (next, _)| one == next).count();
         // Not for a branch: no other commit would be possible while it is in doubt.
@@ -344,12 +387,13 @@ impl<'w> Work<'w> {
             let each = all.chunk_by(|(one, _), (next, _)| one == next).map(|of_one| of_one[0].0.place());
             self.objects().lock_all_for_change(self.txn, each)?;
         }
-        Ok(all)
+        Ok(())
     }
 
     /// Chooses the places of new objects before any is written, because they may refer to each other.
-    fn choose_places(&mut self, entries: &Entries<'_>) -> Result<Vec<Reserved<'w>>> {
-        let mut places = Vec::with_capacity(entries.new_objects as usize);
+    fn choose_places(&mut self, entries: &Entries<'_>) -> Result<NewPlaces<'w>> {
+        let mut places = NewPlaces::default();
+        places.others.reserve_exact((entries.new_objects as usize).saturating_sub(1));
         self.identities.reserve_exact(entries.new_objects as usize);
         for entry in &entries.all {
             let What::New { object } = entry.what else { continue };

@@ -89,10 +89,10 @@ impl<'b> Bytes<'b> {
     }
 
     /// Reads the content of an entry, and skips the padding behind it.
+    #[inline]
     fn padded(&mut self, len: u32) -> Result<&'b [u8], String> {
-        let taken = self.take(len as usize)?;
-        self.take(len.wrapping_neg() as usize % ALIGNMENT)?;
-        Ok(taken)
+        let padded = self.take((len as usize).next_multiple_of(ALIGNMENT))?;
+        Ok(&padded[..len as usize])
     }
 }
 

@@ -158,7 +158,11 @@ impl NewObjects {
         (self.page, self.owner, self.last) = (Some(at.page), owner, at.slot);
         let record_len = HEADER_LEN + capacity;
         self.len += record_len;
-        self.records.reserve(HEAD_LEN + record_len);
+        if self.records.is_empty() {
+            self.records = Vec::with_capacity(HEAD_LEN + record_len); // of most commits the only one
+        } else {
+            self.records.reserve(HEAD_LEN + record_len);
+        }
         self.records.extend_from_slice(&at.slot.0.to_le_bytes());
         self.records.extend_from_slice(&(record_len as u16).to_le_bytes());
         let begin = self.records.len();
