@@ -101,7 +101,7 @@ impl Txn {
         self.keeps_lock()?;
         given.map_err(|not_given| self.not_given(not_given))?;
         if structure.is_some() {
-            self.locked_structure.set(structure.map(|_| (root, INTENTION)));
+            self.lock_cache.structure.set(structure.map(|_| (root, INTENTION)));
         }
         self.heap_keeps_up()
     }
