@@ -57,6 +57,8 @@ mod documentation {
     struct FirstSteps;
     #[doc = include_str!("../../../docs/use/operations.md")]
     struct Operations;
+    #[doc = include_str!("../../../docs/use/cookbook.md")]
+    struct Cookbook;
     #[doc = include_str!("../../../docs/use/checking.md")]
     struct Checking;
     #[doc = include_str!("../../../docs/use/commit-modes.md")]
