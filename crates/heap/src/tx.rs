@@ -281,8 +281,20 @@ impl<'a> Tx<'a> {
         self.write_word(&heap.core, word, value)
     }
 
-    /// Reads the word at `offset` and writes the result of `change`; returns the value that was read. Faster than
-    /// [`Tx::read`] followed by [`Tx::write`].
+    /// Reads the word at `offset` and writes the result of `change`; returns the value that was read, the old one. Faster
+    /// than [`Tx::read`] followed by [`Tx::write`].
+    ///
+    /// ```
+    /// # use cedrat_heap::{Commit, HeapOptions, Memory, MemoryOptions};
+    /// # fn main() -> cedrat_heap::Result<()> {
+    /// # let memory = Memory::volatile(MemoryOptions::small())?;
+    /// # let heap = memory.create_heap("counts", &HeapOptions::raw(1 << 16))?;
+    /// let old = memory.run(Commit::Sync, |tx| tx.update(&heap, 0, |count| count + 1))?.value;
+    /// let new = memory.run(Commit::Sync, |tx| tx.read(&heap, 0))?.value;
+    /// assert_eq!((old, new), (0, 1));
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Those of reading and writing.

@@ -100,6 +100,11 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
 /// If a crash interrupts it, it runs again. Its own steps are undone first, but a nested top action that it has itself
 /// ended with [`Undo::none`] stays, and the second run meets it. So either leave all steps to the undo's own action, or
 /// be idempotent: "remove this key, if it is there". The same holds for [`Finish`], whose steps are never undone.
+///
+/// Its end is logged after `undo` has returned and released its latches. If other transactions may change the same pages
+/// in between, no step may have an undo that their changes invalidate: after a crash it would be applied to these pages.
+/// Make the step redo-only ([`Txn::update_logical`] with [`Undo::none`]), or the steps a [`Txn::nested`] action that has the
+/// latch and ends with [`Undo::none`].
 pub trait LogicalUndo: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static {
     /// The permanent name by which a store identifies it.
     const NAME: &'static str;

@@ -7,6 +7,8 @@ mod counters;
 mod leaf;
 #[allow(unreachable_pub, reason = "shown as a program has them")]
 mod meter;
+#[allow(unreachable_pub, reason = "shown as a program has them")]
+mod open;
 mod overtaken;
 #[allow(unreachable_pub, reason = "shown as a program has them")]
 mod set;
@@ -139,7 +141,7 @@ fn set_survives_crashes() {
 #[test]
 fn set_is_changed_by_threads() {
     let folder = tempfile::tempdir().expect("a directory");
-    let store = cedrat::open_with(folder.path(), Options::default(), SetWorkload.registry()).expect("it opens");
+    let store = open::open(folder.path()).expect("it opens");
     let set = Set(store.transact(new_page).expect("a page"));
     std::thread::scope(|scope| {
         for thread in 0..4 {
@@ -297,7 +299,7 @@ fn meter_survives_crashes() {
 #[test]
 fn rolled_back_count_returns_from_day() {
     let folder = tempfile::tempdir().expect("a directory");
-    let store = cedrat::open_with(folder.path(), Options::default(), MeterWorkload.registry()).expect("it opens");
+    let store = open::open(folder.path()).expect("it opens");
     let [hour, day] = MeterWorkload.set_up(&store).expect("pages");
     let meter = Meter { hour, day };
     let mut txn = store.begin();
@@ -323,6 +325,7 @@ fn page_shows_checked_structures() {
         ("vector", include_str!("vector.rs")),
         ("meter", include_str!("meter.rs")),
         ("counters", include_str!("counters.rs")),
+        ("open", include_str!("open.rs")),
     ];
     for (name, module) in modules {
         let shown = module.split_once("\n\n").expect("a comment comes first").1;

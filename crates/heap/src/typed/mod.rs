@@ -110,7 +110,24 @@ impl HeapTx<'_, '_> {
         self.write_value(word, &value)
     }
 
-    /// Changes the value at a place; returns the result of `change`.
+    /// Changes the value at a place; returns the result of `change`, unlike [`Tx::update`], which returns the old value.
+    ///
+    /// ```
+    /// # use cedrat_heap::{HeapOptions, Memory, MemoryOptions};
+    /// # fn main() -> cedrat_heap::Result<()> {
+    /// # let memory = Memory::volatile(MemoryOptions::small())?;
+    /// # let heap = memory.create_heap("bank", &HeapOptions::new(1 << 20))?;
+    /// let balance = heap.transaction(|tx| tx.create(100i64))?;
+    /// let left = heap.transaction(|tx| {
+    ///     tx.update(balance, |balance| {
+    ///         *balance -= 30;
+    ///         *balance
+    ///     })
+    /// })?;
+    /// assert_eq!(left, 70);
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// Those of [`HeapTx::get`].
