@@ -105,6 +105,7 @@ public final class Agent {
             Recorder recorder = new Recorder(fields, classes.locksReads());
             Started started = new Started(instrumentation, classes, recorder, new Weaver(fields, classes));
             recorder.install();
+            PersistenceRuntime.install(new StoreRuntime(recorder));
             // So that the transformer itself needs no class that is loaded when it is called first.
             SerialVersion.of(ClassFile.of().parse(bytes(Agent.class)));
             JavaBase.find("java/lang/Object");

@@ -70,7 +70,8 @@ final class Branch {
 
     final BranchId id;
     private final Branches branches;
-    private final Engine engine;
+    private final BranchStore store;
+    private final Recorder recorder;
     private final BranchTransactions transactions;
     private final LongSupplier nanos;
     private final long began;
@@ -80,7 +81,7 @@ final class Branch {
 
     /// Changed under the monitor.
     private volatile State state;
-    private Transaction transaction;
+    private TransactionLevel transaction;
     /// The thread that has it.
     private Thread thread;
     /// Number of resources of the store that have it on that thread, and number that have it suspended: a
@@ -89,7 +90,7 @@ final class Branch {
 
     private int suspended;
     /// The prepared commit.
-    private Commit prepared;
+    private Changes prepared;
     /// Why it has failed.
     private XAException failure;
     /// The store has committed what was prepared, or is in doubt.
@@ -128,8 +129,9 @@ final class Branch {
         this.timeoutSeconds = timeoutSeconds;
         this.changed = changed;
         this.state = state;
-        engine = branches.engine;
-        transactions = engine.recorder.branches;
+        store = branches.store;
+        recorder = branches.recorder;
+        transactions = recorder.branches;
     }
 
     /// Without waiting for anybody.
@@ -143,7 +145,7 @@ final class Branch {
     synchronized void begin() throws XAException {
         checkThread();
         try {
-            engine.check();
+            store.check();
         } catch (RuntimeException e) {
             throw refused(e);
         }
@@ -180,7 +182,7 @@ final class Branch {
     }
 
     private void checkThread() throws XAException {
-        if (engine.recorder.transactions.isInTransaction()) {
+        if (recorder.transactions.isInTransaction()) {
             throw BranchResource.failure(
                     XAException.XAER_OUTSIDE,
                     "cannot start the branch " + id
@@ -309,16 +311,16 @@ final class Branch {
     /// @return whether it waits for its outcome; otherwise it has only read
     boolean prepare() throws XAException {
         beginEnding(false);
-        Commit changes;
+        Changes changes;
         try {
-            changes = transactions.prepare(transaction, engine, id.stored());
+            changes = transactions.prepare(transaction, store, id.stored());
         } catch (RuntimeException | Error e) {
             throw rolledBack(e);
         }
         return hasPrepared(changes);
     }
 
-    private synchronized boolean hasPrepared(Commit changes) {
+    private synchronized boolean hasPrepared(Changes changes) {
         if (changes == null) {
             ended();
             return false;
@@ -332,7 +334,7 @@ final class Branch {
     void commitOnePhase() throws XAException {
         beginEnding(true);
         try {
-            transactions.commit(transaction, engine);
+            transactions.commit(transaction, store);
         } catch (RuntimeException | Error e) {
             throw rolledBack(e);
         }
@@ -384,14 +386,14 @@ final class Branch {
     synchronized void commit() throws XAException {
         expect(State.PREPARED, State.IN_DOUBT);
         if (!isStored) {
-            tell(() -> engine.graph.commitPrepared(id.stored()));
+            tell(() -> store.commitPrepared(id));
             isStored = true;
         }
         if (state == State.PREPARED) {
             tell(prepared::committed);
             transactions.committed(transaction);
         } else {
-            tell(() -> engine.hasCommitted(id, changed));
+            tell(() -> store.hasCommitted(id, changed));
         }
         ended();
     }
@@ -418,12 +420,12 @@ final class Branch {
                 if (isStored) {
                     throw protocol("it has committed; commit it again");
                 }
-                tell(() -> engine.graph.rollbackPrepared(id.stored()));
+                tell(() -> store.rollbackPrepared(id));
                 if (state == State.PREPARED) {
                     prepared.rolledBack();
                     restore();
                 } else {
-                    engine.inDoubt.end(id);
+                    store.hasRolledBack(id);
                 }
             }
             case GIVEN_UP -> {
@@ -455,7 +457,7 @@ final class Branch {
         if (state == State.PREPARED) {
             prepared.rolledBack();
             // Whether it has rolled back is for the next opening to say.
-            engine.recorder.transactions.rollBackUnrecorded(transaction);
+            recorder.transactions.rollBackUnrecorded(transaction);
         }
         state = State.ENDED;
     }
@@ -466,10 +468,10 @@ final class Branch {
 
     private void tell(Word word) throws XAException {
         try {
-            engine.check();
+            store.check();
             word.say();
         } catch (GraphStoreException e) {
-            throw refused(engine.refused(e));
+            throw refused(store.refused(e));
         } catch (RuntimeException | Error e) {
             throw refused(e);
         }
@@ -509,7 +511,7 @@ final class Branch {
     /// The transaction has ended: it was rolled back, unless the store has stopped, or no caller has waited until its
     /// commit is on the disk.
     private synchronized XAException rolledBack(Throwable why) {
-        isRolledBackAtEnd = !engine.hasStopped() && transaction.isRolledBack();
+        isRolledBackAtEnd = !store.hasStopped() && transaction.isRolledBack();
         ended();
         if (!isRolledBackAtEnd) {
             return refused(why);

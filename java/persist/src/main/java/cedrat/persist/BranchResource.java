@@ -29,7 +29,7 @@ final class BranchResource implements XAResource {
 
     /// Runs a call whose stores belong to no transaction.
     private <T> T unrecorded(Call<T> call) throws XAException {
-        return branches.engine.recorder.<T, XAException>unrecordedCall(call::call);
+        return branches.recorder.<T, XAException>unrecordedCall(call::call);
     }
 
     private interface Step {
@@ -59,7 +59,7 @@ final class BranchResource implements XAResource {
     @Override
     public void end(Xid xid, int flags) throws XAException {
         run(() -> {
-            branches.engine.recorder.branches.forget();
+            branches.recorder.branches.forget();
             Branch branch = branches.known(BranchId.of(xid));
             switch (flags) {
                 case TMSUCCESS -> branch.end(false);

@@ -21,9 +21,9 @@ final class BranchTransactions {
     /// A top-level transaction, detached.
     ///
     /// @param beforeStored what may throw when all is locked that is to be stored
-    Transaction begin(Runnable beforeStored) {
+    TransactionLevel begin(Runnable beforeStored) {
         Context context = contexts.get();
-        Transaction branch = new Transaction(
+        TransactionLevel branch = new TransactionLevel(
                 new TopLevel(new Locks.Owner(transactions.birth()), context, transactions.takenBack()), null);
         branch.top.leave();
         branch.top.beforeStored(beforeStored);
@@ -32,7 +32,7 @@ final class BranchTransactions {
     }
 
     /// The transactions of this thread are nested in that one from now on.
-    void enter(Transaction branch) {
+    void enter(TransactionLevel branch) {
         Context context = contexts.get();
         branch.top.give(context);
         context.branch = branch;
@@ -41,7 +41,7 @@ final class BranchTransactions {
     /// Detaches the branch from the transactions of the thread that has it. On any thread.
     ///
     /// @return false if that is in one, and so keeps the branch
-    boolean leave(Transaction branch) {
+    boolean leave(TransactionLevel branch) {
         boolean isLeft = branch.top.take();
         forget();
         return isLeft;
@@ -50,7 +50,7 @@ final class BranchTransactions {
     /// As that, of one of which nothing will be stored.
     ///
     /// @param atRollback what to do when the thread has rolled it back, if it keeps it
-    boolean giveUp(Transaction branch, Runnable atRollback) {
+    boolean giveUp(TransactionLevel branch, Runnable atRollback) {
         boolean isLeft = branch.top.giveUp(atRollback);
         forget();
         return isLeft;
@@ -74,10 +74,10 @@ final class BranchTransactions {
     /// @return null if it has changed nothing, and so has ended
     /// @throws DeadlockException if it was rolled back to end a deadlock
     /// @throws RuntimeException  if it was rolled back
-    Commit prepare(Transaction transaction, Persistent store, byte[] branch) {
+    Changes prepare(TransactionLevel transaction, Persistent store, byte[] branch) {
         return ending(transaction, () -> {
-            Commit changes = storesOnly(transaction, store).changes(transaction);
-            if (changes != null && store.prepare(changes, branch)) {
+            Changes changes = storesOnly(transaction, store).changes(transaction);
+            if (changes != null && changes.prepare(branch)) {
                 return changes;
             }
             transactions.leave(transaction, Transaction.Action.COMMIT);
@@ -91,11 +91,11 @@ final class BranchTransactions {
     ///
     /// @throws DeadlockException if it was rolled back to end a deadlock
     /// @throws RuntimeException  if it was rolled back; [PersistenceException] also if the store has stopped
-    void commit(Transaction transaction, Persistent store) {
+    void commit(TransactionLevel transaction, Persistent store) {
         ending(transaction, () -> {
-            Commit changes = storesOnly(transaction, store).changes(transaction);
+            Changes changes = storesOnly(transaction, store).changes(transaction);
             if (changes != null) {
-                store.commit(changes);
+                changes.commit();
             }
             transactions.leave(transaction, Transaction.Action.COMMIT);
             store.awaitDurable();
@@ -105,23 +105,23 @@ final class BranchTransactions {
 
     /// Rolls back a branch that is on no thread, whether or not it has prepared. Threads that had it are notified,
     /// except those that know of its end.
-    void rollback(Transaction branch) {
+    void rollback(TransactionLevel branch) {
         branch.top.rollsBack();
         transactions.rollBackUnrecorded(branch);
     }
 
     /// A detached transaction, which is to be stored on another thread, waits for no lock from now on: it is
     /// rolled back instead.
-    void endWait(Transaction transaction) {
+    void endWait(TransactionLevel transaction) {
         locks.endWait(transaction.top.owner);
     }
 
     /// A detached transaction has committed that had prepared.
-    void committed(Transaction transaction) {
+    void committed(TransactionLevel transaction) {
         transactions.leave(transaction, Transaction.Action.COMMIT);
     }
 
-    private Commit ending(Transaction transaction, Supplier<Commit> end) {
+    private Changes ending(TransactionLevel transaction, Supplier<Changes> end) {
         return contexts.get().unrecorded(() -> {
             transaction.top.endsHere(true);
             try {
@@ -147,9 +147,9 @@ final class BranchTransactions {
     }
 
     /// @throws PersistenceException if the transaction has changed objects of another store
-    private Persistent storesOnly(Transaction transaction, Persistent only) {
+    private Persistent storesOnly(TransactionLevel transaction, Persistent only) {
         for (Persistent store : transaction.top.changed()) {
-            Commit changes = store == only ? null : store.changes(transaction);
+            Changes changes = store == only ? null : store.changes(transaction);
             if (changes != null) {
                 changes.abandon();
                 throw new PersistenceException("the branch of one store has changed objects of another store, and is "

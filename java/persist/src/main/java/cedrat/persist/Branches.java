@@ -10,17 +10,21 @@ import javax.transaction.xa.Xid;
 ///
 /// **Threads:** any.
 final class Branches {
-    final Engine engine;
+    final BranchStore store;
+    final Recorder recorder;
     private final LongSupplier nanos;
     /// Nothing is known of any branch.
     private volatile boolean isClosed;
 
     private final Map<BranchId, Branch> all = new ConcurrentHashMap<>();
 
-    Branches(Engine engine) {
-        this.engine = engine;
-        nanos = engine.options.nanos;
-        engine.inDoubt.branches().forEach((id, changed) -> all.put(id, new Branch(this, id, changed)));
+    /// @param inDoubt those of earlier openings
+    /// @param nanos   the clock of timeouts
+    Branches(BranchStore store, Recorder recorder, Map<BranchId, GraphStore.Changed> inDoubt, LongSupplier nanos) {
+        this.store = store;
+        this.recorder = recorder;
+        this.nanos = nanos;
+        inDoubt.forEach((id, changed) -> all.put(id, new Branch(this, id, changed)));
     }
 
     /// Begins one on this thread.
@@ -59,7 +63,7 @@ final class Branches {
     }
 
     private boolean isOver() {
-        return isClosed || engine.hasStopped();
+        return isClosed || store.hasStopped();
     }
 
     private static XAException over() {

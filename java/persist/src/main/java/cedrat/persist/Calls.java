@@ -7,6 +7,9 @@ import java.lang.constant.MethodTypeDesc;
 
 /// Calls of [cedrat.persist.boot.Barrier] as instructions, and of what holds an object.
 final class Calls {
+    /// Has the static methods of transactions for woven callers.
+    static final ClassDesc REPLACEMENT = ClassDesc.of("cedrat.persist", "WovenCode");
+
     private static final ClassDesc BARRIER = ClassDesc.of("cedrat.persist.boot", "Barrier");
     private static final ClassDesc REFERENCE = ClassDesc.of("java.lang.ref", "Reference");
     private static final ClassDesc OBJECT = ConstantDescs.CD_Object;
@@ -31,6 +34,15 @@ final class Calls {
     private static final MethodTypeDesc READ = MethodTypeDesc.of(OBJECT, OBJECT, INT);
 
     private Calls() {}
+
+    /// Whether a static method is called at [#REPLACEMENT] instead.
+    static boolean replaces(String owner, String name) {
+        return owner.equals("cedrat/persist/Transaction")
+                && switch (name) {
+                    case "begin", "run", "call" -> true;
+                    default -> false;
+                };
+    }
 
     /// … base → …, value
     static void readNull(CodeBuilder builder, int number) {

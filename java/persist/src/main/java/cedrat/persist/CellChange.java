@@ -46,7 +46,7 @@ final class CellChange implements Runnable {
     private final Nodes nodes;
     private final Change change;
     private final Cells cells;
-    private final Commit out;
+    private final ChangeWriter out;
     private final Object inner;
     private final Object[] table;
     private final boolean isTableNew;
@@ -66,7 +66,7 @@ final class CellChange implements Runnable {
     private int count;
     private int first;
 
-    CellChange(NodeForm form, Change change, Cells cells, Commit out) {
+    CellChange(NodeForm form, Change change, Cells cells, ChangeWriter out) {
         this.form = form;
         this.change = change;
         this.cells = cells;

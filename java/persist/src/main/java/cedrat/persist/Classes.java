@@ -6,21 +6,6 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /// Which classes are woven, and for what: the agent's argument.
 final class Classes {
-    /// Of `java.util` what [JavaBase] does not list and is no part of a collection: sorting is kept where it
-    /// is called, and the others are the JDK's own business.
-    private static final String[] NO_COLLECTIONS = {
-        "Arrays",
-        "ArraysParallelSortHelpers",
-        "ArrayPrefixHelpers",
-        "ComparableTimSort",
-        "DualPivotQuicksort",
-        "LocaleISOData",
-        "TimSort",
-        "TimerThread",
-        "TaskQueue",
-        "UUID"
-    };
-
     /// Whether classes come with the JDK, or lie on the boot class path, by their names.
     private final ConcurrentHashMap<String, Boolean> ofPlatform = new ConcurrentHashMap<>();
 
@@ -83,7 +68,7 @@ final class Classes {
             if (Readings.contains(internalName)) {
                 return Weaver.Kind.READING;
             }
-            return isWoven(internalName) ? Weaver.Kind.COLLECTION : null;
+            return JavaBase.isWoven(internalName) ? Weaver.Kind.COLLECTION : null;
         }
         boolean isTool = isOfJdk(internalName) && !isIn(included, internalName);
         return isOwn(internalName) || isTool || isIn(excluded, internalName) ? null : Weaver.Kind.APPLICATION;
@@ -115,37 +100,5 @@ final class Classes {
             }
         }
         return false;
-    }
-
-    /// Whether a class of the JDK has barriers.
-    static boolean isWoven(String internalName) {
-        String util = "java/util/";
-        if (!internalName.startsWith(util) || internalName.indexOf('/', util.length()) >= 0) {
-            return false;
-        }
-        JavaBase.Type listed = JavaBase.find(internalName);
-        if (listed == null && internalName.indexOf('$') >= 0) {
-            listed = JavaBase.find(internalName.substring(0, internalName.indexOf('$')));
-        }
-        if (listed != null && listed.treatment() != JavaBase.Treatment.WOVEN) {
-            return listed.treatment() == JavaBase.Treatment.SUPERTYPE;
-        }
-        for (String name : NO_COLLECTIONS) {
-            if (isOrIsIn(internalName, util.length(), name) && !isOfListOfArray(internalName)) {
-                return false;
-            }
-        }
-        return true;
-    }
-
-    /// `Arrays.asList` makes a collection.
-    private static boolean isOfListOfArray(String internalName) {
-        return internalName.equals("java/util/Arrays$ArrayList") || internalName.equals("java/util/Arrays$ArrayItr");
-    }
-
-    private static boolean isOrIsIn(String internalName, int from, String outer) {
-        int end = from + outer.length();
-        return internalName.startsWith(outer, from)
-                && (internalName.length() == end || internalName.charAt(end) == '$');
     }
 }

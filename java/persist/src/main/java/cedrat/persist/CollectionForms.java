@@ -149,7 +149,7 @@ final class CollectionForms {
         }
 
         @Override
-        boolean writeChange(Change change, UndoLog log, Commit out) {
+        boolean writeChange(Change change, UndoLog log, ChangeWriter out) {
             Object[] ring = ring(change.object);
             boolean isStored = change.identity.stored instanceof Cells cells
                     && out.partOf(ring) instanceof PartIdentity part
@@ -252,7 +252,7 @@ final class CollectionForms {
         }
 
         @Override
-        boolean writeChange(Change change, UndoLog log, Commit out) {
+        boolean writeChange(Change change, UndoLog log, ChangeWriter out) {
             if (!(change.identity.stored instanceof Integer stored)) {
                 return false;
             }

@@ -20,10 +20,7 @@ import java.util.List;
 ///
 /// **Threads:** that of the transaction. Others see what it makes persistent as persistent from when it is
 /// locked on.
-final class Commit extends ObjectWriter {
-    /// Cost of one more entry: a smaller gap is better written than left out.
-    private static final int GAP = 24;
-
+final class Commit extends ChangeWriter implements Changes {
     private static final String OF_ANOTHER =
             "it belongs to another store, or to an earlier opening of this one: look it up in this store, or copy it";
     private static final int CAPACITY = 4;
@@ -34,7 +31,7 @@ final class Commit extends ObjectWriter {
 
     // Arrays, and no collections: those of `java.util` have barriers, which are many for what is done at each commit.
     private final Engine engine;
-    private final Transaction transaction;
+    private final TransactionLevel transaction;
     private Change[] changes = new Change[CAPACITY];
     private int changeCount;
     private Root[] roots = NO_ROOTS;
@@ -60,7 +57,7 @@ final class Commit extends ObjectWriter {
     private int parent;
 
     /// Finds what was changed.
-    Commit(Engine engine, Transaction transaction) {
+    Commit(Engine engine, TransactionLevel transaction) {
         super(CommitBuffer.take(transaction.top.context));
         this.engine = engine;
         this.transaction = transaction;
@@ -88,7 +85,7 @@ final class Commit extends ObjectWriter {
     private Change change(Object base) {
         if (base instanceof Persistable object) {
             boolean isOurs = object.cedrat$identity() instanceof ObjectIdentity identity
-                    && identity.engine == engine
+                    && identity.store == engine
                     && identity.id != 0;
             return isOurs ? change((ObjectIdentity) object.cedrat$identity(), base) : null;
         }
@@ -158,10 +155,9 @@ final class Commit extends ObjectWriter {
 
     // ---- the whole of it
 
-    /// Stores it.
-    ///
-    /// @throws RuntimeException if it is not stored
-    void run() {
+    @Override
+    public void commit() {
+        engine.check();
         boolean isStored = false;
         boolean isAsked = false;
         try {
@@ -195,11 +191,9 @@ final class Commit extends ObjectWriter {
         }
     }
 
-    /// Stores it as a branch, of which [#committed] or [#rolledBack] says later what has become of it.
-    ///
-    /// @return false if there is nothing to store
-    /// @throws RuntimeException if it is not prepared
-    boolean prepare(byte[] branch) {
+    @Override
+    public boolean prepare(byte[] branch) {
+        engine.check();
         boolean isPrepared = false;
         boolean isAsked = false;
         try {
@@ -246,8 +240,8 @@ final class Commit extends ObjectWriter {
         }
     }
 
-    /// The store has committed what was prepared.
-    void committed() {
+    @Override
+    public void committed() {
         transaction.top.endsHere(true);
         try {
             attach(prepared);
@@ -260,8 +254,8 @@ final class Commit extends ObjectWriter {
         }
     }
 
-    /// The store has nothing of it, or will have nothing.
-    void rolledBack() {
+    @Override
+    public void rolledBack() {
         abandon();
         forget();
     }
@@ -339,7 +333,7 @@ final class Commit extends ObjectWriter {
         });
     }
 
-    /// Locks what is going to be a part, until it is known as one.
+    @Override
     void lockPart(Object part) {
         if (Engine.mayBeAttached(part) && engine.entry(part) == null) {
             lock(part);
@@ -387,53 +381,19 @@ final class Commit extends ObjectWriter {
         }
     }
 
-    /// Patches references of an object: those from a place on, counted from its first reference.
-    ///
-    /// @param at        the offset of the first reference in the object
-    /// @param head      how many references of the object do not come from there
-    /// @param elements  where the others come from
-    /// @param size      how many count; those behind are null
-    void patchReferences(Change change, int at, int head, Object[] elements, int size) {
-        int ranges = change.merge(GAP / Long.BYTES);
-        for (int range = 0; range < ranges; range++) {
-            int from = change.from(range);
-            buffer.beginPatch(change.identity.id, at + (long) (head + from) * Long.BYTES);
-            step = head + from;
-            for (int i = from; i < change.to(range); i++) {
-                reference(i < size ? elements[i] : null);
-            }
-            buffer.end();
-        }
-    }
-
-    /// Returns the identity of an object without a field for it, or null.
+    @Override
     IdentityEntry partOf(Object object) {
         return engine.table.find(object);
     }
 
-    /// An entry is none of its collection any more if this is committed.
+    @Override
     void leave(PartIdentity part) {
-        transaction.top.parts.leave(part, null);
+        NewParts.of(transaction.top).leave(part, null);
     }
 
-    /// Lets a new part of a collection be found.
+    @Override
     void attachPart(ObjectIdentity owner, Object part, Cells cells, int cell) {
         engine.attachPart(owner, part, cells, cell);
-    }
-
-    /// Patches eight bytes of an object.
-    void patchInts(Change change, int at, int one, int other) {
-        buffer.beginPatch(change.identity.id, at);
-        buffer.putInt(one);
-        buffer.putInt(other);
-        buffer.end();
-    }
-
-    /// Patches four bytes of an object.
-    void patchInt(Change change, int at, int value) {
-        buffer.beginPatch(change.identity.id, at);
-        buffer.putInt(value);
-        buffer.end();
     }
 
     private void writeElements(ArrayShape shape, Object array, int from, int to) {
@@ -512,7 +472,7 @@ final class Commit extends ObjectWriter {
         if (!(known instanceof ObjectIdentity identity)) {
             throw new RefusedException(OF_ANOTHER);
         }
-        if (identity.engine != engine) {
+        if (identity.store != engine) {
             // An object that another commit is about to make persistent has no owner yet.
             if (identity.id == 0 && !engine.recorder.transactions.isWriter(transaction, object)) {
                 return 0;
@@ -655,7 +615,7 @@ final class Commit extends ObjectWriter {
                     way != null
                             ? way
                             : "an object of " + change.object.getClass().getName() + " ("
-                                    + Engine.show(change.identity.id) + ")");
+                                    + Words.show(change.identity.id) + ")");
         }
         path.removeIf(String::isEmpty);
         return String.join(" → ", path);
@@ -700,8 +660,8 @@ final class Commit extends ObjectWriter {
         return Words.tag(word) == Words.NEW ? identities[(int) Words.payload(word)].id : word;
     }
 
-    /// Is not run.
-    void abandon() {
+    @Override
+    public void abandon() {
         for (int i = 0; i < changeCount; i++) {
             changes[i].identity.commit = null;
         }

@@ -41,8 +41,7 @@ final class CommitBuffer {
 
     /// One for the next commit of a thread: its last one, emptied, or a new one.
     static CommitBuffer take(Context context) {
-        CommitBuffer spare = context == null ? null : context.spare;
-        if (spare == null) {
+        if (context == null || !(context.spare instanceof CommitBuffer spare)) {
             return new CommitBuffer();
         }
         context.spare = null;

@@ -7,11 +7,11 @@ import java.util.function.Supplier;
 /// **Threads:** its own.
 final class Context {
     /// The innermost transaction that it is in, or null.
-    Transaction innermost;
+    TransactionLevel innermost;
     /// The branch of a transaction over several stores in which transactions of this thread are nested, or null. The
     /// thread is in it only while it is in one of these: what it does otherwise, in a transaction manager and other
     /// stores, is none of its business.
-    Transaction branch;
+    TransactionLevel branch;
     /// Number of classes that it initialises, loads or links just now, one within the other.
     int suspended;
     /// Number of these that it loads or links, or that are the JDK's.
@@ -20,8 +20,8 @@ final class Context {
     boolean isUnrecorded;
     /// It is in the program's `hashCode`, or the like, which a store calls to fill a collection.
     boolean isFilling;
-    /// The buffer of its last commit, or null.
-    CommitBuffer spare;
+    /// The buffer of its last commit, which the next one uses again, or null.
+    Object spare;
 
     /// Runs work of the store itself: barriers let this thread's reads and assignments pass.
     <T> T unrecorded(Supplier<T> work) {

@@ -19,13 +19,10 @@ import java.util.concurrent.locks.ReentrantLock;
 /// - Closed   as that; what is in memory stays readable, and transactions do not change it (J7.2)
 ///
 /// **Threads:** any.
-final class Engine implements Persistent {
-    /// Why transactions change nothing of a store that is closed.
-    static final String CLOSED = "the store is closed: open it, and look up its objects again";
-
+final class Engine implements BranchStore {
     final GraphStore graph;
     final Recorder recorder;
-    final PersistenceOptions options;
+    final PersistenceRuntime.Settings settings;
     final Forms forms;
     final Schema schema;
     final IdentityTable table = new IdentityTable();
@@ -56,33 +53,29 @@ final class Engine implements Persistent {
 
     private volatile long durable;
 
-    Engine(GraphStore graph, Recorder recorder, PersistenceOptions options) throws GraphStoreException {
+    Engine(GraphStore graph, Recorder recorder, PersistenceRuntime.Settings settings) throws GraphStoreException {
         this.graph = graph;
         this.recorder = recorder;
-        this.options = options;
-        loaded = new Loaded(this, options.loadedBytesMax);
-        forms = new Forms(recorder.fields(), options);
-        schema = new Schema(graph, recorder.fields(), options, forms);
+        this.settings = settings;
+        loaded = new Loaded(this, settings.loadedBytesMax());
+        forms = new Forms(recorder.fields(), settings);
+        schema = new Schema(graph, recorder.fields(), settings, forms);
         for (Map.Entry<String, Long> root : graph.roots().entrySet()) {
             roots.put(root.getKey(), new Root(this, root.getKey(), root.getValue()));
         }
         isRestarted = !schema.isEmpty() || !roots.isEmpty();
         inDoubt = new InDoubtChanges(graph);
-        branches = new Branches(this);
+        branches = new Branches(this, recorder, inDoubt.branches(), settings.nanos());
     }
 
-    boolean hasStopped() {
+    @Override
+    public boolean hasStopped() {
         return end != null;
-    }
-
-    /// An identity as people read it: page and slot.
-    static String show(long id) {
-        return (id >>> 16) + ":" + (id & 0xffff);
     }
 
     @Override
     public boolean locksReads() {
-        return options.readLocks;
+        return settings.readLocks();
     }
 
     // ---- states
@@ -121,8 +114,8 @@ final class Engine implements Persistent {
         }
     }
 
-    /// Returns the program's exception for a refusal of the store.
-    PersistenceException refused(GraphStoreException failure) {
+    @Override
+    public PersistenceException refused(GraphStoreException failure) {
         if (failure.isStopped()) {
             return stop(failure);
         }
@@ -143,7 +136,7 @@ final class Engine implements Persistent {
     /// Waits until everything that was committed by now is durable, if that was asked for.
     @Override
     public void awaitDurable() {
-        if (options.durability == PersistenceOptions.Durability.SYNC) {
+        if (settings.waits()) {
             awaitDurable(appended());
         }
     }
@@ -290,7 +283,7 @@ final class Engine implements Persistent {
     /// The identity of a persistent object, or 0: it is none, or no object of the store.
     long known(Object value) {
         if (value instanceof Persistable object) {
-            return object.cedrat$identity() instanceof ObjectIdentity identity && identity.engine == this
+            return object.cedrat$identity() instanceof ObjectIdentity identity && identity.store == this
                     ? identity.id
                     : 0;
         }
@@ -434,7 +427,7 @@ final class Engine implements Persistent {
     public void adds(Object base, Object made, TopLevel by) {
         IdentityEntry known = entry(base);
         if (known != null) {
-            by.parts.add(this, known.owner(), base, made, by);
+            NewParts.of(by).add(this, known.owner(), base, made, by);
         }
     }
 
@@ -461,30 +454,37 @@ final class Engine implements Persistent {
     }
 
     @Override
-    public Commit changes(Transaction transaction) {
+    public Commit changes(TransactionLevel transaction) {
         Commit commit = new Commit(this, transaction);
         return commit.isEmpty() && Faces.changed(transaction.top, this) == null ? null : commit;
     }
 
     @Override
-    public boolean prepare(Commit commit, byte[] branch) {
-        check();
-        return commit.prepare(branch);
+    public GraphStore.Faces beginFaces() throws GraphStoreException {
+        return graph.begin();
     }
 
-    /// A branch of an earlier opening has committed: names that it has changed lead to something else, and
-    /// its objects may be loaded.
-    void hasCommitted(BranchId branch, GraphStore.Changed changed) throws GraphStoreException {
+    @Override
+    public void commitPrepared(BranchId branch) throws GraphStoreException {
+        graph.commitPrepared(branch.stored());
+    }
+
+    @Override
+    public void rollbackPrepared(BranchId branch) throws GraphStoreException {
+        graph.rollbackPrepared(branch.stored());
+    }
+
+    @Override
+    public void hasRolledBack(BranchId branch) {
+        inDoubt.end(branch);
+    }
+
+    @Override
+    public void hasCommitted(BranchId branch, GraphStore.Changed changed) throws GraphStoreException {
         Map<String, Long> now = changed.roots().isEmpty() ? Map.of() : graph.roots();
         for (String name : changed.roots()) {
             roots.computeIfAbsent(name, key -> new Root(this, key, 0)).set(now.getOrDefault(name, 0L), null);
         }
         inDoubt.end(branch);
-    }
-
-    @Override
-    public void commit(Commit commit) {
-        check();
-        commit.run();
     }
 }

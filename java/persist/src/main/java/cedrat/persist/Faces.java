@@ -15,46 +15,46 @@ final class Faces {
         T in(GraphStore.Faces faces) throws GraphStoreException;
     }
 
-    final Engine engine;
+    final Persistent store;
     private final GraphStore.Faces faces;
     /// Something was changed; otherwise there is nothing to commit, and objects of another store may change.
     private boolean hasChanged;
     /// Why it cannot commit: something could not be taken back. Or null.
     private GraphStoreException failure;
 
-    private Faces(Engine engine, GraphStore.Faces faces) {
-        this.engine = engine;
+    private Faces(Persistent store, GraphStore.Faces faces) {
+        this.store = store;
         this.faces = faces;
     }
 
     /// Returns the faces of a transaction, begun if there are none.
     ///
     /// @throws PersistenceException if it has changed pages or heaps of another store
-    static Faces of(Transaction transaction, Engine engine) throws GraphStoreException {
+    static Faces of(TransactionLevel transaction, Persistent store) throws GraphStoreException {
         TopLevel top = transaction.top;
         if (top.faces == null) {
-            engine.check();
-            top.faces = new Faces(engine, engine.graph.begin());
+            store.check();
+            top.faces = new Faces(store, store.beginFaces());
         }
-        if (top.faces.engine != engine) {
+        if (top.faces.store != store) {
             throw new PersistenceException("the transaction has used records or heaps of another store: use those of "
                     + "each store in a transaction of its own");
         }
         return top.faces;
     }
 
-    <T> T run(Transaction transaction, boolean toWrite, Work<T> work) throws GraphStoreException {
+    <T> T run(TransactionLevel transaction, boolean toWrite, Work<T> work) throws GraphStoreException {
         mark(transaction);
         hasChanged |= toWrite;
         return work.in(faces);
     }
 
     /// Returns the faces of a transaction, if they are to be committed in a store; otherwise null.
-    static Faces changed(TopLevel top, Engine engine) {
-        return top.faces != null && top.faces.engine == engine && top.faces.hasChanged ? top.faces : null;
+    static Faces changed(TopLevel top, Persistent store) {
+        return top.faces != null && top.faces.store == store && top.faces.hasChanged ? top.faces : null;
     }
 
-    private void mark(Transaction level) throws GraphStoreException {
+    private void mark(TransactionLevel level) throws GraphStoreException {
         if (level.outer != null && level.savepoint < 0) {
             mark(level.outer);
             level.savepoint = faces.savepoint();
@@ -70,7 +70,7 @@ final class Faces {
 
     /// Takes back what a transaction, and those nested in it, have changed. If that fails, none of those around it
     /// commits.
-    static void rollBack(Transaction level) {
+    static void rollBack(TransactionLevel level) {
         Faces all = level.top.faces;
         if (all == null) {
             return;

@@ -29,7 +29,7 @@ abstract class Form {
     ///
     /// @param log what was overwritten of its parts stands at `change.entries()`
     /// @return false if it is to be written as a whole
-    boolean writeChange(Change change, UndoLog log, Commit out) {
+    boolean writeChange(Change change, UndoLog log, ChangeWriter out) {
         return false;
     }
 

@@ -58,7 +58,7 @@ final class Forms {
     };
 
     private final Fields slots;
-    private final PersistenceOptions options;
+    private final PersistenceRuntime.Settings settings;
     private final Map<Class<?>, Form> byClass = new HashMap<>();
     private final Map<Class<?>, Choice> choices = new HashMap<>();
     private final Map<String, Form> byName = new HashMap<>();
@@ -89,9 +89,9 @@ final class Forms {
         java.time.Period.ZERO,
     };
 
-    Forms(Fields slots, PersistenceOptions options) {
+    Forms(Fields slots, PersistenceRuntime.Settings settings) {
         this.slots = slots;
-        this.options = options;
+        this.settings = settings;
         for (int i = 0; i < canonical.length; i++) {
             canonicalNumbers.put(canonical[i], i);
         }
@@ -224,8 +224,8 @@ final class Forms {
         boolean isArrayOfClass = dimensions > 0 && stored.charAt(dimensions) == 'L';
         String now = isArrayOfClass
                 ? stored.substring(0, dimensions + 1)
-                        + options.className(stored.substring(dimensions + 1, stored.length() - 1)) + ";"
-                : options.className(stored);
+                        + settings.className(stored.substring(dimensions + 1, stored.length() - 1)) + ";"
+                : settings.className(stored);
         Class<?> found = find(now);
         if (found == null) {
             throw new PersistenceException(
@@ -241,7 +241,7 @@ final class Forms {
             return primitive;
         }
         try {
-            return Class.forName(name, false, options.classLoader);
+            return Class.forName(name, false, settings.classLoader());
         } catch (ClassNotFoundException | LinkageError e) {
             return null;
         }

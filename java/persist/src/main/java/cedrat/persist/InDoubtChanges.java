@@ -35,7 +35,7 @@ final class InDoubtChanges {
     void check(long identity) {
         byte[] branch = objects.isEmpty() ? null : objects.get(identity);
         if (branch != null) {
-            throw new InDoubtException("the object " + Engine.show(identity), BranchId.show(branch));
+            throw new InDoubtException("the object " + Words.show(identity), BranchId.show(branch));
         }
     }
 

@@ -11,7 +11,9 @@ package cedrat.persist;
 public final class InDoubtException extends PersistenceException {
     private static final long serialVersionUID = 1;
 
-    InDoubtException(String what, String branch) {
+    /// @param what   the object or name that cannot be read
+    /// @param branch as `cedrat info` shows it
+    public InDoubtException(String what, String branch) {
         super(what + " was changed by the branch " + branch
                 + " of a transaction over several stores, which is in doubt "
                 + "since an earlier opening: let the transaction manager recover, with this store's xaResource() among "
@@ -19,7 +21,7 @@ public final class InDoubtException extends PersistenceException {
     }
 
     /// @param refusal names the branch
-    InDoubtException(GraphStoreException refusal) {
+    public InDoubtException(GraphStoreException refusal) {
         super(
                 "a prepared branch of a global transaction holds what the operation needs: "
                         + refusal.getMessage() + ". Let the transaction manager recover, with this store's "

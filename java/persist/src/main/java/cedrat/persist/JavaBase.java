@@ -46,6 +46,21 @@ final class JavaBase {
         }
     }
 
+    /// Of `java.util` what the resource does not list and is no part of a collection: sorting is kept where it
+    /// is called, and the others are the JDK's own business.
+    private static final String[] NO_COLLECTIONS = {
+        "Arrays",
+        "ArraysParallelSortHelpers",
+        "ArrayPrefixHelpers",
+        "ComparableTimSort",
+        "DualPivotQuicksort",
+        "LocaleISOData",
+        "TimSort",
+        "TimerThread",
+        "TaskQueue",
+        "UUID"
+    };
+
     private static final Map<String, Type> TYPES = new HashMap<>();
     /// Methods of all classes that are kept or refused, except buffers, which no application extends.
     private static final Set<String> METHODS = new HashSet<>();
@@ -114,5 +129,37 @@ final class JavaBase {
     /// Whether some class that is kept or refused is changed by methods of that name.
     static boolean isChange(String name) {
         return METHODS.contains(name);
+    }
+
+    /// Whether a class of the JDK has barriers.
+    static boolean isWoven(String internalName) {
+        String util = "java/util/";
+        if (!internalName.startsWith(util) || internalName.indexOf('/', util.length()) >= 0) {
+            return false;
+        }
+        Type listed = find(internalName);
+        if (listed == null && internalName.indexOf('$') >= 0) {
+            listed = find(internalName.substring(0, internalName.indexOf('$')));
+        }
+        if (listed != null && listed.treatment() != Treatment.WOVEN) {
+            return listed.treatment() == Treatment.SUPERTYPE;
+        }
+        for (String name : NO_COLLECTIONS) {
+            if (isOrIsIn(internalName, util.length(), name) && !isOfListOfArray(internalName)) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    /// `Arrays.asList` makes a collection.
+    private static boolean isOfListOfArray(String internalName) {
+        return internalName.equals("java/util/Arrays$ArrayList") || internalName.equals("java/util/Arrays$ArrayItr");
+    }
+
+    private static boolean isOrIsIn(String internalName, int from, String outer) {
+        int end = from + outer.length();
+        return internalName.startsWith(outer, from)
+                && (internalName.length() == end || internalName.charAt(end) == '$');
     }
 }

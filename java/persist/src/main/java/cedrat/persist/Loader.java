@@ -167,7 +167,7 @@ final class Loader {
             if (node != null && node.isBegun) {
                 // It is being filled by this thread: it is returned as it is.
                 if (node.object == null) {
-                    throw new PersistenceException("cannot load the object " + Engine.show(id) + ", because its parts "
+                    throw new PersistenceException("cannot load the object " + Words.show(id) + ", because its parts "
                             + "need it: `hashCode`, `equals` or `compareTo` of an element reads a wrapper or an "
                             + "unmodifiable collection of that element. Let these methods read other fields");
                 }

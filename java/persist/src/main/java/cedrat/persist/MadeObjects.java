@@ -72,7 +72,7 @@ final class MadeObjects {
     /// One more.
     ///
     /// @param innermost whose mark, and whose outer ones' marks, change when those are left out that are gone
-    void add(Object object, Transaction innermost) {
+    void add(Object object, TransactionLevel innermost) {
         if (size - strong == STRONG_MAX) {
             weaken();
         }
@@ -153,13 +153,13 @@ final class MadeObjects {
         }
     }
 
-    private void forgetGone(Transaction innermost) {
+    private void forgetGone(TransactionLevel innermost) {
         for (int entry = 0; entry < size; entry++) {
             if (objects[entry] instanceof Weak weak && weak.refersTo(null)) {
                 objects[entry] = null;
             }
         }
-        for (Transaction level = innermost; level != null; level = level.outer) {
+        for (TransactionLevel level = innermost; level != null; level = level.outer) {
             level.madeMark -= gone(level.madeMark);
         }
         strong -= gone(strong);

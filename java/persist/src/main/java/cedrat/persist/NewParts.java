@@ -9,7 +9,7 @@ import java.util.Arrays;
 ///        leads to the first of them.
 ///
 /// **Threads:** one at a time.
-final class NewParts {
+final class NewParts implements AddedParts {
     private static final PartIdentity[] NONE = {};
 
     private PartIdentity[] parts = NONE;
@@ -26,32 +26,21 @@ final class NewParts {
         @Override
         protected Slot.Field[] computeValue(Class<?> type) {
             return Arrays.stream(Recorder.get().fields().references(type))
-                    .filter(field -> mayBe(field.reflected.getType().descriptorString()))
+                    .filter(field -> PartTypes.mayBe(field.reflected.getType().descriptorString()))
                     .toArray(Slot.Field[]::new);
         }
     };
 
-    /// Whether a field of a collection, or of a node of one, leads to what the collection is made of, as the field's
-    /// type says: to an array or a node.
-    static boolean mayBe(String descriptor) {
-        return descriptor.startsWith("[") || isNode(descriptor);
+    /// Those of a transaction.
+    static NewParts of(TopLevel top) {
+        if (top.parts == null) {
+            top.parts = new NewParts();
+        }
+        return (NewParts) top.parts;
     }
 
-    private static boolean isNode(String descriptor) {
-        return descriptor.startsWith("Ljava/util/")
-                && (descriptor.endsWith("$Node;")
-                        || descriptor.endsWith("$Entry;")
-                        || descriptor.endsWith("$TreeNode;"))
-                && descriptor.indexOf('/', "Ljava/util/".length()) < 0;
-    }
-
-    /// Whether the arrays of references that a class stores to have nodes as their elements. `HashMap` itself stores
-    /// by a barrier of its own.
-    static boolean isOfTable(String internalName) {
-        return internalName.equals("java/util/Hashtable") || internalName.equals("java/util/HashMap$TreeNode");
-    }
-
-    int size() {
+    @Override
+    public int size() {
         return count;
     }
 
@@ -68,7 +57,7 @@ final class NewParts {
         for (int next = from; next < count; next++) {
             Object part = parts[next].get();
             if (part instanceof Object[] table) {
-                if (isNode(table.getClass().componentType().descriptorString())) {
+                if (PartTypes.isNode(table.getClass().componentType().descriptorString())) {
                     for (Object node : table) {
                         addIfNew(engine, owner, node, by);
                     }
@@ -119,13 +108,13 @@ final class NewParts {
         ledTo[goneCount++] = base;
     }
 
-    /// Whether there is anything that [#end] would say.
-    boolean areAny() {
+    @Override
+    public boolean areAny() {
         return count + goneCount != 0;
     }
 
-    /// The transaction ends, and has restored what it takes back.
-    void end(boolean isCommitted, Locks.Owner by, long when) {
+    @Override
+    public void end(boolean isCommitted, Locks.Owner by, long when) {
         takeBack(0, by, when);
         while (goneCount > 0) {
             PartIdentity part = gone[--goneCount];
@@ -149,10 +138,8 @@ final class NewParts {
         return false;
     }
 
-    /// Takes back the parts added since there were `mark` of which nothing was stored.
-    ///
-    /// @param when in the order of what transactions take back
-    void takeBack(int mark, Locks.Owner by, long when) {
+    @Override
+    public void takeBack(int mark, Locks.Owner by, long when) {
         while (count > mark) {
             parts[--count].takeBack(by, when);
             parts[count] = null;

@@ -100,7 +100,7 @@ abstract class NodeForm extends Form {
     }
 
     @Override
-    boolean writeChange(Change change, UndoLog log, Commit out) {
+    boolean writeChange(Change change, UndoLog log, ChangeWriter out) {
         if (!(change.identity.stored instanceof Cells cells)) {
             return false;
         }

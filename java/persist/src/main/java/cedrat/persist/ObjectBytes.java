@@ -33,7 +33,7 @@ final class ObjectBytes {
     }
 
     PersistenceException damaged(String how) {
-        return new PersistenceException("the object " + Engine.show(identity) + " is damaged, " + how
+        return new PersistenceException("the object " + Words.show(identity) + " is damaged, " + how
                 + ": run `cedrat verify`, and restore the store from a copy");
     }
 

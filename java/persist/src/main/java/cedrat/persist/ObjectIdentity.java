@@ -1,6 +1,6 @@
 package cedrat.persist;
 
-/// State that an [Engine] keeps of an object that is persistent, or that a commit is making so.
+/// State that a store keeps of an object that is persistent, or that a commit is making so.
 ///
 /// ```text
 /// Fresh ──the commit is appended──▶ Persistent
@@ -10,7 +10,7 @@ package cedrat.persist;
 /// **Threads:** any. The words of pending fields are guarded by this object's monitor, marks by the write lock
 /// of the object; the chain of [IdentityEntry] belongs to the table.
 final class ObjectIdentity extends IdentityEntry {
-    final Engine engine;
+    final Persistent store;
     /// The place in the store; 0 while it is fresh.
     long id;
     /// How the object was stored last. Of an object of a woven class a [Layout].
@@ -19,7 +19,7 @@ final class ObjectIdentity extends IdentityEntry {
     /// layout; 0 of those that have. Null if there are none.
     long[] pending;
     /// The commit that has marked it, and where that finds it: the number of a new object, or of a change.
-    Commit commit;
+    ChangeWriter commit;
 
     int mark;
     /// State that its form keeps of the stored object: for a list the number of elements, otherwise its [Cells].
@@ -31,16 +31,16 @@ final class ObjectIdentity extends IdentityEntry {
     /// Its fields are read behind the barriers' back, so they stay loaded. Under the monitor.
     boolean isKept;
 
-    ObjectIdentity(Engine engine, Object object, long id, Shape shape) {
+    ObjectIdentity(Persistent store, Object object, long id, Shape shape) {
         super(object);
-        this.engine = engine;
+        this.store = store;
         this.id = id;
         this.shape = shape;
     }
 
     @Override
     Persistent store() {
-        return engine;
+        return store;
     }
 
     @Override

@@ -82,6 +82,6 @@ final class PartIdentity extends IdentityEntry {
 
     @Override
     Persistent store() {
-        return owner.engine;
+        return owner.store;
     }
 }

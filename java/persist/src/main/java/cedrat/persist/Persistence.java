@@ -1,11 +1,9 @@
 package cedrat.persist;
 
-import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import java.util.Objects;
 import java.util.ServiceLoader;
 import java.util.Set;
-import java.util.TreeSet;
 import javax.transaction.xa.XAResource;
 
 /// A store of ordinary objects (Transactions for Java, §2.2): what a name leads to is persistent, and whatever
@@ -33,16 +31,9 @@ import javax.transaction.xa.XAResource;
 /// **Threads:** any. **Failure:** [PersistenceException], also out of [Transaction#commit], which then has
 /// rolled back, and out of the reading of a field that has to be loaded; [IllegalStateException] once the store
 /// is closed.
-public final class Persistence implements AutoCloseable {
-    private static final int NAME_BYTES_MAX = 1024;
-
-    private final Recorder recorder;
-    private final Engine engine;
-
-    private Persistence(Recorder recorder, Engine engine) {
-        this.recorder = recorder;
-        this.engine = engine;
-    }
+public abstract class Persistence implements AutoCloseable {
+    /// Called by the implementation.
+    protected Persistence() {}
 
     /// Makes the stores that are opened by a path. [Persistence#open(Path, PersistenceOptions)] finds it as a
     /// service.
@@ -65,7 +56,7 @@ public final class Persistence implements AutoCloseable {
                 .findFirst()
                 .orElseThrow(() -> new PersistenceException("cannot open a store in " + folder
                         + ", because persist-native is missing: add it to the class path"));
-        Recorder.get();
+        PersistenceRuntime.get();
         GraphStore graph;
         try {
             graph = provider.open(folder, options.pageBytesMax);
@@ -77,176 +68,38 @@ public final class Persistence implements AutoCloseable {
 
     /// As [#open(Path, PersistenceOptions)], of a store that is open, which closes with this one.
     public static Persistence open(GraphStore graph, PersistenceOptions options) {
-        Recorder recorder = Recorder.get();
-        PersistenceOptions copy = new PersistenceOptions(options);
-        if (copy.classLoader == null) {
-            ClassLoader ofThread = Thread.currentThread().getContextClassLoader();
-            copy.classLoader = ofThread == null ? ClassLoader.getSystemClassLoader() : ofThread;
-        }
-        boolean isOpen = false;
-        try {
-            recorder.unwoven.checkReads();
-            if (copy.readLocks) {
-                recorder.unwoven.checkReadLocks();
-            }
-            Engine engine = recorder.unrecorded(() -> engine(graph, recorder, copy));
-            recorder.opened(engine);
-            isOpen = true;
-            return new Persistence(recorder, engine);
-        } finally {
-            if (!isOpen) {
-                closeUnused(graph);
-            }
-        }
-    }
-
-    private static Engine engine(GraphStore graph, Recorder recorder, PersistenceOptions options) {
-        try {
-            return new Engine(graph, recorder, options);
-        } catch (GraphStoreException e) {
-            throw new PersistenceException("cannot open the store: " + e.getMessage(), e);
-        }
-    }
-
-    private static void closeUnused(GraphStore graph) {
-        try {
-            graph.close();
-        } catch (GraphStoreException e) {
-            throw new PersistenceException("cannot close a store that was not opened completely: " + e.getMessage(), e);
-        }
+        return PersistenceRuntime.get().open(graph, options.settings());
     }
 
     /// Lets a name lead to an object, from the next commit on (J013): that of the transaction that this thread
     /// is in, which may also roll back; of one of its own if it is in none.
     ///
     /// @return whether the name led to nothing before
-    public boolean mark(String name, Object root) {
-        Objects.requireNonNull(name);
-        Objects.requireNonNull(root, "cannot mark null: call unmark to remove a name");
-        return inTransaction(() -> set(name, root));
-    }
+    public abstract boolean mark(String name, Object root);
 
     /// Takes a name away, as [#mark] gives one.
-    public void unmark(String name) {
-        Objects.requireNonNull(name);
-        inTransaction(() -> set(name, null));
-    }
-
-    private boolean set(String name, Object object) {
-        engine.check();
-        engine.inDoubt.check(name);
-        if (name.getBytes(StandardCharsets.UTF_8).length > NAME_BYTES_MAX) {
-            throw new IllegalArgumentException(
-                    "the name of a root has more than " + NAME_BYTES_MAX + " bytes in UTF-8: " + name);
-        }
-        if (engine.locksReads() && engine.roots.get(name) == null) {
-            recorder.lockNamesToChange(engine.absentNames.of(name));
-        }
-        Root root = engine.roots.computeIfAbsent(name, key -> new Root(engine, key, 0));
-        recorder.beforeRoot(root);
-        boolean wasMarked = root.isMarked();
-        if (engine.locksReads() && wasMarked != (object != null)) {
-            recorder.lockNamesToChange(engine.roots);
-        }
-        root.set(0, object);
-        return !wasMarked;
-    }
+    public abstract void unmark(String name);
 
     /// Returns the object of a name, or null if there is none: the object that was committed last, or that this or
     /// another running transaction has marked.
-    @SuppressWarnings("unchecked")
-    public <T> T lookup(String name) {
-        Objects.requireNonNull(name);
-        return (T) recorder.unrecorded(() -> {
-            engine.check();
-            engine.inDoubt.check(name);
-            Root root = engine.locksReads() ? lockedRoot(name) : engine.roots.get(name);
-            if (root == null) {
-                return null;
-            }
-            while (true) {
-                Object object = root.object();
-                if (object != null) {
-                    return object;
-                }
-                long word = root.word();
-                try {
-                    return engine.resolve(word);
-                } catch (PersistenceException gone) {
-                    // The name may lead elsewhere by now, and what it led to was removed.
-                    if (root.word() == word && root.object() == null) {
-                        throw gone;
-                    }
-                }
-            }
-        });
-    }
-
-    /// Locks a name, also one without an object: it may have one when another transaction has ended.
-    private Root lockedRoot(String name) {
-        Root root = engine.roots.get(name);
-        if (root == null) {
-            recorder.lockNamesToRead(engine.absentNames.of(name));
-            root = engine.roots.get(name);
-        }
-        if (root != null) {
-            recorder.lockNamesToRead(root);
-        }
-        return root;
-    }
+    public abstract <T> T lookup(String name);
 
     /// The names that lead to something, in their order.
-    public Set<String> roots() {
-        return recorder.unrecorded(() -> {
-            if (engine.locksReads()) {
-                recorder.lockNamesToRead(engine.roots);
-            }
-            Set<String> names = new TreeSet<>();
-            for (Root root : engine.roots.values()) {
-                if (root.isMarked()) {
-                    names.add(root.name);
-                }
-            }
-            return names;
-        });
-    }
+    public abstract Set<String> roots();
 
     /// The collection of records of a name without NUL, made if there is none; always the same object.
     ///
     /// @throws PersistenceException if the store has no pages, or the name stands for something else in it
-    public Records records(String name) {
-        Objects.requireNonNull(name);
-        return recorder.unrecorded(() -> engine.records.computeIfAbsent(
-                name, key -> new Records(recorder, engine, opened(graph -> graph.records(key)))));
-    }
+    public abstract Records records(String name);
 
     /// The heap of a name without NUL, made if there is none; always the same object.
     ///
     /// @param bytes the size that it is made with, and may grow to eight times; one that is there stays
     /// @throws PersistenceException if the store has no heaps, or cannot make one of that size
-    public Heap heap(String name, long bytes) {
-        Objects.requireNonNull(name);
-        return recorder.unrecorded(() -> engine.heaps.computeIfAbsent(
-                name, key -> new Heap(recorder, engine, opened(graph -> graph.heap(key, bytes)))));
-    }
-
-    private interface Opening {
-        long handle(GraphStore graph) throws GraphStoreException;
-    }
-
-    private long opened(Opening opening) {
-        engine.check();
-        try {
-            return opening.handle(engine.graph);
-        } catch (GraphStoreException e) {
-            throw engine.refused(e);
-        }
-    }
+    public abstract Heap heap(String name, long bytes);
 
     /// Whether something had been committed to the store before it was opened.
-    public boolean restarted() {
-        return engine.isRestarted;
-    }
+    public abstract boolean restarted();
 
     /// Removes from the store what no name leads to any more and the program has not loaded, and gives its room
     /// to what comes (Transactions for Java, §3.4). Transactions of other threads go on meanwhile. What becomes
@@ -255,9 +108,7 @@ public final class Persistence implements AutoCloseable {
     /// It reads every object that is reachable, so let a thread of yours call it now and then.
     ///
     /// @return how many objects were removed
-    public long collect() {
-        return recorder.<Long>unrecorded(engine::collect);
-    }
+    public abstract long collect();
 
     /// Returns a resource for a transaction manager (XA, by `javax.transaction.xa`), so that a transaction changes
     /// objects of this store and data of other stores, all or nothing. Each call returns another resource of
@@ -272,9 +123,7 @@ public final class Persistence implements AutoCloseable {
     /// branch has ended: [InDoubtException].
     ///
     /// **Threads:** any; a branch is on one at a time.
-    public XAResource xaResource() {
-        return new BranchResource(engine.branches);
-    }
+    public abstract XAResource xaResource();
 
     /// Closes the store: what was committed becomes durable. Objects stay as far as they are loaded, and
     /// are no longer persistent objects of an open store: what is pending cannot be read, and a transaction that
@@ -285,22 +134,7 @@ public final class Persistence implements AutoCloseable {
     /// @throws IllegalStateException if this thread is in a transaction, or branches have neither prepared
     /// nor ended
     @Override
-    public void close() {
-        if (recorder.transactions.isInTransaction()) {
-            throw new IllegalStateException("cannot close a store within a transaction: end the transaction first");
-        }
-        recorder.unrecorded(engine.branches::close);
-        try {
-            recorder.leave(engine.table);
-        } finally {
-            recorder.closed(engine);
-        }
-        try {
-            engine.close();
-        } catch (GraphStoreException e) {
-            throw new PersistenceException("cannot close the store: " + e.getMessage(), e);
-        }
-    }
+    public abstract void close();
 
     /// Says that fields of an object, or elements of an array, are about to be changed where no barrier sees it:
     /// by native code, or by a `MethodHandle` (Transactions for Java, §3.2). A rollback restores what they are now,
@@ -311,17 +145,6 @@ public final class Persistence implements AutoCloseable {
     /// @throws IllegalStateException         if this thread is in no transaction
     /// @throws UnsupportedOperationException if the object is one that no rollback restores
     public static void touched(Object object) {
-        Recorder.get().unseen.touched(Objects.requireNonNull(object));
-    }
-
-    private interface Work {
-        boolean run();
-    }
-
-    private boolean inTransaction(Work work) {
-        if (recorder.transactions.isInTransaction()) {
-            return recorder.<Boolean>unrecorded(work::run);
-        }
-        return WovenCode.call(transaction -> recorder.<Boolean>unrecorded(work::run));
+        PersistenceRuntime.get().touched(Objects.requireNonNull(object));
     }
 }

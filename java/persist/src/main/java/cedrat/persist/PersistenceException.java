@@ -8,11 +8,13 @@ package cedrat.persist;
 public sealed class PersistenceException extends RuntimeException permits InDoubtException {
     private static final long serialVersionUID = 1;
 
-    PersistenceException(String message) {
+    /// An exception of the implementation or of a [GraphStore].
+    public PersistenceException(String message) {
         super(message);
     }
 
-    PersistenceException(String message, Throwable cause) {
+    /// As that, with what has caused it.
+    public PersistenceException(String message, Throwable cause) {
         super(message, cause);
     }
 }

@@ -26,12 +26,12 @@ public final class PersistenceOptions {
     private static final long PAGE_BYTES_MAX = 256 << 20;
     private static final long PAGE_BYTES_MIN = 1 << 20;
 
-    final Map<String, String> classes = new HashMap<>();
-    final Map<String, Map<String, String>> fields = new HashMap<>();
-    Durability durability = Durability.SYNC;
-    boolean readLocks;
-    ClassLoader classLoader;
-    long loadedBytesMax = defaultLoadedBytesMax();
+    private final Map<String, String> classes = new HashMap<>();
+    private final Map<String, Map<String, String>> fields = new HashMap<>();
+    private Durability durability = Durability.SYNC;
+    private boolean readLocks;
+    private ClassLoader classLoader;
+    private long loadedBytesMax = defaultLoadedBytesMax();
     long pageBytesMax = PAGE_BYTES_MAX;
     /// The clock of branches' timeouts; only differences mean something.
     LongSupplier nanos = System::nanoTime;
@@ -40,15 +40,20 @@ public final class PersistenceOptions {
     /// what is loaded, nothing is renamed.
     public PersistenceOptions() {}
 
-    PersistenceOptions(PersistenceOptions other) {
-        classes.putAll(other.classes);
-        other.fields.forEach((owner, names) -> fields.put(owner, new HashMap<>(names)));
-        durability = other.durability;
-        readLocks = other.readLocks;
-        classLoader = other.classLoader;
-        loadedBytesMax = other.loadedBytesMax;
-        pageBytesMax = other.pageBytesMax;
-        nanos = other.nanos;
+    /// Returns them as they are now, with the defaults of this thread.
+    PersistenceRuntime.Settings settings() {
+        ClassLoader ofThread = Thread.currentThread().getContextClassLoader();
+        ClassLoader defaultLoader = ofThread == null ? ClassLoader.getSystemClassLoader() : ofThread;
+        Map<String, Map<String, String>> fieldsByClass = new HashMap<>();
+        fields.forEach((owner, names) -> fieldsByClass.put(owner, new HashMap<>(names)));
+        return new PersistenceRuntime.Settings(
+                durability == Durability.SYNC,
+                readLocks,
+                classLoader == null ? defaultLoader : classLoader,
+                loadedBytesMax,
+                new HashMap<>(classes),
+                fieldsByClass,
+                nanos);
     }
 
     /// Returns the default limit of loaded bytes. Loaded objects get old before they are unloaded. So the virtual
@@ -132,13 +137,5 @@ public final class PersistenceOptions {
         fields.computeIfAbsent(Objects.requireNonNull(className), name -> new HashMap<>())
                 .put(Objects.requireNonNull(stored), Objects.requireNonNull(now));
         return this;
-    }
-
-    String className(String stored) {
-        return classes.getOrDefault(stored, stored);
-    }
-
-    String fieldName(String className, String stored) {
-        return fields.getOrDefault(className, Map.of()).getOrDefault(stored, stored);
     }
 }

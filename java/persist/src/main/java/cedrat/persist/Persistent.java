@@ -11,6 +11,9 @@ import cedrat.persist.boot.Persistable;
 /// **Threads:** any, several at a time. What these methods store themselves is not remembered for a rollback.
 /// **Failure:** what they throw comes out of the program's own read or store, which then has not happened.
 interface Persistent {
+    /// Why transactions change nothing of a store that is closed.
+    String CLOSED = "the store is closed: open it, and look up its objects again";
+
     /// A reference field is null. If it is pending, what it leads to is loaded and put there, unless another
     /// thread has been faster.
     ///
@@ -58,19 +61,13 @@ interface Persistent {
     boolean isTakenBack(Object base, TopLevel reader);
 
     /// Returns the changes of a top-level transaction in this store, or null: there are none.
-    Commit changes(Transaction transaction);
+    Changes changes(TransactionLevel transaction);
 
-    /// Stores it. When this returns, the changes have their place in the log.
-    ///
-    /// @throws RuntimeException if they are not stored: memory is to be restored
-    void commit(Commit changes);
+    /// Begins changes in pages and heaps of the store.
+    GraphStore.Faces beginFaces() throws GraphStoreException;
 
-    /// Stores it as a branch of a transaction that spans several stores. When this returns, it can be
-    /// committed and rolled back, whatever happens.
-    ///
-    /// @return false if there is nothing to store
-    /// @throws RuntimeException if it is not prepared: memory is to be restored
-    boolean prepare(Commit changes, byte[] branch);
+    /// Returns the program's exception for a refusal of the store.
+    PersistenceException refused(GraphStoreException failure);
 
     /// Waits until everything that was stored by now is durable, if commits are to wait for that.
     ///

@@ -53,31 +53,9 @@ final class Recorder implements Handler {
         installed = this;
     }
 
-    /// @throws IllegalStateException if the agent is not loaded
+    /// Returns that of the process; there is none before the agent is loaded.
     static Recorder get() {
-        Recorder recorder = installed;
-        if (recorder == null) {
-            throw notLoaded();
-        }
-        return recorder;
-    }
-
-    private static IllegalStateException notLoaded() {
-        return new IllegalStateException(
-                "cannot record changes of objects, because the agent is not loaded: start Java with "
-                        + "-javaagent:persist.jar, or add the line Launcher-Agent-Class: cedrat.persist.Agent to the manifest "
-                        + "of your executable jar");
-    }
-
-    static IllegalStateException notWoven() {
-        if (installed == null) {
-            return notLoaded();
-        }
-        return new IllegalStateException(
-                "cannot begin a transaction: the calling class has no write barriers, so a rollback would miss its "
-                        + "changes. It is excluded from the agent, is a hidden class, calls by reflection or by a method "
-                        + "reference, or was running when the agent was loaded: begin the transaction in another class, "
-                        + "or start Java with -javaagent");
+        return installed;
     }
 
     Fields fields() {
@@ -96,10 +74,10 @@ final class Recorder implements Handler {
         }
     }
 
-    /// A store is about to be closed: from here on transactions do not change what it had.
-    void leave(IdentityTable table) {
+    /// Returns the list for what a store had that is about to be closed: from here on transactions do not change it.
+    LeftObjects leave() {
         left.lookThrough();
-        table.leave(left);
+        return left;
     }
 
     /// Whether an array or an object of the JDK was persistent in a store that is closed.
@@ -233,16 +211,13 @@ final class Recorder implements Handler {
         }
     }
 
-    /// Prepares for a change of a root by the transaction of this thread.
-    void beforeRoot(Root root) {
-        Transaction transaction = contexts.get().innermost;
+    /// Returns the transaction of this thread.
+    ///
+    /// @throws IllegalStateException if it may not be used now
+    TransactionLevel current() {
+        TransactionLevel transaction = contexts.get().innermost;
         transactions.check(transaction);
-        UndoLog log = transaction.top.log;
-        if (!log.has(transaction.logMark, root, Root.SLOT, 0)) {
-            transaction.top.changes(root.engine);
-            transactions.lock(transaction, root, true);
-            log.add(root, Root.SLOT, 0, root.word(), root.object());
-        }
+        return transaction;
     }
 
     // ---- reads that lock
@@ -256,7 +231,7 @@ final class Recorder implements Handler {
             return;
         }
         Context context = contexts.get();
-        Transaction transaction = context.innermost;
+        TransactionLevel transaction = context.innermost;
         if (transaction == null || context.isUnrecorded || context.suspended != 0) {
             return;
         }
@@ -340,7 +315,7 @@ final class Recorder implements Handler {
 
     /// The transaction in which this thread is about to store to `base`, or null if nothing is to be
     /// remembered.
-    Transaction storing(Context context, Object base) {
+    TransactionLevel storing(Context context, Object base) {
         if (context.isUnrecorded) {
             return null;
         }
@@ -352,7 +327,7 @@ final class Recorder implements Handler {
             }
             return null;
         }
-        Transaction transaction = context.innermost;
+        TransactionLevel transaction = context.innermost;
         if (transaction == null) {
             if (locks.isLocked(base)) {
                 throw new IllegalStateException("cannot change an object of "
@@ -366,7 +341,7 @@ final class Recorder implements Handler {
         return top.made.has(top.isDoomed ? 0 : transaction.madeMark, base) ? null : transaction;
     }
 
-    void keep(Transaction transaction, Object base, Slot.Field slot) {
+    void keep(TransactionLevel transaction, Object base, Slot.Field slot) {
         TopLevel top = transaction.top;
         if (top.log.has(transaction.logMark, base, slot, 0)) {
             return;
@@ -402,7 +377,7 @@ final class Recorder implements Handler {
 
     /// Takes the write lock of an object that a transaction is about to change, or of the persistent collection that
     /// it is a part of.
-    void lockToChange(Transaction transaction, Object base) {
+    void lockToChange(TransactionLevel transaction, Object base) {
         if (!(base instanceof Persistable || base instanceof Class)) {
             lockToChangePart(transaction, base);
             return;
@@ -419,7 +394,7 @@ final class Recorder implements Handler {
     }
 
     /// As that, of an array or an object of the JDK.
-    private void lockToChangePart(Transaction transaction, Object base) {
+    private void lockToChangePart(TransactionLevel transaction, Object base) {
         if (lockOwner(transaction, base)) {
             return;
         }
@@ -437,12 +412,12 @@ final class Recorder implements Handler {
     /// @throws IllegalStateException if it was persistent in a store that is closed (J7.2)
     private void refuseIfLeft(Object base) {
         if (isLeft(base)) {
-            throw new IllegalStateException(Engine.CLOSED);
+            throw new IllegalStateException(Persistent.CLOSED);
         }
     }
 
     /// @return false if it is not persistent
-    private boolean lockOwner(Transaction transaction, Object base) {
+    private boolean lockOwner(TransactionLevel transaction, Object base) {
         for (Persistent open : stores) {
             Object owner = open.livingOwner(base);
             if (owner != null) {
@@ -453,13 +428,19 @@ final class Recorder implements Handler {
             // The lock's last owner may have taken it back: a change of it would be lost (J3).
             if (transactions.takenBack() != transaction.top.began && open.isTakenBack(base, transaction.top)) {
                 transactions.doom(transaction);
-                throw DeadlockException.ofWhatWasTakenBack(base);
+                throw takenBack(base);
             }
             if (owner != null) {
                 return true;
             }
         }
         return false;
+    }
+
+    private static DeadlockException takenBack(Object part) {
+        return new DeadlockException("because it was about to change an object of "
+                + part.getClass().getTypeName()
+                + " that another transaction has removed from a persistent collection");
     }
 
     /// Waits for threads that are unloading an object. These check under its identity's monitor whether it is locked.
@@ -482,7 +463,7 @@ final class Recorder implements Handler {
         // A static field may be stored to by way of a subclass, and what is locked is the class that declares
         // it.
         Object home = base instanceof Class ? slot(context, field, base).home(base) : base;
-        Transaction transaction = storing(context, home);
+        TransactionLevel transaction = storing(context, home);
         if (transaction == null) {
             return;
         }
@@ -507,7 +488,7 @@ final class Recorder implements Handler {
         if (isPersistentOutside(context, base) && isView(base)) {
             return;
         }
-        Transaction transaction = storing(context, base);
+        TransactionLevel transaction = storing(context, base);
         if (transaction == null) {
             return;
         }
@@ -544,7 +525,7 @@ final class Recorder implements Handler {
     /// - J3   What a transaction adds to a persistent collection is known as a part before others can find it: they
     ///        wait for the collection's lock, which the transaction has.
     private static void link(Context context, Object base, Object part) {
-        Transaction transaction = context.innermost;
+        TransactionLevel transaction = context.innermost;
         if (transaction == null || context.isUnrecorded || context.suspended != 0) {
             return;
         }
@@ -596,7 +577,7 @@ final class Recorder implements Handler {
             return;
         }
         Context context = contexts.get();
-        Transaction transaction = storing(context, array);
+        TransactionLevel transaction = storing(context, array);
         if (transaction == null || index < 0 || index >= Array.getLength(array)) {
             return;
         }
@@ -642,7 +623,7 @@ final class Recorder implements Handler {
             return;
         }
         Context context = contexts.get();
-        Transaction transaction = storing(context, array);
+        TransactionLevel transaction = storing(context, array);
         if (transaction == null || from < 0 || from > Array.getLength(array) - length) {
             return;
         }
@@ -657,7 +638,7 @@ final class Recorder implements Handler {
         }
     }
 
-    void keepElements(Transaction transaction, Object array, int from, int length) {
+    void keepElements(TransactionLevel transaction, Object array, int from, int length) {
         UndoLog log = transaction.top.log;
         if (!log.hasElements(transaction.logMark, array, from, length)) {
             lockToChange(transaction, array);
@@ -718,7 +699,7 @@ final class Recorder implements Handler {
     @Override
     public void made(Object object) {
         Context context = contexts.get();
-        Transaction transaction = context.innermost;
+        TransactionLevel transaction = context.innermost;
         if (object != null && transaction != null && !context.isUnrecorded && context.suspended == 0) {
             transaction.top.made.add(object, transaction);
         }

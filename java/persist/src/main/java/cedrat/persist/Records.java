@@ -10,58 +10,22 @@ package cedrat.persist;
 /// **Threads:** any that is in a transaction. **Failure:** [IllegalStateException] outside of one, and once the
 /// store is closed; [PersistenceException] if the store refuses, because there is no such record for example:
 /// nothing has happened then; [DeadlockException].
-public final class Records {
-    private final Recorder recorder;
-    private final Engine engine;
-    private final long handle;
-
-    Records(Recorder recorder, Engine engine, long handle) {
-        this.recorder = recorder;
-        this.engine = engine;
-        this.handle = handle;
-    }
-
-    private static long known(long number) throws GraphStoreException {
-        if (number < 0) {
-            throw new GraphStoreException(
-                    "invalid record number " + number + ": pass a number as insert or numbers has returned it",
-                    null,
-                    false);
-        }
-        return number;
-    }
-
+public interface Records {
     /// Adds a record.
     ///
     /// @return its number
-    public long insert(byte[] record) {
-        return recorder.transactions.<Long>onFaces(engine, this, true, faces -> faces.insert(handle, record));
-    }
+    long insert(byte[] record);
 
     /// A copy of a record's bytes.
-    public byte[] read(long number) {
-        return recorder.transactions.onFaces(engine, this, false, faces -> faces.read(handle, known(number)));
-    }
+    byte[] read(long number);
 
     /// Gives a record other bytes. Longer ones need room in its page: if they are refused, delete the record, and
     /// insert it anew.
-    public void update(long number, byte[] record) {
-        recorder.transactions.<Void>onFaces(engine, this, true, faces -> {
-            faces.update(handle, known(number), record);
-            return null;
-        });
-    }
+    void update(long number, byte[] record);
 
     /// Deletes a record.
-    public void delete(long number) {
-        recorder.transactions.<Void>onFaces(engine, this, true, faces -> {
-            faces.delete(handle, known(number));
-            return null;
-        });
-    }
+    void delete(long number);
 
     /// The numbers of all records.
-    public long[] numbers() {
-        return recorder.transactions.onFaces(engine, this, false, faces -> faces.numbers(handle));
-    }
+    long[] numbers();
 }

@@ -27,7 +27,7 @@ final class RenamedFields {
     /// @param name the class that declares it, as that is called now, and its name in the store
     private record Dropped(Class<?> type, Name name) {}
 
-    private final PersistenceOptions options;
+    private final PersistenceRuntime.Settings settings;
     /// Fields of the store, with the present names of their classes.
     private final Set<Name> stored = new HashSet<>();
     /// Fields of the program that a field of the store leads to.
@@ -35,8 +35,8 @@ final class RenamedFields {
 
     private final Set<Dropped> dropped = new LinkedHashSet<>();
 
-    RenamedFields(PersistenceOptions options) {
-        this.options = options;
+    RenamedFields(PersistenceRuntime.Settings settings) {
+        this.settings = settings;
     }
 
     /// The store has a field, which the objects of a class have in the program, or have no more.
@@ -45,7 +45,7 @@ final class RenamedFields {
     /// @param declaring the class that declares it in the store
     /// @param field     what it is now, or null
     void add(Class<?> type, StoredClass declaring, StoredClass.Member member, Field field) {
-        Name name = new Name(options.className(declaring.name()), member.name());
+        Name name = new Name(settings.className(declaring.name()), member.name());
         stored.add(name);
         if (field != null) {
             found.add(new Name(field.getDeclaringClass().getName(), field.getName()));
@@ -58,7 +58,7 @@ final class RenamedFields {
     ///
     /// @param find the class of the program that has a name, or null
     void check(Function<String, Class<?>> find, Set<String> problems) {
-        new TreeMap<>(options.fields).forEach((className, names) -> {
+        new TreeMap<>(settings.fields()).forEach((className, names) -> {
             for (Map.Entry<String, String> entry : new TreeMap<>(names).entrySet()) {
                 Name old = new Name(className, entry.getKey());
                 Name now = new Name(className, entry.getValue());

@@ -47,4 +47,15 @@ final class Root {
     synchronized boolean isMarked() {
         return word != 0 || object != null;
     }
+
+    /// Prepares for a change by the transaction of this thread.
+    void beforeChange(Recorder recorder) {
+        TransactionLevel transaction = recorder.current();
+        UndoLog log = transaction.top.log;
+        if (!log.has(transaction.logMark, this, SLOT, 0)) {
+            transaction.top.changes(engine);
+            recorder.transactions.lock(transaction, this, true);
+            log.add(this, SLOT, 0, word(), object());
+        }
+    }
 }

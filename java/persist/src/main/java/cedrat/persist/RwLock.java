@@ -18,7 +18,7 @@ public final class RwLock {
     /// @throws IllegalStateException if this thread is in no transaction, or the object is a part of a persistent
     ///     collection that was unloaded
     public static void acquireRead(Object object) {
-        Recorder.get().transactions.acquire(object, false);
+        PersistenceRuntime.get().acquire(object, false);
     }
 
     /// Waits until no other transaction may read or write the object.
@@ -27,6 +27,6 @@ public final class RwLock {
     /// @throws IllegalStateException if this thread is in no transaction, or the object is a part of a persistent
     ///     collection that was unloaded
     public static void acquireWrite(Object object) {
-        Recorder.get().transactions.acquire(object, true);
+        PersistenceRuntime.get().acquire(object, true);
     }
 }

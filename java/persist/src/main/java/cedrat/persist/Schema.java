@@ -47,7 +47,7 @@ final class Schema {
 
     private final GraphStore graph;
     private final Fields slots;
-    private final PersistenceOptions options;
+    private final PersistenceRuntime.Settings settings;
     private final ClassLoader loader;
     private final Forms forms;
     private final RenamedFields renamed;
@@ -60,13 +60,14 @@ final class Schema {
     private StoredClass[] definitions;
 
     /// @throws PersistenceException if classes do not fit: it says which
-    Schema(GraphStore graph, Fields slots, PersistenceOptions options, Forms forms) throws GraphStoreException {
+    Schema(GraphStore graph, Fields slots, PersistenceRuntime.Settings settings, Forms forms)
+            throws GraphStoreException {
         this.graph = graph;
         this.slots = slots;
-        this.options = options;
+        this.settings = settings;
         this.forms = forms;
-        loader = options.classLoader;
-        renamed = new RenamedFields(options);
+        loader = settings.classLoader();
+        renamed = new RenamedFields(settings);
         List<byte[]> stored = graph.classes();
         definitions = new StoredClass[stored.size()];
         for (int i = 0; i < definitions.length; i++) {
@@ -318,7 +319,7 @@ final class Schema {
     private void findCurrent(int number) {
         StoredClass definition = definitions[number - 1];
         Class<?> type = definition.kind() == Kind.OBJECT || definition.kind() == Kind.RECORD
-                ? find(options.className(definition.name()))
+                ? find(settings.className(definition.name()))
                 : null;
         if (type == null || !Persistable.class.isAssignableFrom(type) || current.containsKey(type)) {
             return;
@@ -360,7 +361,7 @@ final class Schema {
     }
 
     private Shape checkClass(int number, StoredClass definition, Set<String> problems) {
-        Class<?> type = find(options.className(definition.name()));
+        Class<?> type = find(settings.className(definition.name()));
         if (type == null) {
             problems.add(missing(definition.name()));
             return null;
@@ -419,7 +420,7 @@ final class Schema {
         boolean isOfClass = name.length() > dimensions && name.charAt(dimensions) == 'L';
         String now = name;
         if (isOfClass) {
-            String element = options.className(name.substring(dimensions + 1, name.length() - 1));
+            String element = settings.className(name.substring(dimensions + 1, name.length() - 1));
             now = name.substring(0, dimensions) + "L" + element + ";";
         }
         Class<?> type = find(now);
@@ -435,7 +436,7 @@ final class Schema {
     }
 
     private String missing(String stored) {
-        String now = options.className(stored);
+        String now = settings.className(stored);
         if (!now.equals(stored)) {
             return "the program lacks the class " + now + ", the new name of " + stored
                     + " in PersistenceOptions.renameClass: correct the name, or add the class to the class path";
@@ -452,7 +453,7 @@ final class Schema {
         List<String> names = new ArrayList<>();
         List<Enum<?>> constants = new ArrayList<>();
         for (Member member : definition.members()) {
-            String name = options.fieldName(type.getName(), member.name());
+            String name = settings.fieldName(type.getName(), member.name());
             Enum<?> constant = byName.get(name);
             if (constant == null && name.equals(member.name())) {
                 problems.add(type.getName() + " lacks the stored constant " + name
@@ -520,9 +521,9 @@ final class Schema {
         List<Layout.StoredField> fields = new ArrayList<>();
         boolean fits = true;
         for (StoredClass definition : stored) {
-            Class<?> declaring = now.get(options.className(definition.name()));
+            Class<?> declaring = now.get(settings.className(definition.name()));
             if (declaring == null && !definition.members().isEmpty()) {
-                problems.add(type.getName() + " no longer extends " + options.className(definition.name())
+                problems.add(type.getName() + " no longer extends " + settings.className(definition.name())
                         + ", which has fields in the store: let it extend that class");
                 fits = false;
             }
@@ -541,7 +542,7 @@ final class Schema {
 
     /// Checks that a declared name is that of a field: otherwise it is a mistake, and no removal.
     private void checkName(Member member, Class<?> declaring, Set<String> problems) {
-        String name = options.fieldName(declaring.getName(), member.name());
+        String name = settings.fieldName(declaring.getName(), member.name());
         if (!name.equals(member.name())) {
             problems.add(unfound(declaring, "field", name, member));
         }
@@ -566,9 +567,9 @@ final class Schema {
 
     private boolean hadField(Class<?> type, String name, List<StoredClass> stored) {
         for (StoredClass definition : stored) {
-            if (options.className(definition.name()).equals(type.getName())) {
+            if (settings.className(definition.name()).equals(type.getName())) {
                 for (Member member : definition.members()) {
-                    if (options.fieldName(type.getName(), member.name()).equals(name)) {
+                    if (settings.fieldName(type.getName(), member.name()).equals(name)) {
                         return true;
                     }
                 }
@@ -603,7 +604,7 @@ final class Schema {
     }
 
     private Field field(Class<?> declaring, Member member) {
-        String name = options.fieldName(declaring.getName(), member.name());
+        String name = settings.fieldName(declaring.getName(), member.name());
         for (Field field : lasting(declaring)) {
             if (field.getName().equals(name)) {
                 return field;
@@ -634,7 +635,7 @@ final class Schema {
         }
         String stored =
                 descriptor.substring(dimensions + 1, descriptor.length() - 1).replace('/', '.');
-        String element = options.className(stored);
+        String element = settings.className(stored);
         return find(dimensions == 0 ? element : descriptor.substring(0, dimensions) + "L" + element + ";");
     }
 }

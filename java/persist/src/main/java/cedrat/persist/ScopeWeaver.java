@@ -40,11 +40,11 @@ final class ScopeWeaver implements CodeTransform {
         int rolledBack = scopes.rolledBack(at);
         if (closed != 0 && hasLocals(closed)) {
             Label kept = builder.newLabel();
-            builder.invokestatic(WovenMethods.REPLACEMENT, "close", CLOSE).ifeq(kept);
+            builder.invokestatic(Calls.REPLACEMENT, "close", CLOSE).ifeq(kept);
             restore(builder, closed);
             builder.labelBinding(kept);
         } else if (rolledBack != 0 && hasLocals(rolledBack)) {
-            builder.invokestatic(WovenMethods.REPLACEMENT, "rollback", ROLLBACK);
+            builder.invokestatic(Calls.REPLACEMENT, "rollback", ROLLBACK);
             restore(builder, rolledBack);
         } else {
             builder.with(element);

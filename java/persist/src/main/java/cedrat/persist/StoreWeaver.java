@@ -98,7 +98,7 @@ final class StoreWeaver implements CodeTransform {
         this.locksReads = locksReads;
         isApplication = kind == Weaver.Kind.APPLICATION;
         isHashMap = type.thisClass().asInternalName().equals("java/util/HashMap");
-        isTable = NewParts.isOfTable(type.thisClass().asInternalName());
+        isTable = PartTypes.isOfTable(type.thisClass().asInternalName());
         isWrapper = isApplication || WovenMethods.isWrapper(type.thisClass().asInternalName());
         boolean isConstructor = method.methodName().equalsString(ConstantDescs.INIT_NAME);
         prologueDepth = isConstructor ? 0 : ENDED;
@@ -200,7 +200,7 @@ final class StoreWeaver implements CodeTransform {
             Calls.lockToRead(builder);
         }
         if (field.opcode() == Opcode.PUTFIELD && !isExempt(field)) {
-            if (!isApplication && NewParts.mayBe(field.type().stringValue())) {
+            if (!isApplication && PartTypes.mayBe(field.type().stringValue())) {
                 Calls.beforeLink(builder.dup2());
                 builder.with(field);
                 return;
@@ -349,8 +349,8 @@ final class StoreWeaver implements CodeTransform {
             }
             return;
         }
-        if (call.opcode() == Opcode.INVOKESTATIC && WovenMethods.replaces(owner, name)) {
-            builder.invokestatic(WovenMethods.REPLACEMENT, name, call.typeSymbol());
+        if (call.opcode() == Opcode.INVOKESTATIC && Calls.replaces(owner, name)) {
+            builder.invokestatic(Calls.REPLACEMENT, name, call.typeSymbol());
             return;
         }
         if (isApplication && call.opcode() == Opcode.INVOKESTATIC && StaticState.isChanged(owner, name)) {

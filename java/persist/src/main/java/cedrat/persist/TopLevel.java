@@ -12,8 +12,8 @@ final class TopLevel {
 
     final UndoLog log = new UndoLog();
     final MadeObjects made = new MadeObjects();
-    /// Objects that it has made parts of persistent Java collections.
-    final NewParts parts = new NewParts();
+    /// Objects that it has made parts of persistent Java collections, or null.
+    AddedParts parts;
     final Locks.Owner owner;
     /// How often transactions had taken parts back when it began.
     final long began;
@@ -65,6 +65,11 @@ final class TopLevel {
             lockedToRead = new Object[KNOWN];
         }
         lockedToRead[System.identityHashCode(base) & KNOWN - 1] = base;
+    }
+
+    /// Returns the number of added parts.
+    int partCount() {
+        return parts == null ? 0 : parts.size();
     }
 
     /// It is about to change an object of a store.

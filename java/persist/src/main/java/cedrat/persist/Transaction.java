@@ -1,7 +1,5 @@
 package cedrat.persist;
 
-import java.util.Objects;
-
 /// A transaction over ordinary objects in memory (Transactions for Java, §2.1).
 ///
 /// ```java
@@ -38,7 +36,7 @@ import java.util.Objects;
 ///
 /// **Failure:** methods throw [IllegalStateException] on another thread, after the end, and while a nested
 /// transaction is open.
-public final class Transaction implements AutoCloseable {
+public abstract class Transaction implements AutoCloseable {
     /// Action for a transaction that is still open at its end.
     public enum Action {
         /// Its changes stay.
@@ -75,36 +73,8 @@ public final class Transaction implements AutoCloseable {
         T call() throws E;
     }
 
-    private enum State {
-        OPEN,
-        COMMITTED,
-        ROLLED_BACK
-    }
-
-    /// Common state of the levels of a transaction.
-    final TopLevel top;
-    /// The one around it, or null.
-    final Transaction outer;
-    /// Length of the undo log when it began.
-    final int logMark;
-    /// Length of the list of made objects when it began, without collected ones.
-    int madeMark;
-    /// Number of new parts of Java collections when it began.
-    final int partMark;
-    /// The place in pages and heaps to come back to, or less than 0: nothing was done there.
-    long savepoint = -1;
-
-    private State state = State.OPEN;
-    private Action defaultAction = Action.ROLLBACK;
-    private boolean leavesLocals;
-
-    Transaction(TopLevel top, Transaction outer) {
-        this.top = top;
-        this.outer = outer;
-        logMark = top.log.size();
-        madeMark = top.made.size();
-        partMark = top.parts.size();
-    }
+    /// Called by the implementation.
+    protected Transaction() {}
 
     // ---- ways to begin one: the weaver sends calls of these to WovenCode
 
@@ -114,7 +84,7 @@ public final class Transaction implements AutoCloseable {
     ///     it could not weave the class. A transaction that misses stores would restore half of what it
     ///     should
     public static Transaction begin() {
-        throw Recorder.notWoven();
+        throw PersistenceRuntime.notWoven();
     }
 
     /// Runs `work` in a transaction, which commits when `work` returns, and rolls back when it throws, if
@@ -126,30 +96,28 @@ public final class Transaction implements AutoCloseable {
     ///     so that to run again would not end it
     /// @throws IllegalStateException as [#begin]
     public static <E extends Exception> void run(Work<E> work) throws E {
-        throw Recorder.notWoven();
+        throw PersistenceRuntime.notWoven();
     }
 
     /// As [#run(Work)].
     public static <E extends Exception> void run(PlainWork<E> work) throws E {
-        throw Recorder.notWoven();
+        throw PersistenceRuntime.notWoven();
     }
 
     /// As [#run(Work)], and returns what `work` returns.
     public static <T, E extends Exception> T call(Call<T, E> work) throws E {
-        throw Recorder.notWoven();
+        throw PersistenceRuntime.notWoven();
     }
 
     /// As [#run(Work)], and returns what `work` returns.
     public static <T, E extends Exception> T call(PlainCall<T, E> work) throws E {
-        throw Recorder.notWoven();
+        throw PersistenceRuntime.notWoven();
     }
 
     // ---- ways to end it
 
     /// Keeps what was changed. In a nested transaction, as long as the one around it keeps it.
-    public void commit() {
-        Recorder.get().transactions.end(this, Action.COMMIT);
-    }
+    public abstract void commit();
 
     /// As [#commit()], of a top-level transaction, whatever was said when its stores were opened.
     ///
@@ -157,80 +125,36 @@ public final class Transaction implements AutoCloseable {
     ///     `ASYNC` at once
     /// @return what one can wait with until nothing can be lost
     /// @throws IllegalStateException if it is nested
-    public CommitToken commit(PersistenceOptions.Durability durability) {
-        Objects.requireNonNull(durability);
-        CommitToken token = Recorder.get().transactions.commit(this);
-        if (durability == PersistenceOptions.Durability.SYNC) {
-            token.await();
-        }
-        return token;
-    }
+    public abstract CommitToken commit(PersistenceOptions.Durability durability);
 
     /// Restores what was changed.
-    public void rollback() {
-        Recorder.get().transactions.end(this, Action.ROLLBACK);
-    }
+    public abstract void rollback();
 
     /// Takes the default action, unless the transaction has ended. May be called again.
     @Override
-    public void close() {
-        Recorder.get().transactions.close(this);
-    }
+    public abstract void close();
 
     /// Returns the action of [#close] for a transaction that is still open.
-    public Action defaultAction() {
-        return defaultAction;
-    }
+    public abstract Action defaultAction();
 
     /// Sets what [#close] does to a transaction that is still open: by default, [Action#ROLLBACK]. It is the
     /// same at the end of the scope and when an exception leaves it.
-    public void defaultAction(Action action) {
-        Recorder.get().transactions.check(this);
-        defaultAction = Objects.requireNonNull(action);
-    }
+    public abstract void defaultAction(Action action);
 
     /// Whether it has neither committed nor rolled back. On any thread; on others than its own, it was a
     /// moment ago.
-    public boolean isOpen() {
-        return state == State.OPEN && !top.isDoomed;
-    }
+    public abstract boolean isOpen();
 
     /// Returns the number of old values that are kept, those of the enclosing transactions included: each place once
     /// for each level at most.
-    public int undoSize() {
-        return top.log.size();
-    }
+    public abstract int undoSize();
 
     // ---- hand-over
 
     /// Takes a top-level transaction off this thread, which is in none afterwards. Until it is attached
     /// again, nothing is stored in it; what it has locked stays locked.
-    public void detach() {
-        Recorder.get().transactions.detach(this);
-    }
+    public abstract void detach();
 
     /// Puts a detached transaction on this thread, which must be in none.
-    public void attach() {
-        Recorder.get().transactions.attach(this);
-    }
-
-    boolean hasEnded() {
-        return state != State.OPEN;
-    }
-
-    boolean isRolledBack() {
-        return state == State.ROLLED_BACK;
-    }
-
-    void ended(Action action) {
-        state = action == Action.COMMIT ? State.COMMITTED : State.ROLLED_BACK;
-        leavesLocals = action == Action.ROLLBACK;
-    }
-
-    /// Whether it was rolled back, and the locals of its scope are not restored yet; the caller restores them.
-    boolean takeLocals() {
-        boolean leaves = leavesLocals;
-        leavesLocals = false;
-        return leaves;
-    }
+    public abstract void attach();
 }

@@ -42,15 +42,16 @@ final class Transactions {
     }
 
     /// @param birth the age of the transaction, if it is a top-level one
-    Transaction begin(long birth) {
+    TransactionLevel begin(long birth) {
         unwoven.checkStores();
         Context context = contexts.get();
         if (context.innermost == null && context.branch != null) {
             enterNested(context, context.branch);
         }
-        Transaction outer = context.innermost;
+        TransactionLevel outer = context.innermost;
         if (outer == null) {
-            context.innermost = new Transaction(new TopLevel(new Locks.Owner(birth), context, takenBack.get()), null);
+            context.innermost =
+                    new TransactionLevel(new TopLevel(new Locks.Owner(birth), context, takenBack.get()), null);
             Barrier.opened();
             return context.innermost;
         }
@@ -62,14 +63,14 @@ final class Transactions {
                     "cannot begin a transaction in the initialiser of a class that a transaction "
                             + "has initialised, loaded or linked: initialise the class before the transaction");
         }
-        context.innermost = new Transaction(outer.top, outer);
+        context.innermost = new TransactionLevel(outer.top, outer);
         return context.innermost;
     }
 
     /// Begins a transaction on a thread that has a branch, or had one that was ended on another thread. If the branch
     /// was rolled back and the thread does not know it, the thread gets an exception once: the new transaction may
     /// be meant to be part of it (J11.7). As long as the outcome is unknown, the thread keeps the branch.
-    private static void enterNested(Context context, Transaction branch) {
+    private static void enterNested(Context context, TransactionLevel branch) {
         if (branch.top.enterNested(context)) {
             context.innermost = branch;
         } else if (branch.top.hasOutcome()) {
@@ -83,7 +84,7 @@ final class Transactions {
     }
 
     /// @throws IllegalStateException if this thread may not use the transaction now
-    void check(Transaction transaction) {
+    void check(TransactionLevel transaction) {
         Context context = contexts.get();
         if (transaction.hasEnded()) {
             throw new IllegalStateException("the transaction has ended: begin another one");
@@ -108,7 +109,7 @@ final class Transactions {
     // ---- end
 
     /// As [Transaction#commit()], or as [Transaction#rollback].
-    void end(Transaction transaction, Transaction.Action action) {
+    void end(TransactionLevel transaction, Transaction.Action action) {
         // Others go on meanwhile; what they commit is behind this in the log.
         contexts.get().unrecorded(() -> {
             finish(transaction, action).forEach(Persistent::awaitDurable);
@@ -117,18 +118,18 @@ final class Transactions {
     }
 
     /// As [Transaction#commit(PersistenceOptions.Durability)], and waits for nothing.
-    CommitToken commit(Transaction transaction) {
+    CommitToken commit(TransactionLevel transaction) {
         if (transaction.outer != null) {
             check(transaction);
             throw new IllegalStateException(
                     "cannot choose the durability of a nested transaction, which stores nothing itself: pass it to the commit "
                             + "of the outermost one");
         }
-        return contexts.get().unrecorded(() -> new CommitToken(finish(transaction, Transaction.Action.COMMIT)));
+        return contexts.get().unrecorded(() -> new PendingCommit(finish(transaction, Transaction.Action.COMMIT)));
     }
 
     /// @return the stores to wait for
-    private List<Persistent> finish(Transaction transaction, Transaction.Action action) {
+    private List<Persistent> finish(TransactionLevel transaction, Transaction.Action action) {
         check(transaction);
         if (action == Transaction.Action.ROLLBACK) {
             rollBack(transaction);
@@ -147,12 +148,12 @@ final class Transactions {
     /// Stores what a transaction has changed. If that fails, all is restored, and the transaction has ended.
     ///
     /// @return the stores to wait for: that, or those whose objects may have been read
-    private List<Persistent> store(Transaction transaction) {
+    private List<Persistent> store(TransactionLevel transaction) {
         try {
             Persistent changed = null;
-            Commit changes = null;
+            Changes changes = null;
             for (Persistent store : transaction.top.changed()) {
-                Commit found = store.changes(transaction);
+                Changes found = store.changes(transaction);
                 if (found != null && changed != null) {
                     found.abandon();
                     changes.abandon();
@@ -166,7 +167,7 @@ final class Transactions {
                 }
             }
             if (changed != null) {
-                changed.commit(changes);
+                changes.commit();
                 return List.of(changed);
             }
             return transaction.top.owner.holdsAny() ? stores : List.of();
@@ -180,7 +181,7 @@ final class Transactions {
     }
 
     /// Restores what a transaction has changed, and ends it, whatever comes of that.
-    void rollBack(Transaction transaction) {
+    void rollBack(TransactionLevel transaction) {
         try {
             restore(transaction);
         } finally {
@@ -189,14 +190,14 @@ final class Transactions {
     }
 
     /// As that, for a transaction that is nested in a branch, or for a detached one, without a notification.
-    void rollBackUnrecorded(Transaction transaction) {
+    void rollBackUnrecorded(TransactionLevel transaction) {
         contexts.get().unrecorded(() -> {
             rollBack(transaction);
             return null;
         });
     }
 
-    private void restore(Transaction transaction) {
+    private void restore(TransactionLevel transaction) {
         try {
             Faces.rollBack(transaction);
         } finally {
@@ -211,14 +212,14 @@ final class Transactions {
     /// Takes back the parts of Java collections made since there were `mark` of which nothing is stored. Other
     /// transactions learn it when they get the Java collection's lock.
     private void takeBack(TopLevel top, int mark) {
-        if (top.parts.size() > mark) {
+        if (top.partCount() > mark) {
             top.parts.takeBack(mark, top.owner, takenBack.incrementAndGet());
         }
     }
 
     /// It has committed, or is restored: the thread goes on in the one around it, and what the top-level one has
     /// locked is anyone's.
-    void leave(Transaction transaction, Transaction.Action action) {
+    void leave(TransactionLevel transaction, Transaction.Action action) {
         if (transaction.hasEnded()) {
             return;
         }
@@ -238,7 +239,7 @@ final class Transactions {
             try {
                 Faces.end(transaction.top);
             } finally {
-                if (transaction.top.parts.areAny()) {
+                if (transaction.top.parts != null && transaction.top.parts.areAny()) {
                     boolean isCommitted = action == Transaction.Action.COMMIT;
                     transaction.top.parts.end(isCommitted, transaction.top.owner, takenBack.incrementAndGet());
                 }
@@ -252,7 +253,7 @@ final class Transactions {
     }
 
     /// The thread is in no transaction any more that is nested in the branch.
-    private void leaveNested(Context context, Transaction branch) {
+    private void leaveNested(Context context, TransactionLevel branch) {
         Runnable atRollback = branch.top.leaveNested();
         if (branch.top.isToldOf()) {
             context.branch = null;
@@ -270,7 +271,7 @@ final class Transactions {
     }
 
     /// As [Transaction#close].
-    void close(Transaction transaction) {
+    void close(TransactionLevel transaction) {
         if (transaction.hasEnded()) {
             return;
         }
@@ -292,7 +293,7 @@ final class Transactions {
     // ---- hand-over
 
     /// As [Transaction#detach].
-    void detach(Transaction transaction) {
+    void detach(TransactionLevel transaction) {
         check(transaction);
         if (transaction.outer != null) {
             throw new IllegalStateException("cannot detach a nested transaction: end it, and detach the outermost one");
@@ -302,7 +303,7 @@ final class Transactions {
     }
 
     /// As [Transaction#attach].
-    void attach(Transaction transaction) {
+    void attach(TransactionLevel transaction) {
         Context context = contexts.get();
         if (transaction.hasEnded()) {
             throw new IllegalStateException("the transaction has ended: begin another one");
@@ -327,7 +328,7 @@ final class Transactions {
     void acquire(Object object, boolean toWrite) {
         Objects.requireNonNull(object);
         Context context = contexts.get();
-        Transaction transaction = context.innermost;
+        TransactionLevel transaction = context.innermost;
         if (transaction == null) {
             throw new IllegalStateException("cannot lock an object outside of a transaction: begin a transaction");
         }
@@ -365,9 +366,9 @@ final class Transactions {
     /// Does something in pages or heaps, as part of the transaction that this thread is in.
     ///
     /// @param locked what stands for them, to write or to read
-    <T> T onFaces(Engine engine, Object locked, boolean toWrite, Faces.Work<T> work) {
+    <T> T onFaces(Persistent store, Object locked, boolean toWrite, Faces.Work<T> work) {
         Context context = contexts.get();
-        Transaction transaction = context.innermost;
+        TransactionLevel transaction = context.innermost;
         if (transaction == null) {
             throw new IllegalStateException(
                     "cannot read or change records and heaps outside of a transaction: begin a transaction");
@@ -380,23 +381,23 @@ final class Transactions {
         boolean wasUnrecorded = context.isUnrecorded;
         context.isUnrecorded = true;
         try {
-            engine.check();
+            store.check();
             lock(transaction, locked, toWrite);
-            Faces faces = Faces.of(transaction, engine);
-            transaction.top.changes(engine);
+            Faces faces = Faces.of(transaction, store);
+            transaction.top.changes(store);
             return faces.run(transaction, toWrite, work);
         } catch (GraphStoreException e) {
             if (e.isConflict()) {
                 doom(transaction);
                 throw new DeadlockException();
             }
-            throw engine.refused(e);
+            throw store.refused(e);
         } finally {
             context.isUnrecorded = wasUnrecorded;
         }
     }
 
-    boolean isWriter(Transaction transaction, Object object) {
+    boolean isWriter(TransactionLevel transaction, Object object) {
         return locks.isWriter(transaction.top.owner, object);
     }
 
@@ -407,7 +408,7 @@ final class Transactions {
     /// Waits for the lock of an object.
     ///
     /// @throws DeadlockException if the transaction was rolled back to end a deadlock
-    void lock(Transaction transaction, Object object, boolean toWrite) {
+    void lock(TransactionLevel transaction, Object object, boolean toWrite) {
         if (transaction.top.isDoomed) {
             throw new DeadlockException();
         }
@@ -419,7 +420,7 @@ final class Transactions {
     }
 
     /// Rolls a top-level transaction back to end a deadlock, but for its scope, which is left by an exception.
-    void doom(Transaction transaction) {
+    void doom(TransactionLevel transaction) {
         try {
             Faces.end(transaction.top);
         } finally {
@@ -436,7 +437,7 @@ final class Transactions {
     /// Locks what a commit makes persistent.
     ///
     /// @return false if the transaction is the victim of a deadlock, and has to give up
-    boolean acquire(Transaction transaction, Object object) {
+    boolean acquire(TransactionLevel transaction, Object object) {
         return locks.acquire(transaction.top.owner, object, true);
     }
 }

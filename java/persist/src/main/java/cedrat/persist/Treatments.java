@@ -129,7 +129,7 @@ final class Treatments {
     }
 
     private static boolean isWoven(Class<?> type) {
-        return Classes.isWoven(internalName(type));
+        return JavaBase.isWoven(internalName(type));
     }
 
     private static boolean isListed(Class<?> type) {

@@ -184,7 +184,7 @@ final class UnseenStores {
             return;
         }
         Object home = isStatic ? reflected.getDeclaringClass() : receiver;
-        Transaction transaction = recorder.storing(context, home);
+        TransactionLevel transaction = recorder.storing(context, home);
         if (transaction == null) {
             return;
         }
@@ -294,7 +294,7 @@ final class UnseenStores {
     }
 
     private void keepWhole(Context context, Object object, String method) {
-        Transaction transaction = recorder.storing(context, object);
+        TransactionLevel transaction = recorder.storing(context, object);
         if (transaction == null) {
             return;
         }
@@ -317,7 +317,7 @@ final class UnseenStores {
 
     /// Keeps an object and the objects and arrays that are parts of it. Each is locked, because parts may
     /// have other owners: an array that a buffer was made of, for one.
-    private void keepParts(Transaction transaction, Object object) {
+    private void keepParts(TransactionLevel transaction, Object object) {
         TopLevel top = transaction.top;
         if (object instanceof StringBuilder || object instanceof StringBuffer) {
             if (!top.log.has(transaction.logMark, object, Slot.TEXT, 0)) {
@@ -351,7 +351,7 @@ final class UnseenStores {
         }
     }
 
-    private void keepPart(Transaction transaction, Object whole, Object part) {
+    private void keepPart(TransactionLevel transaction, Object whole, Object part) {
         if (!Composition.isPart(treatments, whole, part)) {
             return;
         }

@@ -49,6 +49,11 @@ final class Words {
         return (long) tag << TAG_SHIFT | payload & PAYLOAD;
     }
 
+    /// An identity as people read it: page and slot.
+    static String show(long id) {
+        return (id >>> 16) + ":" + (id & 0xffff);
+    }
+
     static long constant(int classNumber, int constant) {
         return of(CONSTANT, (long) classNumber << CONSTANT_BITS | constant);
     }

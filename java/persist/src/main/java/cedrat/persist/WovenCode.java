@@ -5,6 +5,8 @@ package cedrat.persist;
 ///
 /// **Threads:** as [Transaction].
 public final class WovenCode {
+    private static final int CAUSES_MAX = 100;
+
     private WovenCode() {}
 
     /// In place of [Transaction#begin()].
@@ -18,13 +20,13 @@ public final class WovenCode {
     /// @return whether they are to be restored
     public static boolean close(Transaction transaction) {
         transaction.close();
-        return transaction.takeLocals();
+        return ((TransactionLevel) transaction).takeLocals();
     }
 
     /// In place of [Transaction#rollback()], where locals are restored.
     public static void rollback(Transaction transaction) {
         transaction.rollback();
-        transaction.takeLocals();
+        ((TransactionLevel) transaction).takeLocals();
     }
 
     /// In place of [Transaction#run(Transaction.Work)].
@@ -55,7 +57,7 @@ public final class WovenCode {
         // It keeps its age when it is run again, so that it is not the youngest in every deadlock.
         long birth = transactions.birth();
         while (true) {
-            Transaction transaction = transactions.begin(birth);
+            TransactionLevel transaction = transactions.begin(birth);
             try (transaction) {
                 T result = work.call(transaction);
                 if (!transaction.hasEnded()) {
@@ -64,11 +66,24 @@ public final class WovenCode {
                 return result;
             } catch (Throwable e) {
                 // Reflection wraps what is thrown below it, as programs do.
-                boolean isVictim = !isNested && transaction.top.isDoomed && DeadlockException.isBehind(e);
+                boolean isVictim = !isNested && transaction.top.isDoomed && isDeadlock(e);
                 if (!isVictim || !MonitorCircles.letPass(transaction.top.owner)) {
                     throw e;
                 }
             }
         }
+    }
+
+    /// Whether an exception is that of a deadlock's victim, or was thrown because of one.
+    private static boolean isDeadlock(Throwable thrown) {
+        // Causes may form a cycle: deeper wrapping is not followed.
+        Throwable cause = thrown;
+        for (int depth = 0; cause != null && depth < CAUSES_MAX; depth++) {
+            if (cause instanceof DeadlockException) {
+                return true;
+            }
+            cause = cause.getCause();
+        }
+        return false;
     }
 }

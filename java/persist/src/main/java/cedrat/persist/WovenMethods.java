@@ -1,24 +1,10 @@
 package cedrat.persist;
 
-import java.lang.constant.ClassDesc;
-
 /// Methods whose calls are woven, because they store where no barrier is.
 final class WovenMethods {
-    /// Has the static methods of [Transaction] for woven callers.
-    static final ClassDesc REPLACEMENT = ClassDesc.of("cedrat.persist", "WovenCode");
-
     private static final String UNSAFE = "sun/misc/Unsafe";
 
     private WovenMethods() {}
-
-    /// Whether a static method is called at [#REPLACEMENT] instead.
-    static boolean replaces(String owner, String name) {
-        return owner.equals("cedrat/persist/Transaction")
-                && switch (name) {
-                    case "begin", "run", "call" -> true;
-                    default -> false;
-                };
-    }
 
     /// Whether a method may write into arrays, or builders of strings, that are passed to it. Of the JDK's
     /// all are taken to do so but those of which it is known that they do not: an array that is kept without

@@ -30,8 +30,8 @@ class CallersTest {
                 Runnable.class, MethodHandles.insertArguments(barrier, 0, Recorder.get(), map, method));
         Transactions transactions = Recorder.get().transactions;
         try (ExecutorService thread = Executors.newSingleThreadExecutor()) {
-            Transaction transaction = thread.submit(
-                            (Callable<Transaction>) () -> transactions.begin(transactions.birth()))
+            TransactionLevel transaction = thread.submit(
+                            (Callable<TransactionLevel>) () -> transactions.begin(transactions.birth()))
                     .get();
             thread.submit(ofTheJdk).get();
             ExecutionException refused = assertThrows(ExecutionException.class, () -> thread.submit(

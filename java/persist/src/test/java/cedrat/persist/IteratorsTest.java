@@ -88,7 +88,9 @@ class IteratorsTest {
     /// of `Properties` are refused, and its collections are those of `java.util.concurrent`.
     @Test
     void theListHasAllThatAreStored() throws ReflectiveOperationException {
-        Forms forms = new Forms(Recorder.get().fields(), new PersistenceOptions());
+        ClassLoader loader = IteratorsTest.class.getClassLoader();
+        var settings = new PersistenceRuntime.Settings(true, false, loader, 1, Map.of(), Map.of(), System::nanoTime);
+        Forms forms = new Forms(Recorder.get().fields(), settings);
         var byClass = Forms.class.getDeclaredField("byClass");
         byClass.setAccessible(true);
         Set<Class<?>> left = new HashSet<>();
@@ -112,7 +114,7 @@ class IteratorsTest {
         assertTrue(seen.size() > 100, seen.size() + " classes");
         List<String> without = seen.stream()
                 .map(Class::getName)
-                .filter(name -> !Classes.isWoven(name.replace('.', '/')) && !name.equals("java.util.Enumeration$1"))
+                .filter(name -> !JavaBase.isWoven(name.replace('.', '/')) && !name.equals("java.util.Enumeration$1"))
                 .sorted()
                 .toList();
         assertEquals(List.of(), without);

@@ -13,15 +13,15 @@ import org.junit.jupiter.api.Test;
 class MadeObjectsTest {
     private static final int PIECE = 1 << 20;
 
-    private static Transaction begin(TopLevel top, Transaction outer) {
-        return new Transaction(top, outer);
+    private static TransactionLevel begin(TopLevel top, TransactionLevel outer) {
+        return new TransactionLevel(top, outer);
     }
 
     /// In all twice as much as there is memory.
     @Test
     void droppedObjectIsCollectedBeforeEnd() {
         TopLevel top = new TopLevel(new Locks.Owner(1), new Context(), 0);
-        Transaction transaction = begin(top, null);
+        TransactionLevel transaction = begin(top, null);
         long pieces = 2 * Runtime.getRuntime().maxMemory() / PIECE + 4096;
         Object first = new Object();
         top.made.add(first, transaction);
@@ -36,7 +36,7 @@ class MadeObjectsTest {
     void levelsKnowWhatTheyHaveMade() {
         SplittableRandom random = new SplittableRandom(7);
         TopLevel top = new TopLevel(new Locks.Owner(1), new Context(), 0);
-        ArrayDeque<Transaction> levels = new ArrayDeque<>();
+        ArrayDeque<TransactionLevel> levels = new ArrayDeque<>();
         List<List<Object>> made = new ArrayList<>();
         levels.push(begin(top, null));
         made.add(new ArrayList<>());
@@ -46,7 +46,7 @@ class MadeObjectsTest {
                 levels.push(begin(top, levels.peek()));
                 made.add(new ArrayList<>());
             } else if (choice == 1 && levels.size() > 1) {
-                Transaction ended = levels.pop();
+                TransactionLevel ended = levels.pop();
                 List<Object> its = made.removeLast();
                 if (random.nextBoolean()) {
                     top.made.truncate(ended.madeMark);
@@ -66,7 +66,7 @@ class MadeObjectsTest {
             }
         }
         int depth = levels.size();
-        for (Transaction level : levels) {
+        for (TransactionLevel level : levels) {
             depth--;
             for (int other = 0; other < made.size(); other++) {
                 for (Object object : made.get(other)) {
@@ -82,7 +82,7 @@ class MadeObjectsTest {
     void eachIsFoundAmongFewAndMany() {
         for (int count = 0; count < 40; count++) {
             TopLevel top = new TopLevel(new Locks.Owner(1), new Context(), 0);
-            Transaction transaction = begin(top, null);
+            TransactionLevel transaction = begin(top, null);
             List<Object> made = new ArrayList<>();
             for (int i = 0; i < count; i++) {
                 made.add(new Object());

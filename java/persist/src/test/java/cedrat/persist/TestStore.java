@@ -153,18 +153,18 @@ public final class TestStore implements Persistent, AutoCloseable {
     }
 
     @Override
-    public Commit changes(Transaction transaction) {
+    public Changes changes(TransactionLevel transaction) {
         return null;
     }
 
     @Override
-    public void commit(Commit changes) {
-        throw new AssertionError("nothing is changed");
+    public GraphStore.Faces beginFaces() {
+        throw new AssertionError("it has no pages");
     }
 
     @Override
-    public boolean prepare(Commit changes, byte[] branch) {
-        throw new AssertionError("no branch begins in it");
+    public PersistenceException refused(GraphStoreException failure) {
+        throw new AssertionError("nothing is asked of it", failure);
     }
 
     @Override

@@ -1,0 +1,80 @@
+package cedrat.persist;
+
+import java.util.Map;
+import java.util.function.LongSupplier;
+
+/// The implementation of this package's static methods, which the agent installs. Programs do not use it.
+///
+/// **Threads:** any.
+public abstract class PersistenceRuntime {
+    private static volatile PersistenceRuntime installed;
+
+    /// Called by the implementation.
+    protected PersistenceRuntime() {}
+
+    /// The options of a store, as they were when it was opened.
+    ///
+    /// @param waits       whether a commit returns when it is durable
+    /// @param classes     present names of classes, by their stored names
+    /// @param fields      present names of fields, by the present names of their classes and their stored names
+    /// @param nanos       the clock of branches' timeouts; only differences mean something
+    public record Settings(
+            boolean waits,
+            boolean readLocks,
+            ClassLoader classLoader,
+            long loadedBytesMax,
+            Map<String, String> classes,
+            Map<String, Map<String, String>> fields,
+            LongSupplier nanos) {
+        /// Returns the present name of a class.
+        public String className(String stored) {
+            return classes.getOrDefault(stored, stored);
+        }
+
+        /// Returns the present name of a field.
+        public String fieldName(String className, String stored) {
+            return fields.getOrDefault(className, Map.of()).getOrDefault(stored, stored);
+        }
+    }
+
+    /// Makes it that of the process.
+    public static void install(PersistenceRuntime runtime) {
+        installed = runtime;
+    }
+
+    /// @throws IllegalStateException if the agent is not loaded
+    static PersistenceRuntime get() {
+        PersistenceRuntime runtime = installed;
+        if (runtime == null) {
+            throw notLoaded();
+        }
+        return runtime;
+    }
+
+    private static IllegalStateException notLoaded() {
+        return new IllegalStateException(
+                "cannot record changes of objects, because the agent is not loaded: start Java with "
+                        + "-javaagent:persist.jar, or add the line Launcher-Agent-Class: cedrat.persist.Agent to the manifest "
+                        + "of your executable jar");
+    }
+
+    static IllegalStateException notWoven() {
+        if (installed == null) {
+            return notLoaded();
+        }
+        return new IllegalStateException(
+                "cannot begin a transaction: the calling class has no write barriers, so a rollback would miss its "
+                        + "changes. It is excluded from the agent, is a hidden class, calls by reflection or by a method "
+                        + "reference, or was running when the agent was loaded: begin the transaction in another class, "
+                        + "or start Java with -javaagent");
+    }
+
+    /// As [Persistence#open(GraphStore, PersistenceOptions)].
+    protected abstract Persistence open(GraphStore graph, Settings settings);
+
+    /// As [Persistence#touched].
+    protected abstract void touched(Object object);
+
+    /// Waits for the lock of an object, as [RwLock] says.
+    protected abstract void acquire(Object object, boolean toWrite);
+}
