@@ -54,8 +54,8 @@ public abstract class PersistenceRuntime {
     private static IllegalStateException notLoaded() {
         return new IllegalStateException(
                 "cannot record changes of objects, because the agent is not loaded: start Java with "
-                        + "-javaagent:persist.jar, or add the line Launcher-Agent-Class: cedrat.persist.Agent to the manifest "
-                        + "of your executable jar");
+                        + "-javaagent:persist.jar, or add the line Launcher-Agent-Class: cedrat.persist.weave.Agent to the "
+                        + "manifest of your executable jar");
     }
 
     static IllegalStateException notWoven() {

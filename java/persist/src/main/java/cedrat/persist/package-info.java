@@ -6,5 +6,7 @@
 /// references lead there. All else is called by woven code, or by the libraries that keep the objects
 /// ([GraphStore]).
 ///
+/// Programs use this package only; the others are the implementation, and may change.
+///
 /// The design is that of "Transactions for Java", with other means.
 package cedrat.persist;

@@ -59,7 +59,7 @@ abstract class Threads {
     }
 
     static boolean waitsForALock(Thread thread) {
-        return String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.Locks");
+        return String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.lock.Locks");
     }
 
     <T> Future<T> start(Callable<T> work) {

@@ -1,7 +1,7 @@
 package cedrat.persist.woven;
 
-import cedrat.persist.TestStore;
 import cedrat.persist.Transaction;
+import cedrat.persist.record.TestStore;
 import java.io.IOException;
 import java.util.List;
 import java.util.concurrent.ConcurrentLinkedQueue;

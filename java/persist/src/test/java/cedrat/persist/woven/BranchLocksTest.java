@@ -123,7 +123,7 @@ class BranchLocksTest extends BranchFixture {
             return end(inOnePhase);
         });
         while (thread.get() == null
-                || !String.valueOf(LockSupport.getBlocker(thread.get())).startsWith("cedrat.persist.Locks")) {
+                || !String.valueOf(LockSupport.getBlocker(thread.get())).startsWith("cedrat.persist.lock.Locks")) {
             Thread.onSpinWait();
         }
         FutureTask<Integer> step = start(() -> {

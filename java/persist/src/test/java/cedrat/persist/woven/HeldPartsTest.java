@@ -295,7 +295,7 @@ class HeldPartsTest extends StoreFixture {
     }
 
     private static boolean waits(Thread thread) {
-        return String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.Locks");
+        return String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.lock.Locks");
     }
 
     /// Runs a change while another transaction has made the collection grow, which it then commits or rolls back.

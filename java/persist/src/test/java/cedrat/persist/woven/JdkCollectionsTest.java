@@ -3,8 +3,8 @@ package cedrat.persist.woven;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import cedrat.persist.TestStore;
 import cedrat.persist.Transaction;
+import cedrat.persist.record.TestStore;
 import com.sun.net.httpserver.HttpServer;
 import java.io.InputStream;
 import java.lang.invoke.MethodHandle;

@@ -72,7 +72,7 @@ class LaunchTest {
         attributes.put(Attributes.Name.MANIFEST_VERSION, "1.0");
         attributes.put(Attributes.Name.MAIN_CLASS, Launched.class.getName());
         attributes.put(Attributes.Name.CLASS_PATH, CLASSES.toUri() + " " + AGENT.toUri());
-        attributes.putValue("Launcher-Agent-Class", "cedrat.persist.Agent");
+        attributes.putValue("Launcher-Agent-Class", "cedrat.persist.weave.Agent");
         if (canRetransform) {
             attributes.putValue("Can-Retransform-Classes", "true");
         }

@@ -268,7 +268,7 @@ class PersistenceTest extends StoreFixture {
     }
 
     private static boolean waitsForALock(Thread thread) {
-        return String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.Locks");
+        return String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.lock.Locks");
     }
 
     @Test

@@ -8,8 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.TestStore;
 import cedrat.persist.Transaction;
+import cedrat.persist.record.TestStore;
 import cedrat.persist.woven.far.Protected;
 import java.util.List;
 import java.util.concurrent.Callable;

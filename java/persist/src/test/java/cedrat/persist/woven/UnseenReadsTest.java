@@ -5,7 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.TestStore;
+import cedrat.persist.record.TestStore;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
@@ -128,7 +128,7 @@ class UnseenReadsTest {
     @Test
     void byUnsafeCode(@TempDir Path folder) throws Exception {
         String source = """
-                import cedrat.persist.TestStore;
+                import cedrat.persist.record.TestStore;
                 import sun.misc.Unsafe;
                 class Careless {
                     Object first;

@@ -1,0 +1,26 @@
+package cedrat.persist.branch;
+
+import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
+import cedrat.persist.record.Persistent;
+
+/// A store, as branches of transactions over several stores use it.
+///
+/// **Threads:** any.
+public interface BranchStore extends Persistent {
+    /// Whether it loads and stores nothing any more.
+    boolean hasStopped();
+
+    /// Commits what was prepared as a branch.
+    void commitPrepared(BranchId branch) throws GraphStoreException;
+
+    /// Rolls back what was prepared as a branch.
+    void rollbackPrepared(BranchId branch) throws GraphStoreException;
+
+    /// A branch of an earlier opening has committed: names that it has changed lead to something else, and
+    /// its objects may be loaded.
+    void hasCommitted(BranchId branch, GraphStore.Changed changed) throws GraphStoreException;
+
+    /// A branch of an earlier opening was rolled back: its objects may be loaded.
+    void hasRolledBack(BranchId branch);
+}

@@ -1,0 +1,112 @@
+package cedrat.persist.branch;
+
+import cedrat.persist.GraphStore;
+import cedrat.persist.record.Recorder;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.LongSupplier;
+import javax.transaction.xa.XAException;
+import javax.transaction.xa.Xid;
+
+/// The branches of one store that are neither committed nor rolled back.
+///
+/// **Threads:** any.
+public final class Branches {
+    final BranchStore store;
+    final Recorder recorder;
+    private final LongSupplier nanos;
+    /// Nothing is known of any branch.
+    private volatile boolean isClosed;
+
+    private final Map<BranchId, Branch> all = new ConcurrentHashMap<>();
+
+    /// @param inDoubt those of earlier openings
+    /// @param nanos   the clock of timeouts
+    public Branches(
+            BranchStore store, Recorder recorder, Map<BranchId, GraphStore.Changed> inDoubt, LongSupplier nanos) {
+        this.store = store;
+        this.recorder = recorder;
+        this.nanos = nanos;
+        inDoubt.forEach((id, changed) -> all.put(id, new Branch(this, id, changed)));
+    }
+
+    /// Begins one on this thread.
+    ///
+    /// The monitor keeps it apart from [#close], which leaves none behind that has neither prepared nor ended.
+    synchronized void begin(BranchId id, int timeoutSeconds) throws XAException {
+        if (isOver()) {
+            throw over();
+        }
+        Branch branch = new Branch(this, id, nanos, timeoutSeconds);
+        if (all.putIfAbsent(id, branch) != null) {
+            throw BranchResource.failure(XAException.XAER_DUPID, "there is a branch " + id + " already", null);
+        }
+        boolean isBegun = false;
+        try {
+            branch.begin();
+            isBegun = true;
+        } finally {
+            if (!isBegun) {
+                all.remove(id, branch);
+            }
+        }
+    }
+
+    Branch known(BranchId id) throws XAException {
+        Branch branch = all.get(id);
+        if (branch == null) {
+            throw unknown(id);
+        }
+        return branch;
+    }
+
+    /// The error for a branch that does not exist; of a store that is closed or has stopped this is unknown (J11.9).
+    XAException unknown(BranchId id) {
+        return isOver() ? over() : BranchResource.failure(XAException.XAER_NOTA, "there is no branch " + id, null);
+    }
+
+    private boolean isOver() {
+        return isClosed || store.hasStopped();
+    }
+
+    private static XAException over() {
+        return BranchResource.failure(
+                XAException.XAER_RMFAIL,
+                "the store is closed or has stopped: open it, and use the resource of the new opening",
+                null);
+    }
+
+    void remove(Branch branch) {
+        all.remove(branch.id, branch);
+    }
+
+    Xid[] prepared() throws XAException {
+        if (isOver()) {
+            throw over();
+        }
+        return all.values().stream()
+                .filter(Branch::isInDoubt)
+                .map(branch -> branch.id)
+                .toArray(Xid[]::new);
+    }
+
+    /// The store closes. Prepared branches stay in doubt there.
+    ///
+    /// @throws IllegalStateException if one has not prepared
+    public Void close() {
+        beginClosing();
+        all.values().forEach(Branch::leave);
+        all.clear();
+        return null;
+    }
+
+    private synchronized void beginClosing() {
+        for (Branch branch : all.values()) {
+            if (!branch.isInDoubt()) {
+                throw new IllegalStateException("cannot close the store, because the branch " + branch.id
+                        + " is active: end it with the transaction manager first");
+            }
+        }
+        isClosed = true;
+    }
+}

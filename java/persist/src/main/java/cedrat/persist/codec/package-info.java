@@ -1,0 +1,3 @@
+/// The bytes of objects in the store: references, shapes of classes, layouts of fields, and patches of what has
+// changed.
+package cedrat.persist.codec;

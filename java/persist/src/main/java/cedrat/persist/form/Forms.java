@@ -1,0 +1,270 @@
+package cedrat.persist.form;
+
+import cedrat.persist.PersistenceException;
+import cedrat.persist.PersistenceRuntime;
+import cedrat.persist.codec.ObjectWriter;
+import cedrat.persist.codec.RefusedException;
+import cedrat.persist.codec.Words;
+import cedrat.persist.memory.Fields;
+import java.util.Collection;
+import java.util.Collections;
+import java.util.Comparator;
+import java.util.HashMap;
+import java.util.IdentityHashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Set;
+import java.util.function.Predicate;
+
+/// The forms of the classes of the JDK that a store can have, and the objects that each virtual machine has
+/// once (J4).
+///
+/// **Threads:** any, once it is made.
+public final class Forms {
+    /// A form of some objects of a class.
+    private record Choice(Form form, Predicate<Object> condition) {}
+
+    /// Why objects of a class, or of what extends it, cannot be persistent. The first that fits counts.
+    private record Reason(Class<?> type, String why) {}
+
+    private static final Reason[] REASONS = {
+        new Reason(Thread.class, "a thread ends with its program: keep what it works on"),
+        new Reason(ThreadGroup.class, "threads end with their program: keep the group's name"),
+        new Reason(ClassLoader.class, "a class loader ends with its program: keep the names of classes"),
+        new Reason(java.net.Socket.class, "a connection ends with its program: keep the address"),
+        new Reason(java.net.ServerSocket.class, "a connection ends with its program: keep the address"),
+        new Reason(java.nio.channels.Channel.class, "a channel ends with its program: keep the name of its file"),
+        new Reason(java.io.InputStream.class, "a stream ends with its program: keep what it has read"),
+        new Reason(java.io.OutputStream.class, "a stream ends with its program: keep the name of its file"),
+        new Reason(java.io.Reader.class, "a stream ends with its program: keep what it has read"),
+        new Reason(java.io.Writer.class, "a stream ends with its program: keep the name of its file"),
+        new Reason(java.io.RandomAccessFile.class, "an open file ends with its program: keep its name"),
+        new Reason(Process.class, "a process of the system ends on its own: keep its command"),
+        new Reason(ThreadLocal.class, "it belongs to threads, which end with their program: make it a static field"),
+        new Reason(
+                java.util.concurrent.Executor.class,
+                "its threads end with their program: make it when the program starts"),
+        new Reason(java.util.concurrent.Future.class, "its computation ends with the program: keep its result"),
+        new Reason(
+                java.util.concurrent.locks.Lock.class,
+                "its owner is a thread, which ends with the program: use RwLock, or make it a transient field"),
+        new Reason(
+                java.lang.ref.Reference.class,
+                "the garbage collector may clear it at any time: make it a transient field"),
+        new Reason(
+                java.util.WeakHashMap.class,
+                "the garbage collector may remove its entries at any time: use a HashMap, or a transient field"),
+        new Reason(java.util.stream.BaseStream.class, "a stream is used once: keep its source"),
+        new Reason(Iterator.class, "an iterator is valid until its collection changes: keep the collection"),
+        new Reason(Throwable.class, "it has the stack of its thread: keep its message"),
+        new Reason(java.security.SecureRandom.class, "its numbers must not repeat: make it a transient field"),
+        new Reason(java.nio.Buffer.class, "its memory may lie outside of the Java heap: keep an array"),
+    };
+
+    private final Fields slots;
+    private final PersistenceRuntime.Settings settings;
+    private final Map<Class<?>, Form> byClass = new HashMap<>();
+    private final Map<Class<?>, Choice> choices = new HashMap<>();
+    private final Map<String, Form> byName = new HashMap<>();
+    private final LambdaForm lambdas = new LambdaForm(this);
+
+    private final Map<Object, Integer> canonicalNumbers = new IdentityHashMap<>();
+    /// Their places in the formats' table; none is ever used for another object.
+    private final Object[] canonical = {
+        Collections.emptyList(),
+        Collections.emptySet(),
+        Collections.emptyMap(),
+        Collections.emptyNavigableSet(),
+        Collections.emptyNavigableMap(),
+        List.of(),
+        Set.of(),
+        Map.of(),
+        Optional.empty(),
+        Comparator.naturalOrder(),
+        Collections.reverseOrder(),
+        String.CASE_INSENSITIVE_ORDER,
+        java.time.ZoneOffset.UTC,
+        java.util.Locale.ROOT,
+        java.math.BigInteger.ZERO,
+        java.math.BigInteger.ONE,
+        java.math.BigDecimal.ZERO,
+        java.math.BigDecimal.ONE,
+        java.time.Duration.ZERO,
+        java.time.Period.ZERO,
+    };
+
+    public Forms(Fields slots, PersistenceRuntime.Settings settings) {
+        this.slots = slots;
+        this.settings = settings;
+        for (int i = 0; i < canonical.length; i++) {
+            canonicalNumbers.put(canonical[i], i);
+        }
+        ValueForms.addTo(this);
+        CollectionForms.addTo(this);
+        NodeForms.addTo(this, slots);
+        WrapperForms.addTo(this);
+        byName.put(lambdas.name, lambdas);
+    }
+
+    /// One more class.
+    void add(Class<?> type, Form form) {
+        byClass.put(type, form);
+        byName.put(form.name, form);
+    }
+
+    /// One more class, whose objects do not change.
+    void addConstant(Class<?> type, Form form) {
+        add(type, form);
+        form.isConstant = true;
+    }
+
+    /// Another form, of some objects of a class.
+    void addChoice(Class<?> type, Form form, Predicate<Object> condition) {
+        choices.put(type, new Choice(form, condition));
+        byName.put(form.name, form);
+    }
+
+    public Form find(String name, int version) {
+        Form form = byName.get(name);
+        return form == null || form.version != version ? null : form;
+    }
+
+    /// Whether all objects of a class have the same form.
+    public boolean isChosenByClass(Class<?> type) {
+        return byClass.containsKey(type) && !choices.containsKey(type);
+    }
+
+    /// @throws RefusedException if the class has none
+    public Form of(Object object) throws RefusedException {
+        Choice choice = choices.get(object.getClass());
+        if (choice != null && choice.condition.test(object)) {
+            return choice.form;
+        }
+        Form form = byClass.get(object.getClass());
+        if (form == null && LambdaForm.isLambda(object)) {
+            form = lambdas;
+        }
+        if (form == null) {
+            throw new RefusedException(why(object));
+        }
+        return form;
+    }
+
+    private static String why(Object object) {
+        Class<?> type = object.getClass();
+        for (Reason reason : REASONS) {
+            if (reason.type.isInstance(object)) {
+                return reason.why;
+            }
+        }
+        if (type.isHidden()) {
+            return "it is a lambda that is not serialisable: cast the lambda to Serializable, or write a class";
+        }
+        if (type.getName().startsWith("java.util.concurrent.")) {
+            return "java.util.concurrent has no write barriers, so its changes would not be stored: use a collection of "
+                    + "java.util";
+        }
+        if (type.getName().startsWith("java.util.Collections$Checked")) {
+            return "it is a checked view of another collection: keep that collection, and make the view where it is used";
+        }
+        boolean isView =
+                type.getName().startsWith("java.util.") && type.getName().indexOf('$') > 0;
+        if (isView && (object instanceof Collection || object instanceof Map || object instanceof Map.Entry)) {
+            return "it is a view of another collection: copy it";
+        }
+        ClassLoader loader = type.getClassLoader();
+        return loader == null || loader == ClassLoader.getPlatformClassLoader()
+                ? "a store has no form for this class of the JDK: keep the values from which it can be made again"
+                : "its class has no barriers: remove it from the agent's argument exclude=…";
+    }
+
+    /// The word of an object that is no object of the store, or 0.
+    public long word(Object value) {
+        long box = Words.ofBox(value);
+        if (box != 0) {
+            return box;
+        }
+        Integer number = canonicalNumbers.get(value);
+        return number == null ? 0 : Words.of(Words.CANONICAL, number);
+    }
+
+    public Object canonical(long word) {
+        long number = Words.payload(word);
+        if (number >= canonical.length) {
+            throw new PersistenceException("a reference in the store leads to the constant " + number
+                    + " of the JDK, which this version of Cedrat does not know: use the version that has written it");
+        }
+        return canonical[(int) number];
+    }
+
+    // ---- classes
+
+    /// Lets private members of a class's package be called.
+    void open(Class<?> type) {
+        slots.open(type);
+    }
+
+    /// The name of a class, by which it is found again.
+    String nameOf(Class<?> type, ObjectWriter out) {
+        if (find(type.getName()) != type) {
+            throw out.refuse("the class loader of the store does not find " + type.getName()
+                    + ": set PersistenceOptions.classLoader when the store is opened");
+        }
+        return type.getName();
+    }
+
+    /// A name of a class, which is found by it.
+    String checkedName(String name, ObjectWriter out) {
+        if (find(name) == null) {
+            throw out.refuse("the class loader of the store does not find " + name
+                    + ": set PersistenceOptions.classLoader when the store is opened");
+        }
+        return name;
+    }
+
+    /// The class that has a name in the store.
+    Class<?> classOf(String stored) {
+        int dimensions = stored.lastIndexOf('[') + 1;
+        boolean isArrayOfClass = dimensions > 0 && stored.charAt(dimensions) == 'L';
+        String now = isArrayOfClass
+                ? stored.substring(0, dimensions + 1)
+                        + settings.className(stored.substring(dimensions + 1, stored.length() - 1)) + ";"
+                : settings.className(stored);
+        Class<?> found = find(now);
+        if (found == null) {
+            throw new PersistenceException(
+                    "the program lacks the stored class " + stored + ": add it to the class path, or "
+                            + "call PersistenceOptions.renameClass if it has another name now");
+        }
+        return found;
+    }
+
+    private Class<?> find(String name) {
+        Class<?> primitive = primitive(name);
+        if (primitive != null) {
+            return primitive;
+        }
+        try {
+            return Class.forName(name, false, settings.classLoader());
+        } catch (ClassNotFoundException | LinkageError e) {
+            return null;
+        }
+    }
+
+    private static Class<?> primitive(String name) {
+        return switch (name) {
+            case "boolean" -> boolean.class;
+            case "byte" -> byte.class;
+            case "char" -> char.class;
+            case "short" -> short.class;
+            case "int" -> int.class;
+            case "long" -> long.class;
+            case "float" -> float.class;
+            case "double" -> double.class;
+            case "void" -> void.class;
+            default -> null;
+        };
+    }
+}

@@ -1,0 +1,103 @@
+package cedrat.persist.record;
+
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
+import java.lang.ref.WeakReference;
+
+/// The arrays and objects of the JDK that were persistent in stores which are closed by now, or parts of what was, as
+/// far as they may change: they have no field that says so, as objects of woven classes have.
+///
+/// - J7.2  Changes of a transaction to them would not be stored, so it gets an exception.
+///
+/// They are held weakly, and without the store that had them, so that the virtual machine can collect them. Entries
+/// of collected objects are removed when the array is full, and whenever a store is closed.
+///
+/// **Threads:** any. A query takes no lock: barriers ask about each object that a transaction changes.
+public final class LeftObjects {
+    private static final int CAPACITY = 64;
+    private static final Entry[] NONE = {};
+    private static final VarHandle ENTRY = MethodHandles.arrayElementVarHandle(Entry[].class);
+
+    private static final class Entry extends WeakReference<Object> {
+        final int hash;
+
+        Entry(Object object) {
+            super(object);
+            hash = System.identityHashCode(object);
+        }
+    }
+
+    /// Each at the first free place from that on which [#place] says. Half of them at most have one.
+    private volatile Entry[] entries = NONE;
+    /// Number of used places. Under the monitor.
+    private int size;
+
+    private static int place(int hash, Entry[] entries) {
+        return (int) (hash * 0x9e37_79b9_7f4a_7c15L >>> 32) & entries.length - 1;
+    }
+
+    /// Whether an object is one of them.
+    boolean has(Object object) {
+        Entry[] all = entries;
+        if (all.length == 0) {
+            return false;
+        }
+        int hash = System.identityHashCode(object);
+        int at = place(hash, all);
+        Entry found = (Entry) ENTRY.getAcquire(all, at);
+        while (found != null && !(found.hash == hash && found.refersTo(object))) {
+            at = at + 1 & all.length - 1;
+            found = (Entry) ENTRY.getAcquire(all, at);
+        }
+        return found != null;
+    }
+
+    /// A store that is closed leaves an object.
+    public synchronized void add(Object object) {
+        if (2 * size >= entries.length) {
+            lookThrough(1);
+        }
+        put(entries, new Entry(object));
+        size++;
+    }
+
+    /// Takes out what is gone.
+    synchronized void lookThrough() {
+        lookThrough(0);
+    }
+
+    /// @param more how many there is to be room for
+    private void lookThrough(int more) {
+        int live = 0;
+        for (Entry entry : entries) {
+            live += entry == null || entry.refersTo(null) ? 0 : 1;
+        }
+        int capacity = live + more == 0 ? 0 : CAPACITY;
+        while (3 * live >= capacity && capacity != 0) {
+            capacity *= 2;
+        }
+        Entry[] rest = capacity == 0 ? NONE : new Entry[capacity];
+        int kept = 0;
+        for (Entry entry : entries) {
+            if (entry != null && !entry.refersTo(null)) {
+                put(rest, entry);
+                kept++;
+            }
+        }
+        size = kept;
+        entries = rest;
+    }
+
+    private static void put(Entry[] entries, Entry entry) {
+        int at = place(entry.hash, entries);
+        while (entries[at] != null) {
+            at = at + 1 & entries.length - 1;
+        }
+        ENTRY.setRelease(entries, at, entry);
+    }
+
+    /// Returns the number of used places.
+    synchronized int size() {
+        return size;
+    }
+}

@@ -1,0 +1,450 @@
+package cedrat.persist.record;
+
+import cedrat.persist.CommitToken;
+import cedrat.persist.DeadlockException;
+import cedrat.persist.GraphStoreException;
+import cedrat.persist.PersistenceException;
+import cedrat.persist.Transaction;
+import cedrat.persist.boot.Barrier;
+import cedrat.persist.boot.Persistable;
+import cedrat.persist.lock.Locks;
+import cedrat.persist.memory.EntryViews;
+import java.util.List;
+import java.util.Objects;
+import java.util.concurrent.atomic.AtomicLong;
+
+/// How transactions begin and end, nested ones and top-level ones, and what they lock meanwhile.
+///
+/// - J3  Locks are held to the end of the top-level transaction, whatever becomes of a nested one. The victim of a
+///       deadlock is restored and unlocked at once, and ends when its scope is left.
+///
+/// **Threads:** any.
+public final class Transactions {
+    private final Unwoven unwoven;
+    private final ThreadLocal<Context> contexts;
+    private final Locks locks;
+    /// The open stores.
+    private final List<Persistent> stores;
+    private final AtomicLong births = new AtomicLong();
+    /// How often transactions have taken back what they had made persistent collections of.
+    private final AtomicLong takenBack = new AtomicLong();
+
+    Transactions(Unwoven unwoven, ThreadLocal<Context> contexts, Locks locks, List<Persistent> stores) {
+        this.unwoven = unwoven;
+        this.contexts = contexts;
+        this.locks = locks;
+        this.stores = stores;
+    }
+
+    /// How often transactions have taken back what they had made persistent collections of.
+    long takenBack() {
+        return takenBack.get();
+    }
+
+    // ---- begin
+
+    /// The age of a new top-level transaction.
+    long birth() {
+        return births.incrementAndGet();
+    }
+
+    /// @param birth the age of the transaction, if it is a top-level one
+    TransactionLevel begin(long birth) {
+        unwoven.checkStores();
+        Context context = contexts.get();
+        if (context.innermost == null && context.branch != null) {
+            enterNested(context, context.branch);
+        }
+        TransactionLevel outer = context.innermost;
+        if (outer == null) {
+            context.innermost =
+                    new TransactionLevel(new TopLevel(new Locks.Owner(birth), context, takenBack.get()), null);
+            Barrier.opened();
+            return context.innermost;
+        }
+        if (outer.top.isDoomed) {
+            throw new DeadlockException();
+        }
+        if (context.suspended != 0) {
+            throw new IllegalStateException(
+                    "cannot begin a transaction in the initialiser of a class that a transaction "
+                            + "has initialised, loaded or linked: initialise the class before the transaction");
+        }
+        context.innermost = new TransactionLevel(outer.top, outer);
+        return context.innermost;
+    }
+
+    /// Begins a transaction on a thread that has a branch, or had one that was ended on another thread. If the branch
+    /// was rolled back and the thread does not know it, the thread gets an exception once: the new transaction may
+    /// be meant to be part of it (J11.7). As long as the outcome is unknown, the thread keeps the branch.
+    private static void enterNested(Context context, TransactionLevel branch) {
+        if (branch.top.enterNested(context)) {
+            context.innermost = branch;
+        } else if (branch.top.hasOutcome()) {
+            context.branch = null;
+            branch.top.checkGivenUp();
+        }
+    }
+
+    public boolean isInTransaction() {
+        return contexts.get().innermost != null;
+    }
+
+    /// @throws IllegalStateException if this thread may not use the transaction now
+    void check(TransactionLevel transaction) {
+        Context context = contexts.get();
+        if (transaction.hasEnded()) {
+            throw new IllegalStateException("the transaction has ended: begin another one");
+        }
+        Context owner = transaction.top.context;
+        if (owner != context) {
+            throw new IllegalStateException(
+                    owner == null
+                            ? "the transaction is detached: attach it to this thread first"
+                            : "the transaction belongs to another thread: detach it there, and attach it here");
+        }
+        if (transaction.top.isDoomed) {
+            throw new DeadlockException();
+        }
+        transaction.top.checkGivenUp();
+        if (context.innermost != transaction) {
+            throw new IllegalStateException(
+                    "cannot end a transaction while one that is nested in it is open: end the nested one first");
+        }
+    }
+
+    // ---- end
+
+    /// As [Transaction#commit()], or as [Transaction#rollback].
+    void end(TransactionLevel transaction, Transaction.Action action) {
+        // Others go on meanwhile; what they commit is behind this in the log.
+        contexts.get().unrecorded(() -> {
+            finish(transaction, action).forEach(Persistent::awaitDurable);
+            return null;
+        });
+    }
+
+    /// As [Transaction#commit(PersistenceOptions.Durability)], and waits for nothing.
+    CommitToken commit(TransactionLevel transaction) {
+        if (transaction.outer != null) {
+            check(transaction);
+            throw new IllegalStateException(
+                    "cannot choose the durability of a nested transaction, which stores nothing itself: pass it to the commit "
+                            + "of the outermost one");
+        }
+        return contexts.get().unrecorded(() -> new PendingCommit(finish(transaction, Transaction.Action.COMMIT)));
+    }
+
+    /// @return the stores to wait for
+    private List<Persistent> finish(TransactionLevel transaction, Transaction.Action action) {
+        check(transaction);
+        if (action == Transaction.Action.ROLLBACK) {
+            rollBack(transaction);
+            return List.of();
+        }
+        List<Persistent> awaited = List.of();
+        if (transaction.outer != null) {
+            transaction.top.log.merge(transaction.outer.logMark, transaction.logMark);
+        } else {
+            awaited = store(transaction);
+        }
+        leave(transaction, action);
+        return awaited;
+    }
+
+    /// Stores what a transaction has changed. If that fails, all is restored, and the transaction has ended.
+    ///
+    /// @return the stores to wait for: that, or those whose objects may have been read
+    private List<Persistent> store(TransactionLevel transaction) {
+        try {
+            Persistent changed = null;
+            Changes changes = null;
+            for (Persistent store : transaction.top.changed()) {
+                Changes found = store.changes(transaction);
+                if (found != null && changed != null) {
+                    found.abandon();
+                    changes.abandon();
+                    throw new PersistenceException(
+                            "cannot commit a transaction that changes objects of two stores: change "
+                                    + "each store in a transaction of its own, or in one global transaction (xaResource)");
+                }
+                if (found != null) {
+                    changed = store;
+                    changes = found;
+                }
+            }
+            if (changed != null) {
+                changes.commit();
+                return List.of(changed);
+            }
+            return transaction.top.owner.holdsAny() ? stores : List.of();
+        } catch (DeadlockException e) {
+            doom(transaction);
+            throw e;
+        } catch (RuntimeException | Error e) {
+            rollBack(transaction);
+            throw e;
+        }
+    }
+
+    /// Restores what a transaction has changed, and ends it, whatever comes of that.
+    void rollBack(TransactionLevel transaction) {
+        try {
+            restore(transaction);
+        } finally {
+            leave(transaction, Transaction.Action.ROLLBACK);
+        }
+    }
+
+    /// As that, for a transaction that is nested in a branch, or for a detached one, without a notification.
+    public void rollBackUnrecorded(TransactionLevel transaction) {
+        contexts.get().unrecorded(() -> {
+            rollBack(transaction);
+            return null;
+        });
+    }
+
+    private void restore(TransactionLevel transaction) {
+        try {
+            Faces.rollBack(transaction);
+        } finally {
+            try {
+                transaction.top.restore(transaction.logMark, transaction.madeMark);
+            } finally {
+                takeBack(transaction.top, transaction.partMark);
+            }
+        }
+    }
+
+    /// Takes back the parts of Java collections made since there were `mark` of which nothing is stored. Other
+    /// transactions learn it when they get the Java collection's lock.
+    private void takeBack(TopLevel top, int mark) {
+        if (top.partCount() > mark) {
+            top.parts.takeBack(mark, top.owner, takenBack.incrementAndGet());
+        }
+    }
+
+    /// It has committed, or is restored: the thread goes on in the one around it, and what the top-level one has
+    /// locked is anyone's.
+    void leave(TransactionLevel transaction, Transaction.Action action) {
+        if (transaction.hasEnded()) {
+            return;
+        }
+        transaction.ended(action);
+        boolean isDetached = transaction.top.context == null;
+        if (!isDetached) {
+            Context context = contexts.get();
+            context.innermost = transaction.outer;
+            if (transaction.outer != null && transaction.outer == context.branch) {
+                context.innermost = null;
+                leaveNested(context, transaction.outer);
+            }
+        } else {
+            transaction.top.endedOnNoThread();
+        }
+        if (transaction.outer == null) {
+            try {
+                Faces.end(transaction.top);
+            } finally {
+                if (transaction.top.parts != null && transaction.top.parts.areAny()) {
+                    boolean isCommitted = action == Transaction.Action.COMMIT;
+                    transaction.top.parts.end(isCommitted, transaction.top.owner, takenBack.incrementAndGet());
+                }
+                locks.releaseAll(transaction.top.owner);
+                if (!isDetached) {
+                    transaction.top.leave();
+                }
+                Barrier.closed();
+            }
+        }
+    }
+
+    /// The thread is in no transaction any more that is nested in the branch.
+    private void leaveNested(Context context, TransactionLevel branch) {
+        Runnable atRollback = branch.top.leaveNested();
+        if (branch.top.isToldOf()) {
+            context.branch = null;
+        }
+        if (atRollback != null) {
+            context.unrecorded(() -> {
+                try {
+                    rollBack(branch);
+                } finally {
+                    atRollback.run();
+                }
+                return null;
+            });
+        }
+    }
+
+    /// As [Transaction#close].
+    void close(TransactionLevel transaction) {
+        if (transaction.hasEnded()) {
+            return;
+        }
+        Context context = contexts.get();
+        if (transaction.top.context != context) {
+            check(transaction);
+        }
+        if (transaction.top.isDoomed) {
+            leave(transaction, Transaction.Action.ROLLBACK);
+            return;
+        }
+        if (transaction.top.isGivenUp()) {
+            rollBackUnrecorded(transaction);
+            return;
+        }
+        end(transaction, transaction.defaultAction());
+    }
+
+    // ---- hand-over
+
+    /// As [Transaction#detach].
+    void detach(TransactionLevel transaction) {
+        check(transaction);
+        if (transaction.outer != null) {
+            throw new IllegalStateException("cannot detach a nested transaction: end it, and detach the outermost one");
+        }
+        contexts.get().innermost = null;
+        transaction.top.leave();
+    }
+
+    /// As [Transaction#attach].
+    void attach(TransactionLevel transaction) {
+        Context context = contexts.get();
+        if (transaction.hasEnded()) {
+            throw new IllegalStateException("the transaction has ended: begin another one");
+        }
+        if (context.innermost != null) {
+            throw new IllegalStateException(
+                    "cannot attach a transaction, because this thread is in another one: end or detach that first");
+        }
+        synchronized (transaction.top) {
+            if (transaction.top.context != null) {
+                throw new IllegalStateException(
+                        "cannot attach a transaction that is attached to another thread: detach it there first");
+            }
+            transaction.top.enter(context);
+        }
+        context.innermost = transaction;
+    }
+
+    // ---- locks
+
+    /// The transaction of this thread waits for the lock of an object, as [cedrat.persist.RwLock] says.
+    public void acquire(Object object, boolean toWrite) {
+        Objects.requireNonNull(object);
+        Context context = contexts.get();
+        TransactionLevel transaction = context.innermost;
+        if (transaction == null) {
+            throw new IllegalStateException("cannot lock an object outside of a transaction: begin a transaction");
+        }
+        // A `hashCode` that a store calls, too, may ask for a lock.
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
+        try {
+            Object locked = whole(object);
+            lock(transaction, locked, toWrite);
+            // The lock's last owner may have made it a part of a Java collection (J3).
+            Object whole = whole(object);
+            if (whole != locked) {
+                lock(transaction, whole, toWrite);
+            }
+        } finally {
+            context.isUnrecorded = wasUnrecorded;
+        }
+    }
+
+    /// Returns the object that is locked for an object: the persistent Java collection that it is a part of, or shows
+    /// an entry of, or itself.
+    private Object whole(Object object) {
+        if (!(object instanceof Persistable || object instanceof Class)) {
+            Object part = EntryViews.mapOrSelf(object);
+            for (Persistent store : stores) {
+                Object owner = store.livingOwner(part);
+                if (owner != null) {
+                    return owner;
+                }
+            }
+        }
+        return object;
+    }
+
+    /// Does something in pages or heaps, as part of the transaction that this thread is in.
+    ///
+    /// @param locked what stands for them, to write or to read
+    public <T> T onFaces(Persistent store, Object locked, boolean toWrite, Faces.Work<T> work) {
+        Context context = contexts.get();
+        TransactionLevel transaction = context.innermost;
+        if (transaction == null) {
+            throw new IllegalStateException(
+                    "cannot read or change records and heaps outside of a transaction: begin a transaction");
+        }
+        if (context.branch != null && transaction.top == context.branch.top) {
+            throw new PersistenceException(
+                    "cannot use records and heaps in a transaction over several stores: use them in a transaction of "
+                            + "their own");
+        }
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
+        try {
+            store.check();
+            lock(transaction, locked, toWrite);
+            Faces faces = Faces.of(transaction, store);
+            transaction.top.changes(store);
+            return faces.run(transaction, toWrite, work);
+        } catch (GraphStoreException e) {
+            if (e.isConflict()) {
+                doom(transaction);
+                throw new DeadlockException();
+            }
+            throw store.refused(e);
+        } finally {
+            context.isUnrecorded = wasUnrecorded;
+        }
+    }
+
+    public boolean isWriter(TransactionLevel transaction, Object object) {
+        return locks.isWriter(transaction.top.owner, object);
+    }
+
+    public boolean isLocked(Object object) {
+        return locks.isLocked(object);
+    }
+
+    /// Waits for the lock of an object.
+    ///
+    /// @throws DeadlockException if the transaction was rolled back to end a deadlock
+    public void lock(TransactionLevel transaction, Object object, boolean toWrite) {
+        if (transaction.top.isDoomed) {
+            throw new DeadlockException();
+        }
+        transaction.top.checkGivenUp();
+        if (!locks.acquire(transaction.top.owner, object, toWrite)) {
+            doom(transaction);
+            throw new DeadlockException();
+        }
+    }
+
+    /// Rolls a top-level transaction back to end a deadlock, but for its scope, which is left by an exception.
+    void doom(TransactionLevel transaction) {
+        try {
+            Faces.end(transaction.top);
+        } finally {
+            try {
+                transaction.top.restore(0, 0);
+            } finally {
+                takeBack(transaction.top, 0);
+                transaction.top.isDoomed = true;
+                locks.releaseAll(transaction.top.owner);
+            }
+        }
+    }
+
+    /// Locks what a commit makes persistent.
+    ///
+    /// @return false if the transaction is the victim of a deadlock, and has to give up
+    public boolean acquire(TransactionLevel transaction, Object object) {
+        return locks.acquire(transaction.top.owner, object, true);
+    }
+}

@@ -1,0 +1,66 @@
+package cedrat.persist.store;
+
+import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
+import cedrat.persist.InDoubtException;
+import cedrat.persist.branch.BranchId;
+import cedrat.persist.codec.Words;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+
+/// Changes of branches that are in doubt since an earlier opening.
+///
+/// - J11.4 An object that such a branch has changed is not in memory before the branch has ended, and
+///         neither is the object of a name that it has changed: no outdated value is read,
+///         and there is nothing to bring up to date. This is known before anything is loaded.
+///
+/// **Threads:** any.
+final class InDoubtChanges {
+    private final Map<BranchId, GraphStore.Changed> branches = new ConcurrentHashMap<>();
+    /// Names in the store of the branches that have changed an object, or a name.
+    private final Map<Long, byte[]> objects = new ConcurrentHashMap<>();
+    private final Map<String, byte[]> roots = new ConcurrentHashMap<>();
+
+    InDoubtChanges(GraphStore graph) throws GraphStoreException {
+        for (byte[] name : graph.inDoubt()) {
+            GraphStore.Changed changed = graph.changedBy(name);
+            Arrays.stream(changed.identities()).forEach(id -> objects.put(id, name));
+            changed.roots().forEach(root -> roots.put(root, name));
+            BranchId branch = BranchId.stored(name);
+            if (branch != null) {
+                branches.put(branch, changed);
+            }
+        }
+    }
+
+    /// @throws InDoubtException if it was changed
+    void check(long identity) {
+        byte[] branch = objects.isEmpty() ? null : objects.get(identity);
+        if (branch != null) {
+            throw new InDoubtException("the object " + Words.show(identity), BranchId.show(branch));
+        }
+    }
+
+    /// @throws InDoubtException if it was changed
+    void check(String root) {
+        byte[] branch = roots.isEmpty() ? null : roots.get(root);
+        if (branch != null) {
+            throw new InDoubtException("the name \"" + root + "\"", BranchId.show(branch));
+        }
+    }
+
+    /// Returns the branches that a transaction manager may know.
+    Map<BranchId, GraphStore.Changed> branches() {
+        return new HashMap<>(branches);
+    }
+
+    /// Allows loading of the objects that the branch has changed.
+    void end(BranchId branch) {
+        GraphStore.Changed changed = branches.remove(branch);
+        Arrays.stream(changed.identities()).forEach(objects::remove);
+        List.copyOf(changed.roots()).forEach(roots::remove);
+    }
+}

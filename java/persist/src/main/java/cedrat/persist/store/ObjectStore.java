@@ -1,0 +1,229 @@
+package cedrat.persist.store;
+
+import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
+import cedrat.persist.Heap;
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceException;
+import cedrat.persist.PersistenceRuntime;
+import cedrat.persist.Records;
+import cedrat.persist.branch.BranchResource;
+import cedrat.persist.record.Recorder;
+import cedrat.persist.record.WovenCode;
+import java.nio.charset.StandardCharsets;
+import java.util.Objects;
+import java.util.Set;
+import java.util.TreeSet;
+import javax.transaction.xa.XAResource;
+
+/// An open store, as programs have it.
+///
+/// **Threads:** any.
+final class ObjectStore extends Persistence {
+    private static final int NAME_BYTES_MAX = 1024;
+
+    private final Recorder recorder;
+    private final Engine engine;
+
+    private ObjectStore(Recorder recorder, Engine engine) {
+        this.recorder = recorder;
+        this.engine = engine;
+    }
+
+    /// As [Persistence#open(GraphStore, PersistenceOptions)].
+    static ObjectStore open(Recorder recorder, GraphStore graph, PersistenceRuntime.Settings settings) {
+        boolean isOpen = false;
+        try {
+            recorder.unwoven.checkReads();
+            if (settings.readLocks()) {
+                recorder.unwoven.checkReadLocks();
+            }
+            Engine engine = recorder.unrecorded(() -> engine(graph, recorder, settings));
+            recorder.opened(engine);
+            isOpen = true;
+            return new ObjectStore(recorder, engine);
+        } finally {
+            if (!isOpen) {
+                closeUnused(graph);
+            }
+        }
+    }
+
+    private static Engine engine(GraphStore graph, Recorder recorder, PersistenceRuntime.Settings settings) {
+        try {
+            return new Engine(graph, recorder, settings);
+        } catch (GraphStoreException e) {
+            throw new PersistenceException("cannot open the store: " + e.getMessage(), e);
+        }
+    }
+
+    private static void closeUnused(GraphStore graph) {
+        try {
+            graph.close();
+        } catch (GraphStoreException e) {
+            throw new PersistenceException("cannot close a store that was not opened completely: " + e.getMessage(), e);
+        }
+    }
+
+    @Override
+    public boolean mark(String name, Object root) {
+        Objects.requireNonNull(name);
+        Objects.requireNonNull(root, "cannot mark null: call unmark to remove a name");
+        return inTransaction(() -> set(name, root));
+    }
+
+    @Override
+    public void unmark(String name) {
+        Objects.requireNonNull(name);
+        inTransaction(() -> set(name, null));
+    }
+
+    private boolean set(String name, Object object) {
+        engine.check();
+        engine.inDoubt.check(name);
+        if (name.getBytes(StandardCharsets.UTF_8).length > NAME_BYTES_MAX) {
+            throw new IllegalArgumentException(
+                    "the name of a root has more than " + NAME_BYTES_MAX + " bytes in UTF-8: " + name);
+        }
+        if (engine.locksReads() && engine.roots.get(name) == null) {
+            recorder.lockNamesToChange(engine.absentNames.of(name));
+        }
+        Root root = engine.roots.computeIfAbsent(name, key -> new Root(engine, key, 0));
+        root.beforeChange(recorder);
+        boolean wasMarked = root.isMarked();
+        if (engine.locksReads() && wasMarked != (object != null)) {
+            recorder.lockNamesToChange(engine.roots);
+        }
+        root.set(0, object);
+        return !wasMarked;
+    }
+
+    @Override
+    @SuppressWarnings("unchecked")
+    public <T> T lookup(String name) {
+        Objects.requireNonNull(name);
+        return (T) recorder.unrecorded(() -> {
+            engine.check();
+            engine.inDoubt.check(name);
+            Root root = engine.locksReads() ? lockedRoot(name) : engine.roots.get(name);
+            if (root == null) {
+                return null;
+            }
+            while (true) {
+                Object object = root.object();
+                if (object != null) {
+                    return object;
+                }
+                long word = root.word();
+                try {
+                    return engine.resolve(word);
+                } catch (PersistenceException gone) {
+                    // The name may lead elsewhere by now, and what it led to was removed.
+                    if (root.word() == word && root.object() == null) {
+                        throw gone;
+                    }
+                }
+            }
+        });
+    }
+
+    /// Locks a name, also one without an object: it may have one when another transaction has ended.
+    private Root lockedRoot(String name) {
+        Root root = engine.roots.get(name);
+        if (root == null) {
+            recorder.lockNamesToRead(engine.absentNames.of(name));
+            root = engine.roots.get(name);
+        }
+        if (root != null) {
+            recorder.lockNamesToRead(root);
+        }
+        return root;
+    }
+
+    @Override
+    public Set<String> roots() {
+        return recorder.unrecorded(() -> {
+            if (engine.locksReads()) {
+                recorder.lockNamesToRead(engine.roots);
+            }
+            Set<String> names = new TreeSet<>();
+            for (Root root : engine.roots.values()) {
+                if (root.isMarked()) {
+                    names.add(root.name);
+                }
+            }
+            return names;
+        });
+    }
+
+    @Override
+    public Records records(String name) {
+        Objects.requireNonNull(name);
+        return recorder.unrecorded(() -> engine.records.computeIfAbsent(
+                name, key -> new StoredRecords(recorder, engine, opened(graph -> graph.records(key)))));
+    }
+
+    @Override
+    public Heap heap(String name, long bytes) {
+        Objects.requireNonNull(name);
+        return recorder.unrecorded(() -> engine.heaps.computeIfAbsent(
+                name, key -> new StoredHeap(recorder, engine, opened(graph -> graph.heap(key, bytes)))));
+    }
+
+    private interface Opening {
+        long handle(GraphStore graph) throws GraphStoreException;
+    }
+
+    private long opened(Opening opening) {
+        engine.check();
+        try {
+            return opening.handle(engine.graph);
+        } catch (GraphStoreException e) {
+            throw engine.refused(e);
+        }
+    }
+
+    @Override
+    public boolean restarted() {
+        return engine.isRestarted;
+    }
+
+    @Override
+    public long collect() {
+        return recorder.<Long>unrecorded(engine::collect);
+    }
+
+    @Override
+    public XAResource xaResource() {
+        return new BranchResource(engine.branches);
+    }
+
+    @Override
+    public void close() {
+        if (recorder.transactions.isInTransaction()) {
+            throw new IllegalStateException("cannot close a store within a transaction: end the transaction first");
+        }
+        recorder.unrecorded(engine.branches::close);
+        try {
+            engine.table.leave(recorder.leave());
+        } finally {
+            recorder.closed(engine);
+        }
+        try {
+            engine.close();
+        } catch (GraphStoreException e) {
+            throw new PersistenceException("cannot close the store: " + e.getMessage(), e);
+        }
+    }
+
+    private interface Work {
+        boolean run();
+    }
+
+    private boolean inTransaction(Work work) {
+        if (recorder.transactions.isInTransaction()) {
+            return recorder.<Boolean>unrecorded(work::run);
+        }
+        return WovenCode.call(transaction -> recorder.<Boolean>unrecorded(work::run));
+    }
+}

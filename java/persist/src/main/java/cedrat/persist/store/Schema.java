@@ -1,0 +1,658 @@
+package cedrat.persist.store;
+
+import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
+import cedrat.persist.PersistenceException;
+import cedrat.persist.PersistenceRuntime;
+import cedrat.persist.boot.Persistable;
+import cedrat.persist.codec.ArrayShape;
+import cedrat.persist.codec.EnumShape;
+import cedrat.persist.codec.Layout;
+import cedrat.persist.codec.ObjectBytes;
+import cedrat.persist.codec.RefusedException;
+import cedrat.persist.codec.Shape;
+import cedrat.persist.codec.StoredClass;
+import cedrat.persist.codec.StoredClass.Kind;
+import cedrat.persist.codec.StoredClass.Member;
+import cedrat.persist.codec.Words;
+import cedrat.persist.form.Form;
+import cedrat.persist.form.FormShape;
+import cedrat.persist.form.Forms;
+import cedrat.persist.memory.Fields;
+import cedrat.persist.memory.Slot;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
+import java.util.AbstractCollection;
+import java.util.AbstractList;
+import java.util.AbstractMap;
+import java.util.AbstractQueue;
+import java.util.AbstractSequentialList;
+import java.util.AbstractSet;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.LinkedHashSet;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+
+/// The classes of a store, and which of the program's they are.
+///
+/// - J10  All classes of the store are compared with those of the program when the store is opened; whatever
+///        does not fit is said at once, all of it. What the program says of new names is compared too
+///        ([RenamedFields]).
+///
+/// A class's definition is never changed: what the class has become gets a number of its own when the first
+/// object is stored by it, and older objects are read as they were stored.
+///
+/// **Threads:** any.
+final class Schema {
+    private static final String SEPARATOR = "\n  - ";
+    /// Classes of the JDK without anything to store.
+    private static final Set<Class<?>> STATELESS = Set.of(
+            Object.class,
+            Record.class,
+            Number.class,
+            AbstractCollection.class,
+            AbstractList.class,
+            AbstractSequentialList.class,
+            AbstractSet.class,
+            AbstractQueue.class,
+            AbstractMap.class);
+
+    private final GraphStore graph;
+    private final Fields slots;
+    private final PersistenceRuntime.Settings settings;
+    private final ClassLoader loader;
+    private final Forms forms;
+    private final RenamedFields renamed;
+    /// Shapes by which objects are stored.
+    private final ConcurrentHashMap<Class<?>, Shape> current = new ConcurrentHashMap<>();
+    private final ConcurrentHashMap<Form, Shape> formShapes = new ConcurrentHashMap<>();
+    /// Shapes by which stored objects are read, and their definitions; the first has number 1.
+    private volatile Shape[] shapes;
+
+    private StoredClass[] definitions;
+
+    /// @throws PersistenceException if classes do not fit: it says which
+    Schema(GraphStore graph, Fields slots, PersistenceRuntime.Settings settings, Forms forms)
+            throws GraphStoreException {
+        this.graph = graph;
+        this.slots = slots;
+        this.settings = settings;
+        this.forms = forms;
+        loader = settings.classLoader();
+        renamed = new RenamedFields(settings);
+        List<byte[]> stored = graph.classes();
+        definitions = new StoredClass[stored.size()];
+        for (int i = 0; i < definitions.length; i++) {
+            definitions[i] = StoredClass.parse(i + 1, stored.get(i));
+        }
+        shapes = new Shape[definitions.length];
+        Set<String> problems = new LinkedHashSet<>();
+        // What objects will be stored by has to be known before what older ones are read by.
+        for (int number = 1; number <= definitions.length; number++) {
+            findCurrent(number);
+        }
+        for (int number = 1; number <= definitions.length; number++) {
+            check(number, problems);
+        }
+        renamed.check(this::find, problems);
+        if (!problems.isEmpty()) {
+            throw new PersistenceException("the classes of the store do not match those of the program:" + SEPARATOR
+                    + String.join(SEPARATOR, problems));
+        }
+    }
+
+    boolean isEmpty() {
+        return definitions.length == 0;
+    }
+
+    /// Returns the shape by which the objects of a class of the store are read.
+    Shape shape(ObjectBytes in) {
+        Shape[] known = shapes;
+        int number = in.classNumber();
+        if (number <= 0 || number > known.length) {
+            throw in.damaged("its class number is " + number + " of " + known.length);
+        }
+        return known[number - 1];
+    }
+
+    /// The number of a class, which the store gets to know of if it does not yet.
+    int number(Shape shape) throws GraphStoreException {
+        int number = shape.number();
+        return number != 0 ? number : define(shape);
+    }
+
+    private synchronized int define(Shape shape) throws GraphStoreException {
+        if (shape.number() != 0) {
+            return shape.number();
+        }
+        StoredClass definition = shape instanceof Layout layout ? definition(layout.type()) : shape.definition();
+        int number = graph.defineClass(definition.bytes());
+        if (number != definitions.length + 1) {
+            throw new AssertionError("the store has given number " + number + " to class " + (definitions.length + 1));
+        }
+        definitions = Arrays.copyOf(definitions, number);
+        definitions[number - 1] = definition;
+        Shape[] more = Arrays.copyOf(shapes, number);
+        more[number - 1] = shape;
+        shapes = more;
+        shape.number(number);
+        return number;
+    }
+
+    // ---- classes of the program
+
+    /// Returns the shape by which an object is stored.
+    ///
+    /// @throws RefusedException if it cannot be stored
+    Shape of(Object object) throws RefusedException {
+        Class<?> type = object.getClass();
+        Shape known = current.get(type);
+        return known != null ? known : find(object, type);
+    }
+
+    private synchronized Shape find(Object object, Class<?> type) throws RefusedException {
+        if (object instanceof Persistable) {
+            return layout(type);
+        }
+        if (type.isArray()) {
+            return array(type);
+        }
+        Shape shape = formShapes.computeIfAbsent(forms.of(object), FormShape::new);
+        if (forms.isChosenByClass(type)) {
+            current.put(type, shape);
+        }
+        return shape;
+    }
+
+    /// The layout of a class as it is.
+    private synchronized Layout layout(Class<?> type) throws RefusedException {
+        Shape known = current.get(type);
+        if (known != null) {
+            return (Layout) known;
+        }
+        refuseIfUnfit(type);
+        List<Layout.StoredField> fields = new ArrayList<>();
+        if (Persistable.class.isAssignableFrom(type.getSuperclass())) {
+            // In the order of its definition, which need not be that of the class: the store knows an older one, maybe.
+            fields.addAll(layout(type.getSuperclass()).fields());
+        }
+        for (Field field : lasting(type)) {
+            fields.add(new Layout.StoredField(member(field), slots.slot(field)));
+        }
+        Layout made = new Layout(type, null, fields, null);
+        current.put(type, made);
+        return made;
+    }
+
+    private static Member member(Field field) {
+        return new Member(field.getName(), field.getType().descriptorString());
+    }
+
+    private void refuseIfUnfit(Class<?> type) throws RefusedException {
+        if (type.isHidden()) {
+            throw new RefusedException(
+                    type.getName() + " is a hidden class, which no name leads to: use a class with a name");
+        }
+        Class<?> ancestor = type;
+        while (Persistable.class.isAssignableFrom(ancestor)) {
+            ancestor = ancestor.getSuperclass();
+        }
+        if (!STATELESS.contains(ancestor)) {
+            throw new RefusedException(type.getName() + " extends " + ancestor.getName()
+                    + ", whose fields have no barriers: keep a field of type " + ancestor.getSimpleName()
+                    + " in place of the superclass");
+        }
+        if (find(type.getName()) != type) {
+            throw new RefusedException("the class loader of the store does not find " + type.getName()
+                    + ": set PersistenceOptions.classLoader when the store is opened");
+        }
+    }
+
+    private Class<?> find(String name) {
+        try {
+            return Class.forName(name, false, loader);
+        } catch (ClassNotFoundException | LinkageError e) {
+            return null;
+        }
+    }
+
+    /// The woven classes of an object's class, the topmost first.
+    private static List<Class<?>> hierarchy(Class<?> type) {
+        List<Class<?>> found = new ArrayList<>();
+        for (Class<?> one = type; Persistable.class.isAssignableFrom(one); one = one.getSuperclass()) {
+            found.addFirst(one);
+        }
+        return found;
+    }
+
+    /// The fields of a class that are stored.
+    private static List<Field> lasting(Class<?> declaring) {
+        List<Field> found = new ArrayList<>();
+        for (Field field : declaring.getDeclaredFields()) {
+            if (!Modifier.isStatic(field.getModifiers()) && !Modifier.isTransient(field.getModifiers())) {
+                found.add(field);
+            }
+        }
+        return found;
+    }
+
+    /// The definition of a class as it is; its superclass is defined before.
+    private StoredClass definition(Class<?> type) throws GraphStoreException {
+        int superclass = 0;
+        if (Persistable.class.isAssignableFrom(type.getSuperclass())) {
+            try {
+                superclass = number(layout(type.getSuperclass()));
+            } catch (RefusedException e) {
+                throw new AssertionError("a subclass has been stored", e);
+            }
+        }
+        return definition(type, superclass);
+    }
+
+    private static StoredClass definition(Class<?> type, int superclass) {
+        List<Member> members = new ArrayList<>();
+        for (Field field : lasting(type)) {
+            members.add(member(field));
+        }
+        Kind kind = Kind.of(type);
+        int version = 0;
+        if (kind == Kind.OBJECT) {
+            version = isAbstract(type) ? StoredClass.ABSTRACT : StoredClass.CONCRETE;
+        }
+        return new StoredClass(kind, version, superclass, type.getName(), members);
+    }
+
+    private static boolean isAbstract(Class<?> type) {
+        return Modifier.isAbstract(type.getModifiers());
+    }
+
+    private Shape array(Class<?> type) throws RefusedException {
+        Class<?> element = type;
+        while (element.isArray()) {
+            element = element.getComponentType();
+        }
+        if (!element.isPrimitive() && find(element.getName()) != element) {
+            throw new RefusedException("the class loader of the store does not find " + element.getName()
+                    + ": set PersistenceOptions.classLoader when the store is opened");
+        }
+        Shape made = new ArrayShape(type, type.getName());
+        current.put(type, made);
+        return made;
+    }
+
+    /// The word of a constant.
+    long word(Enum<?> constant) throws RefusedException, GraphStoreException {
+        Class<?> type = constant.getDeclaringClass();
+        EnumShape shape = (EnumShape) current.get(type);
+        int number = shape == null ? -1 : shape.find(constant);
+        if (number < 0) {
+            shape = constants(type);
+            number = shape.find(constant);
+        }
+        if (!Words.fitsConstant(number)) {
+            throw new RefusedException(
+                    type.getName() + " has more constants than a reference can number: store their names");
+        }
+        return Words.constant(number(shape), number);
+    }
+
+    private synchronized EnumShape constants(Class<?> type) throws RefusedException {
+        if (find(type.getName()) != type) {
+            throw new RefusedException("the class loader of the store does not find " + type.getName()
+                    + ": set PersistenceOptions.classLoader when the store is opened");
+        }
+        Enum<?>[] constants = (Enum<?>[]) type.getEnumConstants();
+        List<String> names = new ArrayList<>();
+        for (Enum<?> constant : constants) {
+            names.add(constant.name());
+        }
+        EnumShape made = new EnumShape(type.getName(), names, constants);
+        current.put(type, made);
+        return made;
+    }
+
+    /// The constant of a word.
+    Enum<?> constant(long word) {
+        Shape[] known = shapes;
+        int number = Words.constantClass(word);
+        Enum<?> constant = number > 0 && number <= known.length && known[number - 1] instanceof EnumShape shape
+                ? shape.constant(Words.constantNumber(word))
+                : null;
+        if (constant == null) {
+            throw new PersistenceException("the reference 0x" + Long.toHexString(word)
+                    + " leads to no constant of an enum: run `cedrat verify`, and restore the store from a copy");
+        }
+        return constant;
+    }
+
+    // ---- classes of the store
+
+    /// If a class of the store is as the program has it, its objects will be stored by that definition.
+    private void findCurrent(int number) {
+        StoredClass definition = definitions[number - 1];
+        Class<?> type = definition.kind() == Kind.OBJECT || definition.kind() == Kind.RECORD
+                ? find(settings.className(definition.name()))
+                : null;
+        if (type == null || !Persistable.class.isAssignableFrom(type) || current.containsKey(type)) {
+            return;
+        }
+        if (!isCurrent(definition, type)) {
+            return;
+        }
+        List<Layout.StoredField> fields = match(number, type, new HashSet<>());
+        if (fields != null) {
+            Layout layout = new Layout(type, definition, fields, null);
+            layout.number(number);
+            current.put(type, layout);
+            shapes[number - 1] = layout;
+        }
+    }
+
+    private void check(int number, Set<String> problems) {
+        StoredClass definition = definitions[number - 1];
+        Shape shape =
+                switch (definition.kind()) {
+                    case OBJECT, RECORD, ENUM -> checkClass(number, definition, problems);
+                    case ARRAY -> checkArray(definition, problems);
+                    case FORM -> checkForm(definition, problems);
+                };
+        shapes[number - 1] = shape;
+        if (shape != null && shape.number() == 0) {
+            shape.number(number);
+        }
+    }
+
+    private Shape checkForm(StoredClass definition, Set<String> problems) {
+        Form form = forms.find(definition.name(), definition.version());
+        if (form == null) {
+            problems.add("this version of Cedrat does not know version " + definition.version() + " of the form "
+                    + definition.name() + ": use the version that has written it");
+            return null;
+        }
+        return formShapes.computeIfAbsent(form, FormShape::new);
+    }
+
+    private Shape checkClass(int number, StoredClass definition, Set<String> problems) {
+        Class<?> type = find(settings.className(definition.name()));
+        if (type == null) {
+            problems.add(missing(definition.name()));
+            return null;
+        }
+        Kind stored = definition.kind();
+        Kind now = Kind.of(type);
+        if (now != stored) {
+            problems.add(type.getName() + " was " + article(stored) + ", and is " + article(now) + " now: keep the "
+                    + word(stored) + ", and give the " + word(now) + " another name");
+            return null;
+        }
+        if (isAbstract(type) && stored == Kind.OBJECT && mayHaveObjects(number, definition)) {
+            problems.add(
+                    type.getName() + " is abstract now, and was concrete when it was stored: make it concrete, or keep "
+                            + "a class of this name and give the abstract one another name");
+            return null;
+        }
+        if (shapes[number - 1] != null) {
+            return shapes[number - 1];
+        }
+        return stored == Kind.ENUM
+                ? checkConstants(definition, type, problems)
+                : checkFields(number, definition, type, problems);
+    }
+
+    private static String word(Kind kind) {
+        return switch (kind) {
+            case RECORD -> "record";
+            case ENUM -> "enum";
+            case null -> "interface";
+            default -> "class";
+        };
+    }
+
+    private static String article(Kind kind) {
+        return (kind == Kind.ENUM || kind == null ? "an " : "a ") + word(kind);
+    }
+
+    /// Whether objects could be made of a class when it was defined. If its definition does not say so, it was made
+    /// for an object of it, or for a subclass, which is defined next.
+    private boolean mayHaveObjects(int number, StoredClass definition) {
+        if (definition.version() != StoredClass.UNSAID) {
+            return definition.version() == StoredClass.CONCRETE;
+        }
+        for (StoredClass other : definitions) {
+            if (other.superclass() == number) {
+                return false;
+            }
+        }
+        return true;
+    }
+
+    private Shape checkArray(StoredClass definition, Set<String> problems) {
+        String name = definition.name();
+        int dimensions = name.lastIndexOf('[') + 1;
+        boolean isOfClass = name.length() > dimensions && name.charAt(dimensions) == 'L';
+        String now = name;
+        if (isOfClass) {
+            String element = settings.className(name.substring(dimensions + 1, name.length() - 1));
+            now = name.substring(0, dimensions) + "L" + element + ";";
+        }
+        Class<?> type = find(now);
+        if (type == null) {
+            problems.add(missing(isOfClass ? name.substring(dimensions + 1, name.length() - 1) : name));
+            return null;
+        }
+        Shape shape = new ArrayShape(type, name);
+        if (now.equals(name)) {
+            current.put(type, shape);
+        }
+        return shape;
+    }
+
+    private String missing(String stored) {
+        String now = settings.className(stored);
+        if (!now.equals(stored)) {
+            return "the program lacks the class " + now + ", the new name of " + stored
+                    + " in PersistenceOptions.renameClass: correct the name, or add the class to the class path";
+        }
+        return "the program lacks the stored class " + stored + ": add it to the class path, or call "
+                + "PersistenceOptions.renameClass if it has another name now";
+    }
+
+    private Shape checkConstants(StoredClass definition, Class<?> type, Set<String> problems) {
+        Map<String, Enum<?>> byName = new HashMap<>();
+        for (Object constant : type.getEnumConstants()) {
+            byName.put(((Enum<?>) constant).name(), (Enum<?>) constant);
+        }
+        List<String> names = new ArrayList<>();
+        List<Enum<?>> constants = new ArrayList<>();
+        for (Member member : definition.members()) {
+            String name = settings.fieldName(type.getName(), member.name());
+            Enum<?> constant = byName.get(name);
+            if (constant == null && name.equals(member.name())) {
+                problems.add(type.getName() + " lacks the stored constant " + name
+                        + ": add it, or call PersistenceOptions.renameField if it has another name now");
+            } else if (constant == null) {
+                problems.add(unfound(type, "constant", name, member));
+            }
+            names.add(member.name());
+            constants.add(constant);
+        }
+        EnumShape shape = new EnumShape(definition.name(), names, constants.toArray(Enum<?>[]::new));
+        current.put(type, shape);
+        return shape;
+    }
+
+    private Shape checkFields(int number, StoredClass definition, Class<?> type, Set<String> problems) {
+        if (!Persistable.class.isAssignableFrom(type)) {
+            problems.add(type.getName() + " was stored as a class with barriers, and has none now: start Java with the "
+                    + "agent, and remove the class from its argument exclude=…");
+            return null;
+        }
+        Layout now;
+        try {
+            now = layout(type);
+        } catch (RefusedException e) {
+            problems.add(e.getMessage());
+            return null;
+        }
+        List<Layout.StoredField> fields = match(number, type, problems);
+        if (fields == null) {
+            return null;
+        }
+        return new Layout(type, definition, fields, now);
+    }
+
+    /// Whether a class is as a definition says, its superclass included.
+    private boolean isCurrent(StoredClass definition, Class<?> type) {
+        int superclass = 0;
+        if (Persistable.class.isAssignableFrom(type.getSuperclass())) {
+            superclass = current.get(type.getSuperclass()) instanceof Layout layout ? layout.number() : 0;
+            if (superclass == 0) {
+                return false;
+            }
+        }
+        StoredClass now = definition(type, superclass);
+        return now.kind() == definition.kind()
+                && (now.version() == definition.version() || definition.version() == StoredClass.UNSAID)
+                && now.superclass() == definition.superclass()
+                && now.name().equals(definition.name())
+                && now.members().size() == definition.members().size()
+                && new HashSet<>(now.members()).equals(new HashSet<>(definition.members()));
+    }
+
+    /// The fields of a stored class, the superclass's first, and what they are now. Null if something does not
+    /// fit.
+    private List<Layout.StoredField> match(int number, Class<?> type, Set<String> problems) {
+        List<StoredClass> stored = new ArrayList<>();
+        for (int at = number; at != 0; at = definitions[at - 1].superclass()) {
+            stored.addFirst(definitions[at - 1]);
+        }
+        Map<String, Class<?>> now = new HashMap<>();
+        for (Class<?> one : hierarchy(type)) {
+            now.put(one.getName(), one);
+        }
+        List<Layout.StoredField> fields = new ArrayList<>();
+        boolean fits = true;
+        for (StoredClass definition : stored) {
+            Class<?> declaring = now.get(settings.className(definition.name()));
+            if (declaring == null && !definition.members().isEmpty()) {
+                problems.add(type.getName() + " no longer extends " + settings.className(definition.name())
+                        + ", which has fields in the store: let it extend that class");
+                fits = false;
+            }
+            for (Member member : definition.members()) {
+                Field field = declaring == null ? null : field(declaring, member);
+                if (field == null && declaring != null) {
+                    checkName(member, declaring, problems);
+                    field = moved(member, declaring, type, stored);
+                }
+                renamed.add(type, definition, member, field);
+                fits &= match(member, field, fields, problems);
+            }
+        }
+        return fits ? fields : null;
+    }
+
+    /// Checks that a declared name is that of a field: otherwise it is a mistake, and no removal.
+    private void checkName(Member member, Class<?> declaring, Set<String> problems) {
+        String name = settings.fieldName(declaring.getName(), member.name());
+        if (!name.equals(member.name())) {
+            problems.add(unfound(declaring, "field", name, member));
+        }
+    }
+
+    private static String unfound(Class<?> declaring, String what, String renamed, Member member) {
+        return declaring.getName() + " has no " + what + " " + renamed + ", the new name of " + member.name()
+                + " in PersistenceOptions.renameField: correct the name, or remove the call";
+    }
+
+    /// The field of that name in another class of the hierarchy, if that class had none in the store: a field that was
+    /// pulled up, or pushed down.
+    private Field moved(Member member, Class<?> declaring, Class<?> type, List<StoredClass> stored) {
+        for (Class<?> other : hierarchy(type)) {
+            Field field = other == declaring ? null : field(other, member);
+            if (field != null && !hadField(other, field.getName(), stored)) {
+                return field;
+            }
+        }
+        return null;
+    }
+
+    private boolean hadField(Class<?> type, String name, List<StoredClass> stored) {
+        for (StoredClass definition : stored) {
+            if (settings.className(definition.name()).equals(type.getName())) {
+                for (Member member : definition.members()) {
+                    if (settings.fieldName(type.getName(), member.name()).equals(name)) {
+                        return true;
+                    }
+                }
+            }
+        }
+        return false;
+    }
+
+    private boolean match(Member member, Field field, List<Layout.StoredField> fields, Set<String> problems) {
+        if (field == null) {
+            fields.add(new Layout.StoredField(member, null));
+            return true;
+        }
+        if (!fits(member, field.getType())) {
+            problems.add(field.getDeclaringClass().getName() + "." + field.getName() + " was " + member.descriptor()
+                    + ", and is " + field.getType().descriptorString()
+                    + ": keep the old type, or give the field another name");
+            return false;
+        }
+        Slot.Field slot = slots.slot(field);
+        for (Layout.StoredField other : fields) {
+            if (other.slot() == slot) {
+                problems.add(field.getDeclaringClass().getName() + "." + field.getName() + " is both "
+                        + other.member().name() + " and " + member.name()
+                        + " of the store: give it another name, or remove a "
+                        + "call of PersistenceOptions.renameField");
+                return false;
+            }
+        }
+        fields.add(new Layout.StoredField(member, slot));
+        return true;
+    }
+
+    private Field field(Class<?> declaring, Member member) {
+        String name = settings.fieldName(declaring.getName(), member.name());
+        for (Field field : lasting(declaring)) {
+            if (field.getName().equals(name)) {
+                return field;
+            }
+        }
+        return null;
+    }
+
+    private boolean fits(Member member, Class<?> now) {
+        String descriptor = now.descriptorString();
+        if (descriptor.equals(member.descriptor())) {
+            return true;
+        }
+        if (member.isPrimitive() || now.isPrimitive()) {
+            return member.isPrimitive()
+                    && now.isPrimitive()
+                    && Layout.isWidening(member.descriptor().charAt(0), descriptor.charAt(0));
+        }
+        Class<?> stored = reference(member.descriptor());
+        return stored != null && now.isAssignableFrom(stored);
+    }
+
+    /// The class of a reference field in the store, as it is now; null if it is not there.
+    private Class<?> reference(String descriptor) {
+        int dimensions = descriptor.lastIndexOf('[') + 1;
+        if (descriptor.charAt(dimensions) != 'L') {
+            return find(descriptor);
+        }
+        String stored =
+                descriptor.substring(dimensions + 1, descriptor.length() - 1).replace('/', '.');
+        String element = settings.className(stored);
+        return find(dimensions == 0 ? element : descriptor.substring(0, dimensions) + "L" + element + ";");
+    }
+}

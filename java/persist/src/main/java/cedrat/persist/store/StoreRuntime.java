@@ -1,0 +1,32 @@
+package cedrat.persist.store;
+
+import cedrat.persist.GraphStore;
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceRuntime;
+import cedrat.persist.record.Recorder;
+
+/// The implementation that the agent installs: stores over a [GraphStore], and the transactions of a [Recorder].
+///
+/// **Threads:** any.
+public final class StoreRuntime extends PersistenceRuntime {
+    private final Recorder recorder;
+
+    public StoreRuntime(Recorder recorder) {
+        this.recorder = recorder;
+    }
+
+    @Override
+    protected Persistence open(GraphStore graph, Settings settings) {
+        return ObjectStore.open(recorder, graph, settings);
+    }
+
+    @Override
+    protected void touched(Object object) {
+        recorder.unseen.touched(object);
+    }
+
+    @Override
+    protected void acquire(Object object, boolean toWrite) {
+        recorder.transactions.acquire(object, toWrite);
+    }
+}

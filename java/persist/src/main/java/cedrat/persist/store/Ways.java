@@ -1,0 +1,118 @@
+package cedrat.persist.store;
+
+import cedrat.persist.GraphStoreException;
+import cedrat.persist.PersistenceException;
+import cedrat.persist.codec.ObjectBytes;
+import cedrat.persist.codec.Shape;
+import cedrat.persist.codec.Words;
+import cedrat.persist.form.CollectionForms;
+import cedrat.persist.form.FormShape;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.Deque;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+
+/// How one gets from a name to an object of a store, as it was committed last: for refusals of what is reached from
+/// an object that is persistent already.
+///
+/// **Threads:** one.
+final class Ways {
+    /// Maximum number of objects that are read: an object further away is reported without its way.
+    private static final int READS_MAX = 20_000;
+
+    private static final Object[] NOTHING = {};
+    /// The forms of keys that are objects of the store, and are shown.
+    private static final Set<String> SHOWN = Set.of(
+            "java.lang.String", "java.lang.Long", "java.lang.Double", "java.math.BigInteger", "java.math.BigDecimal");
+
+    private final Engine engine;
+    private final Map<Long, Step> steps = new HashMap<>();
+    private final Deque<Long> next = new ArrayDeque<>();
+
+    /// How an object was come to.
+    ///
+    /// @param from      the object before it; 0 if a name leads to it
+    /// @param reference which of that one's references
+    /// @param name      the name, or null
+    private record Step(long from, int reference, String name) {}
+
+    Ways(Engine engine) {
+        this.engine = engine;
+    }
+
+    /// A shortest way to an object, or null: none was found nearby.
+    String to(long id) {
+        for (Root root : engine.roots.values()) {
+            add(root.word(), new Step(0, 0, root.name));
+        }
+        for (int reads = 0; reads < READS_MAX && !steps.containsKey(id) && !next.isEmpty(); reads++) {
+            look(next.remove());
+        }
+        return steps.containsKey(id) ? way(id) : null;
+    }
+
+    private void add(long word, Step step) {
+        if (Words.isIdentity(word) && steps.putIfAbsent(word, step) == null) {
+            next.add(word);
+        }
+    }
+
+    private void look(long id) {
+        ObjectBytes bytes = read(id);
+        for (int reference = 0; bytes != null && reference < bytes.referenceCount(); reference++) {
+            add(bytes.reference(reference), new Step(id, reference, null));
+        }
+    }
+
+    /// Null if it cannot be read: it may have been removed meanwhile, be damaged, or be very long.
+    private ObjectBytes read(long id) {
+        try {
+            ObjectBytes bytes = new ObjectBytes(id, engine.graph.read(id));
+            return engine.schema.shape(bytes) == null ? null : bytes;
+        } catch (GraphStoreException | PersistenceException | OutOfMemoryError unreadable) {
+            return null;
+        }
+    }
+
+    private String way(long id) {
+        List<String> way = new ArrayList<>();
+        for (long at = id; at != 0; ) {
+            Step step = steps.get(at);
+            way.addFirst(step.name != null ? step.name : text(step));
+            at = step.from;
+        }
+        way.removeIf(String::isEmpty);
+        return String.join(" → ", way);
+    }
+
+    private String text(Step step) {
+        ObjectBytes bytes = read(step.from);
+        if (bytes == null) {
+            return "[…]";
+        }
+        Shape shape = engine.schema.shape(bytes);
+        int key = shape.storedKey(step.reference);
+        String shown = key < 0 || key >= bytes.referenceCount() ? null : key(bytes.reference(key));
+        return shown == null ? shape.storedStep(step.reference) : "[" + shown + "]";
+    }
+
+    /// A key of a map, or null: it is none of those that can be shown without asking the program.
+    private String key(long word) {
+        try {
+            if (!Words.isIdentity(word)) {
+                return CollectionForms.text(word == 0 ? null : engine.value(word));
+            }
+            ObjectBytes bytes = read(word);
+            return bytes != null
+                            && engine.schema.shape(bytes) instanceof FormShape shape
+                            && SHOWN.contains(shape.form.name)
+                    ? CollectionForms.text(shape.fill(shape.create(bytes), bytes, NOTHING))
+                    : null;
+        } catch (PersistenceException | OutOfMemoryError unreadable) {
+            return null;
+        }
+    }
+}

@@ -1,0 +1,317 @@
+package cedrat.persist.weave;
+
+import cedrat.persist.PersistenceRuntime;
+import cedrat.persist.boot.Barrier;
+import cedrat.persist.jdk.JavaBase;
+import cedrat.persist.memory.Fields;
+import cedrat.persist.record.Recorder;
+import cedrat.persist.store.StoreRuntime;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.lang.classfile.ClassFile;
+import java.lang.instrument.ClassFileTransformer;
+import java.lang.instrument.Instrumentation;
+import java.lang.instrument.UnmodifiableClassException;
+import java.lang.module.ModuleReader;
+import java.lang.module.ModuleReference;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.security.ProtectionDomain;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.jar.JarFile;
+import java.util.jar.JarOutputStream;
+import java.util.stream.Stream;
+import java.util.zip.ZipEntry;
+
+/// The Java agent: weaves write barriers into the classes of the application and the collections of
+/// `java.util`.
+///
+/// `-javaagent:persist.jar`, or `Launcher-Agent-Class: cedrat.persist.weave.Agent` in the manifest of an executable
+/// jar, or `VirtualMachine.loadAgent`. The argument `exclude=org.example:com.example.Generated` lists
+/// packages and classes that are not woven: their stores are not restored by a rollback, and transactions do
+/// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are. With `reads=lock`
+/// reads have barriers too, which lock what they read of stores that are opened with
+/// [cedrat.persist.PersistenceOptions#readLocks].
+public final class Agent {
+    private static final String[] BOOT_CLASSES = {
+        "cedrat/persist/boot/Barrier",
+        "cedrat/persist/boot/Handler",
+        "cedrat/persist/boot/Identity",
+        "cedrat/persist/boot/Persistable"
+    };
+
+    private Agent() {}
+
+    /// Called by the virtual machine before `main`.
+    public static void premain(String argument, Instrumentation instrumentation) {
+        agentmain(argument, instrumentation);
+    }
+
+    /// Called by the virtual machine when the agent is loaded later.
+    public static void agentmain(String argument, Instrumentation instrumentation) {
+        try {
+            appendBootClasses(instrumentation);
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot write the classes of the boot class path to a temporary file", e);
+        }
+        Started.start(new Classes(argument), instrumentation);
+    }
+
+    /// The boot class path takes files only.
+    private static void appendBootClasses(Instrumentation instrumentation) throws IOException {
+        Path file = Files.createTempFile("cedrat-boot", ".jar");
+        file.toFile().deleteOnExit();
+        try (OutputStream out = Files.newOutputStream(file);
+                JarOutputStream jar = new JarOutputStream(out)) {
+            for (String name : BOOT_CLASSES) {
+                jar.putNextEntry(new ZipEntry(name + ".class"));
+                try (InputStream in = Agent.class.getResourceAsStream("/" + name + ".class")) {
+                    if (in == null) {
+                        throw new IOException("the agent's jar lacks " + name + ".class");
+                    }
+                    in.transferTo(jar);
+                }
+                jar.closeEntry();
+            }
+        }
+        try (JarFile jar = new JarFile(file.toFile())) {
+            instrumentation.appendToBootstrapClassLoaderSearch(jar);
+        }
+        if (File.separatorChar == '/') {
+            // The virtual machine holds it open; a process that is killed would leave it behind.
+            Files.delete(file);
+        }
+    }
+
+    /// Classes that may be loaded only when the boot class path is complete.
+    private static final class Started implements ClassFileTransformer {
+        private final Instrumentation instrumentation;
+        private final Classes classes;
+        private final Recorder recorder;
+        private final Weaver weaver;
+
+        private Started(Instrumentation instrumentation, Classes classes, Recorder recorder, Weaver weaver) {
+            this.instrumentation = instrumentation;
+            this.classes = classes;
+            this.recorder = recorder;
+            this.weaver = weaver;
+        }
+
+        static void start(Classes classes, Instrumentation instrumentation) {
+            Fields fields = new Fields(declaring -> open(instrumentation, declaring));
+            Recorder recorder = new Recorder(fields, classes.locksReads());
+            Started started = new Started(instrumentation, classes, recorder, new Weaver(fields, classes));
+            recorder.install();
+            PersistenceRuntime.install(new StoreRuntime(recorder));
+            // So that the transformer itself needs no class that is loaded when it is called first.
+            SerialVersion.of(ClassFile.of().parse(bytes(Agent.class)));
+            JavaBase.find("java/lang/Object");
+            loadCollections(classes);
+            started.loadReadings();
+            started.letReadBarriers(Object.class.getModule());
+            // Objects are filled by means of the JDK's own.
+            instrumentation.redefineModule(
+                    Object.class.getModule(),
+                    Set.of(),
+                    Map.of("jdk.internal.misc", Set.of(Agent.class.getModule())),
+                    Map.of(),
+                    Set.of(),
+                    Map.of());
+            boolean canRetransform = instrumentation.isRetransformClassesSupported();
+            instrumentation.addTransformer(started, canRetransform);
+            if (!canRetransform) {
+                // Later classes are woven, so that beginning a transaction fails with this message and no other.
+                recorder.unwoven.fail("classes of java.util cannot be woven, because the manifest of the jar that "
+                        + "starts the agent lacks a line: add Can-Retransform-Classes: true");
+                return;
+            }
+            started.retransform();
+            if (recorder.unwoven.guardsReads()) {
+                started.weaver.weaveReads();
+            }
+        }
+
+        /// Named modules do not read what lies on the boot class path, and an interface of it has to be readable
+        /// when a class is defined.
+        private void letReadBarriers(Module module) {
+            Module barriers = Barrier.class.getModule();
+            if (!module.canRead(barriers)) {
+                instrumentation.redefineModule(module, Set.of(barriers), Map.of(), Map.of(), Set.of(), Map.of());
+            }
+        }
+
+        /// The virtual machine asks no transformer about a class that is loaded by a transformer, so those of
+        /// the JDK that are to be woven are loaded before there is one.
+        private static void loadCollections(Classes classes) {
+            ModuleReference base = ModuleLayer.boot()
+                    .configuration()
+                    .findModule("java.base")
+                    .orElseThrow()
+                    .reference();
+            // By the module, since a file system would load the providers of the application, without barriers.
+            try (ModuleReader reader = base.open();
+                    Stream<String> files = reader.list()) {
+                for (String file : files.filter(Started::isOfUtil).toList()) {
+                    String name = file.replace(".class", "");
+                    if (classes.kind(null, name) == Weaver.Kind.COLLECTION) {
+                        Class.forName(name.replace('/', '.'), false, null);
+                    }
+                }
+            } catch (IOException e) {
+                throw new UncheckedIOException("cannot list the classes of java.util", e);
+            } catch (ClassNotFoundException e) {
+                throw new AssertionError("java.util lists a class that it does not have", e);
+            }
+        }
+
+        private static boolean isOfUtil(String file) {
+            String util = "java/util/";
+            return file.startsWith(util) && file.endsWith(".class") && file.indexOf('/', util.length()) < 0;
+        }
+
+        /// As above.
+        private void loadReadings() {
+            for (String name : Readings.classes()) {
+                try {
+                    Class.forName(name.replace('/', '.'), false, null);
+                } catch (ClassNotFoundException e) {
+                    // The module of sun.misc.Unsafe may be left out; then no class uses it.
+                    if (!name.startsWith("sun/misc/")) {
+                        recorder.unwoven.leaveUnguarded(name.replace('/', '.') + ", which this JDK does not have");
+                    }
+                }
+            }
+        }
+
+        private static byte[] bytes(Class<?> type) {
+            try (InputStream in = type.getResourceAsStream(type.getSimpleName() + ".class")) {
+                return in.readAllBytes();
+            } catch (IOException e) {
+                throw new UncheckedIOException("cannot read " + type, e);
+            }
+        }
+
+        /// Lets a rollback write a package's private fields.
+        private static void open(Instrumentation instrumentation, Class<?> declaring) {
+            Module own = Agent.class.getModule();
+            Module module = declaring.getModule();
+            if (!module.isOpen(declaring.getPackageName(), own)) {
+                instrumentation.redefineModule(
+                        module,
+                        Set.of(),
+                        Map.of(),
+                        Map.of(declaring.getPackageName(), Set.of(own)),
+                        Set.of(),
+                        Map.of());
+            }
+        }
+
+        /// Weaves what was loaded before, and what has been loaded by other threads meanwhile: that may have
+        /// begun before there was a transformer.
+        private void retransform() {
+            Set<Class<?>> seen = Collections.newSetFromMap(new IdentityHashMap<>());
+            List<Class<?>> loaded = loaded(seen);
+            while (!loaded.isEmpty()) {
+                try {
+                    instrumentation.retransformClasses(loaded.toArray(new Class<?>[0]));
+                } catch (UnmodifiableClassException | UnsupportedOperationException | LinkageError e) {
+                    recorder.unwoven.fail("classes that were loaded before the agent cannot be woven: " + e);
+                }
+                loaded = loaded(seen);
+            }
+        }
+
+        private List<Class<?>> loaded(Set<Class<?>> seen) {
+            List<Class<?>> loaded = new ArrayList<>();
+            for (Class<?> type : instrumentation.getAllLoadedClasses()) {
+                if (type.isArray() || type.isHidden() || kind(type) == null || !seen.add(type)) {
+                    continue;
+                }
+                if (instrumentation.isModifiableClass(type)) {
+                    loaded.add(type);
+                } else {
+                    recorder.unwoven.fail(type + " was loaded before the agent and cannot be woven");
+                }
+            }
+            return loaded;
+        }
+
+        private Weaver.Kind kind(Class<?> type) {
+            return classes.kind(type.getClassLoader(), type.getName().replace('.', '/'));
+        }
+
+        @Override
+        public byte[] transform(
+                Module module,
+                ClassLoader loader,
+                String name,
+                Class<?> redefined,
+                ProtectionDomain domain,
+                byte[] original) {
+            String known = name != null ? name : nameIn(original);
+            Weaver.Kind kind = known == null ? null : classes.kind(loader, known);
+            if (kind == null) {
+                return null;
+            }
+            // The thread may be in a transaction, of which weaving is no part.
+            recorder.suspendLoading();
+            // If reads are woven, no class of the application has been loaded without, and what it has got
+            // more it gets again.
+            boolean isLoaded = redefined != null && !weaver.weavesReads();
+            try {
+                letReadBarriers(module);
+                prepare(kind, known, original);
+                return weaver.weave(original, kind, loader, isLoaded);
+            } catch (UnstructuredException e) {
+                if (isLoaded) {
+                    recorder.unwoven.fail(e.getMessage());
+                    return null;
+                }
+                return weaver.refusing(original, e.getMessage());
+            } catch (RuntimeException | LinkageError | StackOverflowError e) {
+                // Thrown from here it would be dropped; transactions say it when they begin.
+                recorder.unwoven.fail("the class " + known.replace('/', '.') + " cannot be woven: " + e);
+                return withoutBarriers(kind, loader, original);
+            } finally {
+                recorder.resumeLoading();
+            }
+        }
+
+        /// Others that are woven read its objects, and count on its having an identity.
+        private byte[] withoutBarriers(Weaver.Kind kind, ClassLoader loader, byte[] original) {
+            try {
+                return kind == Weaver.Kind.APPLICATION ? weaver.withIdentity(original, loader) : null;
+            } catch (RuntimeException | LinkageError | StackOverflowError e) {
+                // No transaction begins any more, and no store is opened: nothing leads to an object of it.
+                return null;
+            }
+        }
+
+        /// A loader need not say the name of a class that it defines.
+        private static String nameIn(byte[] original) {
+            try {
+                return ClassFile.of().parse(original).thisClass().asInternalName();
+            } catch (IllegalArgumentException e) {
+                // It is no class, as the virtual machine will say itself.
+                return null;
+            }
+        }
+
+        /// Weaves a class that was loaded before the agent, or with it.
+        private void prepare(Weaver.Kind kind, String name, byte[] original) {
+            if (kind == Weaver.Kind.APPLICATION && !weaver.weavesReads()) {
+                recorder.unwoven.leaveUnguarded(name.replace('/', '.'));
+            } else if (kind == Weaver.Kind.READING) {
+                Readings.missing(ClassFile.of().parse(original)).forEach(recorder.unwoven::leaveUnguarded);
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+package cedrat.persist.weave;
+
+import java.lang.classfile.CodeBuilder;
+import java.lang.constant.ClassDesc;
+import java.lang.constant.ConstantDescs;
+import java.lang.constant.MethodTypeDesc;
+
+/// Calls of [cedrat.persist.boot.Barrier] as instructions, and of what holds an object.
+final class Calls {
+    /// Has the static methods of transactions for woven callers.
+    static final ClassDesc REPLACEMENT = ClassDesc.of("cedrat.persist.record", "WovenCode");
+
+    private static final ClassDesc BARRIER = ClassDesc.of("cedrat.persist.boot", "Barrier");
+    private static final ClassDesc REFERENCE = ClassDesc.of("java.lang.ref", "Reference");
+    private static final ClassDesc OBJECT = ConstantDescs.CD_Object;
+    private static final ClassDesc INT = ConstantDescs.CD_int;
+
+    private static final MethodTypeDesc NOTHING = MethodTypeDesc.of(ConstantDescs.CD_void);
+    private static final MethodTypeDesc ONE_OBJECT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT);
+    private static final MethodTypeDesc TWO_OBJECTS = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, OBJECT);
+    private static final MethodTypeDesc THREE_OBJECTS =
+            MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, OBJECT, OBJECT);
+    private static final MethodTypeDesc ONE_STRING = MethodTypeDesc.of(ConstantDescs.CD_void, ConstantDescs.CD_String);
+    private static final MethodTypeDesc CALL =
+            MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, ConstantDescs.CD_String);
+    private static final MethodTypeDesc INHERITED =
+            MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, ConstantDescs.CD_String, OBJECT);
+    private static final MethodTypeDesc ELEMENT = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT);
+    private static final MethodTypeDesc LINK = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT, OBJECT);
+    private static final MethodTypeDesc STORE =
+            MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT.arrayType(), INT, OBJECT);
+    private static final MethodTypeDesc COPY = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT, OBJECT, INT, INT);
+
+    private static final MethodTypeDesc READ = MethodTypeDesc.of(OBJECT, OBJECT, INT);
+
+    private Calls() {}
+
+    /// Whether a static method is called at [#REPLACEMENT] instead.
+    static boolean replaces(String owner, String name) {
+        return owner.equals("cedrat/persist/Transaction")
+                && switch (name) {
+                    case "begin", "run", "call" -> true;
+                    default -> false;
+                };
+    }
+
+    /// … base → …, value
+    static void readNull(CodeBuilder builder, int number) {
+        builder.loadConstant(number).invokestatic(BARRIER, "readNull", READ);
+    }
+
+    /// … base → …
+    static void beforeRead(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeRead", ONE_OBJECT);
+    }
+
+    /// … base → …
+    static void lockToRead(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "lockToRead", ONE_OBJECT);
+    }
+
+    /// … array → …
+    static void lockDeeplyToRead(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "lockDeeplyToRead", ONE_OBJECT);
+    }
+
+    /// … object, copy → …
+    static void copied(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "copied", TWO_OBJECTS);
+    }
+
+    /// … base → …
+    static void beforeField(CodeBuilder builder, int number) {
+        builder.loadConstant(number).invokestatic(BARRIER, "beforeField", ELEMENT);
+    }
+
+    /// … base → …
+    static void beforeFields(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeFields", ONE_OBJECT);
+    }
+
+    /// … base, part → …
+    static void beforeLink(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeLink", TWO_OBJECTS);
+    }
+
+    /// … base → …
+    static void beforeMark(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeMark", ONE_OBJECT);
+    }
+
+    /// … array, index → …
+    static void beforeElement(CodeBuilder builder, boolean isApplication) {
+        builder.invokestatic(BARRIER, isApplication ? "beforeElement" : "beforeElementInJdk", ELEMENT);
+    }
+
+    /// … array, index, part → …
+    static void beforeLinkInTable(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeLinkInTable", LINK);
+    }
+
+    /// … array, index, value → …
+    static void store(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "store", STORE);
+    }
+
+    /// … argument → …
+    static void beforeArgument(CodeBuilder builder, boolean isApplication) {
+        builder.invokestatic(BARRIER, isApplication ? "beforeArgument" : "beforeArgumentInJdk", ONE_OBJECT);
+    }
+
+    /// … receiver → …
+    static void beforeCall(CodeBuilder builder, String method) {
+        builder.loadConstant(method).invokestatic(BARRIER, "beforeCall", CALL);
+    }
+
+    /// … receiver, method, argument → …
+    static void beforeInherited(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeInherited", INHERITED);
+    }
+
+    /// … → …
+    static void beforeStatic(CodeBuilder builder, String method) {
+        builder.loadConstant(method).invokestatic(BARRIER, "beforeStatic", ONE_STRING);
+    }
+
+    /// … handle, base → …
+    static void beforeHandle(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeHandle", TWO_OBJECTS);
+    }
+
+    /// … method, receiver, arguments → …
+    static void beforeInvoke(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeInvoke", THREE_OBJECTS);
+    }
+
+    /// … field, receiver → …
+    static void beforeReflection(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeReflection", TWO_OBJECTS);
+    }
+
+    /// … object → …
+    static void made(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "made", ONE_OBJECT);
+    }
+
+    /// As [System#arraycopy].
+    static void arraycopy(CodeBuilder builder, boolean isApplication) {
+        builder.invokestatic(BARRIER, isApplication ? "arraycopy" : "arraycopyInJdk", COPY);
+    }
+
+    /// As that, and the source is locked.
+    static void lockAndArraycopy(CodeBuilder builder, boolean isApplication) {
+        builder.invokestatic(BARRIER, isApplication ? "lockAndArraycopy" : "lockAndArraycopyInJdk", COPY);
+    }
+
+    /// … object → …
+    static void hold(CodeBuilder builder) {
+        builder.invokestatic(REFERENCE, "reachabilityFence", ONE_OBJECT);
+    }
+
+    static void suspend(CodeBuilder builder, boolean isLoading) {
+        builder.invokestatic(BARRIER, isLoading ? "suspendLoading" : "suspend", NOTHING);
+    }
+
+    static void resume(CodeBuilder builder, boolean isLoading) {
+        builder.invokestatic(BARRIER, isLoading ? "resumeLoading" : "resume", NOTHING);
+    }
+}

@@ -1,0 +1,110 @@
+package cedrat.persist.weave;
+
+import cedrat.persist.jdk.JavaBase;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+
+/// Which classes are woven, and for what: the agent's argument.
+final class Classes {
+    private static final String OWN = "cedrat/persist/";
+    /// Packages of this library: its own, the one on the boot class path, and the one that keeps objects in a folder.
+    private static final Set<String> OWN_PACKAGES = Set.of(
+            "boot", "branch", "codec", "form", "jdk", "lock", "memory", "nativestore", "record", "store", "weave");
+
+    /// Whether classes come with the JDK, or lie on the boot class path, by their names.
+    private final ConcurrentHashMap<String, Boolean> ofPlatform = new ConcurrentHashMap<>();
+
+    private final List<String> excluded = new ArrayList<>();
+    private final List<String> included = new ArrayList<>();
+    private boolean locksReads;
+
+    /// @param argument the agent's, may be null
+    /// @throws IllegalArgumentException if it is none that the agent takes
+    Classes(String argument) {
+        if (argument == null || argument.isEmpty()) {
+            return;
+        }
+        for (String part : argument.split(",")) {
+            if (part.equals("reads=lock")) {
+                locksReads = true;
+                continue;
+            }
+            int sign = part.indexOf('=');
+            List<String> names =
+                    switch (part.substring(0, Math.max(0, sign))) {
+                        case "exclude" -> excluded;
+                        case "include" -> included;
+                        default ->
+                            throw new IllegalArgumentException("invalid argument `" + argument
+                                    + "` of the agent: possible are exclude=PACKAGE:PACKAGE…, include=PACKAGE…, "
+                                    + "reads=lock, or several of them with commas between");
+                    };
+            names.addAll(List.of(part.substring(sign + 1).replace('.', '/').split(":")));
+        }
+    }
+
+    /// Whether reads have barriers that can lock what is read.
+    boolean locksReads() {
+        return locksReads;
+    }
+
+    /// Whether objects of a class may become persistent, should it be woven: its superclass, or one whose
+    /// field is read, has to be judged before it is loaded. What has the name of a class of the JDK is taken
+    /// for that.
+    boolean isPersistable(ClassLoader loader, String internalName) {
+        return kind(loader, internalName) == Weaver.Kind.APPLICATION && !isOfPlatform(internalName);
+    }
+
+    private boolean isOfPlatform(String internalName) {
+        Boolean known = ofPlatform.get(internalName);
+        if (known == null) {
+            known = ClassLoader.getPlatformClassLoader().getResource(internalName + ".class") != null;
+            ofPlatform.put(internalName, known);
+        }
+        return known;
+    }
+
+    /// @return null if it is left as it is
+    Weaver.Kind kind(ClassLoader loader, String internalName) {
+        if (loader == null || loader == ClassLoader.getPlatformClassLoader()) {
+            if (Suspensions.contains(internalName)) {
+                return Weaver.Kind.SUSPENDING;
+            }
+            if (Readings.contains(internalName)) {
+                return Weaver.Kind.READING;
+            }
+            return JavaBase.isWoven(internalName) ? Weaver.Kind.COLLECTION : null;
+        }
+        boolean isTool = isOfJdk(internalName) && !isIn(included, internalName);
+        return isOwn(internalName) || isTool || isIn(excluded, internalName) ? null : Weaver.Kind.APPLICATION;
+    }
+
+    private static boolean isOwn(String internalName) {
+        if (!internalName.startsWith(OWN)) {
+            return false;
+        }
+        int end = internalName.indexOf('/', OWN.length());
+        return end < 0 || OWN_PACKAGES.contains(internalName.substring(OWN.length(), end));
+    }
+
+    /// Tools of the JDK are loaded by the application's class loader.
+    private static boolean isOfJdk(String internalName) {
+        return internalName.startsWith("jdk/")
+                || internalName.startsWith("com/sun/tools/")
+                || internalName.startsWith("sun/");
+    }
+
+    private static boolean isIn(List<String> names, String internalName) {
+        for (String name : names) {
+            if (internalName.startsWith(name)
+                    && (internalName.length() == name.length()
+                            || internalName.charAt(name.length()) == '/'
+                            || internalName.charAt(name.length()) == '$')) {
+                return true;
+            }
+        }
+        return false;
+    }
+}

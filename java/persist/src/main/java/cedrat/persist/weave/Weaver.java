@@ -1,0 +1,352 @@
+package cedrat.persist.weave;
+
+import cedrat.persist.memory.Fields;
+import java.lang.classfile.Attributes;
+import java.lang.classfile.ClassBuilder;
+import java.lang.classfile.ClassElement;
+import java.lang.classfile.ClassFile;
+import java.lang.classfile.ClassHierarchyResolver;
+import java.lang.classfile.ClassModel;
+import java.lang.classfile.ClassTransform;
+import java.lang.classfile.CodeBuilder;
+import java.lang.classfile.CodeElement;
+import java.lang.classfile.CodeModel;
+import java.lang.classfile.CodeTransform;
+import java.lang.classfile.Label;
+import java.lang.classfile.MethodBuilder;
+import java.lang.classfile.MethodElement;
+import java.lang.classfile.MethodModel;
+import java.lang.classfile.MethodTransform;
+import java.lang.classfile.attribute.StackMapFrameInfo;
+import java.lang.classfile.attribute.StackMapFrameInfo.ObjectVerificationTypeInfo;
+import java.lang.classfile.attribute.StackMapTableAttribute;
+import java.lang.classfile.constantpool.ClassEntry;
+import java.lang.classfile.constantpool.PoolEntry;
+import java.lang.classfile.instruction.ReturnInstruction;
+import java.lang.constant.ClassDesc;
+import java.lang.constant.ConstantDescs;
+import java.lang.constant.MethodTypeDesc;
+import java.lang.reflect.AccessFlag;
+import java.util.ArrayList;
+import java.util.IdentityHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.function.Predicate;
+
+/// Puts write and read barriers into classes.
+///
+/// Nothing that it inserts branches, but where locals are restored: guards are tested inside of the called
+/// methods, which the just-in-time compiler inlines. So the frames by which a class is verified stay those of
+/// its compiler, no other class has to be looked at, and what is woven is as good as what was compiled.
+///
+/// Reads have barriers, and objects may become persistent, only if every class of the application is woven as
+/// it is loaded: one that was there before can have no further members, and would read null where a reference
+/// is not loaded yet.
+///
+/// **Threads:** any.
+final class Weaver {
+    /// Purpose for which a class is woven.
+    enum Kind {
+        /// A class of the application: stores, and calls of the JDK that store.
+        APPLICATION,
+        /// A collection of the JDK's: stores.
+        COLLECTION,
+        /// A class of the JDK outside of transactions: some of its methods are suspensions.
+        SUSPENDING,
+        /// A class of the JDK: some of its methods read fields of any object.
+        READING
+    }
+
+    private static final ClassDesc ERROR = ClassDesc.of("java.lang", "VerifyError");
+    private static final MethodTypeDesc ERROR_OF = MethodTypeDesc.of(ConstantDescs.CD_void, ConstantDescs.CD_String);
+    private static final ClassFile CLASS_FILE = ClassFile.of(ClassFile.StackMapsOption.DROP_STACK_MAPS);
+
+    private final Fields fields;
+    private final Classes classes;
+    private volatile boolean weavesReads;
+
+    Weaver(Fields fields, Classes classes) {
+        this.fields = fields;
+        this.classes = classes;
+    }
+
+    /// From here on classes are loaded that may read persistent objects, and become such.
+    void weaveReads() {
+        weavesReads = true;
+    }
+
+    boolean weavesReads() {
+        return weavesReads;
+    }
+
+    /// The woven class.
+    ///
+    /// @param loader   its class loader, by whose resources the types of locals are compared
+    /// @param isLoaded whether the class is there already, and can have no further methods
+    /// @throws UnstructuredException    if it begins a transaction that it does not close
+    /// @throws IllegalArgumentException if the class is not well-formed, or was to have further methods
+    byte[] weave(byte[] original, Kind kind, ClassLoader loader, boolean isLoaded) throws UnstructuredException {
+        ClassModel type = CLASS_FILE.parse(original);
+        MethodReferences references =
+                new MethodReferences(CLASS_FILE, type, weavesReads && classes.locksReads() && !isLoaded);
+        if (kind == Kind.APPLICATION && references.areThere()) {
+            if (isLoaded) {
+                throw new IllegalArgumentException(
+                        "it was loaded before the agent, and refers by `::` to methods whose "
+                                + "calls need barriers: start Java with the agent, or write lambdas");
+            }
+            type = CLASS_FILE.parse(references.replaced());
+        }
+        if (kind == Kind.APPLICATION && mentionsTransactions(type)) {
+            type = withScopes(type, loader);
+        }
+        byte[] woven = CLASS_FILE.transformClass(type, transform(original, type, kind, loader));
+        Predicate<MethodModel> suspending = suspending(type, kind, loader);
+        return type.methods().stream().anyMatch(suspending)
+                ? withSuspensions(CLASS_FILE.parse(woven), suspending, kind)
+                : woven;
+    }
+
+    /// Methods that are suspensions as well as woven.
+    private static Predicate<MethodModel> suspending(ClassModel type, Kind kind, ClassLoader loader) {
+        boolean isLoader = kind == Kind.APPLICATION && Suspensions.isLoader(type, loader);
+        return method -> switch (kind) {
+            case APPLICATION -> isInitializer(method) || isLoader && Suspensions.isOfLoader(method);
+            case COLLECTION -> isInitializer(method);
+            default -> false;
+        };
+    }
+
+    private static byte[] withSuspensions(ClassModel type, Predicate<MethodModel> suspending, Kind kind) {
+        return CLASS_FILE.transformClass(type, (builder, element) -> {
+            if (element instanceof MethodModel method && suspending.test(method)) {
+                boolean isLoading = kind != Kind.APPLICATION || !isInitializer(method);
+                builder.transformMethod(method, (methodBuilder, part) -> {
+                    if (part instanceof CodeModel code) {
+                        methodBuilder.transformCode(code, suspended(code, isLoading));
+                    } else {
+                        methodBuilder.with(part);
+                    }
+                });
+            } else {
+                builder.with(element);
+            }
+        });
+    }
+
+    private static boolean mentionsTransactions(ClassModel type) {
+        for (PoolEntry entry : type.constantPool()) {
+            if (entry instanceof ClassEntry named && named.asInternalName().equals("cedrat/persist/Transaction")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Methods that restore locals branch, so their frames are made anew.
+    private static ClassModel withScopes(ClassModel type, ClassLoader loader) throws UnstructuredException {
+        Map<MethodModel, Scopes> restoring = new IdentityHashMap<>();
+        for (MethodModel method : type.methods()) {
+            if (method.code().isPresent()) {
+                Scopes scopes = new Scopes(type, method, method.code().get());
+                if (scopes.hasLocals()) {
+                    restoring.put(method, scopes);
+                }
+            }
+        }
+        if (restoring.isEmpty()) {
+            return type;
+        }
+        ClassHierarchyResolver hierarchy = ClassHierarchyResolver.ofResourceParsing(loader);
+        ClassFile withFrames = ClassFile.of(
+                ClassFile.StackMapsOption.GENERATE_STACK_MAPS, ClassFile.ClassHierarchyResolverOption.of(hierarchy));
+        byte[] woven = withFrames.transformClass(type, (builder, element) -> {
+            if (element instanceof MethodModel method && restoring.containsKey(method)) {
+                builder.transformMethod(
+                        method,
+                        MethodTransform.transformingCode(
+                                CodeTransform.ofStateful(() -> new ScopeWeaver(restoring.get(method)))));
+            } else {
+                builder.with(element);
+            }
+        });
+        return CLASS_FILE.parse(woven);
+    }
+
+    /// The class, whose initialisation throws: what a transformer throws itself is dropped by the virtual
+    /// machine.
+    byte[] refusing(byte[] original, String message) {
+        ClassTransform dropping =
+                ClassTransform.dropping(element -> element instanceof MethodModel method && isInitializer(method));
+        ClassTransform throwing = ClassTransform.endHandler(builder -> builder.withMethodBody(
+                ConstantDescs.CLASS_INIT_NAME, ConstantDescs.MTD_void, ClassFile.ACC_STATIC, code -> code.new_(ERROR)
+                        .dup()
+                        .loadConstant(message)
+                        .invokespecial(ERROR, ConstantDescs.INIT_NAME, ERROR_OF)
+                        .athrow()));
+        return CLASS_FILE.transformClass(CLASS_FILE.parse(original), dropping.andThen(throwing));
+    }
+
+    private static boolean isInitializer(MethodModel method) {
+        return method.methodName().equalsString(ConstantDescs.CLASS_INIT_NAME);
+    }
+
+    private ClassTransform transform(byte[] original, ClassModel type, Kind kind, ClassLoader loader) {
+        boolean isRead = weavesReads && kind == Kind.APPLICATION;
+        Reads reads = isRead ? new Reads(fields, classes, loader, type) : null;
+        ClassTransform identity = isRead ? identity(original, loader) : ClassTransform.ACCEPT_ALL;
+        // One behind the other they would build each method twice.
+        return new ClassTransform() {
+            @Override
+            public void accept(ClassBuilder builder, ClassElement element) {
+                if (element instanceof MethodModel method && method.code().isPresent()) {
+                    builder.transformMethod(method, method(type, method, kind, reads));
+                } else {
+                    identity.accept(builder, element);
+                }
+            }
+
+            @Override
+            public void atEnd(ClassBuilder builder) {
+                if (isRead) {
+                    reads.addTo(builder);
+                }
+                identity.atEnd(builder);
+            }
+        };
+    }
+
+    /// The class with an identity and without barriers, or null: reads are not woven.
+    byte[] withIdentity(byte[] original, ClassLoader loader) {
+        return weavesReads ? CLASS_FILE.transformClass(CLASS_FILE.parse(original), identity(original, loader)) : null;
+    }
+
+    private ClassTransform identity(byte[] original, ClassLoader loader) {
+        ClassModel type = CLASS_FILE.parse(original);
+        boolean hasObjects =
+                !type.flags().has(AccessFlag.INTERFACE) && !type.flags().has(AccessFlag.MODULE);
+        if (!hasObjects || !classes.isPersistable(loader, type.thisClass().asInternalName())) {
+            return ClassTransform.ACCEPT_ALL;
+        }
+        boolean isTopmost =
+                !classes.isPersistable(loader, type.superclass().orElseThrow().asInternalName());
+        return new Identities(type, isTopmost);
+    }
+
+    private MethodTransform method(ClassModel type, MethodModel method, Kind kind, Reads reads) {
+        return (builder, element) -> {
+            if (element instanceof CodeModel code) {
+                weave(builder, type, method, code, kind, reads);
+            } else {
+                builder.with(element);
+            }
+        };
+    }
+
+    private void weave(
+            MethodBuilder builder, ClassModel type, MethodModel method, CodeModel code, Kind kind, Reads reads) {
+        switch (kind) {
+            case SUSPENDING -> {
+                if (Suspensions.contains(type, method)) {
+                    builder.transformCode(code, suspended(code, true));
+                } else {
+                    builder.with((MethodElement) code);
+                }
+            }
+            case READING -> {
+                String name = type.thisClass().asInternalName();
+                int local = Readings.local(name, method);
+                int locked = classes.locksReads() ? Readings.localToLock(name, method) : -1;
+                if (local >= 0 || locked >= 0) {
+                    builder.transformCode(code, reading(code, local, locked));
+                } else {
+                    builder.with((MethodElement) code);
+                }
+            }
+            // Code that turns out to be long is built a second time.
+            default ->
+                builder.transformCode(
+                        code,
+                        CodeTransform.ofStateful(() ->
+                                new StoreWeaver(fields, type, method, code, kind, reads, locksReads(kind, reads))));
+        }
+    }
+
+    /// In the application only where it may read persistent objects.
+    private boolean locksReads(Kind kind, Reads reads) {
+        return classes.locksReads() && (kind == Kind.COLLECTION || reads != null);
+    }
+
+    /// The code, before which an object is locked, and loaded.
+    ///
+    /// @param locked where the object is that is locked, or -1
+    /// @param local  where the object is that is loaded, or -1
+    private static CodeTransform reading(CodeModel code, int local, int locked) {
+        return new CodeTransform() {
+            @Override
+            public void atStart(CodeBuilder builder) {
+                code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
+                if (locked >= 0) {
+                    builder.aload(locked);
+                    Calls.lockToRead(builder);
+                }
+                if (local >= 0) {
+                    builder.aload(local);
+                    Calls.beforeRead(builder);
+                }
+            }
+
+            @Override
+            public void accept(CodeBuilder builder, CodeElement element) {
+                builder.with(element);
+            }
+        };
+    }
+
+    /// The code between [cedrat.persist.boot.Barrier#suspend] and [cedrat.persist.boot.Barrier#resume], or those
+    /// of loading.
+    private static CodeTransform suspended(CodeModel code, boolean isLoading) {
+        return CodeTransform.ofStateful(() -> new CodeTransform() {
+            private Label start;
+            private Label end;
+            private Label handler;
+
+            @Override
+            public void atStart(CodeBuilder builder) {
+                Calls.suspend(builder, isLoading);
+                start = builder.newBoundLabel();
+                end = builder.newLabel();
+                handler = builder.newLabel();
+            }
+
+            @Override
+            public void accept(CodeBuilder builder, CodeElement element) {
+                if (element instanceof ReturnInstruction) {
+                    Calls.resume(builder, isLoading);
+                }
+                builder.with(element);
+            }
+
+            @Override
+            public void atEnd(CodeBuilder builder) {
+                // Behind those of the method itself, so that it comes last in their table.
+                builder.labelBinding(end).labelBinding(handler);
+                Calls.resume(builder, isLoading);
+                builder.athrow();
+                builder.exceptionCatchAll(start, end, handler);
+                builder.with(withHandler(code, handler));
+            }
+        });
+    }
+
+    /// The frames of the code, and one of a handler that knows no locals.
+    private static StackMapTableAttribute withHandler(CodeModel code, Label handler) {
+        List<StackMapFrameInfo> frames = new ArrayList<>();
+        Optional<StackMapTableAttribute> own = code.findAttribute(Attributes.stackMapTable());
+        own.ifPresent(attribute -> frames.addAll(attribute.entries()));
+        frames.add(StackMapFrameInfo.of(
+                handler, List.of(), List.of(ObjectVerificationTypeInfo.of(ConstantDescs.CD_Throwable))));
+        return StackMapTableAttribute.of(frames);
+    }
+}

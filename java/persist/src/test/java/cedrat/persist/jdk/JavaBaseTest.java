@@ -1,0 +1,53 @@
+package cedrat.persist.jdk;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.jdk.JavaBase.Treatment;
+import java.io.IOException;
+import java.io.InputStream;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Set;
+import java.util.TreeSet;
+import org.junit.jupiter.api.Test;
+
+/// J5: the list of the types of `java.base` that change.
+class JavaBaseTest {
+    private static List<String> lines() throws IOException {
+        try (InputStream in = JavaBase.class.getResourceAsStream("java.base.types")) {
+            return new String(in.readAllBytes(), StandardCharsets.UTF_8).lines().toList();
+        }
+    }
+
+    @Test
+    void eachMutableTypeIsListedOnce() throws IOException {
+        List<String> names = new ArrayList<>();
+        Set<String> decided = new TreeSet<>();
+        for (String line : lines()) {
+            String[] words = line.split(" ", 3);
+            names.add(words[0]);
+            if (!words[1].equals("supertype")) {
+                decided.add(words[0]);
+            }
+            assertTrue(!words[1].equals("harmless") || words.length == 3, "a reason is missing: " + line);
+        }
+        assertEquals(List.copyOf(new TreeSet<>(names)), names, "sorted, and each once");
+        JavaBaseTypes types = new JavaBaseTypes();
+        assertTrue(names.containsAll(types.changing()), "make the list again, see JavaBaseTypes");
+        assertTrue(types.changing().containsAll(decided), "make the list again, see JavaBaseTypes");
+        assertEquals(types.text(), String.join("\n", lines()) + "\n", "make the list again, see JavaBaseTypes");
+    }
+
+    @Test
+    void typesListedAsWovenAreWoven() throws IOException {
+        for (String line : lines()) {
+            String name = line.split(" ")[0].replace('.', '/');
+            Treatment treatment = JavaBase.find(name).treatment();
+            if (treatment != Treatment.SUPERTYPE) {
+                assertEquals(treatment == Treatment.WOVEN, JavaBase.isWoven(name), line);
+            }
+        }
+    }
+}

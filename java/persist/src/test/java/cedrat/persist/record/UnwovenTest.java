@@ -1,0 +1,30 @@
+package cedrat.persist.record;
+
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.Transaction;
+import cedrat.persist.memory.Fields;
+import org.junit.jupiter.api.Test;
+
+/// J12: this package is not woven, as code is that the agent has not seen.
+class UnwovenTest {
+    @Test
+    void noTransactionBeginsInCodeWithoutBarriers() {
+        var thrown = assertThrows(IllegalStateException.class, Transaction::begin);
+        assertTrue(thrown.getMessage().contains("no write barriers"), thrown.getMessage());
+        assertThrows(IllegalStateException.class, () -> Transaction.run(() -> {}));
+        assertThrows(IllegalStateException.class, () -> Transaction.run(transaction -> {}));
+        assertThrows(IllegalStateException.class, () -> Transaction.call(() -> 1));
+        assertThrows(IllegalStateException.class, () -> Transaction.call(transaction -> 1));
+    }
+
+    @Test
+    void noTransactionBeginsWithAnUnwovenClass() {
+        Recorder recorder = new Recorder(new Fields(declaring -> {}), false);
+        recorder.unwoven.fail("the class Strange cannot be woven");
+        var thrown = assertThrows(
+                IllegalStateException.class, () -> recorder.transactions.begin(recorder.transactions.birth()));
+        assertTrue(thrown.getMessage().contains("Strange"), thrown.getMessage());
+    }
+}

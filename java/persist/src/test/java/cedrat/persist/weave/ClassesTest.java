@@ -1,0 +1,43 @@
+package cedrat.persist.weave;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import org.junit.jupiter.api.Test;
+
+/// Which classes the agent weaves.
+class ClassesTest {
+    @Test
+    void theAgentSaysWhichArgumentsItTakes() {
+        assertThrows(IllegalArgumentException.class, () -> new Classes("a"));
+        assertThrows(IllegalArgumentException.class, () -> new Classes("exclude=a,included=b"));
+        assertThrows(IllegalArgumentException.class, () -> new Classes("reads=locked"));
+        assertFalse(new Classes("exclude=a").locksReads());
+        assertTrue(new Classes("exclude=a,reads=lock,include=b").locksReads());
+        Classes classes = new Classes("exclude=org.example:com.example.One");
+        ClassLoader loader = ClassesTest.class.getClassLoader();
+        assertEquals(null, classes.kind(loader, "org/example/Two"));
+        assertEquals(null, classes.kind(loader, "com/example/One$Inner"));
+        assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "com/example/OneMore"));
+        assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "org/examples/Two"));
+        assertEquals(null, classes.kind(loader, "cedrat/persist/Transaction"));
+        assertEquals(null, classes.kind(loader, "cedrat/persist/record/Recorder$1"));
+        assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "cedrat/persist/woven/Launched"));
+        assertEquals(Weaver.Kind.COLLECTION, classes.kind(null, "java/util/HashMap$Node"));
+        assertEquals(Weaver.Kind.COLLECTION, classes.kind(null, "java/util/Arrays$ArrayList"));
+        assertEquals(null, classes.kind(null, "java/util/Arrays"));
+        assertEquals(null, classes.kind(null, "java/util/concurrent/ConcurrentHashMap"));
+        assertEquals(null, classes.kind(loader, "com/sun/tools/javac/code/Type"));
+    }
+
+    @Test
+    void jdkToolsAreWovenOnRequest() {
+        Classes classes = new Classes("exclude=com.example,include=com.sun.tools.javac");
+        ClassLoader loader = ClassesTest.class.getClassLoader();
+        assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "com/sun/tools/javac/code/Type"));
+        assertEquals(null, classes.kind(loader, "com/sun/tools/javap/Main"));
+        assertEquals(null, classes.kind(loader, "com/example/One"));
+    }
+}
