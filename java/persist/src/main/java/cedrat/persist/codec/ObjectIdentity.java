@@ -1,5 +1,6 @@
 package cedrat.persist.codec;
 
+import cedrat.persist.record.Changes;
 import cedrat.persist.record.Persistent;
 
 /// State that a store keeps of an object that is persistent, or that a commit is making so.
@@ -21,7 +22,7 @@ public final class ObjectIdentity extends IdentityEntry {
     /// layout; 0 of those that have. Null if there are none.
     public long[] pending;
     /// The commit that has marked it, and where that finds it: the number of a new object, or of a change.
-    public ChangeWriter commit;
+    public Changes commit;
 
     public int mark;
     /// State that its form keeps of the stored object: for a list the number of elements, otherwise its [Cells].

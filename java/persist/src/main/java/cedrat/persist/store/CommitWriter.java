@@ -1,0 +1,355 @@
+package cedrat.persist.store;
+
+import cedrat.persist.DeadlockException;
+import cedrat.persist.GraphStoreException;
+import cedrat.persist.PersistenceException;
+import cedrat.persist.boot.Identity;
+import cedrat.persist.boot.Persistable;
+import cedrat.persist.codec.ArrayShape;
+import cedrat.persist.codec.Cells;
+import cedrat.persist.codec.Change;
+import cedrat.persist.codec.ChangeWriter;
+import cedrat.persist.codec.CommitBuffer;
+import cedrat.persist.codec.IdentityEntry;
+import cedrat.persist.codec.Layout;
+import cedrat.persist.codec.ObjectIdentity;
+import cedrat.persist.codec.PartIdentity;
+import cedrat.persist.codec.RefusedException;
+import cedrat.persist.codec.Shape;
+import cedrat.persist.codec.Words;
+import cedrat.persist.form.Form;
+import cedrat.persist.form.FormShape;
+import cedrat.persist.record.Changes;
+import cedrat.persist.record.TransactionLevel;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.List;
+
+/// Writes what a transaction has changed, and what is reachable from there and was not persistent before: found by a
+/// list, not by recursion, so that there may be any number of it.
+///
+/// - J3   Objects that become persistent are locked first, as by an assignment, so that no uncommitted values of
+///        another transaction are stored. Strings and boxed values, which do not change, are not locked.
+///
+/// **Threads:** that of the transaction.
+final class CommitWriter extends ChangeWriter {
+    private static final String OF_ANOTHER =
+            "it belongs to another store, or to an earlier opening of this one: look it up in this store, or copy it";
+
+    /// The first of the roots, as a parent: a new object's number, `~` that of a change, or `ROOTS +` that of a root.
+    private static final int ROOTS = Integer.MIN_VALUE;
+
+    private final Engine engine;
+    private final TransactionLevel transaction;
+    private final Changes commit;
+    private final ChangeSet changes;
+    private final NewObjects made;
+    /// The object whose references are written.
+    private int parent;
+
+    /// @param commit marks the identities of changed and new objects
+    CommitWriter(Engine engine, TransactionLevel transaction, Changes commit, ChangeSet changes, NewObjects made) {
+        super(CommitBuffer.take(transaction.top.context));
+        this.engine = engine;
+        this.transaction = transaction;
+        this.commit = commit;
+        this.changes = changes;
+        this.made = made;
+    }
+
+    /// Writes all, and finds what becomes persistent meanwhile.
+    void write() throws GraphStoreException {
+        try {
+            for (int i = 0; i < changes.size(); i++) {
+                Change change = changes.get(i);
+                lock(change.object);
+                parent = ~i;
+                write(change);
+            }
+            Root[] roots = changes.roots();
+            for (int i = 0; i < roots.length; i++) {
+                parent = ROOTS + i;
+                write(roots[i]);
+            }
+            for (int i = 0; i < made.size(); i++) {
+                parent = i;
+                step = 0;
+                buffer.beginNew();
+                int from = buffer.size();
+                writeObject(made.identity(i).shape, made.object(i));
+                made.identity(i).bytes = buffer.size() - from;
+                buffer.end();
+            }
+            transaction.top.checkBeforeStored();
+        } catch (RefusedByStore e) {
+            throw e.refusal;
+        }
+    }
+
+    private void writeObject(Shape shape, Object object) throws GraphStoreException {
+        lockParts(shape, object);
+        buffer.beginObject(engine.schema.number(shape));
+        shape.write(object, this);
+    }
+
+    /// J3: a transaction that has assigned to a new part of a Java collection did not know its owner.
+    private void lockParts(Shape shape, Object object) {
+        if (!(shape instanceof FormShape collection)) {
+            return;
+        }
+        collection.form.parts(object, new Form.PartVisitor() {
+            @Override
+            public void add(Object part) {
+                lockPart(part);
+            }
+
+            @Override
+            public void addWithCells(Object part) {
+                lockPart(part);
+            }
+
+            @Override
+            public void addEntry(Object part) {
+                lockPart(part);
+            }
+        });
+    }
+
+    @Override
+    public void lockPart(Object part) {
+        if (Engine.mayBeAttached(part) && engine.entry(part) == null) {
+            lock(part);
+        }
+    }
+
+    private void write(Root changed) {
+        Object object = changed.object();
+        long word = object == null ? changed.word() : word(object);
+        byte[] name = changed.name.getBytes(StandardCharsets.UTF_8);
+        buffer.beginRoot(word);
+        buffer.putBytes(name, 0, name.length);
+        buffer.end();
+    }
+
+    private void write(Change change) throws GraphStoreException {
+        ObjectIdentity identity = change.identity;
+        Shape shape = identity.shape instanceof Layout layout ? layout.current() : identity.shape;
+        if (!(identity.stored instanceof Cells)) {
+            lockParts(shape, change.object);
+        }
+        boolean isDone = shape instanceof FormShape form && form.form.writeChange(change, transaction.top.log, this);
+        if (isDone) {
+            return;
+        }
+        if (change.isWhole() || shape instanceof FormShape) {
+            buffer.beginPut(identity.id);
+            step = 0;
+            writeObject(shape, change.object);
+            buffer.end();
+        } else if (shape instanceof Layout layout) {
+            int ranges = change.merge(GAP);
+            for (int i = 0; i < ranges; i++) {
+                buffer.beginPatch(identity.id, change.from(i));
+                layout.writeRange(change.object, change.from(i), change.to(i), this);
+                buffer.end();
+            }
+        } else if (shape instanceof ArrayShape array) {
+            int ranges = change.merge(GAP / array.elementLength());
+            for (int i = 0; i < ranges; i++) {
+                buffer.beginPatch(identity.id, array.elementOffset(change.from(i)));
+                writeElements(array, change.object, change.from(i), change.to(i));
+                buffer.end();
+            }
+        }
+    }
+
+    @Override
+    public IdentityEntry partOf(Object object) {
+        return engine.table.find(object);
+    }
+
+    @Override
+    public void leave(PartIdentity part) {
+        NewParts.of(transaction.top).leave(part, null);
+    }
+
+    @Override
+    public void attachPart(ObjectIdentity owner, Object part, Cells cells, int cell) {
+        engine.attachPart(owner, part, cells, cell);
+    }
+
+    private void writeElements(ArrayShape shape, Object array, int from, int to) {
+        if (!(array instanceof Object[] references)) {
+            shape.writeElements(array, from, to - from, buffer);
+            return;
+        }
+        step = from;
+        for (int i = from; i < to; i++) {
+            reference(references[i]);
+        }
+    }
+
+    // ---- references
+
+    /// Comes through methods that do not throw what it is made of.
+    private static final class RefusedByStore extends RuntimeException {
+        private static final long serialVersionUID = 1;
+
+        @SuppressWarnings("serial")
+        final GraphStoreException refusal;
+
+        RefusedByStore(GraphStoreException refusal) {
+            super(refusal);
+            this.refusal = refusal;
+        }
+    }
+
+    @Override
+    public void reference(Object value) {
+        buffer.putLong(word(value));
+        step++;
+    }
+
+    private long word(Object value) {
+        if (value == null) {
+            return 0;
+        }
+        try {
+            if (value instanceof Persistable object && !(value instanceof Enum)) {
+                return persistable(object);
+            }
+            long word = engine.forms.word(value);
+            if (word == 0 && value instanceof Enum<?> constant) {
+                word = engine.schema.word(constant);
+            }
+            return word != 0 ? word : attached(value);
+        } catch (RefusedException e) {
+            throw refusal(value, e.getMessage());
+        } catch (GraphStoreException e) {
+            throw new RefusedByStore(e);
+        }
+    }
+
+    private long persistable(Persistable object) throws RefusedException {
+        long word = known(object);
+        if (word == 0) {
+            lock(object);
+            // Another commit may have made it persistent, while this one waited for the lock.
+            word = known(object);
+        }
+        if (word != 0) {
+            return word;
+        }
+        int number = add(object);
+        object.cedrat$identity(made.identity(number));
+        return Words.of(Words.NEW, number);
+    }
+
+    /// The word of an object that is persistent or will be by this commit; 0 of one that is not.
+    private long known(Persistable object) throws RefusedException {
+        Identity known = object.cedrat$identity();
+        if (known == null) {
+            return 0;
+        }
+        if (!(known instanceof ObjectIdentity identity)) {
+            throw new RefusedException(OF_ANOTHER);
+        }
+        if (identity.store != engine) {
+            // An object that another commit is about to make persistent has no owner yet.
+            if (identity.id == 0 && !engine.recorder.transactions.isWriter(transaction, object)) {
+                return 0;
+            }
+            throw new RefusedException(OF_ANOTHER);
+        }
+        if (identity.id != 0) {
+            return identity.id;
+        }
+        return identity.commit == commit ? Words.of(Words.NEW, identity.mark) : 0;
+    }
+
+    private long attached(Object value) throws RefusedException {
+        IdentityEntry known = engine.table.find(value);
+        if (known instanceof ObjectIdentity identity) {
+            return identity.id;
+        }
+        int number = made.findAttached(value);
+        if (number >= 0) {
+            return Words.of(Words.NEW, number);
+        }
+        if (!engine.schema.of(value).isConstant()) {
+            lock(value);
+            if (engine.recorder.isOfAnother(engine, value)) {
+                throw new RefusedException(OF_ANOTHER);
+            }
+            known = engine.table.find(value);
+            if (known instanceof ObjectIdentity identity) {
+                return identity.id;
+            }
+        }
+        number = add(value);
+        made.addAttached(value, number);
+        return Words.of(Words.NEW, number);
+    }
+
+    /// @throws DeadlockException if this transaction has to give up
+    private void lock(Object object) {
+        if (!engine.recorder.transactions.acquire(transaction, object)) {
+            throw new DeadlockException();
+        }
+    }
+
+    private int add(Object object) throws RefusedException {
+        return made.add(engine, object, engine.schema.of(object), commit, parent, step);
+    }
+
+    /// The word of an object that is persistent by now.
+    long stored(Object object) {
+        long word = word(object);
+        return Words.tag(word) == Words.NEW ? made.identity((int) Words.payload(word)).id : word;
+    }
+
+    // ---- what cannot be persistent
+
+    private PersistenceException refusal(Object value, String why) {
+        return refusal(path(parent, step), value, why);
+    }
+
+    private static PersistenceException refusal(String path, Object value, String why) {
+        return new PersistenceException(
+                path + " leads to an object of " + value.getClass().getName() + ", which cannot be persistent: " + why
+                        + ". The transaction is rolled back");
+    }
+
+    @Override
+    public RuntimeException refuse(String why) {
+        return parent >= 0
+                ? refusal(path(made.parent(parent), made.step(parent)), made.object(parent), why)
+                : refusal(path(parent, step), changes.get(~parent).object, why);
+    }
+
+    /// How one gets to a reference of a new object, a change or a root, as a program would write it.
+    private String path(int from, int last) {
+        List<String> path = new ArrayList<>();
+        int at = from;
+        int reference = last;
+        while (at >= 0) {
+            path.addFirst(made.identity(at).shape.step(made.object(at), reference));
+            reference = made.step(at);
+            at = made.parent(at);
+        }
+        if (at < ROOTS + changes.roots().length) {
+            path.addFirst(changes.roots()[at - ROOTS].name);
+        } else {
+            Change change = changes.get(~at);
+            path.addFirst(change.step(reference));
+            String way = new Ways(engine).to(change.identity.id);
+            path.addFirst(
+                    way != null
+                            ? way
+                            : "an object of " + change.object.getClass().getName() + " ("
+                                    + Words.show(change.identity.id) + ")");
+        }
+        path.removeIf(String::isEmpty);
+        return String.join(" → ", path);
+    }
+}
