@@ -9,7 +9,7 @@ package cedrat.persist;
 public final class DeadlockException extends RuntimeException {
     private static final long serialVersionUID = 1;
 
-    /// That of a victim.
+    /// An exception of the victim of a deadlock.
     public DeadlockException() {
         this("to end a deadlock");
     }

@@ -13,7 +13,7 @@ public sealed class PersistenceException extends RuntimeException permits InDoub
         super(message);
     }
 
-    /// As that, with what has caused it.
+    /// An exception with its cause.
     public PersistenceException(String message, Throwable cause) {
         super(message, cause);
     }

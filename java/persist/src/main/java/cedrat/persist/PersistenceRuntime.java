@@ -37,7 +37,7 @@ public abstract class PersistenceRuntime {
         }
     }
 
-    /// Makes it that of the process.
+    /// Installs the implementation of this process.
     public static void install(PersistenceRuntime runtime) {
         installed = runtime;
     }

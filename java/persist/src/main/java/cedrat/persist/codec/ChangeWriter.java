@@ -1,6 +1,6 @@
 package cedrat.persist.codec;
 
-/// Where a commit writes what has changed: whole objects, or patches of them.
+/// Writer of a commit: whole objects, or patches of them.
 ///
 /// **Threads:** one at a time.
 public abstract class ChangeWriter extends ObjectWriter {

@@ -1,2 +1,2 @@
-/// What the classes of the JDK do to objects: which of their methods change something, and how that is rolled back.
+/// Effects of the JDK's classes on objects: which of their methods change something, and how that is rolled back.
 package cedrat.persist.jdk;

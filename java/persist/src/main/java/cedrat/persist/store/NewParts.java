@@ -39,7 +39,7 @@ final class NewParts implements AddedParts {
         }
     };
 
-    /// Those of a transaction.
+    /// Returns the added parts of a transaction.
     static NewParts of(TopLevel top) {
         if (top.parts == null) {
             top.parts = new NewParts();
