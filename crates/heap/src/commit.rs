@@ -15,10 +15,13 @@
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::planted;
-use cedrat_wal::{ByteLen, Kind, Log, LogOffset, Lsn, PartitionId, Position, RecordHead, TxnId, record_len_bound};
+use cedrat_wal::{
+    ByteLen, Kind, Log, LogOffset, Lsn, Pairs, PartitionId, Position, RecordHead, TxnId, record_len_bound,
+};
 
 use crate::error::{Error, Interrupt};
 use crate::options::Commit;
+use crate::redo;
 use crate::region::WORD_LEN;
 use crate::stripes::Look;
 use crate::tx::Tx;
@@ -130,15 +133,24 @@ impl Tx<'_> {
     }
 
     fn commit_logged(&mut self, log: &Log, mode: Commit) -> Result<Committed, Interrupt> {
-        let part_len_max = log.body_len_max();
-        let room = self.room_wanted(part_len_max);
-        self.reserve(log, room)?;
-        self.prepare(part_len_max)?;
+        let head = self.head_of_pairs();
+        match head {
+            Some(_) => {
+                let body = ByteLen(redo::pairs_len(self.this.writes.all().len()) as u64);
+                self.reserve(log, record_len_bound(body).0)?;
+                self.prepare_unencoded()?;
+            }
+            None => self.reserve_and_prepare(log)?,
+        }
         let flagged = mode == Commit::Partition && self.may_go_alone(log);
         let slot = self.slot();
         // The snapshot suffices, although newer LSNs were drawn since: it saves loading a line that every thread writes.
         slot.commits_after(self.this.snapshot);
-        match self.append(log, flagged) {
+        let appended = match head {
+            Some(head) => self.append_pairs(log, flagged, head),
+            None => self.append(log, flagged),
+        };
+        match appended {
             Some((lsn, position)) => {
                 if flagged {
                     self.shared.flagged.push(self.this.partition, lsn, log.durable_lsn());
@@ -153,6 +165,32 @@ impl Tx<'_> {
                 Err(Interrupt::CONFLICT)
             }
         }
+    }
+
+    #[inline(never)]
+    fn reserve_and_prepare(&mut self, log: &Log) -> Result<(), Interrupt> {
+        let part_len_max = log.body_len_max();
+        self.reserve(log, self.room_wanted(part_len_max))?;
+        self.prepare(part_len_max)
+    }
+
+    /// Returns the beginning of the commit record's body if that is nothing but pairs of one heap: the log then encodes them.
+    #[inline]
+    fn head_of_pairs(&self) -> Option<[u8; 4]> {
+        let this = &*self.this;
+        match &this.heaps[..] {
+            // What is written to is remembered, and so all of it is written to this heap.
+            [only] if this.blocks.is_empty() => redo::pairs_head(this.writes.all(), only.words()),
+            _ => None,
+        }
+    }
+
+    /// Locks the written stripes and validates the reads, for a commit whose writes the log encodes.
+    #[inline(always)]
+    fn prepare_unencoded(&mut self) -> Result<(), Interrupt> {
+        self.lock_writes()?;
+        self.merge_partial_words();
+        self.check_reads()
     }
 
     /// Locks the written stripes, validates the reads, and encodes the writes for the log.
@@ -172,6 +210,11 @@ impl Tx<'_> {
             self.merge_partial_words();
             self.encode(part_len_max);
         }
+        self.check_reads()
+    }
+
+    #[inline(always)]
+    fn check_reads(&self) -> Result<(), Interrupt> {
         let unread = self.this.reads.is_empty();
         if !unread && self.shared.clock.now() != self.this.snapshot && !self.looks_current() {
             return Err(Interrupt::CONFLICT);
@@ -382,9 +425,23 @@ impl Tx<'_> {
         this.redo.writes(this.writes.all());
     }
 
+    /// Appends the commit record of words of one heap. Returns as [`Tx::append`] does.
+    #[inline(always)]
+    fn append_pairs(&mut self, log: &Log, flagged: bool, head: [u8; 4]) -> Option<(Lsn, Position)> {
+        let partition = self.this.partition;
+        let mut room = self.this.room.take().expect("room was reserved");
+        let body = Pairs { head, from: self.this.writes.all(), pair: redo::pair };
+        let head = RecordHead { kind: Kind::COMMIT, txn: TxnId::NONE, previous: None, partition_commit: flagged };
+        let decided = log.append_pairs_deciding(partition, head, body, &mut room, |lsn| self.decide(lsn.get()));
+        self.this.room = Some(room);
+        self.give_up_room();
+        let position = Position { partition, offset: decided.appended.offset };
+        decided.kept.then_some((decided.appended.lsn, position))
+    }
+
     /// Appends the parts and the commit record. Returns `None` if a word that was read has changed: the LSN then went to a
     /// void record.
-    #[inline]
+    #[inline(never)]
     fn append(&mut self, log: &Log, flagged: bool) -> Option<(Lsn, Position)> {
         let partition = self.this.partition;
         let mut room = self.this.room.take().expect("room was reserved");
@@ -719,6 +776,20 @@ mod tests {
             assert_eq!(memory.checkpoint().expect("the disk works").chunks, 1, "E4.4: checkpoint {round}");
             assert_eq!(memory.checkpoint().expect("the disk works").chunks, 0, "nothing has changed");
         }
+    }
+
+    /// All flags of a heap are set; then it grows.
+    #[test]
+    fn changed_chunk_of_grown_heap_is_copied() {
+        const LEN: u64 = 4096;
+        let (_media, memory, _) = logged();
+        let options = HeapOptions { size_max: 2 * LEN, chunk_len: LEN, ..HeapOptions::raw(LEN) };
+        let heap = memory.create_heap("growing", &options).expect("a heap");
+        let write = |offset| memory.run(Commit::Sync, |tx| tx.write(&heap, offset, 7)).expect("room");
+        write(0);
+        heap.grow(2 * LEN).expect("it may be as large");
+        write(LEN);
+        assert_eq!(memory.checkpoint().expect("the disk works").chunks, 2, "E4.4");
     }
 
     #[test]

@@ -54,6 +54,30 @@ fn are_joined(writes: &[Write]) -> bool {
     2 * joined > writes.len()
 }
 
+/// Length of what precedes the pairs, in a body that has nothing else.
+const HEAD_LEN: usize = 4;
+
+/// Returns what precedes the pairs in a body of a small write set to one heap of so many words. `None` if runs are shorter or a
+/// number has no place.
+#[inline]
+pub(crate) fn pairs_head(writes: &[Write], words: u64) -> Option<[u8; HEAD_LEN]> {
+    let heap = writes.first()?.heap;
+    let is_small = writes.len() <= PAIRS_MAX && heap <= u32::from(u8::MAX) && words <= 1 << u32::BITS;
+    let fits = is_small && (writes.len() <= PAIRS_IN_ANY_CASE || !are_joined(writes));
+    fits.then_some([HEAP | 1, heap as u8, PAIRS | 1, writes.len() as u8])
+}
+
+/// Returns the length of a body of so many pairs and of what precedes them.
+pub(crate) const fn pairs_len(count: usize) -> usize {
+    HEAD_LEN + count * PAIR_LEN
+}
+
+/// Returns the pair of a written word.
+#[inline(always)]
+pub(crate) fn pair(write: &Write) -> (u32, u64) {
+    (write.word as u32, write.value)
+}
+
 /// Returns whether a word is the `distance`th after another one, of the same heap.
 #[inline(always)]
 fn follows(write: &Write, first: &Write, distance: u64) -> bool {
@@ -102,28 +126,23 @@ impl RedoWriter {
 
     /// Encodes a small write set as the whole body, in pairs. Returns `false`, without effect, if it does not fit or runs
     /// are shorter.
-    #[inline]
     pub(crate) fn pairs_alone(&mut self, writes: &[Write]) -> bool {
-        const HEAD_LEN: usize = 4;
-        let len = HEAD_LEN + writes.len() * PAIR_LEN;
         let Some(first) = writes.first() else { return false };
-        if len > self.part_len_max || writes.len() > PAIRS_MAX || writes.len() > PAIRS_IN_ANY_CASE && are_joined(writes)
-        {
+        let words = writes.iter().map(|write| write.word).max().unwrap_or(0) + 1;
+        let len = pairs_len(writes.len());
+        let is_one_heap = writes.iter().all(|write| write.heap == first.heap);
+        let Some(head) = pairs_head(writes, words).filter(|_| is_one_heap && len <= self.part_len_max) else {
             return false;
-        }
+        };
         if self.bytes.len() < len {
             self.grow(len);
         }
-        let (head, pairs) = self.bytes[..len].split_at_mut(HEAD_LEN);
-        head.copy_from_slice(&[HEAP | 1, first.heap as u8, PAIRS | 1, writes.len() as u8]);
-        let mut unlike = first.heap >> u8::BITS;
-        for (pair, write) in pairs.as_chunks_mut::<PAIR_LEN>().0.iter_mut().zip(writes) {
-            pair[..4].copy_from_slice(&(write.word as u32).to_le_bytes());
-            pair[4..].copy_from_slice(&write.value.to_le_bytes());
-            unlike |= write.heap ^ first.heap | (write.word >> u32::BITS) as u32;
-        }
-        if unlike != 0 {
-            return false;
+        let (to, pairs) = self.bytes[..len].split_at_mut(HEAD_LEN);
+        to.copy_from_slice(&head);
+        for (to, write) in pairs.as_chunks_mut::<PAIR_LEN>().0.iter_mut().zip(writes) {
+            let (word, value) = pair(write);
+            to[..4].copy_from_slice(&word.to_le_bytes());
+            to[4..].copy_from_slice(&value.to_le_bytes());
         }
         self.used = len;
         true

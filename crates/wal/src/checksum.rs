@@ -34,9 +34,21 @@ pub(crate) fn record_seed(block_seed: u32, epoch: u32, life: u32) -> u32 {
 /// It is one-to-one in each of the three, so the argument above holds for it as well.
 #[inline]
 pub(crate) fn record_crc(record_seed: u32, offset: LogOffset, body_crc: u32, head: &[u8]) -> u32 {
+    crc::append_after(body_crc, placed(record_seed, offset), head)
+}
+
+/// Returns the CRC of a record, as [`record_crc`] does, whose head is the first `len` bytes of `head`, fewer than
+/// sixteen.
+#[inline]
+pub(crate) fn record_crc_of_few(record_seed: u32, offset: LogOffset, body_crc: u32, head: u128, len: usize) -> u32 {
+    crc::append_few_after(body_crc, placed(record_seed, offset), head, len)
+}
+
+/// Returns the seed of a record at this offset.
+#[inline]
+fn placed(record_seed: u32, offset: LogOffset) -> u32 {
     // One-to-one in the low 32 bits of the offset, so records swapped within 4 GiB never verify.
-    let place = offset.get() as u32 ^ ((offset.get() >> 32) as u32).rotate_left(16);
-    crc::append_after(body_crc, record_seed ^ place, head)
+    record_seed ^ offset.get() as u32 ^ ((offset.get() >> 32) as u32).rotate_left(16)
 }
 
 #[cfg(test)]

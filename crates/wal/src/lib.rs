@@ -62,7 +62,7 @@ pub use open::Found;
 pub use options::Fault;
 pub use options::{LogOptions, SEGMENT_LEN_MAX, SEGMENT_LEN_MIN};
 pub use read::Chunk;
-pub use record::{Appended, Decided, Kind, Record, RecordHead, RecordRef, record_len_bound};
+pub use record::{Appended, Decided, Kind, Pairs, Record, RecordHead, RecordRef, record_len_bound};
 pub use replica::{Replica, ReplicaSink, StableWhen};
 pub use scan::{Scan, Scanned};
 pub use sink::{Local, Piece, SegmentSink, Sink};

@@ -16,13 +16,13 @@ use crate::opening::Lock;
 use crate::options::LogOptions;
 use crate::partition::{InMemory, Partition};
 use crate::read::Reader;
-use crate::record::{Appended, Body, Decided, Kind, Record, RecordHead};
+use crate::record::{Appended, Body, Content, Decided, Kind, Pairs, Record, RecordHead};
 use crate::scan::{self, Scan};
 use crate::segment::Pool;
 use crate::space::{Cost, LogSpace, Outstanding, Reservation, Space};
 use crate::ticket::{Ticket, Tickets};
 use crate::writer::{Writer, WriterState};
-use crate::{ByteLen, LogOffset, Lsn, PartitionId, Position, TxnId};
+use crate::{ByteLen, LogOffset, Lsn, PartitionId, Position};
 
 /// The write-ahead log of one open store (Lemon §3.3, Hathi §4). Cheap to clone; all clones refer to the same log.
 ///
@@ -183,7 +183,7 @@ impl Log {
         body: &[&[u8]],
         reservation: &mut Reservation,
     ) -> Appended {
-        self.shared.append(partition, head, body, reservation, |_| true).appended
+        self.shared.append(partition, head, Body::new(body), reservation, |_| true).appended
     }
 
     /// Appends as [`Log::append`] does, but decides whether to keep the record when its LSN is drawn: `decide`
@@ -204,6 +204,23 @@ impl Log {
         partition: PartitionId,
         head: RecordHead,
         body: &[&[u8]],
+        reservation: &mut Reservation,
+        decide: impl FnOnce(Lsn) -> bool,
+    ) -> Decided {
+        self.shared.append(partition, head, Body::new(body), reservation, decide)
+    }
+
+    /// Appends as [`Log::append_deciding`] does, but a body that is written where the record is placed, once `decide` has
+    /// returned `true`: it is not copied, and its checksum is made of the same registers.
+    ///
+    /// The record is placed in the same steps, under the latch of the partition's tail: the order of records, and what other
+    /// threads see of the draw (E3), do not depend on who writes the body. `pair` runs there too.
+    #[inline]
+    pub fn append_pairs_deciding<T>(
+        &self,
+        partition: PartitionId,
+        head: RecordHead,
+        body: Pairs<'_, T, impl Fn(&T) -> (u32, u64)>,
         reservation: &mut Reservation,
         decide: impl FnOnce(Lsn) -> bool,
     ) -> Decided {
@@ -412,11 +429,10 @@ impl Shared {
         &self,
         partition: PartitionId,
         head: RecordHead,
-        body: &[&[u8]],
+        body: impl Content,
         reservation: &mut Reservation,
         decide: impl FnOnce(Lsn) -> bool,
     ) -> Decided {
-        let body = Body::new(body);
         let (partition_id, partition) = (partition, &self.partitions[partition.index()]);
         if planted!("refused_after_draw") {
             self.clock.draw(&partition.bounds, self.steps(), |_| ());
@@ -438,14 +454,12 @@ impl Shared {
             if decision.is_err() && planted!("drawn_number_not_filled") {
                 return (Appended { lsn, offset: LogOffset::ZERO }, Cost::default(), decision);
             }
-            let (head, body) = match decision {
-                Ok(true) => (head, &body),
-                _ => (RecordHead::new(Kind::VOID, TxnId::NONE, None), &Body::EMPTY), // E2.2
+            let kind = if let Ok(true) = decision { head.kind } else { Kind::VOID };
+            let (offset, cost) = match decision {
+                _ if self.leaves_unfilled(kind) => (LogOffset::ZERO, Cost::default()),
+                Ok(true) => tail.place(lsn, head, body),
+                _ => tail.place_void(lsn), // E2.2
             };
-            if self.leaves_unfilled(head) {
-                return (Appended { lsn, offset: LogOffset::ZERO }, Cost::default(), decision);
-            }
-            let (offset, cost) = tail.place(lsn, head, body);
             (Appended { lsn, offset }, cost, decision)
         });
         #[cfg(feature = "planted-faults")]
@@ -699,10 +713,10 @@ impl Shared {
 
     #[inline]
     #[cfg_attr(not(feature = "planted-faults"), allow(unused_variables))]
-    fn leaves_unfilled(&self, head: RecordHead) -> bool {
+    fn leaves_unfilled(&self, kind: Kind) -> bool {
         #[cfg(feature = "planted-faults")]
         if self.fault == Some(crate::Fault::DrawnNotFilled) {
-            return head.kind == crate::Kind::VOID;
+            return kind == Kind::VOID;
         }
         false
     }

@@ -23,10 +23,10 @@ use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
 use crate::checksum::record_seed;
 use crate::clock::{Bounds, Clock};
 use crate::event::Event;
-use crate::record::{self, Body, FRAME_LEN_MAX};
+use crate::record::{self, Body, Content, FRAME_LEN_MAX, Kind, RecordHead};
 use crate::segment::Geometry;
 use crate::space::{Cost, Space};
-use crate::{LogOffset, Lsn, PartitionId, Position};
+use crate::{LogOffset, Lsn, PartitionId, Position, TxnId};
 
 /// The distance between two entries of the index from LSNs to offsets.
 const INDEX_STEP: u64 = 64 << 10;
@@ -415,7 +415,7 @@ impl Tail {
 
     /// Places a record. The caller has ensured that it fits.
     #[inline(always)]
-    pub(crate) fn place(&mut self, lsn: Lsn, head: crate::RecordHead, body: &Body<'_>) -> (LogOffset, Cost) {
+    pub(crate) fn place(&mut self, lsn: Lsn, head: RecordHead, body: impl Content) -> (LogOffset, Cost) {
         let open = &mut self.open;
         let offset = LogOffset::new(open.offset.get() + open.used as u64);
         if self.stopped && planted!("dropped_record_durable") {
@@ -438,6 +438,12 @@ impl Tail {
         open.last_lsn = lsn;
         let padding = std::mem::take(&mut self.unpaid_padding);
         (offset, Cost { record: len as u64, padding })
+    }
+
+    /// Places a record without content.
+    #[cold]
+    pub(crate) fn place_void(&mut self, lsn: Lsn) -> (LogOffset, Cost) {
+        self.place(lsn, RecordHead::new(Kind::VOID, TxnId::NONE, None), Body::EMPTY)
     }
 
     /// Closes the open block with a length of `len` bytes, up to the next one, and opens the next.
@@ -687,7 +693,7 @@ impl Tail {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{ByteLen, Kind, Log, LogOptions, RecordHead, TxnId};
+    use crate::{ByteLen, Log, LogOptions};
     use cedrat_media::{Media, SimDisk};
     use cedrat_sync::explore;
 

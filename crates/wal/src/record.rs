@@ -8,7 +8,7 @@
 //! before the LSN is drawn and the latch of the tail is taken. `distance` leads back to the transaction's previous
 //! record in the same partition, 0 if there is none.
 
-use crate::checksum::record_crc;
+use crate::checksum::{record_crc, record_crc_of_few};
 use crate::{ByteLen, LogOffset, Lsn, Position, TxnId, crc, varint};
 
 /// The kind of a record. The numbers are part of the format, and are never reused.
@@ -186,49 +186,103 @@ impl<'a> Body<'a> {
         }
         body
     }
+}
 
+/// The body of a record that is being placed.
+pub(crate) trait Content {
     /// Returns the length in bytes.
-    pub(crate) fn len(&self) -> usize {
+    fn len(&self) -> usize;
+
+    /// Writes the body to `to`, which has its length, and returns its checksum.
+    fn put(self, to: &mut [u8]) -> u32;
+}
+
+impl Content for Body<'_> {
+    #[inline]
+    fn len(&self) -> usize {
         self.len
+    }
+
+    #[inline]
+    fn put(self, to: &mut [u8]) -> u32 {
+        let mut rest = to;
+        for part in self.parts {
+            let (now, later) = rest.split_at_mut(part.len());
+            now.copy_from_slice(part);
+            rest = later;
+        }
+        self.crc
+    }
+}
+
+/// A body of four bytes and of pairs of numbers, of four bytes and of eight, little endian. It is written to the log's own
+/// buffer, and is nowhere before.
+#[derive(Clone, Copy, Debug)]
+pub struct Pairs<'a, T, F> {
+    /// The first four bytes.
+    pub head: [u8; 4],
+    /// The elements from which the pairs are made.
+    pub from: &'a [T],
+    /// Returns the pair of an element.
+    pub pair: F,
+}
+
+impl<T, F: Fn(&T) -> (u32, u64)> Pairs<'_, T, F> {
+    /// The length of a body of so many pairs.
+    pub const fn len_of(count: usize) -> usize {
+        4 + 12 * count
+    }
+}
+
+impl<T, F: Fn(&T) -> (u32, u64)> Content for Pairs<'_, T, F> {
+    #[inline]
+    fn len(&self) -> usize {
+        Self::len_of(self.from.len())
+    }
+
+    #[inline(always)]
+    fn put(self, to: &mut [u8]) -> u32 {
+        crc::put_pairs(to, self.head, self.from, self.pair)
     }
 }
 
 /// Writes a record's frame at the beginning of `to` and returns its length.
 ///
 /// `to` holds at least [`FRAME_LEN_MAX`] bytes more than the body.
-#[inline]
+#[inline(always)]
 pub(crate) fn encode(
     to: &mut [u8],
     seed: u32,
     offset: LogOffset,
     lsn: Lsn,
     head: RecordHead,
-    body: &Body<'_>,
+    body: impl Content,
 ) -> usize {
+    let body_len = body.len();
     let kind = head.kind.0 | if head.partition_commit { PARTITION_FLAG } else { 0 };
     let lsn_len = varint::len(lsn.get());
-    let (crc_at, at) =
-        if head.txn == TxnId::NONE && head.previous.is_none() && lsn_len <= 8 && to.len() >= FRAME_LEN_MAX {
-            // A heap's commit has no other records: few bytes, written at once. Before the kind there are at most eight bytes,
-            // behind it two zeros.
-            let head_len = lsn_len + 3;
-            let crc_at = varint::put(to, (head_len + body.len) as u64);
-            let lsn = varint::eight(lsn.get());
-            let behind_crc = match lsn_len {
-                ..8 => u128::from(lsn | u64::from(kind) << (8 * lsn_len)),
-                _ => u128::from(lsn) | u128::from(kind) << u64::BITS,
-            };
-            to[crc_at + CRC_LEN..][..16].copy_from_slice(&behind_crc.to_le_bytes());
-            (crc_at, crc_at + CRC_LEN + head_len)
-        } else {
-            put_linked(to, offset, lsn, kind, head, body.len)
+    if head.txn == TxnId::NONE && head.previous.is_none() && lsn_len <= 8 && to.len() >= FRAME_LEN_MAX {
+        // A heap's commit has no other records: few bytes, written at once. Before the kind there are at most eight bytes,
+        // behind it two zeros.
+        let head_len = lsn_len + 3;
+        let crc_at = varint::put(to, (head_len + body_len) as u64);
+        let lsn = varint::eight(lsn.get());
+        let behind_crc = match lsn_len {
+            ..8 => u128::from(lsn | u64::from(kind) << (8 * lsn_len)),
+            _ => u128::from(lsn) | u128::from(kind) << u64::BITS,
         };
-    let crc = record_crc(seed, offset, body.crc, &to[crc_at + CRC_LEN..at]);
+        to[crc_at + CRC_LEN..][..16].copy_from_slice(&behind_crc.to_le_bytes());
+        let at = crc_at + CRC_LEN + head_len;
+        let body_crc = body.put(&mut to[at..at + body_len]);
+        let crc = record_crc_of_few(seed, offset, body_crc, behind_crc, head_len);
+        to[crc_at..crc_at + CRC_LEN].copy_from_slice(&crc.to_le_bytes());
+        return at + body_len;
+    }
+    let (crc_at, at) = put_linked(to, offset, lsn, kind, head, body_len);
+    let body_crc = body.put(&mut to[at..at + body_len]);
+    let crc = record_crc(seed, offset, body_crc, &to[crc_at + CRC_LEN..at]);
     to[crc_at..crc_at + CRC_LEN].copy_from_slice(&crc.to_le_bytes());
-    body.parts.iter().fold(at, |at, part| {
-        to[at..at + part.len()].copy_from_slice(part);
-        at + part.len()
-    })
+    at + body_len
 }
 
 /// Writes a frame except its CRC and its body. Returns the offsets of these two.
@@ -329,7 +383,7 @@ mod tests {
     fn framed(lsn: u64, head: RecordHead, offset: u64, body: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0; body.len() + FRAME_LEN_MAX];
         let offset = LogOffset::new(offset);
-        let len = encode(&mut bytes, 7, offset, Lsn::new(lsn), head, &Body::new(&[body]));
+        let len = encode(&mut bytes, 7, offset, Lsn::new(lsn), head, Body::new(&[body]));
         bytes.truncate(len);
         bytes
     }
@@ -354,7 +408,7 @@ mod tests {
             let (first, second) = body.split_at(split.min(body.len()));
             let mut bytes = vec![0; body.len() + FRAME_LEN_MAX];
             let place = LogOffset::new(offset);
-            let len = encode(&mut bytes, 7, place, Lsn::new(lsn), head, &Body::new(&[first, second]));
+            let len = encode(&mut bytes, 7, place, Lsn::new(lsn), head, Body::new(&[first, second]));
             let frame = decode(&bytes, 7, place).unwrap();
             prop_assert_eq!((frame.lsn, frame.head, frame.len), (Lsn::new(lsn), head, len));
             prop_assert_eq!(&bytes[frame.body_at..frame.len], &body[..]);
