@@ -50,6 +50,8 @@ pub(crate) struct Chunks {
     words: u64,
     /// Whether checkpoints read the flags.
     watched: bool,
+    /// Upper bound of the number of flags that are clear, of the chunks in use. If it is 0, commits need not look at the flags.
+    clear: AtomicU64,
     /// A bit for each chunk and generation: words of the even generation alternate with words of the odd one. Unwritten
     /// words cost no memory.
     flags: Region,
@@ -61,6 +63,7 @@ const IN_WORD: usize = u64::BITS as usize;
 /// The flags by value, for loops over many words.
 #[derive(Clone, Copy)]
 struct Changes<'a> {
+    clear: &'a AtomicU64,
     flags: &'a [[AtomicU64; 2]],
     words_log2: Option<u32>,
     words: u64,
@@ -80,16 +83,24 @@ impl Changes<'_> {
             && (even.load(Ordering::SeqCst) & odd.load(Ordering::SeqCst)) >> (chunk % IN_WORD) & 1 == 0
         {
             let bit = 1 << (chunk % IN_WORD);
-            even.fetch_or(bit, Ordering::SeqCst);
+            self.set(even, bit);
             if !planted!("change_missed_by_odd_copies") {
-                odd.fetch_or(bit, Ordering::SeqCst);
+                self.set(odd, bit);
             }
+        }
+    }
+
+    /// Sets a flag. It is set before it counts as set.
+    #[cold]
+    fn set(self, flags: &AtomicU64, bit: u64) {
+        if flags.fetch_or(bit, Ordering::SeqCst) & bit == 0 {
+            self.clear.fetch_sub(1, Ordering::SeqCst);
         }
     }
 }
 
 impl Chunks {
-    fn new(len: u64, reserved_words: u64) -> io::Result<Chunks> {
+    fn new(len: u64, in_use: u64, reserved_words: u64) -> io::Result<Chunks> {
         let words = len / WORD_LEN;
         let count = reserved_words.div_ceil(words) as usize;
         Ok(Chunks {
@@ -97,6 +108,7 @@ impl Chunks {
             words_log2: words.is_power_of_two().then(|| words.ilog2()),
             words,
             watched: true,
+            clear: AtomicU64::new(2 * in_use.div_ceil(words)),
             flags: Region::new(2 * count.div_ceil(IN_WORD), Mapping::default())?,
         })
     }
@@ -123,24 +135,35 @@ impl Chunks {
 
     #[inline(always)]
     fn by_value(&self) -> Changes<'_> {
-        Changes { flags: self.flags(), words_log2: self.words_log2, words: self.words }
+        Changes { clear: &self.clear, flags: self.flags(), words_log2: self.words_log2, words: self.words }
     }
 
     /// Returns whether the chunk was changed since this generation's copy, and clears the flag.
     pub(crate) fn take(&self, chunk: usize, generation: u64) -> bool {
         let (flags, bit) = self.flag(chunk, generation);
-        let was_changed = flags.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
-        if was_changed {
+        // It counts as clear before it is: a commit that found no clear flag drew its LSN before this, as one that found this
+        // flag set (E4.4).
+        self.clear.fetch_add(1, Ordering::SeqCst);
+        let was_set = flags.fetch_and(!bit, Ordering::SeqCst) & bit != 0;
+        if was_set {
             // Pairs with that of `stored_plainly`: a store whose thread has still found the flag set is in the copy.
             fence(Ordering::SeqCst);
+        } else {
+            self.clear.fetch_sub(1, Ordering::SeqCst);
         }
-        was_changed
+        was_set
     }
 
     /// Sets the flag again: this generation's copy may be incomplete.
     pub(crate) fn put_back(&self, chunk: usize, generation: u64) {
         let (flags, bit) = self.flag(chunk, generation);
-        flags.fetch_or(bit, Ordering::SeqCst);
+        self.by_value().set(flags, bit);
+    }
+
+    /// Counts the flags of chunks that come into use.
+    fn grow(&self, from: u64, to: u64) {
+        let more = to.div_ceil(self.words).saturating_sub(from.div_ceil(self.words));
+        self.clear.fetch_add(2 * more, Ordering::SeqCst);
     }
 
     /// Returns whether one of the first `chunks` chunks was changed since this generation's copy.
@@ -200,7 +223,7 @@ impl Core {
             first_word: blocks.as_ref().map_or(0, |blocks| blocks.layout.first_word()),
             salt: u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20,
             blocks,
-            chunks: Chunks::new(chunk_len, reserved_words).map_err(set_aside)?,
+            chunks: Chunks::new(chunk_len, words, reserved_words).map_err(set_aside)?,
             dropped: AtomicBool::new(false),
         })
     }
@@ -218,6 +241,7 @@ impl Core {
     }
 
     pub(crate) fn set_words(&self, words: u64) {
+        self.chunks.grow(self.words(), words);
         self.words.store(words, Ordering::Release);
     }
 
@@ -235,7 +259,8 @@ impl Core {
         let words = self.region.words();
         // `Release`: a reader of the value sees the stripe locked, or newer.
         let store = |write: &Write| words[write.word as usize].store(write.value, Ordering::Release);
-        if !self.chunks.watched {
+        // Loaded after the commit's LSN was drawn, as the flags are.
+        if !self.chunks.watched || self.chunks.clear.load(Ordering::SeqCst) == 0 {
             return writes.iter().for_each(store);
         }
         let changed = self.chunks.by_value();
