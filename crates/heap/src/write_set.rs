@@ -180,6 +180,11 @@ impl WriteSet {
             return self.writes.get(at).is_some_and(is).then_some(at);
         }
         if self.writes.len() <= SEARCHED {
+            // Most searches find nothing: a loop without an exit has the fewest instructions.
+            let has_word = self.writes.iter().fold(false, |has, write| has | (write.word == word));
+            if !has_word {
+                return None;
+            }
             return self.writes.iter().rposition(is);
         }
         self.search_index(heap, word)
