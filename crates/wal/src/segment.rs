@@ -13,7 +13,7 @@
 
 use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, Mutex, RwLock};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use crate::block::{BLOCK_UNIT, SEQUENCE_NONE, SegmentHeader};
@@ -32,7 +32,7 @@ pub(crate) fn file_name(number: u32) -> String {
     format!("{LOG_DIRECTORY}/{number:06}")
 }
 
-/// A bound on the numbers of segment files, so that there is always a next one.
+/// A bound on the numbers of segment files.
 const NUMBER_LIMIT: u32 = 1 << 31;
 
 /// Returns the number in the name of a segment file; `None` if it is another file.
@@ -101,19 +101,20 @@ pub(crate) struct Pool {
 struct PoolState {
     free: Vec<Arc<Slot>>,
     unready: Vec<u32>,
-    next_number: u32,
+    /// The numbers of all files, those in use too.
+    numbers: BTreeSet<u32>,
 }
 
 impl Pool {
     pub(crate) fn new(geometry: Geometry, store: StoreId) -> Pool {
-        let state = PoolState { free: Vec::new(), unready: Vec::new(), next_number: 0 };
+        let state = PoolState { free: Vec::new(), unready: Vec::new(), numbers: BTreeSet::new() };
         Pool { geometry, store, state: Mutex::new(state), filling: Mutex::new(()) }
     }
 
     /// Registers a file that was found: free, in need of filling, or (neither) used by a partition.
     pub(crate) fn found(&self, number: u32, free: Option<Arc<Slot>>, unready: bool) {
         let mut state = self.state.lock();
-        state.next_number = state.next_number.max(number + 1);
+        state.numbers.insert(number);
         state.free.extend(free);
         if unready {
             state.unready.push(number);
@@ -153,8 +154,11 @@ impl Pool {
             match state.unready.pop() {
                 Some(number) => (number, OpenMode::ReadWrite),
                 None => {
-                    state.next_number += 1;
-                    (state.next_number - 1, OpenMode::Create)
+                    // The smallest one: a file that another program has left here may have the largest.
+                    let free = (0..NUMBER_LIMIT).find(|number| !state.numbers.contains(number));
+                    let number = free.expect("a log has fewer segments than there are numbers");
+                    state.numbers.insert(number);
+                    (number, OpenMode::Create)
                 }
             }
         };
@@ -170,8 +174,8 @@ impl Pool {
                 let mut state = self.state.lock();
                 if removed.is_err() && media.open(&file_name(number), OpenMode::Read).is_ok() {
                     state.unready.push(number);
-                } else if number + 1 == state.next_number {
-                    state.next_number = number;
+                } else {
+                    state.numbers.remove(&number);
                 }
                 Err(error)
             }
@@ -220,7 +224,7 @@ mod tests {
     fn only_our_names_are_segment_files() {
         assert_eq!(file_number("000017"), Some(17));
         assert_eq!(file_number("1000017"), Some(1_000_017));
-        // A file whose number leaves few later numbers is none that this code created.
+        // A file with such a number is none that this code created.
         for other in ["17", "0000017", "00001x", "000017.tmp", "+00017", "", "4294967295", "2147483648"] {
             assert_eq!(file_number(other), None, "{other}");
         }

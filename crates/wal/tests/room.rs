@@ -2,7 +2,7 @@
 
 mod common;
 
-use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_media::{Loss, Media, OpenMode, SimDisk};
 use cedrat_sync::{Arc, thread};
 use cedrat_wal::*;
 use common::*;
@@ -184,4 +184,19 @@ fn reservation_pays_for_the_rests_of_blocks() {
         append(&mut room);
     }
     assert_eq!(log.space().overdrawn, ByteLen(0), "E16.1");
+}
+
+/// A file that another program has left among the segments does not decide their numbers.
+#[test]
+fn stray_file_leaves_numbers_to_segments() {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    Log::create(&media, &LogOptions::small(), &[]).unwrap().close().unwrap();
+    media.open("log/2147483647", OpenMode::Create).unwrap();
+    let log = Log::look(&media).unwrap().begin(&[], &LogOptions::small()).unwrap();
+    let mut room = log.reserve(ByteLen(300_000), ByteLen(0)).unwrap();
+    let last = fill(&log, PartitionId(0), &mut room);
+    log.force(last).unwrap();
+    let media: Arc<dyn Media> = Arc::new(SimDisk::from_image(sim.image()));
+    assert!(Log::look(&media).unwrap().end_lsn() > last, "W3");
 }
