@@ -30,6 +30,10 @@ pub const PARTITIONS_MAX: u16 = 64;
 /// The longest name of an operation or record kind, in bytes.
 pub const NAME_LEN_MAX: usize = 255;
 
+/// The maximum number of bytes that names and their schemas may take in a slot when one is added. The rest is for partitions, and
+/// for the epochs of later openings: without room for one more, the store could not be opened again.
+pub(crate) const NAMES_LEN_MAX: usize = SLOT_LEN / 16 * 15;
+
 /// `CEDRATCF`.
 pub(crate) const CONTROL_MAGIC: [u8; 8] = *b"CEDRATCF";
 
@@ -123,6 +127,11 @@ impl Control {
             + self.epochs.iter().map(epoch_len).sum::<usize>()
             + self.names.iter().map(|name| 2 + name.len()).sum::<usize>()
             + self.schemas.len() * 4
+    }
+
+    /// Returns the number of bytes that the names take in a slot, with a schema for each.
+    pub(crate) fn names_len(&self) -> usize {
+        self.names.iter().map(|name| 2 + name.len() + 4).sum()
     }
 
     /// Adds schemas to those names that have none.

@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::backwards::Backwards;
 use crate::clock::{Clock, Steps};
-use crate::control::{Checkpoint, Control, ControlFile, NAME_LEN_MAX};
+use crate::control::{Checkpoint, Control, ControlFile, NAME_LEN_MAX, NAMES_LEN_MAX};
 use crate::error::{LogError, LogFull, StopReason, Stopped};
 use crate::open::Found;
 use crate::opening::Lock;
@@ -724,6 +724,7 @@ impl Shared {
 
 /// Returns the numbers of these names; new ones get the next numbers.
 pub(crate) fn add_names(control: &mut Control, names: &[&str]) -> Result<Vec<u32>, LogError> {
+    let known_before = control.names.len();
     let mut numbers = Vec::new();
     for name in names {
         if name.len() > NAME_LEN_MAX {
@@ -739,6 +740,11 @@ pub(crate) fn add_names(control: &mut Control, names: &[&str]) -> Result<Vec<u32
             control.names.len() - 1
         });
         numbers.push(number as u32);
+    }
+    let given = control.names_len();
+    if control.names.len() > known_before && given > NAMES_LEN_MAX {
+        let what = "the length of all names of operations, with their schemas, in bytes";
+        return Err(LogError::Limit { what, given: given as u64, limit: NAMES_LEN_MAX as u64 });
     }
     Ok(numbers)
 }

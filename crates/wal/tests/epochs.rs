@@ -39,7 +39,7 @@ fn two_blocks(log: &Log) -> LogOffset {
 #[test]
 fn stale_block_of_joined_epoch_is_refused() {
     const FILE: &str = "log/000000";
-    let names: Vec<String> = (0..250).map(|n| format!("{n:0>240}")).collect();
+    let names: Vec<String> = (0..240).map(|n| format!("{n:0>240}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let reopened = |disk: &SimDisk| {
         let media: Arc<dyn Media> = Arc::new(SimDisk::from_image(disk.image()));
@@ -127,4 +127,33 @@ fn many_crashes_do_not_fill_epoch_table() {
 fn epoch_table_fits_with_long_names() {
     let names: Vec<String> = (0..240).map(|n| format!("{n:0>250}")).collect();
     lives(3, 200, &names.iter().map(String::as_str).collect::<Vec<_>>());
+}
+
+/// As many names as a log takes leave room for the epochs of later openings.
+#[test]
+fn names_leave_room_for_openings() {
+    for partitions in [1, 64] {
+        let options = LogOptions { partitions, log_bytes_max: 256 * SEGMENT_LEN_MIN, ..LogOptions::small() };
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = Log::create(&media, &options, &[]).unwrap();
+        let mut names = 0;
+        for more in [500, 20, 1] {
+            let refused = loop {
+                let new: Vec<String> = (names..names + more).map(|n| format!("name {n}")).collect();
+                match log.names(&new.iter().map(String::as_str).collect::<Vec<_>>()) {
+                    Ok(_) => names += more,
+                    Err(refused) => break refused,
+                }
+            };
+            assert!(matches!(refused, LogError::Limit { .. }), "{refused}");
+        }
+        assert!(names > 3000 && log.control().names.len() == names && log.stopped().is_none());
+        log.close().unwrap();
+        for life in 0..20 {
+            let log = Log::look(&media).unwrap().begin(&[], &options).unwrap();
+            one_life(&log, life);
+            log.close().unwrap();
+        }
+        assert_eq!(Log::look(&media).unwrap().control().names.len(), names);
+    }
 }
