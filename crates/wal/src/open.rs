@@ -420,7 +420,7 @@ fn build(
             block_seed: reader.block_seeds[index],
             epoch: epoch.number,
             block_len_max: options.block_len_max.min(geometry.capacity() as usize),
-            spare_buffers: options.writes_in_flight.max(options.unwritten_max as usize / options.block_len_max) + 2,
+            spare_buffers: spare_buffers(options),
             space: Arc::clone(&space),
         };
         let partition = Partition::new(id, stop, epoch.first.previous(), constants);
@@ -455,6 +455,12 @@ fn build(
         fault: options.fault,
     };
     Ok(Log::from_shared(Arc::new(shared)))
+}
+
+/// Returns the number of buffers that are kept for the next blocks of a partition.
+fn spare_buffers(options: &LogOptions) -> usize {
+    let unwritten = options.unwritten_max as usize / options.block_len_max;
+    options.writes_in_flight.max(unwritten).saturating_add(2)
 }
 
 /// Opens the control file; `Absent` if no creation ever completed it.

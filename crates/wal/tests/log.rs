@@ -455,3 +455,10 @@ fn opening_after_early_look_loses_no_record() {
     }
     assert_eq!(records, 2, "R2: both were forced");
 }
+
+#[test]
+fn largest_number_of_writes_is_possible() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let options = LogOptions { writes_in_flight: usize::MAX, ..LogOptions::small() };
+    Log::create(&media, &options, &[]).unwrap().close().unwrap();
+}
