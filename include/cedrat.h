@@ -475,7 +475,7 @@ typedef struct cedrat_view {
   size_t reads_len, reads_capacity;
   cedrat_view_write *writes;                /* what it has stored */
   size_t writes_len, writes_capacity;
-  uint8_t filter[2048];                     /* by the low bits of a word's number: 0 if no such word is among the writes or
+  uint8_t filter[1024];                     /* by the low bits of a word's number: 0 if no such word is among the writes or
                                              * in a freed block, the index plus 1 of the only one, or 255 */
 } cedrat_view;
 
@@ -518,7 +518,7 @@ static inline int cedrat_view_load_shared(cedrat_view *view, uint64_t word, cons
 
 /* Appends a write to a word that is not among the writes. */
 static inline int cedrat_view_append(cedrat_view *view, uint64_t word, uint64_t value) {
-  uint8_t *place = &view->filter[word & 2047];
+  uint8_t *place = &view->filter[word & 1023];
   size_t len = view->writes_len;
   if (len < view->writes_capacity) {
     cedrat_view_write *write = view->writes + len;
@@ -540,7 +540,7 @@ static inline int cedrat_view_append(cedrat_view *view, uint64_t word, uint64_t 
 static inline int cedrat_view_load(cedrat_view *view, const void *address, uint64_t *value) {
 #ifdef CEDRAT_VIEW_INLINE
   uint64_t word = cedrat_view_number(view, address);
-  if (word < view->words && view->filter[word & 2047] == 0) {
+  if (word < view->words && view->filter[word & 1023] == 0) {
     return cedrat_view_load_shared(view, word, address, value);
   }
 #else
@@ -553,7 +553,7 @@ static inline int cedrat_view_load(cedrat_view *view, const void *address, uint6
 static inline int cedrat_view_store(cedrat_view *view, void *address, uint64_t value) {
 #ifdef CEDRAT_VIEW_INLINE
   uint64_t word = cedrat_view_number(view, address);
-  if (word < view->store_words && view->filter[word & 2047] == 0) {
+  if (word < view->store_words && view->filter[word & 1023] == 0) {
     return cedrat_view_append(view, word, value);
   }
 #else
@@ -568,7 +568,7 @@ static inline int cedrat_view_store(cedrat_view *view, void *address, uint64_t v
 static inline int cedrat_view_load_stored(cedrat_view *view, const void *address, uint64_t *value) {
 #ifdef CEDRAT_VIEW_INLINE
   uint64_t word = cedrat_view_number(view, address);
-  unsigned at = view->filter[word & 2047] - 1u;
+  unsigned at = view->filter[word & 1023] - 1u;
   if (word < view->words && at < 254) {
     const cedrat_view_write *write = view->writes + at;
     if (write->word != word + view->first || write->heap != view->heap) {
@@ -590,7 +590,7 @@ static inline int cedrat_view_load_stored(cedrat_view *view, const void *address
 static inline int cedrat_view_store_stored(cedrat_view *view, void *address, uint64_t value) {
 #ifdef CEDRAT_VIEW_INLINE
   uint64_t word = cedrat_view_number(view, address);
-  unsigned at = view->filter[word & 2047] - 1u;
+  unsigned at = view->filter[word & 1023] - 1u;
   if (word < view->store_words && at < 254) {
     cedrat_view_write *write = view->writes + at;
     if (write->word != word + view->first || write->heap != view->heap) {

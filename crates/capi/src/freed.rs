@@ -22,6 +22,48 @@ pub(crate) struct Freed {
     index: BTreeMap<Address, usize>,
     /// Range that contains all blocks: most searches end here.
     bounds: Range<usize>,
+    /// Words of the first `marked` blocks. Where there are many blocks, most other searches end here.
+    marks: Marks,
+    marked: usize,
+}
+
+/// Words that may lie in some blocks, by hashes of their addresses.
+#[derive(Debug)]
+struct Marks {
+    bits: [u64; 64],
+    /// Whether any word may: a block has too many words.
+    any: bool,
+}
+
+impl Default for Marks {
+    fn default() -> Marks {
+        Marks { bits: [0; 64], any: false }
+    }
+}
+
+impl Marks {
+    /// Returns the index of the element that has an address's bit, and the bit.
+    #[inline(always)]
+    fn place(address: usize) -> (usize, u64) {
+        let hash = (address as u64 >> 3).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 52;
+        ((hash / 64) as usize, 1 << (hash % 64))
+    }
+
+    fn add(&mut self, address: usize, len: usize) {
+        const WORDS_MAX: usize = 128;
+        self.any |= len > 8 * WORDS_MAX;
+        for at in (address..address.saturating_add(len.min(8 * WORDS_MAX))).step_by(8) {
+            let (at, bit) = Marks::place(at);
+            self.bits[at] |= bit;
+        }
+    }
+
+    /// Returns whether a word may lie in a block; the addresses of blocks are multiples of 8.
+    #[inline(always)]
+    fn has(&self, address: usize) -> bool {
+        let (at, bit) = Marks::place(address);
+        self.any || self.bits[at] & bit != 0
+    }
 }
 
 impl Freed {
@@ -46,27 +88,42 @@ impl Freed {
     /// Forgets all blocks.
     #[inline(always)]
     pub(crate) fn clear(&mut self) {
-        self.order.clear();
-        if !self.index.is_empty() {
+        if !self.order.is_empty() {
+            self.order.clear();
             self.index.clear();
+        }
+        if self.marked > 0 {
+            self.marks = Marks::default();
+            self.marked = 0;
         }
     }
 
     /// Forgets all but the first `len` blocks.
     pub(crate) fn truncate(&mut self, len: usize) {
         if len == 0 {
-            self.clear();
+            return self.clear();
         }
+        self.marked = self.marked.min(len);
         let indexed = self.index.len();
         for (address, _) in self.order.drain(len.min(self.order.len())..).take(indexed.saturating_sub(len)) {
             self.index.remove(&address);
         }
     }
 
+    /// Returns whether a word may lie in one of them.
+    fn is_marked(&mut self, address: usize) -> bool {
+        self.order[self.marked..].iter().for_each(|&(block, len)| self.marks.add(block.0, len));
+        self.marked = self.order.len();
+        self.marks.has(address)
+    }
+
     /// Refuses bytes that overlap one of them.
     pub(crate) fn check(&mut self, address: usize, len: usize) -> Result<()> {
         let end = address.saturating_add(len);
         if self.is_empty() || address >= self.bounds.end || end <= self.bounds.start {
+            return Ok(());
+        }
+        if self.order.len() > SEARCHED && len == 8 && address.is_multiple_of(8) && !self.is_marked(address) {
             return Ok(());
         }
         let meets = |(from, freed): (Address, usize)| from.0 < end && address < from.0.saturating_add(freed);

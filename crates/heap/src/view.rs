@@ -65,7 +65,7 @@ const _: () = {
     assert!(offset_of!(Descriptor, snapshot) == 64);
     assert!(offset_of!(Descriptor, reads) == 72 && size_of::<List<u32>>() == 24);
     assert!(offset_of!(Descriptor, writes) == 96);
-    assert!(offset_of!(WriteSet, filter) == 24 && size_of::<Filter>() == 2048);
+    assert!(offset_of!(WriteSet, filter) == 24 && size_of::<Filter>() == 1024);
     assert!(size_of::<Write>() == 32);
     assert!(offset_of!(Write, word) == 0 && offset_of!(Write, value) == 8 && offset_of!(Write, heap) == 16);
     assert!(offset_of!(Write, stripe) == 20 && offset_of!(Write, bytes) == 24 && offset_of!(Write, read) == 25);

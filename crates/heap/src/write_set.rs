@@ -64,6 +64,8 @@ pub(crate) struct WriteSet {
     indexed: usize,
     /// Words whose bytes of the filter name no write until the end, even after a rollback.
     suspected: Vec<Range<u64>>,
+    /// Number of those words.
+    suspicions: u64,
     /// Values overwritten since the oldest savepoint, with their indices.
     journal: Vec<(u32, Write)>,
     journaling: bool,
@@ -97,6 +99,7 @@ impl Default for WriteSet {
             index: Index::default(),
             indexed: 0,
             suspected: Vec::new(),
+            suspicions: 0,
             journal: Vec::new(),
             journaling: false,
         }
@@ -118,14 +121,16 @@ impl WriteSet {
     fn clear_filter(&mut self) {
         /// Clearing the bytes of more words one by one takes longer than clearing all.
         const FEW: u64 = 64;
-        let suspected: u64 = self.suspected.iter().map(|words| words.end - words.start).sum();
-        if self.writes.len() as u64 + suspected <= FEW {
+        if self.writes.len() as u64 + self.suspicions <= FEW {
             self.writes.iter().for_each(|write| self.filter.forget(write.word));
             self.suspected.iter().cloned().flatten().for_each(|word| self.filter.forget(word));
         } else {
             self.filter = Filter::default();
         }
-        self.suspected.clear();
+        if self.suspicions > 0 {
+            self.suspected.clear();
+            self.suspicions = 0;
+        }
     }
 
     #[inline(always)]
@@ -160,6 +165,7 @@ impl WriteSet {
     /// Disables the filter for these words: each access to them calls `find`.
     pub(crate) fn suspect(&mut self, words: Range<u64>) {
         self.filter.suspect(&words);
+        self.suspicions += words.end - words.start;
         self.suspected.push(words);
     }
 
@@ -327,7 +333,7 @@ impl Default for Filter {
 }
 
 impl Filter {
-    pub(crate) const WORDS: u64 = 2048;
+    pub(crate) const WORDS: u64 = 1024;
 
     /// Any number of them.
     const ANY: u8 = u8::MAX;

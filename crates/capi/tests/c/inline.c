@@ -27,7 +27,7 @@ static cedrat_view *view_of(cedrat_thread *self) {
 static void layout(void) {
   CHECK(offsetof(cedrat_view, heap) == 56 && offsetof(cedrat_view, snapshot) == 64);
   CHECK(offsetof(cedrat_view, reads) == 72 && offsetof(cedrat_view, writes) == 96);
-  CHECK(offsetof(cedrat_view, filter) == 120 && sizeof(cedrat_view) == 120 + 2048);
+  CHECK(offsetof(cedrat_view, filter) == 120 && sizeof(cedrat_view) == 120 + 1024);
   CHECK(offsetof(cedrat_view_write, bytes) == 24 && sizeof(cedrat_view_write) == 32);
 }
 
@@ -183,16 +183,16 @@ static void two_heaps(void) {
 
 /* Returns a word of a heap by its number: words whose numbers differ by 40 share a byte of the filter. */
 static uint64_t *nth(uint64_t *words, unsigned number) {
-  return words + number % 40 + number / 40 * 2048;
+  return words + number % 40 + number / 40 * 1024;
 }
 
 /* A freed block is refused by the view, whatever was stored to it before, and to words that share its bytes of the filter. */
 static void freed_in_between(cedrat_thread *self, uint64_t *block, uint64_t *words) {
   cedrat_view *view = view_of(self);
-  uint64_t value, *shares = words + ((uint64_t)(block + 1 - words) & 2047);
+  uint64_t value, *shares = words + ((uint64_t)(block + 1 - words) & 1023);
   CHECK(!cedrat_view_load_stored(view, block + 1, &value) || value == 7);
   OK(cedrat_free(self, block));
-  OK(cedrat_store_word(self, shares + 2048, 1));
+  OK(cedrat_store_word(self, shares + 1024, 1));
   CHECK(!cedrat_view_load(view, block, &value) && !cedrat_view_load(view, block + 1, &value));
   CHECK(!cedrat_view_load_stored(view, block + 1, &value) && !cedrat_view_store_stored(view, block + 1, 8));
   CHECK(!cedrat_view_load_stored(view, block, &value) && !cedrat_view_store(view, block + 1, 8));
@@ -239,7 +239,7 @@ static void stored_words(void) {
       }
       if (i == 20 && round % 4 == 0) {
         OK(cedrat_load_word(self, words[0], &loaded)); /* its heap is shown */
-        freed_in_between(self, (uint64_t *)block, words[0] + 5 * 2048);
+        freed_in_between(self, (uint64_t *)block, words[0] + 5 * 1024);
       }
       shown = 0;
       if (cedrat_view_load_stored(view, word, &shown)) {
