@@ -1,7 +1,6 @@
 //! The page file, the home of pages: page n is at byte n × 4096.
 
 use std::io;
-use std::ops::Range;
 
 use cedrat_media::{FileId, Media, OpenMode, read_exact_at};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
@@ -29,34 +28,8 @@ pub(crate) struct PageFile {
     pages: AtomicU64,
     pages_max: u64,
     written: WrittenPages,
-    /// Pages for which this opening has allocated space, and not returned it since. The space of other pages may have been
-    /// returned, unless they were written home.
-    reserved: Mutex<PageSet>,
     growing: Mutex<()>,
     syncing: Mutex<()>,
-}
-
-/// A set of pages, one bit for each.
-#[derive(Debug, Default)]
-struct PageSet(Vec<u64>);
-
-impl PageSet {
-    fn has(&self, page: u64) -> bool {
-        self.0.get((page / 64) as usize).is_some_and(|word| word >> (page % 64) & 1 != 0)
-    }
-
-    fn set(&mut self, pages: Range<u64>, is_in: bool) {
-        let words = pages.end.div_ceil(64) as usize;
-        if is_in && self.0.len() < words {
-            self.0.resize(words, 0);
-        }
-        for page in pages {
-            if let Some(word) = self.0.get_mut((page / 64) as usize) {
-                let bit = 1 << (page % 64);
-                *word = if is_in { *word | bit } else { *word & !bit };
-            }
-        }
-    }
 }
 
 /// Opens a file, or creates it durably.
@@ -84,7 +57,6 @@ impl PageFile {
             pages: AtomicU64::new(pages),
             pages_max,
             written: WrittenPages::open(media, pages_max)?,
-            reserved: Mutex::default(),
             growing: Mutex::new(()),
             syncing: Mutex::new(()),
         })
@@ -136,29 +108,12 @@ impl PageFile {
             io::ErrorKind::StorageFull if generous > pages => reserve(pages),
             _ => Err(error),
         });
-        let target = target.map_err(|error| self.no_space(pages, error))?;
-        self.sync(log)?;
-        self.reserved.lock().set(now..target, true);
-        self.pages.store(target, Ordering::Release);
-        Ok(())
-    }
-
-    fn no_space(&self, pages: u64, error: io::Error) -> PoolError {
-        match error.kind() {
+        let target = target.map_err(|error| match error.kind() {
             io::ErrorKind::StorageFull => PoolError::DiskFull { file: self.path(), pages },
             _ => PoolError::io(format!("growing {} to {pages} pages", self.path()), error),
-        }
-    }
-
-    /// Allocates the space of pages of the file again that was [returned](PageFile::punch), also in an earlier opening.
-    pub(crate) fn reserve(&self, first: PageId, count: u64) -> Result<(), PoolError> {
-        let mut reserved = self.reserved.lock();
-        let pages = first.get()..first.get() + count;
-        let lacks = |page: &u64| !reserved.has(*page) && !self.written.has(PageId::new(*page));
-        let (Some(from), Some(last)) = (pages.clone().find(lacks), pages.rev().find(lacks)) else { return Ok(()) };
-        let (offset, len) = (from * PAGE_LEN as u64, (last + 1 - from) * PAGE_LEN as u64);
-        self.media.allocate(self.file, offset, len).map_err(|error| self.no_space(last + 1, error))?;
-        reserved.set(from..last + 1, true);
+        })?;
+        self.sync(log)?;
+        self.pages.store(target, Ordering::Release);
         Ok(())
     }
 
@@ -234,7 +189,6 @@ impl PageFile {
     /// on its way home meanwhile.
     pub(crate) fn punch(&self, extents: &[(PageId, u64)], log: &Log) -> Result<(), PoolError> {
         for &(first, count) in extents {
-            self.reserved.lock().set(first.get()..first.get() + count, false);
             self.written.remove((0..count).map(|page| first.after(page)));
         }
         if !planted!("punched_before_noted") {

@@ -471,15 +471,6 @@ impl Pool {
         self.file.ensure(pages, &self.log)
     }
 
-    /// Allocates space at home for pages again, as far as it was [returned](Pool::punch), also in an earlier opening. A power
-    /// failure may lose it.
-    ///
-    /// # Errors
-    /// [`PoolError::DiskFull`]: written home, such a page would stop the store.
-    pub fn reserve(&self, first: PageId, count: u64) -> Result<(), PoolError> {
-        self.file.reserve(first, count)
-    }
-
     /// Returns the number of pages for which home has space.
     pub fn len_pages(&self) -> u64 {
         self.file.pages()

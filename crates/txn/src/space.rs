@@ -515,11 +515,7 @@ impl Txn {
         loop {
             // Nothing is taken before the file is long enough: while the disk refuses, undo may need these very pages.
             if let Some(extent) = space.take_before(pages, pool.len_pages().saturating_sub(left)) {
-                let reserved = pool.reserve(extent.first_page(), extent.pages);
-                return reserved.map(|()| extent).map_err(|error| {
-                    space.give(extent);
-                    error.into()
-                });
+                return Ok(extent);
             }
             pool.ensure_len(space.end_of_next(pages) + left)?;
         }

@@ -3,7 +3,7 @@
 mod common;
 
 use cedrat_media::{Media, SimDisk};
-use cedrat_pages::{PAGE_LEN, PageId, PoolError};
+use cedrat_pages::{PAGE_LEN, PageId};
 use cedrat_sync::Arc;
 use cedrat_txn::{Error, Options, Store, Txn};
 use cedrat_wal::LogFull;
@@ -75,34 +75,4 @@ fn rollback_beside_refused_transactions_has_room() {
     store.transact(|txn| txn.update(at(pages[1], 0), &Add { amount: 1 })).expect("there is space again");
     assert_eq!(pages.map(|page| numbers(&store, page)[0]), [0, 1]);
     store.check().unwrap();
-}
-
-/// E7.2: a page whose space was returned to the file system is refused on a full disk. Written home, it would stop the store.
-#[test]
-fn punched_page_on_full_disk_is_refused() {
-    for is_reopened in [false, true] {
-        let (disk, mut store) = nearly_full(256);
-        let pages: Vec<PageId> = (0..100).map(|_| store.transact(page_with_zeros).unwrap()).collect();
-        store.checkpoint().unwrap();
-        let before = disk.space();
-        store.transact(|txn| pages.iter().try_for_each(|&page| txn.free(page))).unwrap();
-        (0..2).for_each(|_| store.checkpoint().unwrap());
-        assert!(disk.space() + 50 * PAGE_LEN as u64 <= before, "the pages are punched");
-        if is_reopened {
-            store.close().unwrap();
-            let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&disk);
-            store = Store::open(media, options(), registry().record_kind(KIND)).unwrap();
-            // Space of the log for the transactions that follow.
-            store.transact(page_with_zeros).unwrap();
-        }
-        disk.set_capacity(Some(disk.space()));
-        let refused = store.transact(|txn| (0..50).try_for_each(|_| page_with_zeros(txn).map(drop))).unwrap_err();
-        assert!(matches!(refused, Error::Pages(PoolError::DiskFull { .. })), "{refused}");
-        store.checkpoint().expect("the store goes on");
-        disk.set_capacity(None);
-        let page = store.transact(page_with_zeros).expect("there is space again");
-        store.checkpoint().unwrap();
-        assert_eq!(numbers(&store, page)[0], 0);
-        store.check().unwrap();
-    }
 }
