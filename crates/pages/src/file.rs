@@ -117,6 +117,21 @@ impl PageFile {
         Ok(())
     }
 
+    /// Allocates space again for pages that were punched, durably.
+    pub(crate) fn reserve(&self, first: PageId, pages: u64, log: &Log) -> Result<(), PoolError> {
+        let allocated = self.media.allocate(self.file, first.file_offset(), pages * PAGE_LEN as u64);
+        allocated.map_err(|error| match error.kind() {
+            io::ErrorKind::StorageFull => PoolError::DiskFull { file: self.path(), pages: self.pages() },
+            _ => PoolError::io(format!("reserving {pages} pages of {} from page {first} on", self.path()), error),
+        })?;
+        self.sync(log)
+    }
+
+    /// Whether the page has been written home and was not punched since.
+    pub(crate) fn was_written(&self, page: PageId) -> bool {
+        self.written.has(page)
+    }
+
     /// Makes all writes durable. If that fails, the log stops (W6).
     ///
     /// One sync at a time: after one that fails the next reports success (A9), so it must find the log stopped.

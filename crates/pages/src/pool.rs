@@ -471,6 +471,19 @@ impl Pool {
         self.file.ensure(pages, &self.log)
     }
 
+    /// Allocates space at home again for pages that [were punched](Pool::punch), durably, before they are used.
+    ///
+    /// # Errors
+    /// As [`Pool::ensure_len`]; nothing has changed then.
+    pub fn reserve(&self, first: PageId, pages: u64) -> Result<(), PoolError> {
+        self.file.reserve(first, pages, &self.log)
+    }
+
+    /// Whether the page has been written home and was not punched since: then it certainly has space there.
+    pub fn was_written(&self, page: PageId) -> bool {
+        self.file.was_written(page)
+    }
+
     /// Returns the number of pages for which home has space.
     pub fn len_pages(&self) -> u64 {
         self.file.pages()

@@ -14,11 +14,14 @@
 //!
 //! The last [`UNDO_PAGES`] pages of the page file are for undo: forward work takes a page only if that many follow it.
 //! So a full disk fails the change that needs a page and not the rollback that does (E16.6).
+//!
+//! The space of free pages is returned to the file system. Such pages are *holes* until their space is allocated again,
+//! before they are used: otherwise a full disk would fail the write of a changed page, and so stop the store.
 
 use std::any::TypeId;
 use std::collections::{BTreeMap, BTreeSet};
 
-use cedrat_pages::{BODY_LEN, LayoutKind, PageId, Pool};
+use cedrat_pages::{BODY_LEN, LayoutKind, PageId, Pool, PoolError};
 use cedrat_sync::{Mutex, planted};
 use cedrat_wal::Lsn;
 
@@ -52,6 +55,9 @@ pub const SPACE_MAP: LayoutKind = LayoutKind(8);
 
 /// Minimum number of pages of an extent whose space is returned to the file system: 64 KiB.
 const PUNCH_PAGES_MIN: u64 = 16;
+
+/// Number of pages of a hole that are filled at a time: that costs a sync.
+const FILLED_AT_ONCE: u64 = 256;
 
 /// A range of contiguous pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -169,6 +175,8 @@ struct Free {
     undoes_losers: bool,
     /// Freed extents whose space was not yet returned to the file system, with the LSN of the free.
     unpunched: Vec<Freed>,
+    /// Free pages that may have no space in the file system. Joined and ascending.
+    holes: Vec<Extent>,
 }
 
 impl Space {
@@ -182,17 +190,24 @@ impl Space {
         let mut free = self.free.lock();
         *free = Free::none();
         let mut used_before = free.tail;
+        let mut holes = Vec::new();
         for map in (0..pool.len_pages()).step_by(GROUP_PAGES as usize) {
             used_from_map(pool, PageId::new(map), |used| {
                 if used >= used_before {
                     for extent in between_maps(used_before, used) {
                         free.insert(extent);
+                        // A page is punched only if it does not count as written (E22.2).
+                        let pages = (extent.first..extent.end()).filter(|&page| !pool.was_written(PageId::new(page)));
+                        holes.extend(pages.map(|first| Extent { first, pages: 1 }));
                     }
                     used_before = used + 1;
                 }
             })?;
         }
         free.tail = used_before;
+        let tail = (used_before..pool.len_pages()).filter(|&page| !pool.was_written(PageId::new(page)));
+        holes.extend(tail.map(|first| Extent { first, pages: 1 }));
+        free.holes = joined(holes);
         Ok(())
     }
 
@@ -220,6 +235,37 @@ impl Space {
     /// Takes contiguous pages within one group, at any position.
     fn take(&self, pages: u64) -> Extent {
         self.take_before(pages, u64::MAX).expect("the tail has no end")
+    }
+
+    /// Takes contiguous pages as [`take_before`](Space::take_before) does, none of them in a hole.
+    fn take_filled_before(&self, pages: u64, end: u64) -> Option<Extent> {
+        let mut free = self.free.lock();
+        let filled = |(&first, &len): (&u64, &u64)| without(Extent { first, pages: len }, &free.holes);
+        let filled =
+            free.by_first.iter().flat_map(filled).find(|part| part.pages >= pages && part.first + pages <= end);
+        if let Some(Extent { first, .. }) = filled {
+            let taken = Extent { first, pages };
+            free.take_what_is_free_of(taken);
+            return Some(taken);
+        }
+        let next = free.next_of_tail(pages);
+        let is_filled = without(next, &free.holes) == [next];
+        (is_filled && next.end() <= end).then(|| free.take_tail(pages))
+    }
+
+    /// Returns a part of a hole that contains the first pages of this extent without space.
+    fn hole_in(&self, extent: Extent) -> Option<Extent> {
+        let free = self.free.lock();
+        let hole = free.holes.get(free.holes.partition_point(|hole| hole.end() <= extent.first))?;
+        let first = hole.first.max(extent.first);
+        let end = hole.end().min(extent.end().max(first + FILLED_AT_ONCE));
+        (first < extent.end()).then(|| Extent { first, pages: end - first })
+    }
+
+    /// Notes that pages of a hole have space again.
+    fn filled(&self, extent: Extent) {
+        let mut free = self.free.lock();
+        free.holes = std::mem::take(&mut free.holes).into_iter().flat_map(|hole| without(hole, &[extent])).collect();
     }
 
     /// Returns the end of the pages that would be taken if the page file were long enough.
@@ -266,6 +312,11 @@ impl Space {
         let ready = joined(self.free.lock().take_passed(redo_point));
         let long: Vec<Extent> = ready.iter().copied().filter(|extent| extent.pages >= PUNCH_PAGES_MIN).collect();
         let places: Vec<(PageId, u64)> = long.iter().map(|extent| (extent.first_page(), extent.pages)).collect();
+        if !planted!("holes_not_noted") {
+            let mut free = self.free.lock();
+            free.holes.extend_from_slice(&long);
+            free.holes = joined(std::mem::take(&mut free.holes));
+        }
         if !places.is_empty() && pool.punch(&places).is_err() {
             // The redo point has already passed them.
             let refused = long.into_iter().map(|extent| Freed { extent, lsn: Lsn::ZERO });
@@ -295,6 +346,7 @@ impl Free {
             tail: crate::CATALOGUE.get() + 1,
             undoes_losers: false,
             unpunched: Vec::new(),
+            holes: Vec::new(),
         }
     }
 
@@ -506,19 +558,40 @@ impl Txn {
                 .take_before(pages, len.saturating_sub(UNDO_PAGES))
                 .or_else(|| space.take_before(pages, len))
                 .unwrap_or_else(|| space.take(pages));
-            return pool.ensure_len(extent.end()).map(|()| extent).map_err(|error| {
-                space.give(extent);
-                error.into()
-            });
+            let filled = |error| space.take_filled_before(pages, len).ok_or(error);
+            // At last one that may have space nevertheless: not each hole was punched.
+            let any = |error| space.take_before(pages, len).ok_or(error);
+            return self.with_space(extent).or_else(filled).or_else(any);
         }
         let left = if planted!("last_pages_taken") { 0 } else { UNDO_PAGES };
         loop {
             // Nothing is taken before the file is long enough: while the disk refuses, undo may need these very pages.
-            if let Some(extent) = space.take_before(pages, pool.len_pages().saturating_sub(left)) {
-                return Ok(extent);
+            let end = pool.len_pages().saturating_sub(left);
+            if let Some(extent) = space.take_before(pages, end) {
+                return self.with_space(extent).or_else(|error| space.take_filled_before(pages, end).ok_or(error));
             }
             pool.ensure_len(space.end_of_next(pages) + left)?;
         }
+    }
+
+    /// Ensures that pages which were taken have space in the page file. If that fails, they are given back.
+    fn with_space(&self, extent: Extent) -> Result<Extent> {
+        let (pool, space) = (&self.inner().pool, &self.inner().space);
+        let reserve = || {
+            pool.ensure_len(extent.end())?;
+            while let Some(hole) = space.hole_in(extent) {
+                let least = Extent { first: hole.first, pages: hole.end().min(extent.end()) - hole.first };
+                let reserve = |hole: Extent| pool.reserve(hole.first_page(), hole.pages).map(|()| hole);
+                // Nearly full, a disk may have room for these pages alone.
+                let filled = reserve(hole).or_else(|error| match error {
+                    PoolError::DiskFull { .. } if least != hole => reserve(least),
+                    _ => Err(error),
+                });
+                space.filled(filled?);
+            }
+            Ok(())
+        };
+        reserve().map(|()| extent).inspect_err(|_| space.free.lock().give(extent))
     }
 
     /// Frees a page. It can be allocated again when this transaction has ended.
