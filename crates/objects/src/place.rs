@@ -176,8 +176,8 @@ impl Drop for Visit<'_> {
     }
 }
 
-/// What a thread that looks for a place finds without reading a page.
-enum Visited<'p> {
+/// Result of a search for a place that reads no page.
+enum Candidate<'p> {
     Place(RecordId),
     Page(Visit<'p>),
     None,
@@ -232,12 +232,12 @@ impl Places {
     pub(crate) fn promise(&self, txn: &mut Txn, cache: &Cache, len: usize) -> Result<Promise<'_>> {
         loop {
             let promise = match self.visit_some(cache, len) {
-                Visited::Place(at) => Promise { places: self, at, len },
-                Visited::Page(visit) => match self.promise_in(txn, cache, visit, len)? {
+                Candidate::Place(at) => Promise { places: self, at, len },
+                Candidate::Page(visit) => match self.promise_in(txn, cache, visit, len)? {
                     Some(promise) => promise,
                     None => continue,
                 },
-                Visited::None => {
+                Candidate::None => {
                     self.add_page(txn)?;
                     continue;
                 }
@@ -311,7 +311,7 @@ impl Places {
     }
 
     /// Takes a place for a record of this length, if a page is known to have one; otherwise enters a page that may have space.
-    fn visit_some(&self, cache: &Cache, len: usize) -> Visited<'_> {
+    fn visit_some(&self, cache: &Cache, len: usize) -> Candidate<'_> {
         let died = cache.take_died();
         let mut known = self.known.lock();
         for at in died {
@@ -320,11 +320,11 @@ impl Places {
             }
         }
         if let Some(at) = known.take_within_spare(len) {
-            return Visited::Place(at);
+            return Candidate::Place(at);
         }
-        let Some(page) = known.current.or_else(|| known.roomy.keys().next().copied()) else { return Visited::None };
+        let Some(page) = known.current.or_else(|| known.roomy.keys().next().copied()) else { return Candidate::None };
         known.visit(page);
-        Visited::Page(Visit { places: self, page })
+        Candidate::Page(Visit { places: self, page })
     }
 
     /// Enters this page, unless it is leaving.

@@ -74,7 +74,8 @@ pub(crate) mod varint {
     }
 }
 
-/// Appends one change of a commit record as [`put_change`](crate::body::put_change) does, with arguments that are serialised already.
+/// Appends one change of a commit record as [`put_change`](crate::body::put_change) does, with arguments that are serialised
+/// already.
 #[inline]
 pub(crate) fn put_serialised_change(bytes: &mut Vec<u8>, operation: u32, at: RecordId, arguments: &[u8]) {
     let (mut head, mut len) = ([0; CHANGE_HEAD_LEN_MAX], 0);

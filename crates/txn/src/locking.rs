@@ -80,8 +80,8 @@ impl Txn {
         is_last || self.lock_cache.whole_structure.get() == Some(root)
     }
 
-    /// Acquires exclusive locks of records of a structure as [`lock`](Txn::lock) does, in their order, and before them that of the
-    /// structure, to change parts of it.
+    /// Acquires exclusive locks of records of a structure as [`lock`](Txn::lock) does, in their order, and before them that of
+    /// the structure, to change parts of it.
     ///
     /// # Errors
     /// As there. The locks of the structure, and of the records before, are granted.

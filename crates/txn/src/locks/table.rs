@@ -68,7 +68,7 @@ pub(super) struct LockTable {
 
 /// A lock with one holder, for which no other transaction has asked.
 #[derive(Clone, Copy, Debug)]
-struct Uncontended {
+struct UncontendedLock {
     of: Hashed,
     txn: TxnId,
     mode: LockMode,
@@ -85,7 +85,7 @@ const UNCONTENDED: usize = 8;
 #[derive(Debug, Default)]
 pub(super) struct Locks {
     table: HashTable<Lock>,
-    uncontended: [Option<Uncontended>; UNCONTENDED],
+    uncontended: [Option<UncontendedLock>; UNCONTENDED],
     #[cfg(test)]
     pub(super) operations: u64,
 }
@@ -234,7 +234,7 @@ impl Locks {
         let place = &mut self.uncontended[place_of(of)];
         match place {
             None if self.table.is_empty() => {
-                *place = Some(Uncontended { of, txn, mode });
+                *place = Some(UncontendedLock { of, txn, mode });
                 return Take::Granted { first: true };
             }
             Some(lock) if lock.of.resource == of.resource => {
