@@ -175,7 +175,7 @@ impl Scenario for VectorWorkload {
     }
 
     fn set_up(&self, store: &Store) -> Outcome<PageId> {
-        Ok(store.transact(|txn| Vector::create(txn))?.0)
+        Ok(store.transact(Vector::create)?.0)
     }
 
     fn run(&self, run: &Run<Self>, root: &PageId) -> Outcome {
@@ -306,7 +306,7 @@ fn rolled_back_count_returns_from_day() {
     meter.count(&mut txn, 2, 5).expect("it counts");
     store.transact(|other| meter.roll_up(other)).expect("it rolls up");
     txn.rollback().expect("it rolls back");
-    let read = |page| counter_of(&*store.read(page).expect("a page"), 2).expect("a counter");
+    let read = |page| counter_of(&store.read(page).expect("a page"), 2).expect("a counter");
     assert_eq!((read(hour), read(day)), (-5, 5));
 }
 
