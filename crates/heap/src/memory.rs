@@ -225,7 +225,8 @@ impl Memory {
         heaps.into_iter().map(|core| self.heap_of(core)).collect()
     }
 
-    /// Drops a heap permanently. Transactions that write to it from now on fail.
+    /// Drops a heap permanently. Transactions that write to it from now on fail. One that waits for a change of its words alone
+    /// ([`Interrupt::retry`]) waits on: no transaction changes them any more.
     ///
     /// # Errors
     /// [`Error::Unknown`]; the store stopped.
