@@ -110,8 +110,8 @@ impl Freed {
         }
     }
 
-    /// Returns whether a word may lie in one of them.
-    fn is_marked(&mut self, address: usize) -> bool {
+    /// Marks the blocks that are not marked yet, and returns whether a word may lie in one of them.
+    fn mark_and_search(&mut self, address: usize) -> bool {
         self.order[self.marked..].iter().for_each(|&(block, len)| self.marks.add(block.0, len));
         self.marked = self.order.len();
         self.marks.has(address)
@@ -123,7 +123,7 @@ impl Freed {
         if self.is_empty() || address >= self.bounds.end || end <= self.bounds.start {
             return Ok(());
         }
-        if self.order.len() > SEARCHED && len == 8 && address.is_multiple_of(8) && !self.is_marked(address) {
+        if self.order.len() > SEARCHED && len == 8 && address.is_multiple_of(8) && !self.mark_and_search(address) {
             return Ok(());
         }
         let meets = |(from, freed): (Address, usize)| from.0 < end && address < from.0.saturating_add(freed);

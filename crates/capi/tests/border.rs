@@ -225,10 +225,12 @@ fn functions_declared(header: &str) -> BTreeSet<String> {
         rest = comment.split_once("*/").expect("a comment ends").1;
     }
     code += rest;
+    let name = |before: &str| before.rsplit([' ', '*', '\n']).next().map(String::from);
     // Inline functions of the header are not functions of the library.
-    let code: String = code.lines().filter(|line| !line.starts_with("static inline")).collect::<Vec<_>>().join("\n");
-    let calls = code.split('(').filter_map(|before| before.rsplit([' ', '*', '\n']).next());
-    calls.filter(|name| name.starts_with("cedrat_")).map(String::from).collect()
+    let inline = code.lines().filter_map(|line| name(line.strip_prefix("static inline")?.split('(').next()?));
+    let inline: BTreeSet<String> = inline.collect();
+    let called = code.split('(').filter_map(name);
+    called.filter(|name| name.starts_with("cedrat_") && !inline.contains(name)).collect()
 }
 
 #[test]

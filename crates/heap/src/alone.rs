@@ -14,6 +14,10 @@
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{planted, spin_hint, thread};
 
+use crate::stripes::Look;
+use crate::tx::Tx;
+use crate::view::Stop;
+
 /// Set while the only session locks.
 const MARKING: u64 = 1;
 
@@ -73,6 +77,57 @@ impl Drop for Marking<'_> {
     fn drop(&mut self) {
         // Nothing changes the state while it is marking.
         self.state.store(ONE, Ordering::Release);
+    }
+}
+
+impl Tx<'_> {
+    /// Locks the written stripes, from an index of the write set on, and then those of blocks. Returns the index of the first
+    /// written one that cannot be locked at once.
+    #[inline(always)]
+    pub(crate) fn lock_free_ones(&mut self, from: usize, blocks_left: &mut bool) -> Option<usize> {
+        /// A session that opens waits for as many.
+        const ALONE_MAX: usize = 1024;
+        let few = self.this.writes.all().len() <= ALONE_MAX;
+        match if few { self.shared.alone.mark() } else { None } {
+            Some(alone) => self.lock_with(from, blocks_left, |seen, lock, own| {
+                seen.take_alone(lock, own, &alone);
+                true
+            }),
+            None => self.lock_with(from, blocks_left, Look::take),
+        }
+    }
+
+    #[inline(always)]
+    fn lock_with(
+        &mut self,
+        from: usize,
+        blocks_left: &mut bool,
+        take: impl Fn(Look, &AtomicU64, Look) -> bool,
+    ) -> Option<usize> {
+        let met = self.lock_each(from, &take);
+        if *blocks_left && met.is_none() {
+            *blocks_left = !self.lock_free_blocks(take);
+        }
+        met
+    }
+
+    #[inline(always)]
+    fn lock_each(&mut self, from: usize, take: impl Fn(Look, &AtomicU64, Look) -> bool) -> Option<usize> {
+        let this = &mut *self.this;
+        let (own, snapshot) = (Look::owned_by(this.number), this.snapshot);
+        let locks = self.shared.stripes.locks();
+        let writes = this.writes.all();
+        let left = this.locked.extend_while(&writes[from..], |write| {
+            let lock = locks.of(write.stripe);
+            let seen = Look::first(lock);
+            if seen.belongs_to(snapshot) && take(seen, lock, own) {
+                return Ok(Some((write.stripe, seen)));
+            }
+            // Its own lock, taken for another word of the stripe. If the stripe was newer than the snapshot then, the word
+            // that was read here may be newer as well.
+            if seen != own || write.read && this.locked_newer { Err(Stop) } else { Ok(None) }
+        });
+        (left > 0).then(|| writes.len() - left)
     }
 }
 

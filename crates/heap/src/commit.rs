@@ -13,7 +13,7 @@
 //! lock, draw and commit between the two. It would precede this transaction in the order of LSNs, but this one has not seen
 //! it; a reader whose snapshot lies between both sees a state that no serial order of them gives.
 
-use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::atomic::Ordering;
 use cedrat_sync::planted;
 use cedrat_wal::{
     ByteLen, Kind, Log, LogOffset, Lsn, Pairs, PartitionId, Position, RecordHead, TxnId, record_len_bound,
@@ -25,7 +25,6 @@ use crate::redo;
 use crate::region::WORD_LEN;
 use crate::stripes::Look;
 use crate::tx::Tx;
-use crate::view::Stop;
 use crate::write_set::Bytes;
 
 /// Part of a commit that does not fit into one record; it counts only with the transaction's commit record.
@@ -314,55 +313,6 @@ impl Tx<'_> {
             self.refuse_dropped()?;
         }
         Ok(())
-    }
-
-    /// Locks the written stripes, from an index of the write set on, and then those of blocks. Returns the index of the first
-    /// written one that cannot be locked at once.
-    #[inline(always)]
-    fn lock_free_ones(&mut self, from: usize, blocks_left: &mut bool) -> Option<usize> {
-        /// A session that opens waits for as many.
-        const ALONE_MAX: usize = 1024;
-        let few = self.this.writes.all().len() <= ALONE_MAX;
-        match if few { self.shared.alone.mark() } else { None } {
-            Some(alone) => self.lock_with(from, blocks_left, |seen, lock, own| {
-                seen.take_alone(lock, own, &alone);
-                true
-            }),
-            None => self.lock_with(from, blocks_left, Look::take),
-        }
-    }
-
-    #[inline(always)]
-    fn lock_with(
-        &mut self,
-        from: usize,
-        blocks_left: &mut bool,
-        take: impl Fn(Look, &AtomicU64, Look) -> bool,
-    ) -> Option<usize> {
-        let met = self.lock_each(from, &take);
-        if *blocks_left && met.is_none() {
-            *blocks_left = !self.lock_free_blocks(take);
-        }
-        met
-    }
-
-    #[inline(always)]
-    fn lock_each(&mut self, from: usize, take: impl Fn(Look, &AtomicU64, Look) -> bool) -> Option<usize> {
-        let this = &mut *self.this;
-        let (own, snapshot) = (Look::owned_by(this.number), this.snapshot);
-        let locks = self.shared.stripes.locks();
-        let writes = this.writes.all();
-        let left = this.locked.extend_while(&writes[from..], |write| {
-            let lock = locks.of(write.stripe);
-            let seen = Look::first(lock);
-            if seen.belongs_to(snapshot) && take(seen, lock, own) {
-                return Ok(Some((write.stripe, seen)));
-            }
-            // Its own lock, taken for another word of the stripe. If the stripe was newer than the snapshot then, the word
-            // that was read here may be newer as well.
-            if seen != own || write.read && this.locked_newer { Err(Stop) } else { Ok(None) }
-        });
-        (left > 0).then(|| writes.len() - left)
     }
 
     /// Refuses writes to a heap that was dropped; everything else that this session keeps of it is discarded.

@@ -17,7 +17,7 @@ fn commit_new(objects: &Objects, txn: &mut Txn, reserved: &Reserved<'_>) -> Resu
 }
 
 #[track_caller]
-fn is_misuse<T: std::fmt::Debug>(result: Result<T>) {
+fn assert_misuse<T: std::fmt::Debug>(result: Result<T>) {
     assert!(matches!(result, Err(Error::Misuse(_))), "{result:?}");
 }
 
@@ -33,8 +33,8 @@ fn place_of_other_collection_is_refused() {
     let id = {
         let reserved = others.reserve(&mut txn, 3).unwrap();
         let id = reserved.id();
-        is_misuse(commit_new(objects, &mut txn, &reserved));
-        is_misuse(objects.fill(&mut txn, reserved, b"new"));
+        assert_misuse(commit_new(objects, &mut txn, &reserved));
+        assert_misuse(objects.fill(&mut txn, reserved, b"new"));
         id
     };
     assert!(others.read_committed(&place.store, id, |_| ()).is_err(), "E19.13: nothing was committed");
@@ -49,7 +49,7 @@ fn place_of_other_transaction_is_refused() {
     let objects = &place.objects;
     let (mut one, mut other) = (place.begin(), place.begin());
     let reserved = objects.reserve(&mut one, 3).unwrap();
-    is_misuse(commit_new(objects, &mut other, &reserved));
+    assert_misuse(commit_new(objects, &mut other, &reserved));
     drop(other);
     let id = reserved.id();
     assert!(commit_new(objects, &mut one, &reserved).unwrap().is_some());
@@ -64,8 +64,8 @@ fn place_in_other_store_is_refused() {
     assert_eq!(here_txn.id(), there_txn.id(), "the stores are alike");
     let reserved = there.objects.reserve(&mut there_txn, 3).unwrap();
     here.objects.reserve(&mut here_txn, 3).unwrap();
-    is_misuse(commit_new(&here.objects, &mut here_txn, &reserved));
-    is_misuse(here.objects.fill(&mut here_txn, reserved, b"new"));
+    assert_misuse(commit_new(&here.objects, &mut here_txn, &reserved));
+    assert_misuse(here.objects.fill(&mut here_txn, reserved, b"new"));
     here.check();
 }
 

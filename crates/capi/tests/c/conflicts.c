@@ -27,7 +27,7 @@ static void the_later_of_two_is_aborted(void) {
   OK(cedrat_commit(other, CEDRAT_SYNC, NULL));
   OK(cedrat_store_word(one, &words[8], value));
   IS(CEDRAT_ABORTED, cedrat_commit(one, CEDRAT_SYNC, NULL));
-  CHECK(!cedrat_is_running(one) && strstr(cedrat_error(one), "quicker") != NULL);
+  CHECK(!cedrat_is_running(one) && strstr(cedrat_error(one), "conflict") != NULL);
   CHECK(words[8] == 0);
   OK(cedrat_begin(one));
   OK(cedrat_load_word(one, &words[0], &value));

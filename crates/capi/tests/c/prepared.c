@@ -58,7 +58,7 @@ static void is_in_doubt(const char *id) {
   CHECK(count == 1);
   OK(cedrat_begin(self));
   IS(CEDRAT_IN_DOUBT, cedrat_load_word(self, word(0), &value));
-  CHECK(strstr(cedrat_error(self), "is prepared") != NULL && cedrat_is_running(self));
+  CHECK(strstr(cedrat_error(self), "prepared transaction") != NULL && cedrat_is_running(self));
   OK(cedrat_abort(self));
 }
 

@@ -635,12 +635,19 @@ impl Tx<'_> {
 
     // ---- the end ----------------------------------------------------------------------------------------------
 
-    /// Returns the number of a block's words of which the commit locks all stripes.
+    /// Returns the number of a block's words of which the commit locks all stripes. Where commits are logged it is all of them: a
+    /// prepared transaction that recovery finds locks those of the whole block again, as the log has no other length (E9.3).
     #[inline(always)]
     fn locked_words(&self, change: &BlockChange) -> u64 {
         match change.kind {
             Change::Freed if self.reuses_too_early() || planted!("freed_stripes_keep_versions") => 0,
-            Change::Freed | Change::Filled { .. } => change.used,
+            Change::Freed | Change::Filled { .. } => {
+                if self.shared.is_logged() {
+                    change.words
+                } else {
+                    change.used
+                }
+            }
             Change::Allocated { .. } | Change::Carved => 0,
         }
     }
