@@ -215,6 +215,9 @@ impl Log {
     ///
     /// The record is placed in the same steps, under the latch of the partition's tail: the order of records, and what other
     /// threads see of the draw (E3), do not depend on who writes the body. `pair` runs there too.
+    ///
+    /// # Panics
+    /// If `pair` does: the log then stops.
     #[inline]
     pub fn append_pairs_deciding<T>(
         &self,
@@ -444,6 +447,8 @@ impl Shared {
             prefetch_to_write(&partition.tail);
             self.clock.prefetch_to_draw(&partition.bounds);
         }
+        // Dropped after the latch is released: the stop locks it.
+        let mut placing = Placing { log: self, is_done: false };
         let mut tail = partition.tail.lock();
         self.clock.prefetch_to_draw(&partition.bounds);
         let sealed = tail.make_room(partition, &self.clock, body.len());
@@ -467,6 +472,7 @@ impl Shared {
             partition.bounds.flushed_before(tail.first_unflushed());
         }
         drop(tail);
+        placing.is_done = true;
         reservation.pay(cost);
         if sealed && planted!("append_writes") {
             let _ = self.write_out(partition, true);
@@ -719,6 +725,21 @@ impl Shared {
             return kind == Kind::VOID;
         }
         false
+    }
+}
+
+/// A record that is being placed. If its body panics, its LSN has no record, and waits for it would not end: the log stops.
+struct Placing<'l> {
+    log: &'l Shared,
+    is_done: bool,
+}
+
+impl Drop for Placing<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if !self.is_done && !planted!("panicked_body_not_noticed") {
+            self.log.stop(StopReason::Asked("a panic has left an LSN without a record; open the store again".into()));
+        }
     }
 }
 

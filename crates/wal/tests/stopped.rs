@@ -35,6 +35,30 @@ fn a_record_dropped_after_the_stop_is_never_called_stable() {
     assert!(log.durable_lsn() < dropped.lsn, "E3.2");
 }
 
+/// The LSN of a record whose body panics gets no record, not even a void one.
+#[test]
+fn panicking_body_stops_log() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
+    let mut room = log.reserve(ByteLen(4000), ByteLen(0)).unwrap();
+    let mut append = |from: &[u32]| {
+        let pair = |&number: &u32| (10_u32.checked_sub(number).expect("at most ten"), 0);
+        let head = RecordHead::new(Kind::COMMIT, TxnId::NONE, None);
+        log.append_pairs_deciding(PartitionId(0), head, Pairs { head: [0; 4], from, pair }, &mut room, |_| true)
+    };
+    let kept = append(&[1, 10]);
+    log.force(kept.appended.lsn).unwrap();
+    assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| append(&[10, 11]))).is_err());
+    assert!(log.stopped().is_some(), "E2.2");
+    assert!(log.force(Lsn::MAX).is_err());
+    assert_eq!(log.durable_lsn(), kept.appended.lsn);
+    drop(log);
+    let found = Log::look(&media).unwrap();
+    let mut scan = found.scan(Lsn::ZERO).unwrap();
+    assert_eq!(scan.next().unwrap().map(|scanned| scanned.record.lsn), Some(kept.appended.lsn));
+    assert!(scan.next().unwrap().is_none());
+}
+
 /// Panics in the write of the first record, as an application's sink may.
 #[derive(Debug)]
 struct Panicking;
