@@ -177,6 +177,18 @@ struct Free {
     unpunched: Vec<Freed>,
     /// Free pages that may have no space in the file system. Joined and ascending.
     holes: Vec<Extent>,
+    /// Number of punches that run.
+    punching: usize,
+    /// Number of punches that have begun.
+    punches: u64,
+}
+
+/// A punch that runs.
+struct Punch {
+    /// Pages that are not allocated meanwhile.
+    ready: Vec<Extent>,
+    /// Those of them whose space is returned.
+    long: Vec<Extent>,
 }
 
 impl Space {
@@ -253,19 +265,24 @@ impl Space {
         (is_filled && next.end() <= end).then(|| free.take_tail(pages))
     }
 
-    /// Returns a part of a hole that contains the first pages of this extent without space.
-    fn hole_in(&self, extent: Extent) -> Option<Extent> {
+    /// Returns a part of a hole that contains the first pages of this extent without space, and the number of punches so far.
+    fn hole_in(&self, extent: Extent) -> Option<(Extent, u64)> {
         let free = self.free.lock();
         let hole = free.holes.get(free.holes.partition_point(|hole| hole.end() <= extent.first))?;
         let first = hole.first.max(extent.first);
-        let end = hole.end().min(extent.end().max(first + FILLED_AT_ONCE));
-        (first < extent.end()).then(|| Extent { first, pages: end - first })
+        // No punch of this extent runs, since it was taken; but perhaps one of the pages behind it.
+        let more = if free.punching == 0 || planted!("punched_page_counts_as_filled") { FILLED_AT_ONCE } else { 0 };
+        let end = hole.end().min(extent.end().max(first + more));
+        (first < extent.end()).then(|| (Extent { first, pages: end - first }, free.punches))
     }
 
-    /// Notes that pages of a hole have space again.
-    fn filled(&self, extent: Extent) {
+    /// Notes that pages of a hole have space again, which [`hole_in`](Space::hole_in) has returned for this extent with this
+    /// number of punches. If one has begun since, those behind the extent may have lost their space.
+    fn filled(&self, hole: Extent, extent: Extent, punches: u64) {
         let mut free = self.free.lock();
-        free.holes = std::mem::take(&mut free.holes).into_iter().flat_map(|hole| without(hole, &[extent])).collect();
+        let is_whole = free.punches == punches || planted!("punched_page_counts_as_filled");
+        let end = if is_whole { hole.end() } else { hole.end().min(extent.end()) };
+        free.fill(Extent { first: hole.first, pages: end - hole.first });
     }
 
     /// Returns the end of the pages that would be taken if the page file were long enough.
@@ -309,20 +326,31 @@ impl Space {
     ///
     /// If the file system refuses, the extents stay noted for the next attempt; meanwhile only disk space is lost.
     pub(crate) fn punch(&self, pool: &Pool, redo_point: Lsn) {
-        let ready = joined(self.free.lock().take_passed(redo_point));
-        let long: Vec<Extent> = ready.iter().copied().filter(|extent| extent.pages >= PUNCH_PAGES_MIN).collect();
+        let Punch { ready, long } = self.begin_punch(redo_point);
         let places: Vec<(PageId, u64)> = long.iter().map(|extent| (extent.first_page(), extent.pages)).collect();
+        let punched = if places.is_empty() { Ok(()) } else { pool.punch(&places) };
+        let mut free = self.free.lock();
+        free.punching -= 1;
+        if punched.is_err() {
+            // The redo point has already passed them.
+            free.unpunched.extend(long.into_iter().map(|extent| Freed { extent, lsn: Lsn::ZERO }));
+        }
+        drop(free);
+        ready.into_iter().for_each(|extent| self.give(extent));
+    }
+
+    /// Removes the pages freed before `redo_point` from the free ones, and notes those to punch as holes.
+    fn begin_punch(&self, redo_point: Lsn) -> Punch {
+        let mut free = self.free.lock();
+        let ready = joined(free.take_passed(redo_point));
+        let long: Vec<Extent> = ready.iter().copied().filter(|extent| extent.pages >= PUNCH_PAGES_MIN).collect();
         if !planted!("holes_not_noted") {
-            let mut free = self.free.lock();
             free.holes.extend_from_slice(&long);
             free.holes = joined(std::mem::take(&mut free.holes));
         }
-        if !places.is_empty() && pool.punch(&places).is_err() {
-            // The redo point has already passed them.
-            let refused = long.into_iter().map(|extent| Freed { extent, lsn: Lsn::ZERO });
-            self.free.lock().unpunched.extend(refused);
-        }
-        ready.into_iter().for_each(|extent| self.give(extent));
+        free.punching += 1;
+        free.punches += 1;
+        Punch { ready, long }
     }
 
     /// Whether the space of freed pages was not yet returned to the file system.
@@ -347,7 +375,17 @@ impl Free {
             undoes_losers: false,
             unpunched: Vec::new(),
             holes: Vec::new(),
+            punching: 0,
+            punches: 0,
         }
+    }
+
+    /// Removes an extent from the holes.
+    fn fill(&mut self, extent: Extent) {
+        let begin = self.holes.partition_point(|hole| hole.end() <= extent.first);
+        let end = self.holes.partition_point(|hole| hole.first < extent.end());
+        let left: Vec<Extent> = self.holes[begin..end].iter().flat_map(|&hole| without(hole, &[extent])).collect();
+        self.holes.splice(begin..end, left);
     }
 
     fn insert(&mut self, extent: Extent) {
@@ -579,7 +617,7 @@ impl Txn {
         let (pool, space) = (&self.inner().pool, &self.inner().space);
         let reserve = || {
             pool.ensure_len(extent.end())?;
-            while let Some(hole) = space.hole_in(extent) {
+            while let Some((hole, punches)) = space.hole_in(extent) {
                 let least = Extent { first: hole.first, pages: hole.end().min(extent.end()) - hole.first };
                 let reserve = |hole: Extent| pool.reserve(hole.first_page(), hole.pages).map(|()| hole);
                 // Nearly full, a disk may have room for these pages alone.
@@ -587,7 +625,7 @@ impl Txn {
                     PoolError::DiskFull { .. } if least != hole => reserve(least),
                     _ => Err(error),
                 });
-                space.filled(filled?);
+                space.filled(filled?, extent, punches);
             }
             Ok(())
         };
@@ -669,108 +707,4 @@ impl Txn {
 }
 
 #[cfg(test)]
-mod tests {
-    use proptest::prelude::*;
-
-    use super::*;
-
-    fn space() -> Space {
-        Space::unknown()
-    }
-
-    #[test]
-    fn a_region_never_spans_a_space_map() {
-        let space = space();
-        let first = space.take(GROUP_PAGES - 10);
-        assert_eq!(first.first, 2);
-        let second = space.take(20);
-        assert_eq!(second.first, GROUP_PAGES + 1, "the first group has only eight pages left");
-        assert_eq!(space.take(8).first, GROUP_PAGES - 8, "which were not lost");
-        assert_eq!(space.take(REGION_PAGES_MAX).first, 2 * GROUP_PAGES + 1);
-    }
-
-    #[test]
-    fn recovery_takes_nothing_that_is_freed_meanwhile() {
-        let space = space();
-        let extent = space.take(10);
-        space.free.lock().undoes_losers = true;
-        space.release(Freed { extent, lsn: Lsn::new(1) });
-        assert_eq!(space.take(2), Extent { first: extent.end(), pages: 2 }, "E7.3");
-    }
-
-    proptest! {
-        /// No page is ever allocated twice, and free extents are as long as possible.
-        #[test]
-        fn no_page_is_in_two_hands(steps in proptest::collection::vec((1u64..40, any::<u16>(), any::<bool>()), 1..200)) {
-            let space = space();
-            let mut taken: Vec<Extent> = Vec::new();
-            for (pages, which, give) in steps {
-                if give && !taken.is_empty() {
-                    let extent = taken.swap_remove(usize::from(which) % taken.len());
-                    space.give(extent);
-                } else {
-                    let extent = space.take(pages);
-                    prop_assert_eq!(extent.pages, pages);
-                    for other in &taken {
-                        prop_assert!(other.end() <= extent.first || extent.end() <= other.first);
-                    }
-                    taken.push(extent);
-                }
-                let free = space.free.lock();
-                let in_hands: u64 = taken.iter().map(|extent| extent.pages).sum();
-                prop_assert_eq!(free.by_first.values().sum::<u64>() + in_hands + 2, free.tail);
-                prop_assert_eq!(free.by_len.len(), free.by_first.len());
-                for (&first, &pages) in &free.by_first {
-                    prop_assert!(!free.by_first.contains_key(&(first + pages)), "two free extents touch");
-                }
-            }
-        }
-    }
-
-    /// E9.6: also for pages after all that are in use.
-    #[test]
-    fn what_is_withheld_is_nobodys() {
-        let space = space();
-        space.give(space.take(10));
-        for extent in [Extent { first: 4, pages: 2 }, Extent { first: 20, pages: 3 }] {
-            space.withhold(extent);
-        }
-        assert_eq!(space.summary(), (2 + 6 + 8, 23));
-        let taken: Vec<u64> = (0..17).map(|_| space.take(1).first).collect();
-        assert!(taken.iter().all(|page| !(4..6).contains(page) && !(20..23).contains(page)), "{taken:?}");
-        space.give(Extent { first: 20, pages: 3 });
-        assert_eq!(space.take(3).first, 20);
-    }
-
-    #[test]
-    fn only_what_is_still_free_is_punched() {
-        let space = space();
-        let extent = space.take(100);
-        space.give(extent);
-        let again = space.take(10);
-        assert_eq!(again.first, 2);
-        let taken = space.free.lock().take_what_is_free_of(extent);
-        assert_eq!(taken, [Extent { first: 12, pages: 90 }], "E7.2");
-        assert_eq!(space.summary(), (0, 102));
-    }
-
-    #[test]
-    fn freed_page_is_punched_behind_redo_point() {
-        let space = space();
-        let extent = space.take(100);
-        space.release(Freed { extent, lsn: Lsn::new(5) });
-        assert_eq!(space.free.lock().take_passed(Lsn::new(5)), [], "E7.2");
-        assert_eq!(space.free.lock().take_passed(Lsn::new(6)), [extent], "E7.2");
-        assert_eq!(space.free.lock().take_passed(Lsn::MAX), [], "once");
-    }
-
-    #[test]
-    fn newly_freed_space_is_not_punched_yet() {
-        let extent = |first, pages| Extent { first, pages };
-        let newer = joined(vec![extent(14, 2), extent(5, 3), extent(6, 4)]);
-        assert_eq!(newer, [extent(5, 5), extent(14, 2)]);
-        assert_eq!(without(extent(2, 18), &newer), [extent(2, 3), extent(10, 4), extent(16, 4)], "E7.2");
-        assert_eq!(without(extent(6, 3), &newer), []);
-        assert_eq!(without(extent(20, 3), &newer), [extent(20, 3)]);
-    }
-}
+mod tests;
