@@ -8,6 +8,7 @@ use cedrat_pages::PageId;
 use cedrat_sync::{Arc, explore};
 use cedrat_wal::TxnId;
 
+use super::lock::Hashed;
 use super::table::{LockTable, Request};
 use super::waiter::{Outcome, Waiter};
 use super::{LockMode, NotGiven, Resource};
@@ -153,14 +154,39 @@ impl Model {
         }
     }
 
-    fn held_by(&self, txn: u64) -> Vec<(Resource, LockMode)> {
-        let held = self.locks.iter().filter_map(|(&at, lock)| Some((resource(at), *lock.holders.get(&txn)?)));
-        held.collect()
+    /// Returns whether the request is granted without a wait, and grants it then.
+    fn try_lock(&mut self, txn: u64, resource: u64, mode: LockMode) -> bool {
+        let lock = self.locks.entry(resource).or_default();
+        let held = lock.holders.get(&txn).copied();
+        let wanted = held.map_or(mode, |held| held.join(mode));
+        let is_granted = held == Some(wanted) || (held.is_some() || lock.queue.is_empty()) && lock.admits(txn, wanted);
+        if is_granted {
+            lock.holders.insert(txn, wanted);
+        }
+        is_granted
+    }
+
+    fn held_by(&self, txn: u64, resources: &Resources) -> Vec<(Resource, LockMode)> {
+        let held = |(&at, lock): (&u64, &Modelled)| Some((resources[at as usize], *lock.holders.get(&txn)?));
+        self.locks.iter().filter_map(held).collect()
     }
 }
 
-fn resource(number: u64) -> Resource {
-    Resource::Page(PageId::new(number))
+type Resources = [Resource; RESOURCES as usize];
+
+/// Returns resources in any shards.
+fn apart() -> Resources {
+    std::array::from_fn(|number| Resource::Page(PageId::new(number as u64)))
+}
+
+/// Returns resources of one shard, two of them for each of two places of uncontended locks.
+fn together() -> Resources {
+    let all = (0..).map(|number| Resource::Page(PageId::new(number)));
+    let place = |resource: Resource| Hashed::new(resource).hash >> 32 & 0x7ff; // of the shard, and within it
+    let first = place(Resource::Page(PageId::new(0)));
+    let of = |wanted: u64| all.clone().filter(move |&resource| place(resource) == wanted).take(2);
+    let mut both = of(first).chain(of(first ^ 0x100));
+    std::array::from_fn(|_| both.next().expect("there are many pages"))
 }
 
 /// Returns the next number of splitmix64, below `bound`.
@@ -175,6 +201,7 @@ fn below(state: &mut u64, bound: u64) -> u64 {
 /// The table, the model, and the waiting transactions.
 struct Pair {
     table: LockTable,
+    resources: Resources,
     model: Model,
     waiting: BTreeMap<u64, Arc<Waiter>>,
     /// The number of times that each slot's transaction has ended.
@@ -199,8 +226,8 @@ impl Pair {
         let prepared = self.model.prepared.clone();
         let is_prepared = |txn: TxnId| prepared.contains(&txn.0);
         let before = self.table.counts();
-        let asked =
-            self.table.request(TxnId(txn), resource(at), mode, if unless_prepared { Some(&is_prepared) } else { None });
+        let unless: Option<&dyn Fn(TxnId) -> bool> = if unless_prepared { Some(&is_prepared) } else { None };
+        let asked = self.table.request(TxnId(txn), self.resources[at as usize], mode, unless);
         let expected = self.model.request(txn, at, mode, unless_prepared, decided);
         let answer = match asked {
             Ok(Request::Granted) => Answer::Granted,
@@ -223,6 +250,31 @@ impl Pair {
         assert!(steps <= self.model.steps_max() + 2 * TXNS, "{steps} steps: {:?}", self.model);
     }
 
+    fn try_lock(&mut self, txn: u64, at: u64, mode: LockMode) {
+        let granted = self.table.try_lock(TxnId(txn), self.resources[at as usize], mode);
+        assert_eq!(granted, self.model.try_lock(txn, at, mode), "transaction {txn} tried {at} in {mode:?}");
+    }
+
+    /// Requests the resources from this one on together, up to the first that is not granted at once.
+    fn lock_several(&mut self, txn: u64, from: u64, mode: LockMode) {
+        let granted: Vec<u64> = (from..RESOURCES).take_while(|&at| self.model.try_lock(txn, at, mode)).collect();
+        let resources = granted.iter().map(|&at| (self.resources[at as usize], mode));
+        assert_eq!(self.table.lock_all(TxnId(txn), resources, None), Ok(()));
+    }
+
+    /// Grants locks to a transaction that an earlier opening has left prepared.
+    fn restore(&mut self, random: &mut u64) {
+        let txn = self.txn(below(random, TXNS));
+        self.model.prepared.insert(txn);
+        for _ in 0..3 {
+            let (at, mode) = (below(random, RESOURCES), LockMode::ALL[below(random, 5) as usize]);
+            let held = self.model.locks.entry(at).or_default().holders.entry(txn).or_insert(mode);
+            *held = held.join(mode);
+            self.table.grant(TxnId(txn), self.resources[at as usize], mode);
+        }
+        self.compare(&BTreeMap::new());
+    }
+
     fn compare(&mut self, decided: &BTreeMap<u64, Answer>) {
         for (&txn, &expected) in decided {
             let waiter = self.waiting.remove(&txn).expect("a transaction that waited");
@@ -240,7 +292,9 @@ impl Pair {
             let txn = self.txn(slot);
             let mut held = self.table.held_by(TxnId(txn));
             held.sort_unstable();
-            assert_eq!(held, self.model.held_by(txn), "transaction {txn}");
+            let mut expected = self.model.held_by(txn, &self.resources);
+            expected.sort_unstable();
+            assert_eq!(held, expected, "transaction {txn}");
         }
         let idle = |lock: &&Modelled| !lock.holders.is_empty() || !lock.queue.is_empty();
         assert_eq!(self.table.len(), self.model.locks.values().filter(idle).count());
@@ -267,7 +321,11 @@ impl Pair {
             // Weak modes are requested more often, so that locks have several holders.
             let mode = LockMode::ALL[below(random, 5).min(below(random, 5)) as usize];
             let (at, unless_prepared) = (below(random, RESOURCES), below(random, 3) == 0);
-            self.request(txn, at, mode, unless_prepared, &mut decided);
+            match below(random, 8) {
+                0 => self.try_lock(txn, at, mode),
+                1 => self.lock_several(txn, at, mode),
+                _ => self.request(txn, at, mode, unless_prepared, &mut decided),
+            }
         }
         self.compare(&decided);
     }
@@ -275,18 +333,45 @@ impl Pair {
 
 #[test]
 fn table_follows_model() {
-    explore(1, 1, || {
+    follow_model(apart(), |_| true);
+}
+
+/// A lock beside the table and one in it may have the same place.
+#[test]
+fn table_follows_model_where_places_meet() {
+    follow_model(together(), |reached| reached.beside_table && reached.met);
+}
+
+/// States that a run has reached.
+#[derive(Default)]
+struct Reached {
+    /// There are locks in the table and beside it.
+    beside_table: bool,
+    /// A lock is in the table because another one has its place.
+    met: bool,
+}
+
+fn follow_model(resources: Resources, is_enough: fn(&Reached) -> bool) {
+    explore(1, 1, move || {
         let seed = std::env::var("CEDRAT_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1_u64);
         let (runs, steps) = if cfg!(cedrat_shuttle) { (3, 300) } else { (200, 1000) };
-        let (mut deadlocks, mut granted) = (0, 0);
+        let (mut deadlocks, mut granted, mut reached) = (0, 0, Reached::default());
         for run in 0..runs {
             let mut random = seed.wrapping_mul(1_000_003).wrapping_add(run);
-            let (table, model) = (LockTable::new(), Model::default());
-            let mut pair = Pair { table, model, waiting: BTreeMap::new(), lives: [0; TXNS as usize], blocked: 0 };
-            (0..steps).for_each(|_| pair.step(&mut random));
+            let (table, model, waiting) = (LockTable::new(), Model::default(), BTreeMap::new());
+            let mut pair = Pair { table, resources, model, waiting, lives: [0; TXNS as usize], blocked: 0 };
+            (0..run % 3).for_each(|_| pair.restore(&mut random));
+            for _ in 0..steps {
+                pair.step(&mut random);
+                let shard = pair.table.shard(Hashed::new(resources[0])).lock();
+                let (beside, within) = shard.places(resources.map(Hashed::new));
+                reached.beside_table |= beside.contains(&true) && within.contains(&true);
+                reached.met |= beside[0] && within[1] || beside[1] && within[0];
+            }
             deadlocks += pair.table.counts().deadlocks;
             granted += pair.table.counts().granted;
         }
         assert!(deadlocks > 10 && granted > 10, "{deadlocks} deadlocks and {granted} grants: nothing was tested");
+        assert!(is_enough(&reached), "the places never met");
     });
 }

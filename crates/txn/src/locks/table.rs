@@ -233,7 +233,7 @@ impl Locks {
         }
         let place = &mut self.uncontended[place_of(of)];
         match place {
-            None if self.table.is_empty() => {
+            None if self.table.is_empty() || planted!("lock_beside_table_and_in_it") => {
                 *place = Some(UncontendedLock { of, txn, mode });
                 return Take::Granted { first: true };
             }
@@ -296,6 +296,13 @@ impl Locks {
     fn force(&mut self, of: Hashed, txn: TxnId, mode: LockMode) -> bool {
         self.contend(of);
         self.entry(of).or_insert_with(|| Lock::new(of)).into_mut().force(txn, mode)
+    }
+
+    /// Returns which of these locks are beside the table, and which are in it.
+    #[cfg(test)]
+    pub(super) fn places<const LEN: usize>(&self, of: [Hashed; LEN]) -> ([bool; LEN], [bool; LEN]) {
+        let is_at = |of: Hashed| self.uncontended[place_of(of)].is_some_and(|lock| lock.of.resource == of.resource);
+        (of.map(is_at), of.map(|of| self.find(of).is_some()))
     }
 
     /// Returns the number of locks.
