@@ -8,7 +8,7 @@
 
 use cedrat_pages::PageId;
 use cedrat_sync::{Arc, planted};
-use cedrat_wal::{Kind, LogOffset, TxnId};
+use cedrat_wal::{Kind, Log, LogOffset, TxnId};
 
 use crate::body::{Head, UndoShape, room_for};
 use crate::error::{Error, Result};
@@ -108,6 +108,7 @@ impl Txn {
     ) -> Result<T> {
         let mut open = Open {
             of: self.identity(),
+            log: self.inner().log.clone(),
             last: self.cursor.last,
             owed: self.cursor.owed,
             how: self.how,
@@ -211,8 +212,9 @@ pub(crate) type Identity = (TxnId, *const Inner);
 /// A sequence that has begun and not ended. Drop during a panic undoes it.
 struct Open<'t> {
     txn: &'t mut Txn,
-    /// The transaction that began it.
+    /// The transaction that began it, and the log of its store.
     of: Identity,
+    log: Log,
     /// The transaction's newest record when the sequence began.
     last: Option<LogOffset>,
     owed: u64,
@@ -266,7 +268,8 @@ impl Drop for Open<'_> {
             // The sequence is half done, its latches are about to be released, and its transaction is out of reach.
             let why =
                 "a nested sequence is half done: its transaction was exchanged for another one; open the store again";
-            return self.txn.inner().log.stop(why);
+            let log = if planted!("other_store_stopped") { &self.txn.inner().log } else { &self.log };
+            return log.stop(why);
         }
         if !self.done && !planted!("unfinished_action_kept") {
             let (last, owed) = (self.last, self.owed);

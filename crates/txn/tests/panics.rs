@@ -359,21 +359,29 @@ fn exchanged_transaction_stops_store() {
     }
 }
 
+/// The store whose sequence is half done stops, and not that of the transaction in its place.
 #[test]
-fn exchanged_transaction_of_other_store_rolls_back() {
-    let [store, other_store] = [(); 2].map(|()| open(&Arc::new(SimDisk::new())).unwrap());
+fn exchange_between_stores_stops_one() {
+    let disk = Arc::new(SimDisk::new());
+    let (store, other_store) = (open(&disk).unwrap(), open(&Arc::new(SimDisk::new())).unwrap());
     let page = store.transact(page_with_zeros).unwrap();
+    let other_page = other_store.transact(page_with_zeros).unwrap();
     let (mut txn, mut other) = (store.begin(), other_store.begin());
     let ran = catch_unwind(AssertUnwindSafe(|| {
         txn.nested((), |txn| {
             txn.update(at(page, 0), &Add { amount: 1 })?;
             std::mem::swap(txn, &mut other);
+            txn.update(at(other_page, 1), &Add { amount: 2 })?;
             Ok(((), Undo::none()))
         })
     }));
     assert!(ran.is_err());
-    assert!(matches!(other.commit(Commit::Sync), Err(Error::Misuse(_))), "it is half done");
-    assert_eq!(numbers(&store, page), [0; 4]);
+    assert!(matches!(store.begin().update(at(page, 1), &Add { amount: 1 }), Err(Error::Stopped(_))), "E13.4");
+    assert!(matches!(other.commit(Commit::Sync), Err(Error::Stopped(_))), "it is half done");
+    txn.commit(Commit::Sync).unwrap();
+    assert_eq!(numbers(&other_store, other_page), [0, 2, 0, 0]);
+    drop(store);
+    assert_eq!(numbers(&open(&disk).unwrap(), page), [0; 4]);
 }
 
 #[test]
