@@ -187,7 +187,7 @@ struct Free {
 struct Punch {
     /// Pages that are not allocated meanwhile.
     ready: Vec<Extent>,
-    /// Those of them whose space is returned.
+    /// The part of them whose space is returned.
     long: Vec<Extent>,
 }
 
@@ -208,18 +208,16 @@ impl Space {
                 if used >= used_before {
                     for extent in between_maps(used_before, used) {
                         free.insert(extent);
-                        // A page is punched only if it does not count as written (E22.2).
-                        let pages = (extent.first..extent.end()).filter(|&page| !pool.was_written(PageId::new(page)));
-                        holes.extend(pages.map(|first| Extent { first, pages: 1 }));
+                        add_unwritten(pool, extent, &mut holes);
                     }
                     used_before = used + 1;
                 }
             })?;
         }
         free.tail = used_before;
-        let tail = (used_before..pool.len_pages()).filter(|&page| !pool.was_written(PageId::new(page)));
-        holes.extend(tail.map(|first| Extent { first, pages: 1 }));
-        free.holes = joined(holes);
+        let pages = pool.len_pages().saturating_sub(used_before);
+        add_unwritten(pool, Extent { first: used_before, pages }, &mut holes);
+        free.holes = holes;
         Ok(())
     }
 
@@ -271,7 +269,7 @@ impl Space {
         let hole = free.holes.get(free.holes.partition_point(|hole| hole.end() <= extent.first))?;
         let first = hole.first.max(extent.first);
         // No punch of this extent runs, since it was taken; but perhaps one of the pages behind it.
-        let more = if free.punching == 0 || planted!("punched_page_counts_as_filled") { FILLED_AT_ONCE } else { 0 };
+        let more = if free.punching == 0 || planted!("running_punch_ignored") { FILLED_AT_ONCE } else { 0 };
         let end = hole.end().min(extent.end().max(first + more));
         (first < extent.end()).then(|| (Extent { first, pages: end - first }, free.punches))
     }
@@ -522,6 +520,17 @@ fn without(extent: Extent, others: &[Extent]) -> Vec<Extent> {
         parts.push(Extent { first, pages: extent.end() - first });
     }
     parts
+}
+
+/// Adds those of some free pages to the holes that may have been punched: a page is punched only if it does not count as written
+/// (E22.2).
+fn add_unwritten(pool: &Pool, free: Extent, holes: &mut Vec<Extent>) {
+    for page in (free.first..free.end()).filter(|&page| !pool.was_written(PageId::new(page))) {
+        match holes.last_mut() {
+            Some(last) if last.end() == page => last.pages += 1,
+            _ => holes.push(Extent { first: page, pages: 1 }),
+        }
+    }
 }
 
 /// Calls `seen` for every page in use in the group of `map`, ascending.
