@@ -396,6 +396,32 @@ mod tests {
     }
 
     proptest! {
+        /// The record does not depend on who encodes the body, whatever the length of its LSN and the links of its head.
+        #[test]
+        fn pairs_and_bytes_make_same_record(
+            lsn_bits in 1u32..=64, txn in 0u64..3, offset in 1u64..1 << 60, flag: bool,
+            pairs in proptest::collection::vec(any::<(u32, u64)>(), 0..70),
+        ) {
+            let (lsn, offset) = (Lsn::new(u64::MAX >> (64 - lsn_bits)), LogOffset::new(offset));
+            let previous = (txn == 2).then(|| LogOffset::new(offset.get() - 1));
+            let head = RecordHead { kind: Kind::COMMIT, txn: TxnId(txn), previous, partition_commit: flag };
+            let body = Pairs { head: [1, 2, 3, 4], from: &pairs, pair: |pair: &(u32, u64)| *pair };
+            let each = pairs.iter().map(|(number, value)| (number.to_le_bytes(), value.to_le_bytes()));
+            let bytes: Vec<u8> = [1, 2, 3, 4].into_iter().chain(each.flat_map(|(a, b)| a.into_iter().chain(b))).collect();
+            let mut both = [(); 2].map(|()| vec![0xee; bytes.len() + FRAME_LEN_MAX]);
+            let [of_pairs, of_bytes] = &mut both;
+            let lens = [
+                encode(of_pairs, 7, offset, lsn, head, body),
+                encode(of_bytes, 7, offset, lsn, head, Body::new(&[&bytes])),
+            ];
+            prop_assert_eq!(lens[0], lens[1]);
+            prop_assert_eq!(&of_pairs[..lens[0]], &of_bytes[..lens[0]]);
+            let frame = decode(of_pairs, 7, offset).unwrap();
+            prop_assert_eq!((frame.lsn, frame.head, &of_pairs[frame.body_at..frame.len]), (lsn, head, &bytes[..]));
+        }
+    }
+
+    proptest! {
         #[test]
         fn what_is_encoded_is_decoded(
             lsn in 1u64.., kind in 1u8..=63, txn: u64, offset in 1u64..1 << 60, back: u64, flag: bool,
