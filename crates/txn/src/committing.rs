@@ -73,6 +73,8 @@ impl CommitChanges<'_> {
 
     /// Adds a change as [`push`](CommitChanges::push) does, whose delta was serialised before (by `postcard`).
     ///
+    /// `arguments` must be those of a `D`, which only debug builds check: recovery refuses a commit record with others.
+    ///
     /// # Errors
     /// As there.
     pub fn push_serialised<D: Delta>(&mut self, at: RecordId, arguments: &[u8]) -> Result<()> {
