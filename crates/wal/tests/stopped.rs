@@ -37,6 +37,7 @@ fn a_record_dropped_after_the_stop_is_never_called_stable() {
 
 /// The LSN of a record whose body panics gets no record, not even a void one.
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn panicking_body_stops_log() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
     let log = Log::create(&media, &LogOptions::small(), &[]).unwrap();
