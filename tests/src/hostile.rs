@@ -9,12 +9,12 @@ use std::sync::Arc;
 
 use cedrat::graph::{self, Graph, Identity, Mode, Reference};
 use cedrat::heap::{Heap, HeapCounter, HeapMap, HeapOptions, HeapOrderedMap, HeapQueue, HeapVec};
-use cedrat::media::{Durability, Image, Media, OpenMode, SECTOR_LEN, SimDisk, write_all_at};
 use cedrat::pages::layout::Layouts;
-use cedrat::pages::{Damaged, PAGE_LEN, PageBuf, PageId, Slot, verify};
 use cedrat::structures::{ArrayList, HashTable};
 use cedrat::txn::{Commit, Options, Store, Txn, Vote};
-use cedrat::wal::{Log, LogError, Lsn};
+use cedrat_media::{Durability, Image, Media, OpenMode, SECTOR_LEN, SimDisk, write_all_at};
+use cedrat_pages::{Damaged, PAGE_LEN, PageBuf, PageId, Slot, verify};
+use cedrat_wal::{Log, LogError, Lsn};
 
 use crate::repair::{self, Target};
 

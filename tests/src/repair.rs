@@ -4,7 +4,7 @@
 //! changes: each names its target (a slot of the control file, a header or a record of the log, a page, a heap's root or
 //! chunk), place, and kind.
 
-use cedrat::media::{Durability, Image, Media, OpenMode, SimDisk, read_exact_at, write_all_at};
+use cedrat_media::{Durability, Image, Media, OpenMode, SimDisk, read_exact_at, write_all_at};
 
 const BLOCK_LEN: usize = 4096;
 const SLOT_LEN: usize = 64 * 1024;

@@ -6,12 +6,12 @@ use cedrat::check::{self, OperationCheck, Rng, Tried};
 use cedrat::pages::layout::{Fixed, FixedMut, Slotted, SlottedMut, Versioned, VersionedMut};
 use cedrat::pages::{BODY_LEN, LayoutKind, PageMut, PageRef, Slot};
 use cedrat::structures::Increment;
-use cedrat::structures::records::{DeleteRecord, InsertRecord, SetFixed, UpdateRecord};
-use cedrat::txn::{
+use cedrat::wal::Lsn;
+use cedrat_structures::records::{DeleteRecord, InsertRecord, SetFixed, UpdateRecord};
+use cedrat_txn::{
     FixedSet, FixedSetCount, FormatPage, Operation, RestorePage, SetRange, SlottedDelete, SlottedInsert, SlottedUpdate,
     SmallBytes, VersionedDelete, VersionedInsert, VersionedUpdate,
 };
-use cedrat::wal::Lsn;
 
 /// Operations, including refused ones, and the pages that they were performed on.
 #[track_caller]

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use cedrat::heap::Memory;
-use cedrat::wal::{Log, Lsn};
+use cedrat_wal::{Log, Lsn};
 
 /// Interval between two samples.
 const EVERY: Duration = Duration::from_millis(1);

@@ -36,7 +36,6 @@ pub(super) struct Behaviour {
 
 /// An item that can be reserved.
 #[derive(Clone, Copy, Debug, Plain)]
-#[plain(crate = "cedrat::heap")]
 struct Item {
     total: u64,
     reserved: u64,
@@ -44,13 +43,11 @@ struct Item {
 }
 
 #[derive(Clone, Copy, Debug, Plain)]
-#[plain(crate = "cedrat::heap")]
 struct Customer {
     reservations: Option<Handle<Reservation>>,
 }
 
 #[derive(Clone, Copy, Debug, Plain)]
-#[plain(crate = "cedrat::heap")]
 struct Reservation {
     kind: u64,
     number: u64,

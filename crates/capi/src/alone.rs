@@ -1,7 +1,7 @@
 //! An open log without a store, as the C interface represents it.
 
+use cedrat_wal::{EntryCursor, EntryLog, EntryLogOptions, Lsn};
 use front::media::{Media, RealDisk};
-use front::wal::{EntryCursor, EntryLog, EntryLogOptions, Lsn};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::border::Handle;

@@ -351,7 +351,7 @@ impl HeapHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use front::txn::{TakenBack, ToPages, Unflushed};
+    use cedrat_txn::{TakenBack, ToPages, Unflushed};
     use front::wal::{ByteLen, Lsn, TxnId};
 
     /// Keeps nothing, and fails the flush of the next checkpoint.

@@ -4,21 +4,102 @@
 use std::path::Path;
 use std::sync::Arc;
 
+#[doc(inline)]
 pub use cedrat_check as check;
-pub use cedrat_graph as graph;
-pub use cedrat_heap as heap;
-pub use cedrat_media as media;
-pub use cedrat_objects as objects;
-pub use cedrat_pages as pages;
-pub use cedrat_structures as structures;
-pub use cedrat_txn as txn;
-pub use cedrat_wal as wal;
 
+/// Where the files of a store lie: directories, and a simulated disk for tests that need no files.
+pub mod media {
+    #[doc(inline)]
+    pub use cedrat_media::{
+        Call, Cursor, Damage, Durability, Fault, FileId, Image, Journal, LockGuard, Loss, Mark, Media, OpenMode,
+        RealDisk, SimDisk,
+    };
+}
+
+/// Terms of the log that occur at the border of a store: positions, tickets of commits, options, errors, and sinks of an
+/// application's own.
+pub mod wal {
+    #[doc(inline)]
+    pub use cedrat_wal::{
+        ByteLen, Forced, Local, LogError, LogFull, LogOffset, LogOptions, Lsn, PartitionId, Piece, Position, Replica,
+        ReplicaSink, SEGMENT_LEN_MAX, SEGMENT_LEN_MIN, SegmentSink, Sink, StableWhen, StopReason, Stopped, StoreId,
+        Ticket, TxnId,
+    };
+}
+
+/// Pages as operations and structures of an application's own see them, and the options of their pool.
+pub mod pages {
+    #[doc(inline)]
+    pub use cedrat_pages::layout;
+    #[doc(inline)]
+    pub use cedrat_pages::{
+        BODY_LEN, Damaged, ExclusiveStructure, LatchRank, LatchedPage, LayoutKind, OptimisticPage,
+        OwnedExclusiveStructure, OwnedSharedStructure, PAGE_LEN, PageId, PageMut, PageRef, PoolError, PoolOptions,
+        PoolStats, SharedStructure, Slot, Stamp, StructureLatch, TagMatches,
+    };
+}
+
+/// Transactions on pages: stores, operations, locks, savepoints, nested actions and two-phase commit.
+pub mod txn {
+    #[doc(inline)]
+    pub use cedrat_txn::{
+        BRANCH_ID_LEN_MAX, CheckReport, Clock, Commit, Error, Finish, FixedRestore, FixedSet, FormatFixed, FormatFresh,
+        FormatPage, INLINE_LEN_MAX, InDoubt, LogicalUndo, Opening, Operation, Options, Prepared, Progress, RecordId,
+        RecoveryReport, Refused, Registry, Rehearsal, RestorePage, Result, Savepoint, SetRange, SlottedDelete,
+        SlottedInsert, SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete,
+        VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote,
+    };
+    #[doc(inline)]
+    pub use cedrat_txn::{Deadlock, LockCounts, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource};
+}
+
+/// Structures on pages, typed and of bytes, and the catalogue of their names.
+pub mod structures {
+    #[doc(inline)]
+    pub use cedrat_structures::{
+        ArrayElements, ArrayList, Catalogue, Checked, ELEMENT_LEN_MAX, ENTRY_LEN_MAX, Elements, Entries, HashTable,
+        Increment, Kind, List, ListElements, NAME_LEN_MAX, Named, PageList, PageListRecords, Pair, Pairs,
+        RECORD_LEN_MAX, RawArrayElements, RawArrayList, RawHashTable, RawList, RawListElements, RawPageList, Records,
+        StructureError, check_named, drop_named,
+    };
+}
+
+/// Memory with transactions: heaps, their sessions, typed values and structures.
+pub mod heap {
+    #[doc(inline)]
+    pub use cedrat_heap::{
+        Array, BatchFailed, Bytes, Checkpointed, Commit, Counted, Done, Error, Field, Handle, Heap, HeapCounter,
+        HeapMap, HeapOptions, HeapOrderedMap, HeapQueue, HeapSavepoint, HeapTx, HeapVec, Held, Interrupt, Joined,
+        Locking, Memory, MemoryOptions, Place, Plain, Result, Root, Session, Tx, Usage, WORD_LEN, Whole,
+    };
+}
+
+/// Named collections of objects with a cache in front of their pages.
+pub mod objects {
+    #[doc(inline)]
+    pub use cedrat_objects::{
+        Change, Edit, NewObjects, OBJECT_LEN_MAX, ObjectDelta, ObjectError, ObjectId, Objects, Options, Reserved,
+        Statistics, UndoPolicy, Version, register_delta,
+    };
+}
+
+/// Objects that refer to each other: persistence by reachability, roots, and the collection of unreachable objects.
+pub mod graph {
+    #[doc(inline)]
+    pub use cedrat_graph::{
+        Branch, Changed, Changes, Collected, Collection, Graph, GraphError, Identity, Mode, OBJECT_LEN_MAX, Object,
+        Options, ROOT_NAME_LEN_MAX, Reference, Stage,
+    };
+}
+
+#[doc(inline)]
 pub use cedrat_txn::{Commit, Error, Options, Registry, Result, Store, Txn};
 
 /// Common imports of a program that uses a store.
 pub mod prelude {
+    #[doc(inline)]
     pub use cedrat_structures::{ArrayList, HashTable, List};
+    #[doc(inline)]
     pub use cedrat_txn::{
         Commit, Error, Finish, LogicalUndo, Operation, Options, RecordId, Refused, Registry, Result, Store, Txn, Undo,
     };
@@ -47,7 +128,7 @@ pub fn open_with(directory: impl AsRef<Path>, options: Options, registry: Regist
 
 /// Returns a registry of all operations of Cedrat, to which a program adds its own.
 pub fn registry() -> Registry {
-    Registry::new().with(structures::register).with(objects::register).with(graph::register)
+    Registry::new().with(cedrat_structures::register).with(cedrat_objects::register).with(cedrat_graph::register)
 }
 
 /// Programs in the documentation are compiled and run as tests.

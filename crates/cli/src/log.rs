@@ -2,9 +2,9 @@
 
 use std::io;
 
-use cedrat::heap::HEAP_PART;
-use cedrat::txn::{CARRIED, Explained, Explainer};
-use cedrat::wal::{Found, Kind, Lsn, RecordRef, TxnId};
+use cedrat_heap::HEAP_PART;
+use cedrat_txn::{CARRIED, Explained, Explainer};
+use cedrat_wal::{Found, Kind, Lsn, RecordRef, TxnId};
 use serde::Serialize;
 
 use crate::arguments;

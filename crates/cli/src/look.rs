@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use cedrat::media::{LockGuard, Media, OpenMode, RealDisk};
-use cedrat::txn::{InDoubt, LOCK_FILE};
-use cedrat::wal::{CONTROL_FILE, Found, Log};
+use cedrat_txn::{InDoubt, LOCK_FILE};
+use cedrat_wal::{CONTROL_FILE, Found, Log};
 
 use crate::output::{Context, Failure, Outcome, fail};
 

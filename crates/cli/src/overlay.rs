@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use cedrat::media::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode, read_exact_at, write_all_at};
+use cedrat_media::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode, read_exact_at, write_all_at};
 
 const BLOCK: u64 = BLOCK_LEN as u64;
 

@@ -1,5 +1,5 @@
 //! `#[derive(Plain)]`: the representation of a struct, or of an enum without fields, in words of a heap. Documented at
-//! `cedrat_heap::Plain`.
+//! `cedrat::heap::Plain`.
 //!
 //! For a struct `Account` with named fields it also writes a trait `AccountFields`, which gives each place of an `Account`
 //! a method for each of its fields. The trait is public if the struct and all its fields are.
@@ -13,7 +13,7 @@ use syn::{Data, DataEnum, DeriveInput, Error, Fields, Generics, Ident, Index, Pa
 
 /// Writes `Plain` for a struct or for an enum whose variants have no fields.
 ///
-/// `#[plain(crate = "some::path")]` names the path of `cedrat_heap`, if it is another one.
+/// `#[plain(crate = "some::path")]` names the path of the heap, if it is not `cedrat::heap`.
 #[proc_macro_derive(Plain, attributes(plain))]
 pub fn derive_plain(input: proc_macro::TokenStream) -> proc_macro::TokenStream {
     let input = syn::parse_macro_input!(input as DeriveInput);
@@ -33,7 +33,7 @@ fn expand(input: &DeriveInput) -> Result<TokenStream, Error> {
 
 /// Returns the path of the crate with the trait.
 fn heap_path(input: &DeriveInput) -> Result<Path, Error> {
-    let mut path = parse_quote!(::cedrat_heap);
+    let mut path = parse_quote!(::cedrat::heap);
     for attribute in input.attrs.iter().filter(|attribute| attribute.path().is_ident("plain")) {
         attribute.parse_nested_meta(|meta| {
             if !meta.path.is_ident("crate") {

@@ -19,9 +19,6 @@
 
 #![deny(unsafe_code)]
 
-// The code that `derive(Plain)` generates compiles here, too.
-extern crate self as cedrat_heap;
-
 mod alone;
 mod batch;
 mod blocks;

@@ -5,6 +5,7 @@ use cedrat_heap::*;
 use proptest::prelude::*;
 
 #[derive(Clone, Copy, Debug, PartialEq, Plain)]
+#[plain(crate = "cedrat_heap")]
 enum Color {
     Red,
     Green,
@@ -12,10 +13,12 @@ enum Color {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Plain)]
+#[plain(crate = "cedrat_heap")]
 struct Point(f64, f32);
 
 /// A struct that references others of its own type.
 #[derive(Clone, Debug, PartialEq, Plain)]
+#[plain(crate = "cedrat_heap")]
 struct Node {
     value: i64,
     color: Color,
@@ -25,6 +28,7 @@ struct Node {
 }
 
 #[derive(Clone, Debug, PartialEq, Plain)]
+#[plain(crate = "cedrat_heap")]
 struct Pair<A, B> {
     first: A,
     second: B,
@@ -155,6 +159,7 @@ mod changed {
 
     /// The struct before a field was added.
     #[derive(Plain)]
+    #[plain(crate = "cedrat_heap")]
     pub(crate) struct Node {
         pub(crate) value: i64,
         pub(crate) next: Option<Handle<Node>>,

@@ -9,9 +9,9 @@ use cedrat::heap::{Heap, HeapOptions};
 use cedrat::media::{Loss, Media, RealDisk, SimDisk};
 use cedrat::objects::{ObjectId, Objects};
 use cedrat::structures::{ArrayList, HashTable};
-use cedrat::txn::locks::{Deadlock, LockManager, LockMode, NotGiven, PageLocks, Resource};
 use cedrat::txn::{Error, Options, Result, Store, Txn};
 use cedrat::wal::TxnId;
+use cedrat_txn::locks::{Deadlock, LockManager, LockMode, NotGiven, PageLocks, Resource};
 
 /// Number of values of each structure.
 pub(crate) const CELLS: u8 = 5;

@@ -9,7 +9,7 @@ use cedrat::heap::{Commit, Held, Interrupt, Memory, Session};
 use cedrat::media::Loss;
 use cedrat::structures::HashTable;
 use cedrat::txn::{Error, Prepared, Savepoint, Store, Txn, TxnOptions, Vote};
-use cedrat::wal::{Log, Lsn, Scan, Ticket};
+use cedrat_wal::{Log, Lsn, Scan, Ticket};
 
 use crate::judge::{Verdict, judge};
 use crate::place::{CELLS, Cell, Effects, Handles, Place};

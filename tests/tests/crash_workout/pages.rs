@@ -6,7 +6,7 @@ use cedrat::Error;
 use cedrat::check::{Outcome, Rng};
 use cedrat::pages::layout::{Fixed, Slotted, Versioned};
 use cedrat::pages::{BODY_LEN, LayoutKind, PageId, Slot};
-use cedrat::txn::{
+use cedrat_txn::{
     FixedSet, FixedSetCount, FormatFixed, FormatFresh, FormatPage, RecordId, Result, SetRange, SlottedDelete,
     SlottedInsert, SlottedUpdate, Txn, VersionedDelete, VersionedInsert, VersionedUpdate,
 };

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use cedrat::check::{Outcome, Rng};
 use cedrat::pages::{PageId, Slot};
-use cedrat::structures::{
+use cedrat::txn::{FormatFixed, RecordId, Txn};
+use cedrat_structures::{
     Checked, HashTable, Increment, RawArrayList, RawHashTable, RawList, RawPageList, Records, increment,
 };
-use cedrat::txn::{FormatFixed, RecordId, Txn};
 
 use super::{Effect, Subject};
 

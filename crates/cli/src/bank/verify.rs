@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cedrat::media::{Media, RealDisk};
 use cedrat::txn::Store;
-use cedrat::wal::{Log, LogError};
+use cedrat_wal::{Log, LogError};
 use serde::Serialize;
 
 use super::heap::HeapBank;

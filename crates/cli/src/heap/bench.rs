@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use cedrat::heap::{Commit, Heap, HeapOptions, Session};
 use cedrat::txn::{Options, Store};
-use cedrat::wal::{ByteLen, Log, Lsn};
+use cedrat_wal::{ByteLen, Log, Lsn};
 use serde::Serialize;
 use tempfile::TempDir;
 

@@ -1,7 +1,7 @@
 //! `cedrat heap info`: which heaps a store has.
 
-use cedrat::heap::{self, HeapInfo};
 use cedrat::media::RealDisk;
+use cedrat_heap::{HeapInfo, look};
 use serde::Serialize;
 
 use crate::arguments;
@@ -64,7 +64,7 @@ impl From<HeapInfo> for Heap {
 pub(crate) fn info(arguments: &arguments::HeapInfo) -> Outcome {
     let Looked { found, .. } = &Looked::at(&arguments.directory)?;
     let media = RealDisk::new(&arguments.directory);
-    let heaps = heap::look(&media, &found.control().store)?;
+    let heaps = look(&media, &found.control().store)?;
     let about = About { heaps: heaps.into_iter().map(Heap::from).collect() };
     if arguments.json {
         return output::json(&about);

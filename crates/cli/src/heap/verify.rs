@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use cedrat::heap;
 use cedrat::media::RealDisk;
 use cedrat::txn::Store;
+use cedrat_heap::look_at_chunks;
 use serde::Serialize;
 
 use crate::arguments::HeapVerify;
@@ -102,7 +102,7 @@ pub(crate) fn verify(arguments: &HeapVerify) -> Outcome {
 
 fn look_at_files(directory: &Path, looked: &Looked, verdict: &mut Verdict) -> Outcome {
     let media = RealDisk::new(directory);
-    for looked in heap::look_at_chunks(&media, &looked.found.control().store)? {
+    for looked in look_at_chunks(&media, &looked.found.control().store)? {
         let read = looked.sound + looked.never_written;
         let damaged = if looked.heap.checkpoint > 0 { looked.heap.chunks - read } else { 0 };
         let (sound, never_written) = (looked.sound, looked.never_written);

@@ -15,6 +15,7 @@ use crate::region::WORD_LEN;
 /// use cedrat_heap::Plain;
 ///
 /// #[derive(Clone, Debug, PartialEq, Plain)]
+/// #[plain(crate = "cedrat_heap")]
 /// struct Account {
 ///     owner: u64,
 ///     balance: i64,
