@@ -6,7 +6,7 @@
 use std::fmt;
 
 use cedrat_pages::{Damaged, LayoutKind, PageId};
-use cedrat_sync::{Arc, Mutex};
+use cedrat_sync::{Arc, Mutex, planted};
 use cedrat_txn::{CATALOGUE, Error, Result, Store, Txn};
 
 use crate::checked::Checked;
@@ -95,6 +95,9 @@ pub struct Named {
     pub kind: Kind,
     /// The root page of the structure.
     pub root: PageId,
+    /// The [schema](cedrat_txn::schema_of) of its elements. 0 if the structure has none, was created without types, or by an
+    /// earlier version.
+    pub schema: u32,
 }
 
 /// The names of a store. A handle, cheap to open; names are locked like keys of a table.
@@ -148,16 +151,20 @@ impl Catalogue {
     /// # Errors
     /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`]; [`Error::Deadlock`].
     pub fn expect(&self, txn: &mut Txn, name: &str, kind: Kind) -> Result<PageId> {
-        match self.find(txn, name)? {
-            None => Err(StructureError::NoSuchName { name: name.into() }.into()),
-            Some(named) if named.kind == kind => Ok(named.root),
-            Some(named) => Err(StructureError::WrongKind {
-                name: name.into(),
-                expected: kind.to_string(),
-                found: named.kind.to_string(),
-            }
-            .into()),
+        self.expect_types(txn, name, kind, 0)
+    }
+
+    /// As [`expect`](Catalogue::expect), and refuses elements of another schema; 0 accepts all.
+    pub(crate) fn expect_types(&self, txn: &mut Txn, name: &str, kind: Kind, schema: u32) -> Result<PageId> {
+        let named = self.find(txn, name)?.ok_or_else(|| StructureError::NoSuchName { name: name.into() })?;
+        if named.kind != kind {
+            let (expected, found) = (kind.to_string(), named.kind.to_string());
+            return Err(StructureError::WrongKind { name: name.into(), expected, found }.into());
         }
+        if schema != 0 && named.schema != 0 && schema != named.schema && !planted!("types_of_elements_not_compared") {
+            return Err(StructureError::OtherTypes { name: name.into() }.into());
+        }
+        Ok(named.root)
     }
 
     /// Locks a name that is about to be added, and checks that it is free.
@@ -178,10 +185,17 @@ impl Catalogue {
     /// As [`check_free`](Catalogue::check_free).
     pub fn add(&self, txn: &mut Txn, name: &str, kind: Kind, root: PageId) -> Result<()> {
         self.check_free(txn, name)?;
+        self.add_free(txn, name, kind, root, 0)
+    }
+
+    /// Adds a name that is free, with the schema of the structure's elements.
+    pub(crate) fn add_free(&self, txn: &mut Txn, name: &str, kind: Kind, root: PageId, schema: u32) -> Result<()> {
         let mut line = [0; LINE_LEN];
         line[..2].copy_from_slice(&kind.number().to_le_bytes());
-        line[2..].copy_from_slice(&root.get().to_le_bytes());
-        self.table.put(txn, name.as_bytes(), &line)?;
+        line[2..SCHEMA_AT].copy_from_slice(&root.get().to_le_bytes());
+        line[SCHEMA_AT..].copy_from_slice(&schema.to_le_bytes());
+        let len = if schema == 0 { SCHEMA_AT } else { LINE_LEN };
+        self.table.put(txn, name.as_bytes(), &line[..len])?;
         Ok(())
     }
 
@@ -227,17 +241,25 @@ impl Catalogue {
     }
 }
 
-/// Length of an entry: kind and root page.
-const LINE_LEN: usize = 2 + 8;
+/// Offset of the schema in an entry, after kind and root page. An entry may end there.
+const SCHEMA_AT: usize = 2 + 8;
+
+/// Length of an entry with a schema.
+const LINE_LEN: usize = SCHEMA_AT + 4;
 
 fn read(name: &[u8], line: &[u8]) -> Result<Named, Damaged> {
     let bad = || Damaged::in_body(CATALOGUE, 0, "a line of the catalogue is corrupt");
-    let line: &[u8; LINE_LEN] = line.try_into().map_err(|_| bad())?;
+    let (line, schema) = line.split_at_checked(SCHEMA_AT).ok_or_else(bad)?;
     let (kind, root) = line.split_at(2);
+    let schema = match schema {
+        [] => 0,
+        schema => u32::from_le_bytes(schema.try_into().map_err(|_| bad())?),
+    };
     Ok(Named {
         name: str::from_utf8(name).map_err(|_| bad())?.into(),
         kind: Kind::from_number(u16::from_le_bytes(kind.try_into().expect("two bytes"))),
         root: PageId::new(u64::from_le_bytes(root.try_into().expect("eight bytes"))),
+        schema,
     })
 }
 

@@ -29,6 +29,16 @@ pub enum StructureError {
         /// The actual kind.
         found: String,
     },
+    /// The structure was created with elements of other types, which would be decoded wrongly. Open it with those, or its
+    /// bytes at its root in the catalogue.
+    #[error(
+        "\"{name}\" was created with elements of other types: open it with those, or copy them from there to a structure of \
+         the new types"
+    )]
+    OtherTypes {
+        /// The name.
+        name: String,
+    },
     /// The page is not the root of such a structure: a wrong page number, or the structure was dropped.
     #[error("page {page} is not the root of {expected}; look the root up in the catalogue")]
     WrongRoot {

@@ -5,11 +5,12 @@ use cedrat_txn::{Result, Txn};
 
 use crate::catalogue::{Catalogue, Kind};
 
-/// Creates a structure with `make` under a new name.
+/// Creates a structure with `make` under a new name, with elements of this schema.
 pub(crate) fn create<R>(
     txn: &mut Txn,
     name: &str,
     kind: Kind,
+    schema: u32,
     make: impl FnOnce(&mut Txn) -> Result<R>,
     root: impl FnOnce(&R) -> PageId,
 ) -> Result<R> {
@@ -17,13 +18,13 @@ pub(crate) fn create<R>(
     // The name is locked first: concurrent creations wait here, before they allocate pages.
     catalogue.check_free(txn, name)?;
     let made = make(txn)?;
-    catalogue.add(txn, name, kind, root(&made))?;
+    catalogue.add_free(txn, name, kind, root(&made), schema)?;
     Ok(made)
 }
 
-/// Returns the root of the structure of this name and kind.
-pub(crate) fn root(txn: &mut Txn, name: &str, kind: Kind) -> Result<PageId> {
-    Catalogue::open(txn.store())?.expect(txn, name, kind)
+/// Returns the root of the structure of this name and kind, with elements of this schema.
+pub(crate) fn root(txn: &mut Txn, name: &str, kind: Kind, schema: u32) -> Result<PageId> {
+    Catalogue::open(txn.store())?.expect_types(txn, name, kind, schema)
 }
 
 /// Whether the catalogue has the name.

@@ -189,7 +189,7 @@ impl Records {
             txn.update(RecordId::page(root), &FormatFresh::new(kinds::RECORDS_ROOT))?;
             Records::open_root(txn.store(), root)
         };
-        named::create(txn, name, Kind::Records, make, Records::root)
+        named::create(txn, name, Kind::Records, 0, make, Records::root)
     }
 
     /// Opens the collection of this name.
@@ -197,7 +197,7 @@ impl Records {
     /// # Errors
     /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`].
     pub fn open(txn: &mut Txn, name: &str) -> Result<Records> {
-        let root = named::root(txn, name, Kind::Records)?;
+        let root = named::root(txn, name, Kind::Records, 0)?;
         Records::open_root(txn.store(), root)
     }
 

@@ -4,7 +4,7 @@ mod common;
 
 use cedrat_pages::{LayoutKind, PAGE_LEN, PageId, PoolError, Slot};
 use cedrat_structures::{
-    ArrayList, Catalogue, ELEMENT_LEN_MAX, HashTable, List, PageList, RECORD_LEN_MAX, RawArrayList, RawHashTable,
+    ArrayList, Catalogue, ELEMENT_LEN_MAX, HashTable, Kind, List, PageList, RECORD_LEN_MAX, RawArrayList, RawHashTable,
     RawList, RawPageList, Records, StructureError, check_named, drop_named,
 };
 use cedrat_sync::{Arc, thread};
@@ -502,4 +502,40 @@ fn damage_is_told_with_file_and_offset() -> Result<()> {
         assert!(is_told, "{name}: {error}");
     }
     Ok(())
+}
+
+/// The bytes of one number are those of another, too: no decoding fails.
+#[test]
+fn elements_of_other_types_are_refused() {
+    let mut bench = Bench::new();
+    bench
+        .store()
+        .transact(|txn| {
+            HashTable::<String, (i64, u64)>::create(txn, "table")?.insert(txn, "key", &(-1, 2))?;
+            List::<i64>::create(txn, "list")?;
+            PageList::<i64>::create(txn, "page list")?;
+            ArrayList::<i64>::create(txn, "array", 8)?;
+            let untyped = RawList::create(txn)?.root();
+            Catalogue::open(txn.store())?.add(txn, "without types", Kind::List, untyped)
+        })
+        .unwrap();
+    bench.reopen();
+    let mut txn = bench.store().begin();
+    let refused = |opened: Option<Error>| {
+        let error = opened.expect("S9");
+        assert!(matches!(StructureError::of(&error), Some(StructureError::OtherTypes { .. })), "{error}");
+    };
+    refused(HashTable::<String, (u64, u64)>::open(&mut txn, "table").err());
+    refused(HashTable::<(String, i64), u64>::open(&mut txn, "table").err());
+    refused(HashTable::<String, (u64, u64)>::open_or_create(&mut txn, "table").err());
+    refused(List::<u64>::open(&mut txn, "list").err());
+    refused(PageList::<String>::open(&mut txn, "page list").err());
+    refused(ArrayList::<u64>::open(&mut txn, "array").err());
+    // Types that encode alike, and an entry without a schema as earlier versions wrote it.
+    assert_eq!(
+        HashTable::<String, (i32, u32)>::open(&mut txn, "table").unwrap().get(&mut txn, "key").unwrap(),
+        Some((-1, 2))
+    );
+    List::<u64>::open(&mut txn, "without types").unwrap();
+    drop_named(&mut txn, "table").unwrap();
 }

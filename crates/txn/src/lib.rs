@@ -78,6 +78,7 @@ pub use registry::Registry;
 pub use rehearse::Rehearsal;
 pub use report::{CheckReport, Progress, RecoveryReport, Undone};
 pub use savepoint::Savepoint;
+pub use schema::of as schema_of;
 pub use small_bytes::{INLINE_LEN_MAX, SmallBytes};
 pub use space::{GROUP_PAGES, REGION_PAGES_MAX, SCATTERED_LOG_BYTES, SCATTERED_PAGES, SPACE_MAP, UNDO_PAGES};
 pub use store::{CATALOGUE, LOCK_FILE, Store};

@@ -1,7 +1,8 @@
 //! Schemas of arguments: numbers that differ if the same bytes would be decoded differently.
 //!
 //! The log contains arguments without their types. An operation that reads `u64` where it wrote `i64` finds a number,
-//! and redoes a wrong one. So the control file keeps a schema with each name, and an opening compares them (E6.6).
+//! and redoes a wrong one. So the control file keeps a schema with each name, and an opening compares them (E6.6). The
+//! catalogue of structures keeps one with each name, too.
 //!
 //! A schema is computed by deserialising a value of the type from dummy data, and recording the requests of the type.
 //! Types with the same encoding have one schema: all unsigned numbers of more than a byte, a structure and the tuple of
@@ -26,8 +27,12 @@ const DEPTH_MAX: u32 = 48;
 /// Maximum number of marks of a schema.
 const MARKS_MAX: usize = 4096;
 
-/// Returns the schema of arguments of type `T`; never 0, which stands for an unknown one.
-pub(crate) fn of<T: DeserializeOwned>() -> u32 {
+/// Returns the schema of type `T`, a number that differs if the same bytes would be decoded differently; never 0, which
+/// stands for an unknown one.
+///
+/// Types with the same encoding have one schema, as `u32` and `u64` do. Fields have no names in it, and of an enumeration
+/// only the first variant counts: others may be appended.
+pub fn of<T: DeserializeOwned>() -> u32 {
     let mut marks = Vec::new();
     // A type that refuses the numbers offered to it is recorded up to that point.
     if T::deserialize(Shape { marks: &mut marks, depth: 0 }).is_err() {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use cedrat_pages::PageId;
-use cedrat_txn::{RecordId, Result, Store, Txn};
+use cedrat_txn::{RecordId, Result, Store, Txn, schema_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -32,17 +32,17 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
     /// [`StructureError::NameTaken`](crate::StructureError::NameTaken); as [`RawArrayList::create`].
     pub fn create(txn: &mut Txn, name: &str, element_len: u16) -> Result<Self> {
         let make = |txn: &mut Txn| RawArrayList::create(txn, element_len);
-        let raw = named::create(txn, name, Kind::ArrayList, make, RawArrayList::root)?;
+        let raw = named::create(txn, name, Kind::ArrayList, schema_of::<T>(), make, RawArrayList::root)?;
         Ok(Self::from_raw(raw))
     }
 
     /// Opens the array of this name.
     ///
     /// # Errors
-    /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName), or
-    /// [`WrongKind`](crate::StructureError::WrongKind).
+    /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName),
+    /// [`WrongKind`](crate::StructureError::WrongKind), or [`OtherTypes`](crate::StructureError::OtherTypes).
     pub fn open(txn: &mut Txn, name: &str) -> Result<Self> {
-        let root = named::root(txn, name, Kind::ArrayList)?;
+        let root = named::root(txn, name, Kind::ArrayList, schema_of::<T>())?;
         Self::at(txn.store(), root)
     }
 

@@ -5,7 +5,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use cedrat_pages::PageId;
-use cedrat_txn::{Result, Store, Txn};
+use cedrat_txn::{Result, Store, Txn, schema_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -50,17 +50,17 @@ where
     /// # Errors
     /// [`StructureError::NameTaken`](crate::StructureError::NameTaken); those of any change.
     pub fn create(txn: &mut Txn, name: &str) -> Result<Self> {
-        let raw = named::create(txn, name, Kind::HashTable, RawHashTable::create, RawHashTable::root)?;
+        let raw = named::create(txn, name, Kind::HashTable, Self::schema(), RawHashTable::create, RawHashTable::root)?;
         Ok(Self::from_raw(raw))
     }
 
     /// Opens the table of this name.
     ///
     /// # Errors
-    /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName), or
-    /// [`WrongKind`](crate::StructureError::WrongKind).
+    /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName),
+    /// [`WrongKind`](crate::StructureError::WrongKind), or [`OtherTypes`](crate::StructureError::OtherTypes).
     pub fn open(txn: &mut Txn, name: &str) -> Result<Self> {
-        let root = named::root(txn, name, Kind::HashTable)?;
+        let root = named::root(txn, name, Kind::HashTable, Self::schema())?;
         Self::at(txn.store(), root)
     }
 
@@ -78,6 +78,11 @@ where
     /// [`StructureError::WrongRoot`](crate::StructureError::WrongRoot).
     pub fn at(store: &Store, root: PageId) -> Result<Self> {
         Ok(Self::from_raw(RawHashTable::open(store, root)?))
+    }
+
+    /// Returns the schema of both. The marks of a sequence keep the end of a key apart from the beginning of a value.
+    fn schema() -> u32 {
+        schema_of::<(Vec<K>, Vec<V>)>()
     }
 
     fn from_raw(raw: RawHashTable) -> Self {

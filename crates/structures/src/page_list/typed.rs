@@ -4,7 +4,7 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use cedrat_pages::PageId;
-use cedrat_txn::{Result, Store, Txn};
+use cedrat_txn::{Result, Store, Txn, schema_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -30,17 +30,17 @@ impl<T: Serialize + DeserializeOwned> PageList<T> {
     /// # Errors
     /// [`StructureError::NameTaken`](crate::StructureError::NameTaken); those of any change.
     pub fn create(txn: &mut Txn, name: &str) -> Result<Self> {
-        let raw = named::create(txn, name, Kind::PageList, RawPageList::create, RawPageList::root)?;
+        let raw = named::create(txn, name, Kind::PageList, schema_of::<T>(), RawPageList::create, RawPageList::root)?;
         Ok(Self::from_raw(raw))
     }
 
     /// Opens the list of this name.
     ///
     /// # Errors
-    /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName), or
-    /// [`WrongKind`](crate::StructureError::WrongKind).
+    /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName),
+    /// [`WrongKind`](crate::StructureError::WrongKind), or [`OtherTypes`](crate::StructureError::OtherTypes).
     pub fn open(txn: &mut Txn, name: &str) -> Result<Self> {
-        let root = named::root(txn, name, Kind::PageList)?;
+        let root = named::root(txn, name, Kind::PageList, schema_of::<T>())?;
         Self::at(txn.store(), root)
     }
 
