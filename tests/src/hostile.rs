@@ -11,7 +11,7 @@ use cedrat::graph::{self, Graph, Identity, Mode, Reference};
 use cedrat::heap::{Heap, HeapCounter, HeapMap, HeapOptions, HeapOrderedMap, HeapQueue, HeapVec};
 use cedrat::pages::layout::Layouts;
 use cedrat::structures::{ArrayList, HashTable};
-use cedrat::txn::{Commit, Options, Store, Txn, Vote};
+use cedrat::txn::{Commit, OpenError, Options, Store, Txn, Vote};
 use cedrat_media::{Durability, Image, Media, OpenMode, SECTOR_LEN, SimDisk, write_all_at};
 use cedrat_pages::{Damaged, PAGE_LEN, PageBuf, PageId, Slot, verify};
 use cedrat_wal::{Log, LogError, Lsn};
@@ -133,7 +133,7 @@ pub fn whole_sample() -> Image {
     image
 }
 
-fn open(disk: &SimDisk) -> cedrat::Result<Store> {
+fn open(disk: &SimDisk) -> Result<Store, OpenError> {
     let options = Options { create: false, partitions: 2, ..Options::simulated() };
     Store::open(Arc::new(disk.clone()), options, cedrat::registry())
 }

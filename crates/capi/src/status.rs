@@ -5,6 +5,7 @@ use std::ffi::CStr;
 
 use front::heap;
 use front::pages::PoolError;
+use front::txn::{BranchError, OpenError};
 use front::wal::LogError;
 
 /// `cedrat_status` of the header: numbers and meanings are the same there, and never change.
@@ -118,9 +119,8 @@ impl From<front::Error> for Failure {
             front::Error::Pages(ref error) => of_pages(error),
             front::Error::Io { .. } => Status::Io,
             front::Error::Log(ref error) => of_log(error),
-            front::Error::InUse { .. } | front::Error::BranchHeld { .. } => Status::InUse,
-            front::Error::BranchExists { .. } => Status::Exists,
-            front::Error::NoBranch { .. } => Status::Unknown,
+            front::Error::Branch(ref error) => of_branch(error),
+            front::Error::Open(ref error) => of_opening(error),
             front::Error::InDoubt { .. } => Status::InDoubt,
             front::Error::TooLarge { .. } => Status::Limit,
             _ => Status::Misuse,
@@ -129,10 +129,34 @@ impl From<front::Error> for Failure {
     }
 }
 
+impl From<OpenError> for Failure {
+    #[cold]
+    fn from(error: OpenError) -> Failure {
+        front::Error::from(error).into()
+    }
+}
+
 impl From<LogError> for Failure {
     #[cold]
     fn from(error: LogError) -> Failure {
         Failure::new(of_log(&error), error.to_string())
+    }
+}
+
+fn of_opening(error: &OpenError) -> Status {
+    match error {
+        OpenError::InUse { .. } => Status::InUse,
+        OpenError::Unregistered { .. } => Status::Damaged,
+        _ => Status::Misuse,
+    }
+}
+
+fn of_branch(error: &BranchError) -> Status {
+    match error {
+        BranchError::Exists { .. } => Status::Exists,
+        BranchError::Unknown { .. } => Status::Unknown,
+        BranchError::Held { .. } => Status::InUse,
+        _ => Status::Misuse,
     }
 }
 

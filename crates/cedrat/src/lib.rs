@@ -43,11 +43,11 @@ pub mod pages {
 pub mod txn {
     #[doc(inline)]
     pub use cedrat_txn::{
-        BRANCH_ID_LEN_MAX, CheckReport, Clock, Commit, Error, Finish, FixedRestore, FixedSet, FormatFixed, FormatFresh,
-        FormatPage, INLINE_LEN_MAX, InDoubt, LogicalUndo, Opening, Operation, Options, Prepared, Progress, RecordId,
-        RecoveryReport, Refused, Registry, Rehearsal, RestorePage, Result, Savepoint, SetRange, SlottedDelete,
-        SlottedInsert, SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete,
-        VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote,
+        BRANCH_ID_LEN_MAX, BranchError, CheckReport, Clock, Commit, Error, Finish, FixedRestore, FixedSet, FormatFixed,
+        FormatFresh, FormatPage, INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError, Opening, Operation, Options,
+        Prepared, Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal, RestorePage, Result, Savepoint,
+        SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo,
+        Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote,
     };
     #[doc(inline)]
     pub use cedrat_txn::{Deadlock, LockCounts, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource};
@@ -93,7 +93,7 @@ pub mod graph {
 }
 
 #[doc(inline)]
-pub use cedrat_txn::{Commit, Error, Options, Registry, Result, Store, Txn};
+pub use cedrat_txn::{Commit, Error, OpenError, Options, Registry, Result, Store, Txn};
 
 /// Common imports of a program that uses a store.
 pub mod prelude {
@@ -101,7 +101,8 @@ pub mod prelude {
     pub use cedrat_structures::{ArrayList, HashTable, List};
     #[doc(inline)]
     pub use cedrat_txn::{
-        Commit, Error, Finish, LogicalUndo, Operation, Options, RecordId, Refused, Registry, Result, Store, Txn, Undo,
+        Commit, Error, Finish, LogicalUndo, OpenError, Operation, Options, RecordId, Refused, Registry, Result, Store,
+        Txn, Undo,
     };
 }
 
@@ -111,9 +112,9 @@ pub mod prelude {
 /// **Threads:** any; one process at a time.
 ///
 /// # Errors
-/// [`Error::InUse`] if the store is open elsewhere; damage, with file and offset; [`Error::Unregistered`] if the log needs
+/// [`OpenError::InUse`] if the store is open elsewhere; damage, with file and offset; [`OpenError::Unregistered`] if the log needs
 /// operations of the program's own: then use [`open_with`]. A store that is refused is not changed.
-pub fn open(directory: impl AsRef<Path>) -> Result<Store> {
+pub fn open(directory: impl AsRef<Path>) -> Result<Store, OpenError> {
     open_with(directory, Options::default(), registry())
 }
 
@@ -121,7 +122,7 @@ pub fn open(directory: impl AsRef<Path>) -> Result<Store> {
 ///
 /// # Errors
 /// Errors of [`open`]; and if the options are invalid.
-pub fn open_with(directory: impl AsRef<Path>, options: Options, registry: Registry) -> Result<Store> {
+pub fn open_with(directory: impl AsRef<Path>, options: Options, registry: Registry) -> Result<Store, OpenError> {
     let media = Arc::new(media::RealDisk::new(directory.as_ref()));
     Store::open(media, options, registry)
 }

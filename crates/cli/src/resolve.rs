@@ -1,7 +1,7 @@
 //! `cedrat resolve`: an operator tells a prepared transaction its outcome.
 
 use cedrat::Commit;
-use cedrat::txn::{Error, Options};
+use cedrat::txn::{BranchError, Error, Options};
 
 use crate::arguments::{Resolve, ResolveOutcome};
 use crate::look::Looked;
@@ -13,7 +13,7 @@ pub(crate) fn resolve(arguments: &Resolve) -> Outcome {
     // A store without such a transaction is refused before it is opened, which writes.
     let in_doubt = Looked::at(&arguments.directory)?.in_doubt()?;
     if !in_doubt.iter().any(|branch| branch.id == id) {
-        return Err(Error::NoBranch { id: arguments.id.clone() }.into());
+        return Err(Error::from(BranchError::Unknown { id: arguments.id.clone() }).into());
     }
     output::note(
         "warning: the transaction manager that has asked this transaction to prepare may have given other stores another \

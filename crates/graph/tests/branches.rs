@@ -10,7 +10,7 @@ use cedrat_graph::{Changes, Collection, Graph, Identity, Mode, Options, Referenc
 use cedrat_pages::PageId;
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::locks::PageLocks;
-use cedrat_txn::{Commit, Error, NoLocks, Vote};
+use cedrat_txn::{BranchError, Commit, Error, NoLocks, Vote};
 use common::{NAME, Place, is_absent, pattern, place, place_with};
 
 const BRANCH: &[u8] = b"global-17/branch-1";
@@ -399,6 +399,6 @@ fn what_is_refused_is_not_prepared() {
     let _in_doubt = place.graph.prepare(Changes::new().patch(id, 8, b"x"), &[7; 140]).unwrap();
     let other = place.add(b"other", &[]);
     let again = place.graph.prepare(Changes::new().patch(other, 8, b"x"), &[7; 140]);
-    assert!(matches!(again, Err(Error::BranchExists { .. })));
+    assert!(matches!(again, Err(Error::Branch(BranchError::Exists { .. }))));
     assert_eq!(place.graph.store().in_doubt().len(), 1);
 }

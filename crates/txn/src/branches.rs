@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use cedrat_sync::{Arc, Condvar, Mutex};
 use cedrat_wal::{Lsn, TxnId};
 
-use crate::error::{Error, Result};
+use crate::error::{BranchError, Result};
 use crate::explain::hexadecimal;
 use crate::in_doubt::Left;
 use crate::locks::Words;
@@ -74,7 +74,7 @@ impl Branches {
     pub(crate) fn enter(&self, id: &[u8], txn: TxnId) -> Result<()> {
         let mut known = self.known.lock();
         if known.by_id.contains_key(id) {
-            return Err(Error::BranchExists { id: hexadecimal(id) });
+            return Err(BranchError::Exists { id: hexadecimal(id) }.into());
         }
         known.insert(id, Known { txn, state: State::Preparing, left: None });
         Ok(())
@@ -95,13 +95,13 @@ impl Branches {
         let mut branches = self.known.lock();
         match branches.by_id.get_mut(id) {
             Some(Known { state: State::InDoubt { is_held: true, .. }, .. }) => {
-                Err(Error::BranchHeld { id: hexadecimal(id) })
+                Err(BranchError::Held { id: hexadecimal(id) }.into())
             }
             Some(Known { state: State::InDoubt { since, is_held, .. }, txn, .. }) => {
                 *is_held = true;
                 Ok((*since, *txn))
             }
-            _ => Err(Error::NoBranch { id: hexadecimal(id) }),
+            _ => Err(BranchError::Unknown { id: hexadecimal(id) }.into()),
         }
     }
 
@@ -205,6 +205,7 @@ impl Known {
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
     use super::*;
+    use crate::error::Error;
 
     /// A lookup by number uses both maps, and agrees with a scan of all branches.
     #[test]
@@ -212,7 +213,7 @@ mod tests {
         let branches = Branches::default();
         let id = |number: u64| number.to_le_bytes();
         (1..=2000).for_each(|number| branches.enter(&id(number), TxnId(number)).unwrap());
-        assert!(matches!(branches.enter(&id(7), TxnId(3000)), Err(Error::BranchExists { .. })), "E9.8");
+        assert!(matches!(branches.enter(&id(7), TxnId(3000)), Err(Error::Branch(BranchError::Exists { .. }))), "E9.8");
         (1..=2000).filter(|number| number % 2 == 0).for_each(|number| branches.leave(&id(number)));
         branches.is(&id(9), State::InDoubt { since: Lsn::new(5), is_held: false, parked: None });
         branches.is(&id(11), State::Ending(Lsn::new(6)));

@@ -80,34 +80,12 @@ pub enum Error {
     /// The log failed, or its bytes are invalid.
     #[error(transparent)]
     Log(LogError),
-    /// The store is already open in another process or elsewhere in this one. Close it there first.
-    #[error("{path}: the store is open elsewhere; close it there first")]
-    InUse {
-        /// The lock file.
-        path: String,
-    },
     /// The log contains records of something that is not registered. Nothing was changed.
     #[error("{what} \"{name}\" stands in the log but is not registered; register it and open the store again")]
     Unregistered {
         /// An operation, an undo, or a record kind.
         what: &'static str,
         /// Its name.
-        name: String,
-    },
-    /// Two things were registered under one name.
-    #[error("\"{name}\" is registered twice, or its number is taken; give one of them another")]
-    RegisteredTwice {
-        /// The name.
-        name: String,
-    },
-    /// The arguments of an operation have another type than those in the log, and would be decoded wrongly. Nothing was
-    /// changed. Register the type that wrote them, and give the other one a name of its own.
-    #[error(
-        "the arguments of \"{name}\" have another type than those that this store's log has of it: register the old type under \
-         this name, and the new one under another"
-    )]
-    OtherArguments {
-        /// The operation's name.
         name: String,
     },
     /// A record of the log contradicts itself. Nothing was changed. Restore the log from a copy.
@@ -142,20 +120,6 @@ pub enum Error {
          commit with Sync or Async"
     )]
     PartitionCommit,
-    /// Another transaction is prepared under this identifier. Choose another, or end that one.
-    #[error("a transaction is prepared under the identifier {id} already; end that one, or choose another identifier")]
-    BranchExists {
-        /// The identifier, in hexadecimal digits.
-        id: String,
-    },
-    /// No transaction is prepared under this identifier.
-    #[error(
-        "no transaction is prepared under the identifier {id}: it was ended, or never prepared; see who is in doubt"
-    )]
-    NoBranch {
-        /// The identifier, in hexadecimal digits.
-        id: String,
-    },
     /// A prepared transaction holds a resource that is needed, and this transaction does not wait for prepared ones
     /// ([`TxnOptions::waits_for_prepared`](crate::TxnOptions::waits_for_prepared)). End the prepared transaction, then
     /// run this one again.
@@ -167,12 +131,12 @@ pub enum Error {
         /// The identifier, in hexadecimal digits.
         id: String,
     },
-    /// The prepared transaction has another handle. End it there, or drop that handle.
-    #[error("the transaction that is prepared under the identifier {id} is being ended by another thread")]
-    BranchHeld {
-        /// The identifier, in hexadecimal digits.
-        id: String,
-    },
+    /// A prepared transaction was not found, or cannot be prepared or ended here.
+    #[error(transparent)]
+    Branch(#[from] BranchError),
+    /// A store did not open.
+    #[error(transparent)]
+    Open(Box<OpenError>),
     /// The call is not allowed here, for example a lock request within a nested top action.
     #[error("{0}")]
     Misuse(&'static str),
@@ -191,6 +155,72 @@ pub enum Error {
     /// The application's own error, passed through a transaction.
     #[error(transparent)]
     User(Box<dyn std::error::Error + Send + Sync>),
+}
+
+/// The reason why a store did not open. A store that is refused before its recovery begins is not changed; what recovery
+/// has written, the next opening continues.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The store is already open in another process or elsewhere in this one. Close it there first.
+    #[error("{path}: the store is open elsewhere; close it there first")]
+    InUse {
+        /// The lock file.
+        path: String,
+    },
+    /// The log contains records of something that is not registered. Register it, and open the store again.
+    #[error("{what} \"{name}\" stands in the log but is not registered; register it and open the store again")]
+    Unregistered {
+        /// An operation, an undo, or a record kind.
+        what: &'static str,
+        /// Its name.
+        name: String,
+    },
+    /// Two things were registered under one name.
+    #[error("\"{name}\" is registered twice, or its number is taken; give one of them another")]
+    RegisteredTwice {
+        /// The name.
+        name: String,
+    },
+    /// The arguments of an operation have another type than those in the log, and would be decoded wrongly. Nothing was
+    /// changed. Register the type that wrote them, and give the other one a name of its own.
+    #[error(
+        "the arguments of \"{name}\" have another type than those that this store's log has of it: register the old type under \
+         this name, and the new one under another"
+    )]
+    OtherArguments {
+        /// The operation's name.
+        name: String,
+    },
+    /// A file could not be read or written, or is damaged; or an undo of recovery failed.
+    #[error(transparent)]
+    Failed(Error),
+}
+
+/// The reason why a transaction cannot be prepared or ended under an identifier. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BranchError {
+    /// Another transaction is prepared under this identifier. Choose another, or end that one.
+    #[error("a transaction is prepared under the identifier {id} already; end that one, or choose another identifier")]
+    Exists {
+        /// The identifier, in hexadecimal digits.
+        id: String,
+    },
+    /// No transaction is prepared under this identifier.
+    #[error(
+        "no transaction is prepared under the identifier {id}: it was ended, or never prepared; see who is in doubt"
+    )]
+    Unknown {
+        /// The identifier, in hexadecimal digits.
+        id: String,
+    },
+    /// The prepared transaction has another handle. End it there, or drop that handle.
+    #[error("the transaction that is prepared under the identifier {id} is being ended by another thread")]
+    Held {
+        /// The identifier, in hexadecimal digits.
+        id: String,
+    },
 }
 
 impl Error {
@@ -244,6 +274,26 @@ impl From<LogFull> for Error {
         match full {
             LogFull::Stopped(stopped) => Error::Stopped(stopped),
             full => Error::LogFull { full, oldest: None, checkpoint: None },
+        }
+    }
+}
+
+impl From<Error> for OpenError {
+    fn from(error: Error) -> OpenError {
+        match error {
+            Error::Open(error) => *error,
+            Error::Unregistered { what, name } => OpenError::Unregistered { what, name },
+            other => OpenError::Failed(other),
+        }
+    }
+}
+
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Error {
+        match error {
+            OpenError::Failed(error) => error,
+            OpenError::Unregistered { what, name } => Error::Unregistered { what, name },
+            other => Error::Open(Box::new(other)),
         }
     }
 }

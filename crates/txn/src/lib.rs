@@ -64,7 +64,7 @@ pub use builtin::{
 };
 pub use committing::CommitChanges;
 pub use deferred::{Delta, Keeper, KeptRecord, TakenBack, ToPages, Unflushed};
-pub use error::{Error, Result};
+pub use error::{BranchError, Error, OpenError, Result};
 pub use explain::{Explained, Explainer};
 pub use limits::{Clock, SystemClock};
 pub use locks::{Deadlock, LockCounts, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource};

@@ -24,7 +24,7 @@ use crate::branch::{BRANCH_ID_LEN_MAX, Branch};
 use crate::branches::State;
 use crate::carry::{CarryRoom, Kept};
 use crate::deferred::{Deferred, has_change};
-use crate::error::{Error, Result};
+use crate::error::{BranchError, Error, Result};
 use crate::explain::hexadecimal;
 use crate::operation::RecordId;
 use crate::recovery::Loser;
@@ -154,7 +154,7 @@ impl Store {
     /// opened.
     ///
     /// # Errors
-    /// [`Error::NoBranch`]; [`Error::BranchHeld`] while another handle exists.
+    /// [`BranchError::Unknown`]; [`BranchError::Held`] while another handle exists.
     pub fn prepared(&self, id: &[u8]) -> Result<Prepared> {
         let (since, txn) = self.inner.branches.take_up(id)?;
         Ok(Prepared { store: self.clone(), txn, id: id.to_vec(), since, ending: None, has_ended: false })
@@ -171,7 +171,7 @@ impl Txn {
     /// It waits for the disk even if the transaction, or the store, does without durability.
     ///
     /// # Errors
-    /// [`Error::BranchExists`]; [`Error::TooLarge`]; [`Error::Misuse`] for a transaction without atomicity, which
+    /// [`BranchError::Exists`]; [`Error::TooLarge`]; [`Error::Misuse`] for a transaction without atomicity, which
     /// cannot roll back; [`Error::LogFull`]; a conflict over heap words. The transaction was rolled back.
     /// [`Error::Stopped`]: only reopening the store shows whether it is prepared.
     pub fn prepare(mut self, id: &[u8]) -> Result<Vote> {
@@ -325,7 +325,7 @@ impl Prepared {
     fn begin_end(&mut self) -> Result<&mut Txn> {
         self.store.inner.alive()?;
         let parked = self.store.inner.branches.take_parked(&self.id);
-        let parked = parked.ok_or_else(|| Error::NoBranch { id: hexadecimal(&self.id) })?;
+        let parked = parked.ok_or_else(|| BranchError::Unknown { id: hexadecimal(&self.id) })?;
         let mut txn = parked.taken_up(&self.store);
         // No more copies are made.
         txn.carry = CarryRoom::default();

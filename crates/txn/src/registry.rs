@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use crate::builtin;
 use crate::check::SpaceMapLayout;
 use crate::deferred::{Delta, apply_to_page};
-use crate::error::{Error, Result};
+use crate::error::{Error, OpenError, Result};
 use crate::operation::{Finish, LogicalUndo, Operation, RecordId, Refused};
 use crate::schema;
 use crate::transaction::Txn;
@@ -222,11 +222,11 @@ impl Registry {
 
     pub(crate) fn check(&self) -> Result<()> {
         if let Some(name) = self.refused.first() {
-            return Err(Error::RegisteredTwice { name: name.clone() });
+            return Err(OpenError::RegisteredTwice { name: name.clone() }.into());
         }
         for (i, entry) in self.entries.iter().enumerate() {
             if self.entries[..i].iter().any(|earlier| earlier.name == entry.name) {
-                return Err(Error::RegisteredTwice { name: entry.name.into() });
+                return Err(OpenError::RegisteredTwice { name: entry.name.into() }.into());
             }
         }
         Ok(())

@@ -17,7 +17,7 @@ use serde::de::{
 
 use cedrat_wal::{Control, Log};
 
-use crate::error::Result;
+use crate::error::{OpenError, Result};
 use crate::registry::{Numbers, Registry};
 use cedrat_sync::planted;
 
@@ -50,7 +50,7 @@ pub(crate) fn bind(registry: &Registry, control: &Control) -> Result<Numbers> {
         let number = control.names.iter().position(|name| name == entry.name);
         let noted = number.and_then(|number| control.schemas.get(number)).copied().unwrap_or(0);
         if noted != 0 && entry.schema != 0 && noted != entry.schema && !planted!("schemas_not_compared") {
-            return Err(crate::Error::OtherArguments { name: entry.name.into() });
+            return Err(OpenError::OtherArguments { name: entry.name.into() }.into());
         }
     }
     Ok(Numbers::bind(registry, &control.names))

@@ -15,7 +15,7 @@ use cedrat_wal::{CONTROL_FILE, Log, LogError, LogOptions, PartitionId, TxnId, Wr
 use crate::branches::Branches;
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::deferred::Keepers;
-use crate::error::{Error, Result};
+use crate::error::{Error, OpenError, Result};
 use crate::in_doubt::Hidden;
 use crate::limits::Limits;
 use crate::locks::LockManager;
@@ -38,7 +38,7 @@ pub use cedrat_wal::LOCK_FILE;
 ///
 /// Dropping the last clone, including those in transactions, closes it: asynchronous commits are forced, and the
 /// threads end. Dropped by a [`Waker`](std::task::Waker) on a thread of the store, it is closed in the background, and
-/// [`Error::InUse`] until then. [`Store::close`] also spares the next opening its recovery.
+/// [`OpenError::InUse`] until then. [`Store::close`] also spares the next opening its recovery.
 #[derive(Clone)]
 pub struct Store {
     // Dropped in this order: the lease last, since it waits for the threads that use `inner`.
@@ -107,8 +107,12 @@ impl Store {
     /// except those that are [in doubt](Store::in_doubt), whose locks were restored.
     ///
     /// # Errors
-    /// [`Error::InUse`]; [`Error::Unregistered`], and damage of any file, with nothing written.
-    pub fn open(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store> {
+    /// [`OpenError::InUse`]; [`OpenError::Unregistered`], and damage of any file, with nothing written.
+    pub fn open(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store, OpenError> {
+        Ok(Store::open_any(media, options, registry)?)
+    }
+
+    fn open_any(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store> {
         registry.check()?;
         if !options.create && !names(&media)?.iter().any(|name| name == CONTROL_FILE) {
             // Checked before locking, which would leave its file behind (R2).
@@ -552,7 +556,7 @@ impl LogKeeper for LogOfHeaps {
 
 fn lock(media: &Arc<dyn Media>) -> Result<LockGuard> {
     cedrat_wal::lock(&**media).map_err(|error| match error {
-        LogError::InUse { path } => Error::InUse { path },
+        LogError::InUse { path } => OpenError::InUse { path }.into(),
         LogError::Io { doing, source } => Error::io(doing, source),
         other => other.into(),
     })

@@ -9,8 +9,8 @@ use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{
-    Commit, CommitChanges, Error, FormatFresh, Keeper, KeptRecord, NoLocks, Options, RecordId, Registry, Result, Store,
-    TakenBack, ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedDelete,
+    Commit, CommitChanges, Error, FormatFresh, Keeper, KeptRecord, NoLocks, OpenError, Options, RecordId, Registry,
+    Result, Store, TakenBack, ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedDelete,
 };
 use cedrat_wal::{LogFull, Lsn, TxnId};
 use common::{Add, at, every_crash, options, page_with_zeros};
@@ -22,7 +22,7 @@ fn registry() -> Registry {
     common::registry().with(kept::register)
 }
 
-fn open_with(disk: &Arc<SimDisk>, options: Options) -> Result<Store> {
+fn open_with(disk: &Arc<SimDisk>, options: Options) -> Result<Store, OpenError> {
     let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
     Store::open(media, options, registry())
 }

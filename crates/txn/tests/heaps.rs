@@ -5,14 +5,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use cedrat_heap::{Commit, Error, Heap, HeapOptions, Held, Interrupt, Locking, Memory, MemoryOptions, Session};
 use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
 use cedrat_sync::Arc;
-use cedrat_txn::{Options, Registry, Result, Store};
+use cedrat_txn::{OpenError, Options, Registry, Result, Store};
 
-fn open_with(disk: &Arc<SimDisk>, options: Options) -> Result<Store> {
+fn open_with(disk: &Arc<SimDisk>, options: Options) -> Result<Store, OpenError> {
     let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
     Store::open(media, options, Registry::new())
 }
 
-fn open(disk: &Arc<SimDisk>) -> Result<Store> {
+fn open(disk: &Arc<SimDisk>) -> Result<Store, OpenError> {
     open_with(disk, Options::simulated())
 }
 

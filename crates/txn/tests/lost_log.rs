@@ -3,10 +3,10 @@
 use cedrat_media::{Damage, Loss, SimDisk};
 use cedrat_pages::WriteBack;
 use cedrat_sync::Arc;
-use cedrat_txn::{Error, FormatFresh, Options, RecordId, Registry, SetRange, Store};
+use cedrat_txn::{Error, FormatFresh, OpenError, Options, RecordId, Registry, SetRange, Store};
 use cedrat_wal::{LogError, Lsn, PartitionId};
 
-fn open(disk: &Arc<SimDisk>) -> Result<Store, Error> {
+fn open(disk: &Arc<SimDisk>) -> Result<Store, OpenError> {
     Store::open(Arc::clone(disk) as _, Options { pool_bytes: 1 << 20, ..Options::simulated() }, Registry::new())
 }
 
@@ -34,7 +34,7 @@ fn stolen_page_requires_its_log() {
 
     open(&Arc::new(whole)).expect("undamaged, the log undoes what was stolen");
     match open(&damaged).map(|_| ()) {
-        Err(Error::Log(LogError::Damaged { file, what, .. })) => {
+        Err(OpenError::Failed(Error::Log(LogError::Damaged { file, what, .. }))) => {
             assert!(file.contains("log/") && what.contains("pages went home"), "{file}: {what}");
         }
         other => panic!("a page is newer than its log, and the store says {other:?}"),

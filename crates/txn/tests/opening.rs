@@ -12,7 +12,7 @@ use std::time::Duration;
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, Media, RealDisk, SimDisk};
 use cedrat_sync::{Arc, Mutex, thread};
-use cedrat_txn::{Clock, Commit, Error, FormatFresh, LOCK_FILE, Options, RecordId, SetRange, Store};
+use cedrat_txn::{Clock, Commit, FormatFresh, LOCK_FILE, OpenError, Options, RecordId, SetRange, Store};
 use cedrat_wal::{ByteLen, Kind, PartitionId, RecordHead, StopReason, TxnId};
 use common::*;
 
@@ -39,7 +39,7 @@ fn missing_lock_file_is_created() {
     drop(open(&disk).unwrap());
     disk.remove(LOCK_FILE).unwrap();
     let store = open_with(&disk, Options { create: false, ..options() }).unwrap();
-    assert!(matches!(open(&disk), Err(Error::InUse { .. })));
+    assert!(matches!(open(&disk), Err(OpenError::InUse { .. })));
     drop(store);
 }
 
@@ -140,7 +140,7 @@ fn store_thread_may_drop_the_last_handle() {
         assert!(dropped.recv().unwrap(), "a thread waited for itself");
         let store = loop {
             match open(&disk) {
-                Err(Error::InUse { .. }) => thread::yield_now(),
+                Err(OpenError::InUse { .. }) => thread::yield_now(),
                 opened => break opened.unwrap(),
             }
         };
@@ -160,7 +160,7 @@ fn deleted_lock_file_allows_no_second_opening() {
         drop(Store::open(Arc::clone(&media), options(), registry()).unwrap());
         let store = Store::open(Arc::clone(&media), options(), registry()).unwrap();
         media.remove(LOCK_FILE).unwrap();
-        assert!(matches!(Store::open(Arc::clone(&media), options(), registry()), Err(Error::InUse { .. })));
+        assert!(matches!(Store::open(Arc::clone(&media), options(), registry()), Err(OpenError::InUse { .. })));
         drop(store);
         Store::open(media, options(), registry()).unwrap();
     }

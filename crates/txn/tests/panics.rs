@@ -13,8 +13,8 @@ use cedrat_pages::PageId;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{
-    Clock, Commit, CommitChanges, Deadlock, Delta, Error, LockManager, LockMode, LogicalUndo, Options, RecordId,
-    Refused, Resource, Result, Store, Txn, Undo,
+    Clock, Commit, CommitChanges, Deadlock, Delta, Error, LockManager, LockMode, LogicalUndo, OpenError, Options,
+    RecordId, Refused, Resource, Result, Store, Txn, Undo,
 };
 use cedrat_wal::{Log, Lsn, TxnId};
 use common::*;
@@ -33,7 +33,7 @@ impl LogicalUndo for Panicking {
     }
 }
 
-fn open_panicking(disk: &Arc<SimDisk>, options: Options) -> Result<Store> {
+fn open_panicking(disk: &Arc<SimDisk>, options: Options) -> Result<Store, OpenError> {
     let media = Arc::<SimDisk>::clone(disk);
     Store::open(media, options, registry().logical::<Panicking>())
 }

@@ -11,8 +11,8 @@ use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::locks::{LockManager, LockMode, Resource};
 use cedrat_txn::{
-    BRANCH_ID_LEN_MAX, Commit, Delta, Error, FormatFresh, LogicalUndo, Options, PageLocks, Prepared, RecordId, Refused,
-    Result, Store, TakenBack, ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedInsert, Vote,
+    BRANCH_ID_LEN_MAX, BranchError, Commit, Delta, Error, FormatFresh, LogicalUndo, Options, PageLocks, Prepared,
+    RecordId, Refused, Result, Store, TakenBack, ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedInsert, Vote,
 };
 use cedrat_wal::{Lsn, TxnId};
 use common::*;
@@ -105,7 +105,7 @@ fn in_doubt_transaction_follows_its_outcome() {
             }
             let expected = if commits { 5 } else { 0 };
             assert_eq!(read_number(&store, at(page, 0)).unwrap(), expected);
-            assert!(matches!(store.prepared(BRANCH), Err(Error::NoBranch { .. })));
+            assert!(matches!(store.prepared(BRANCH), Err(Error::Branch(BranchError::Unknown { .. }))));
             let store = open(&after_a_crash(&disk)).unwrap();
             assert_eq!(read_number(&store, at(page, 0)).unwrap(), expected);
             assert!(store.in_doubt().is_empty(), "an outcome is durable");
@@ -165,8 +165,10 @@ fn an_identifier_is_one_transactions_alone() {
         txn
     };
     let first = prepared(begun(page), BRANCH);
-    assert!(matches!(begun(other).prepare(BRANCH), Err(Error::BranchExists { id }) if id == "6272616e6368"));
-    assert!(matches!(store.prepared(BRANCH), Err(Error::BranchHeld { .. })));
+    assert!(
+        matches!(begun(other).prepare(BRANCH), Err(Error::Branch(BranchError::Exists { id })) if id == "6272616e6368")
+    );
+    assert!(matches!(store.prepared(BRANCH), Err(Error::Branch(BranchError::Held { .. }))));
     assert!(matches!(begun(other).prepare(b""), Err(Error::Misuse(_))));
     let long = [7; BRANCH_ID_LEN_MAX + 1];
     assert!(matches!(begun(other).prepare(&long), Err(Error::TooLarge { limit: 140, .. })));
@@ -607,7 +609,7 @@ fn identifier_is_free_after_logged_rollback() {
     has_begun.recv().unwrap();
     let mut txn = store.begin();
     txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
-    assert!(matches!(txn.prepare(BRANCH), Err(Error::BranchExists { .. })));
+    assert!(matches!(txn.prepare(BRANCH), Err(Error::Branch(BranchError::Exists { .. }))));
     let crashed = after_a_crash(&disk);
     go_on.send(()).unwrap();
     rolls_back.join().unwrap().unwrap();

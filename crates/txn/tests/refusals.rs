@@ -6,7 +6,7 @@ mod kept;
 use cedrat_media::{Durability, Loss, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_pages::{Damaged, PAGE_FILE, PAGE_LEN, PageMut, PageRef, PoolError, Slot};
 use cedrat_sync::Arc;
-use cedrat_txn::{Commit, Delta, Error, Operation, Options, Refused, Registry, Store, Undo};
+use cedrat_txn::{Commit, Delta, Error, OpenError, Operation, Options, Refused, Registry, Store, Undo};
 use cedrat_wal::{LogError, Lsn};
 use common::*;
 use kept::{Back, Mix, Shelf, page_of_records};
@@ -35,7 +35,7 @@ fn written(checkpoint: bool) -> (Arc<SimDisk>, u64) {
 /// Opens the store, and checks that the refusal changed nothing.
 fn refused(disk: &Arc<SimDisk>, options: Options) -> Error {
     let before = disk.image().hash();
-    let error = open_with(disk, options).map(|_| ()).expect_err("it refuses");
+    let error: Error = open_with(disk, options).map(|_| ()).expect_err("it refuses").into();
     assert_eq!(disk.image().hash(), before, "R2: {error}");
     error
 }
@@ -147,7 +147,7 @@ fn committed_only_change_must_be_delta() {
         let crashed = Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything));
         let before = crashed.image().hash();
         match open(&crashed, registry().operation::<NoDelta>()).map(|_| ()) {
-            Err(Error::Log(LogError::Damaged { file, offset, what })) => {
+            Err(OpenError::Failed(Error::Log(LogError::Damaged { file, offset, what }))) => {
                 assert!(file.starts_with("log/") && offset > 0, "{file}, byte {offset}");
                 let record = if in_commit_record { ticket.lsn() } else { Lsn::new(ticket.lsn().get() - 1) };
                 assert!(what.starts_with(&format!("record {record} is corrupt")), "{what}");
@@ -186,7 +186,7 @@ fn lost_page_and_space_map_are_named() {
     let store = open(&lost(&disk, page.get())).unwrap();
     let error = store.check().unwrap_err();
     assert!(is_named(&error, page.get()), "{error}");
-    let error = open(&lost(&disk, 0)).map(drop).expect_err("the space map is lost");
+    let error = open(&lost(&disk, 0)).map(drop).expect_err("the space map is lost").into();
     assert!(is_named(&error, 0), "{error}");
     open(&disk).unwrap().check().unwrap();
 }

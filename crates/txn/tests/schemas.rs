@@ -5,7 +5,7 @@ mod common;
 use cedrat_media::{Media, SimDisk};
 use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
 use cedrat_sync::Arc;
-use cedrat_txn::{Error, Operation, Refused, Registry, Store, Undo};
+use cedrat_txn::{OpenError, Operation, Refused, Registry, Store, Undo};
 use common::{at, numbers, options, page_with_zeros};
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ adds!(Signed, i64);
 adds!(Unsigned, u64);
 adds!(Short, i32);
 
-fn open(disk: &Arc<SimDisk>, registry: Registry) -> cedrat_txn::Result<Store> {
+fn open(disk: &Arc<SimDisk>, registry: Registry) -> Result<Store, OpenError> {
     let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
     Store::open(media, options(), registry)
 }
@@ -52,7 +52,7 @@ fn arguments_of_another_type_are_refused() {
 
     let before = disk.image().hash();
     let error = open(&disk, common::registry().operation::<Unsigned>()).unwrap_err();
-    assert!(matches!(&error, Error::OtherArguments { name } if name == "test.amount"), "{error}");
+    assert!(matches!(&error, OpenError::OtherArguments { name } if name == "test.amount"), "{error}");
     assert!(error.to_string().contains("\"test.amount\""), "{error}");
     assert_eq!(disk.image().hash(), before, "R2");
 

@@ -8,8 +8,8 @@ use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId, PoolError};
 use cedrat_sync::Arc;
 use cedrat_txn::{
-    Error, FormatFresh, GROUP_PAGES, LogicalUndo, Options, REGION_PAGES_MAX, RecordId, Result, SCATTERED_PAGES, Store,
-    Txn, UNDO_PAGES, Undo,
+    Error, FormatFresh, GROUP_PAGES, LogicalUndo, OpenError, Options, REGION_PAGES_MAX, RecordId, Result,
+    SCATTERED_PAGES, Store, Txn, UNDO_PAGES, Undo,
 };
 use common::*;
 use serde::{Deserialize, Serialize};
@@ -124,7 +124,7 @@ impl LogicalUndo for SubtractElsewhere {
     }
 }
 
-fn open_elsewhere(disk: &Arc<SimDisk>) -> Result<Store> {
+fn open_elsewhere(disk: &Arc<SimDisk>) -> Result<Store, OpenError> {
     let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
     Store::open(media, options(), registry().logical::<SubtractElsewhere>())
 }

@@ -8,8 +8,8 @@ use cedrat_media::{Call, Fault, Media, SimDisk};
 use cedrat_pages::{Damaged, LatchRank, PageMut, PageRef, Slot, StructureLatch};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{
-    Commit, Error, Finish, LockMode, NoLocks, Operation, Options, Refused, Registry, Resource, Result, Store, Txn,
-    TxnOptions, Undo,
+    Commit, Error, Finish, LockMode, NoLocks, OpenError, Operation, Options, Refused, Registry, Resource, Result,
+    Store, Txn, TxnOptions, Undo,
 };
 use common::*;
 use serde::{Deserialize, Serialize};
@@ -421,7 +421,7 @@ fn structure_state_is_freed_with_root() {
 #[test]
 fn one_opening_per_store_two_stores_fit() {
     let (disk, store, page) = store();
-    assert!(matches!(open(&disk), Err(Error::InUse { .. })));
+    assert!(matches!(open(&disk), Err(OpenError::InUse { .. })));
     let (_other_disk, other, other_page) = self::store();
     store.transact(|txn| add(txn, page, 0, 1)).unwrap();
     other.transact(|txn| add(txn, other_page, 0, 2)).unwrap();
@@ -460,7 +460,7 @@ fn two_things_under_one_name_are_refused() {
     }
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
     let opened = Store::open(media, options(), registry().operation::<Impostor>());
-    assert!(matches!(opened, Err(Error::RegisteredTwice { .. })));
+    assert!(matches!(opened, Err(OpenError::RegisteredTwice { .. })));
 }
 
 /// Its redo panics, or finds damage.

@@ -28,7 +28,7 @@ pub(crate) fn judge(error: &Error) -> Verdict {
         Error::Damaged(_)
         | Error::Pages(_)
         | Error::Unregistered { .. }
-        | Error::RegisteredTwice { .. }
+        | Error::Open(_)
         | Error::BadRecord { .. }
         | Error::Io { .. }
         | Error::Heap(cedrat::heap::Error::Damaged { .. } | cedrat::heap::Error::Io { .. })

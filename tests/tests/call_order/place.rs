@@ -9,7 +9,7 @@ use cedrat::heap::{Heap, HeapOptions};
 use cedrat::media::{Loss, Media, RealDisk, SimDisk};
 use cedrat::objects::{ObjectId, Objects};
 use cedrat::structures::{ArrayList, HashTable};
-use cedrat::txn::{Error, Options, Result, Store, Txn};
+use cedrat::txn::{Error, OpenError, Options, Result, Store, Txn};
 use cedrat::wal::TxnId;
 use cedrat_txn::locks::{Deadlock, LockManager, LockMode, NotGiven, PageLocks, Resource};
 
@@ -326,7 +326,7 @@ impl Place {
     fn open_from(&mut self, number: usize, from: usize) -> Result<Option<(Store, Handles)>, String> {
         let store = match Store::open(self.disk.media(), options(), cedrat::registry()) {
             Ok(store) => store,
-            Err(Error::InUse { .. }) => return Ok(None),
+            Err(OpenError::InUse { .. }) => return Ok(None),
             Err(error) => return Err(format!("the store does not open: {error}")),
         };
         self.opening = number;

@@ -45,5 +45,5 @@ fn check_place(store: &Store, in_heaps: bool) -> Outcome {
 fn open(directory: &Path, create: bool, partitions: u16) -> Result<Store> {
     let options = Options { create, partitions, ..Options::default() };
     let media = Arc::new(RealDisk::new(directory));
-    Store::open(media, options, crate::registry())
+    Ok(Store::open(media, options, crate::registry())?)
 }

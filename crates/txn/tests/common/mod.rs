@@ -7,7 +7,8 @@ use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_sync::Arc;
 use cedrat_txn::{
-    Error, FormatFresh, LogicalUndo, Operation, Options, RecordId, Refused, Registry, Result, Store, Txn, Undo,
+    Error, FormatFresh, LogicalUndo, OpenError, Operation, Options, RecordId, Refused, Registry, Result, Store, Txn,
+    Undo,
 };
 use serde::{Deserialize, Serialize};
 
@@ -111,11 +112,11 @@ pub(crate) fn options() -> Options {
     Options::simulated()
 }
 
-pub(crate) fn open(disk: &Arc<SimDisk>) -> Result<Store> {
+pub(crate) fn open(disk: &Arc<SimDisk>) -> Result<Store, OpenError> {
     open_with(disk, options())
 }
 
-pub(crate) fn open_with(disk: &Arc<SimDisk>, options: Options) -> Result<Store> {
+pub(crate) fn open_with(disk: &Arc<SimDisk>, options: Options) -> Result<Store, OpenError> {
     let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
     Store::open(media, options, registry())
 }
@@ -148,6 +149,6 @@ pub(crate) fn every_crash(disk: &SimDisk, seeds: u64, mut judge: impl FnMut(&Arc
 }
 
 /// Whether the crash happened before the store was created.
-pub(crate) fn is_before_creation(error: &Error) -> bool {
-    matches!(error, Error::Log(cedrat_wal::LogError::Absent { .. }))
+pub(crate) fn is_before_creation(error: &OpenError) -> bool {
+    matches!(error, OpenError::Failed(Error::Log(cedrat_wal::LogError::Absent { .. })))
 }
