@@ -7,7 +7,7 @@ use std::sync::Arc;
 #[doc(inline)]
 pub use cedrat_check as check;
 
-/// Where the files of a store lie: directories, and a simulated disk for tests that need no files.
+/// Places for the files of a store: a directory, or a simulated disk for tests that need no files.
 pub mod media {
     #[doc(inline)]
     pub use cedrat_media::{
