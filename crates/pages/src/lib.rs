@@ -49,7 +49,8 @@ pub use page::{BODY_LEN, Damaged, LayoutKind, PAGE_FORMAT, PAGE_LEN, PageId, Slo
 pub use pool::Fault;
 pub use pool::{Pool, PoolOptions, PoolStats};
 pub use structure_latch::{
-    ExclusiveStructure, OwnedExclusiveStructure, OwnedSharedStructure, SharedStructure, Stamp, StructureLatch,
+    ExclusivePart, ExclusiveStructure, OwnedExclusiveStructure, OwnedSharedStructure, PartLatch, SharedStructure,
+    Stamp, StructureLatch,
 };
 pub use view::{LatchedPage, OptimisticPage, PageBuf, PageMut, PageRef, TagMatches};
 pub use write_back::WriteBack;

@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use cedrat_sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering, fence};
 use cedrat_sync::{Arc, WaitWord, is_scheduled, spin_hint, spins, thread_local};
 
 use crate::order::{Held, LatchRank, Latched};
@@ -57,7 +57,9 @@ pub struct StructureLatch {
 struct Bed {
     /// Changes with every wake-up.
     calls: WaitWord,
-    sleepers: AtomicU32,
+    /// Whether a thread may have gone to sleep since the last wake-up. Not a count that sleepers reduce: with more threads
+    /// than processors they run long after they were woken, and every release until then would wake again.
+    has_sleepers: AtomicBool,
 }
 
 impl Bed {
@@ -69,23 +71,23 @@ impl Bed {
             }
             spin_hint();
         }
-        // Sequentially consistent with `wake`: either it sees the sleeper or the sleeper sees the condition.
-        self.sleepers.fetch_add(1, Ordering::SeqCst);
         loop {
+            // Read before the flag is set: whoever resets the flag changes this number afterwards, and ends the sleep.
             let calls = self.calls.load();
+            // Sequentially consistent with `wake`: either it sees the sleeper or the sleeper sees the condition.
+            self.has_sleepers.store(true, Ordering::SeqCst);
             if is_so() {
-                break;
+                return;
             }
             self.calls.wait(calls, None);
         }
-        self.sleepers.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Wakes all sleepers, which check their condition again. To be called after the change of the condition, with
     /// sequential consistency.
     #[inline]
     fn wake(&self) {
-        if self.sleepers.load(Ordering::SeqCst) > 0 {
+        if self.has_sleepers.load(Ordering::SeqCst) && self.has_sleepers.swap(false, Ordering::SeqCst) {
             self.call();
         }
     }
@@ -143,16 +145,28 @@ impl StructureLatch {
     /// be running. Trying holds them back for a moment only.
     pub fn try_exclusive(&self) -> Option<ExclusiveStructure<'_>> {
         let held = Held::take(Latched::Structure(self.rank));
-        if !self.begin_close() {
+        // Readers are looked for first: while the latch is closed for a moment, threads that arrive may fall asleep.
+        if self.has_readers() || !self.begin_close() {
             return None;
         }
-        if self.readers.iter().any(|readers| readers.0.load(Ordering::SeqCst) > 0) {
+        if self.has_readers() {
             // Nothing was changed: optimistic readers need not fail.
             self.state.fetch_sub(EXCLUSIVE, Ordering::SeqCst);
             self.opened.wake();
             return None;
         }
-        fence(Ordering::Release); // as in `close`
+        fence(Ordering::Release); // as in `wait_for_readers`
+        Some(ExclusiveStructure { latch: self, _held: held })
+    }
+
+    /// Takes the latch as [`StructureLatch::exclusive`] does, unless another thread has it exclusively or waits for that;
+    /// for changes of shape that many threads find due at the same time. Only one of them waits for the last reader.
+    pub fn exclusive_unless_closed(&self) -> Option<ExclusiveStructure<'_>> {
+        let held = Held::take(Latched::Structure(self.rank));
+        if !self.begin_close() {
+            return None;
+        }
+        self.wait_for_readers();
         Some(ExclusiveStructure { latch: self, _held: held })
     }
 
@@ -212,6 +226,15 @@ impl StructureLatch {
         while !self.begin_close() {
             self.opened.sleep_until(|| self.state.load(Ordering::SeqCst) & EXCLUSIVE == 0);
         }
+        self.wait_for_readers();
+    }
+
+    fn has_readers(&self) -> bool {
+        self.readers.iter().any(|readers| readers.0.load(Ordering::SeqCst) > 0)
+    }
+
+    /// Waits until the last reader has left. This thread has closed the latch.
+    fn wait_for_readers(&self) {
         for readers in &self.readers {
             self.drained.sleep_until(|| readers.0.load(Ordering::SeqCst) == 0);
         }
@@ -298,5 +321,97 @@ pub struct OwnedExclusiveStructure {
 impl Drop for OwnedExclusiveStructure {
     fn drop(&mut self) {
         self.latch.open();
+    }
+}
+
+/// A latch that one thread holds at a time, for a part of a structure. It takes one cache line, where a [`StructureLatch`]
+/// takes two kilobytes.
+///
+/// In the order of latches it is a structure latch of its rank.
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct PartLatch {
+    rank: LatchRank,
+    /// One of [`FREE`], [`HELD`] and [`AWAITED`].
+    state: WaitWord,
+}
+
+const FREE: u32 = 0;
+const HELD: u32 = 1;
+/// Held, and another thread may sleep until it is released.
+const AWAITED: u32 = 2;
+
+impl PartLatch {
+    /// Creates a latch that no thread holds.
+    pub const fn new(rank: LatchRank) -> PartLatch {
+        PartLatch { rank, state: WaitWord::new(FREE) }
+    }
+
+    /// Waits until no other thread holds the latch, and excludes all others until dropped.
+    #[inline]
+    pub fn exclusive(&self) -> ExclusivePart<'_> {
+        let held = Held::take(Latched::Structure(self.rank));
+        if !self.state.change(FREE, HELD) {
+            self.wait();
+        }
+        ExclusivePart { latch: self, _held: held }
+    }
+
+    #[cold]
+    fn wait(&self) {
+        for _ in 0..spins(SPINS) {
+            if self.state.change(FREE, HELD) {
+                return;
+            }
+            spin_hint();
+        }
+        // Whether others sleep is unknown from here on, so the release wakes one of them.
+        while !self.state.change(FREE, AWAITED) {
+            if self.state.load() == AWAITED || self.state.change(HELD, AWAITED) {
+                self.state.wait(AWAITED, None);
+            }
+        }
+    }
+}
+
+/// The latch of a part of a structure.
+#[derive(Debug)]
+#[must_use]
+pub struct ExclusivePart<'a> {
+    latch: &'a PartLatch,
+    _held: Held,
+}
+
+impl Drop for ExclusivePart<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        let state = &self.latch.state;
+        if !state.change(HELD, FREE) {
+            state.store(FREE); // only the holder changes `AWAITED`
+            state.wake_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat_sync::explore;
+
+    use super::*;
+
+    /// With more threads than processors, a thread that was woken runs much later: until then nothing more is to be done
+    /// for it.
+    #[test]
+    fn sleepers_are_woken_once() {
+        explore(1, 1, || {
+            let bed = Bed::default();
+            bed.wake();
+            assert_eq!(bed.calls.load(), 0, "no thread sleeps");
+            // As set by a thread that has not run since.
+            bed.has_sleepers.store(true, Ordering::SeqCst);
+            bed.wake();
+            bed.wake();
+            assert_eq!(bed.calls.load(), 1);
+        });
     }
 }

@@ -7,7 +7,7 @@ mod yard;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cedrat_pages::{LatchRank, PAGE_FILE, PAGE_LEN, PageId, PoolOptions, StructureLatch, WriteBack};
+use cedrat_pages::{LatchRank, PAGE_FILE, PAGE_LEN, PageId, PartLatch, PoolOptions, StructureLatch, WriteBack};
 use cedrat_sync::{Arc, Mutex, explore, thread};
 use yard::{Yard, options, page};
 
@@ -225,8 +225,9 @@ fn a_structure_latch_keeps_shapes_whole() {
             let (latch, shape) = (latch.clone(), shape.clone());
             thread::spawn(move || {
                 let mut changes = 0;
-                for _ in 0..3 {
-                    if let Some(_exclusive) = latch.try_exclusive() {
+                for round in 0..4 {
+                    let closed = if round < 2 { latch.try_exclusive() } else { latch.exclusive_unless_closed() };
+                    if let Some(_exclusive) = closed {
                         change(&shape);
                         changes += 1;
                     }
@@ -257,6 +258,51 @@ fn a_structure_latch_keeps_shapes_whole() {
         reader.join().unwrap();
         let changes = 4 + chancer.join().unwrap();
         assert_eq!(look(&shape), (changes, changes));
+    });
+}
+
+/// Of many threads that find a change of shape due, one waits for the last reader, and the others go on.
+#[test]
+fn one_thread_waits_for_readers() {
+    explore(8, SCHEDULES, || {
+        let latch = Arc::new(StructureLatch::new(LatchRank(1)));
+        let reader = latch.shared();
+        let waits = latch.clone();
+        let waits = thread::spawn(move || drop(waits.exclusive_unless_closed().expect("it is open")));
+        while latch.stamp().is_some() {
+            thread::yield_now();
+        }
+        let goes_on = latch.clone();
+        let goes_on = thread::spawn(move || assert!(goes_on.exclusive_unless_closed().is_none()));
+        goes_on.join().unwrap();
+        drop(reader);
+        waits.join().unwrap();
+        assert!(latch.exclusive_unless_closed().is_some());
+    });
+}
+
+/// Parts of a structure, each changed by threads that follow each other.
+#[test]
+fn part_latch_admits_one_thread() {
+    explore(9, SCHEDULES, || {
+        let latches = Arc::new([PartLatch::new(LatchRank(2)), PartLatch::new(LatchRank(2))]);
+        let parts = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let threads: Vec<_> = (0..4)
+            .map(|thread| {
+                let (latches, parts) = (latches.clone(), parts.clone());
+                thread::spawn(move || {
+                    for _ in 0..3 {
+                        let part = usize::from(thread == 3);
+                        let _exclusive = latches[part].exclusive();
+                        let before = parts[part].load(Ordering::Relaxed);
+                        thread::yield_now();
+                        parts[part].store(before + 1, Ordering::Relaxed);
+                    }
+                })
+            })
+            .collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+        assert_eq!(parts.each_ref().map(|part| part.load(Ordering::Relaxed)), [9, 3]);
     });
 }
 

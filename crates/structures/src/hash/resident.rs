@@ -1,6 +1,6 @@
 //! The state of an open hash table in memory: its latch, and a copy of its root page.
 
-use cedrat_pages::{LatchRank, PageId, PageRef, StructureLatch};
+use cedrat_pages::{LatchRank, PageId, PageRef, PartLatch, StructureLatch};
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_txn::{Result, Store};
 
@@ -16,9 +16,9 @@ const RANK: LatchRank = LatchRank(100);
 /// The rank of the latches over chains: taken under the table's latch, one at a time.
 const CHAIN_RANK: LatchRank = LatchRank(101);
 
-/// Number of latches that all chains share. Few buckets have chains, so threads seldom conflict; a latch takes two
-/// kilobytes.
-const CHAIN_LATCHES: usize = 8;
+/// Number of latches that all chains share. Half of the buckets may have chains, and with more threads than processors
+/// a holder may have lost its processor: threads that wait for it hold up splits, because they hold the table's latch.
+const CHAIN_LATCHES: usize = 64;
 
 /// The root page in memory, one for each table and open store.
 ///
@@ -28,7 +28,7 @@ const CHAIN_LATCHES: usize = 8;
 pub(super) struct Resident {
     pub(super) latch: StructureLatch,
     /// Held by a thread that changes entries of a bucket with several pages under the table's shared latch (S2).
-    chains: [StructureLatch; CHAIN_LATCHES],
+    chains: Box<[PartLatch]>,
     /// The seed of the table with this root; zero if there is none.
     identity: AtomicU64,
     buckets: AtomicU64,
@@ -50,7 +50,7 @@ impl Resident {
     pub(super) fn load(store: &Store, page: &PageRef<'_>) -> Result<Resident> {
         let resident = Resident {
             latch: StructureLatch::new(RANK),
-            chains: std::array::from_fn(|_| StructureLatch::new(CHAIN_RANK)),
+            chains: (0..CHAIN_LATCHES).map(|_| PartLatch::new(CHAIN_RANK)).collect(),
             identity: AtomicU64::new(0),
             buckets: AtomicU64::new(1),
             regions: (0..REGIONS_MAX).map(|_| AtomicU64::new(0)).collect(),
@@ -171,7 +171,7 @@ impl Resident {
     }
 
     /// Returns the latch of a bucket's chain, for threads that hold the table's latch shared.
-    pub(super) fn chain_latch(&self, bucket: u64) -> &StructureLatch {
+    pub(super) fn chain_latch(&self, bucket: u64) -> &PartLatch {
         &self.chains[bucket as usize % CHAIN_LATCHES]
     }
 

@@ -152,7 +152,7 @@ impl RawHashTable {
         loop {
             let (shape, at_once) = match self.resident.splits_owed() {
                 0 => return Ok(()),
-                SPLITS_OWED_MAX.. => (Some(self.resident.latch.exclusive()), SPLITS_AFTER_WAIT),
+                SPLITS_OWED_MAX.. => (self.resident.latch.exclusive_unless_closed(), SPLITS_AFTER_WAIT),
                 _ => (self.resident.latch.try_exclusive(), SPLITS_AT_ONCE),
             };
             if shape.is_none() {
