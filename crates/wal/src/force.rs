@@ -13,7 +13,7 @@ use std::io;
 
 use crate::error::{StopReason, Stopped};
 use crate::log::{ControlState, Forced, Shared};
-use crate::partition::{Block, Next, Partition, Step};
+use crate::partition::{Block, Next, Partition, Step, Tail};
 use crate::segment::Slot;
 use crate::sink::{InFile, Piece};
 use crate::space::Space;
@@ -39,9 +39,12 @@ impl Shared {
             for partition in &self.partitions {
                 if partition.bounds.lower() <= up_to.get() {
                     // Taking the latch also waits for an appender that is filling a place there.
-                    let block = partition.tail.lock().last_block_up_to(up_to);
-                    if let Some(offset) = block {
-                        self.force_block(partition, offset)?;
+                    let mut tail = partition.tail.lock();
+                    if let Some(offset) = tail.last_block_up_to(up_to) {
+                        // Under the same latch: threads that commit take it often enough.
+                        let next = self.next_step(partition, &mut tail, offset, Step::First);
+                        drop(tail);
+                        self.follow(partition, offset, next)?;
                         if planted!("other_partitions_not_forced") {
                             return Ok(Forced::new(up_to));
                         }
@@ -63,34 +66,37 @@ impl Shared {
 
     /// Returns when the block that holds this offset is durable, and every one before it in the partition.
     pub(crate) fn force_block(&self, partition: &Partition, offset: LogOffset) -> Result<(), Stopped> {
-        let mut step = Step::First;
+        let next = self.next_step(partition, &mut partition.tail.lock(), offset, Step::First);
+        self.follow(partition, offset, next)
+    }
+
+    fn next_step(&self, partition: &Partition, tail: &mut Tail, offset: LogOffset, step: Step) -> Next {
+        tail.next_step(partition, self.clock.known_durable(), offset, step, self.options.writes_in_flight)
+    }
+
+    /// Does what `next` says and what follows from that, until the block that holds this offset is durable.
+    fn follow(&self, partition: &Partition, offset: LogOffset, mut next: Next) -> Result<(), Stopped> {
         loop {
-            let next = partition.tail.lock().next_step(
-                partition,
-                self.clock.known_durable(),
-                offset,
-                step,
-                self.options.writes_in_flight,
-            );
-            match next {
+            let step = match next {
                 Next::Durable => return Ok(()),
                 Next::Stopped => return self.check_running(),
                 Next::Write(block) => {
                     self.write(partition, block, None)?;
-                    step = Step::Again;
+                    Step::Again
                 }
                 Next::Wait(event, patience) => {
                     let impatient = event.wait(patience);
                     if partition.is_flushed(offset) {
                         return Ok(());
                     }
-                    step = match patience {
+                    match patience {
                         Some(_) if impatient => Step::Impatient,
                         Some(_) => Step::Unwatched,
                         None => Step::Again,
-                    };
+                    }
                 }
-            }
+            };
+            next = self.next_step(partition, &mut partition.tail.lock(), offset, step);
         }
     }
 
