@@ -2,7 +2,6 @@
 /// written elsewhere.
 module cedrat.oracle.client {
     requires transitive cedrat.oracle.protocol;
-    requires cedrat.oracle.transport;
     requires io.netty.buffer;
     requires io.netty.common;
     requires io.netty.transport;

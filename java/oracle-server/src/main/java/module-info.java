@@ -5,7 +5,6 @@ module cedrat.oracle.server {
     requires cedrat.oracle.log.embedded;
     requires cedrat.oracle.protocol;
     requires cedrat.oracle.state;
-    requires cedrat.oracle.transport;
     requires info.picocli;
     requires io.netty.buffer;
     requires io.netty.common;
