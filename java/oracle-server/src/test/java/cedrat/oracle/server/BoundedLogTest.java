@@ -7,6 +7,7 @@ import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.EntryWriter;
 import cedrat.oracle.log.OracleReplay;
 import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.server.cluster.RawClient;
 import cedrat.oracle.state.StatusOracle;
 import java.net.InetSocketAddress;
 import java.time.Duration;

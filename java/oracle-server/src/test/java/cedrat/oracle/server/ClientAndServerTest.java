@@ -21,6 +21,7 @@ import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.server.cluster.History;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.net.InetAddress;

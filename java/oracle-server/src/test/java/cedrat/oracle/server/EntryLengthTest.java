@@ -13,6 +13,7 @@ import cedrat.oracle.protocol.CommitKeys;
 import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ReplyReader;
+import cedrat.oracle.server.cluster.RawClient;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import io.netty.channel.DefaultEventLoop;

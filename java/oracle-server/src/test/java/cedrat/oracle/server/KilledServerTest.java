@@ -12,6 +12,7 @@ import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.Outcome.Aborted;
 import cedrat.oracle.client.Outcome.Committed;
 import cedrat.oracle.client.StartTimestamp;
+import cedrat.oracle.server.cluster.History;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.net.InetSocketAddress;

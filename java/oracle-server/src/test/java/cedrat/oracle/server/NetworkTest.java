@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.log.VolatileLog;
+import cedrat.oracle.server.cluster.Load;
 import cedrat.oracle.server.cluster.Network;
 import cedrat.oracle.server.cluster.Servers;
 import java.net.InetSocketAddress;

@@ -10,6 +10,7 @@ import cedrat.oracle.log.Log;
 import cedrat.oracle.log.SharedLogs;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.server.cluster.RawClient;
 import java.io.IOException;
 import java.io.InputStream;
 import java.net.HttpURLConnection;

@@ -16,6 +16,7 @@ import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
 import cedrat.oracle.protocol.ReplyReader;
+import cedrat.oracle.server.cluster.RawClient;
 import cedrat.oracle.state.Decisions;
 import cedrat.oracle.state.NoDecisions;
 import cedrat.oracle.state.Rows;

@@ -9,6 +9,8 @@ import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.Outcome.Committed;
 import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.protocol.ProtocolException;
+import cedrat.oracle.server.cluster.Load;
+import cedrat.oracle.server.cluster.RawClient;
 import cedrat.oracle.server.cluster.WallClock;
 import java.io.BufferedReader;
 import java.io.IOException;

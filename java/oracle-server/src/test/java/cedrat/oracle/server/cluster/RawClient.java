@@ -1,4 +1,4 @@
-package cedrat.oracle.server;
+package cedrat.oracle.server.cluster;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -8,18 +8,19 @@ import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
 import cedrat.oracle.protocol.ReplyReader;
+import cedrat.oracle.server.OracleServer;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
 import java.net.SocketException;
 
 /// A client that sends what the test gives it, valid or not, frame by frame.
-final class RawClient implements AutoCloseable {
+public final class RawClient implements AutoCloseable {
     /// A test that waits for so long has failed.
     private static final int TOO_LONG_MS = 60_000;
 
-    final FrameWriter out = new FrameWriter(64);
-    final ReplyReader reply = new ReplyReader();
+    public final FrameWriter out = new FrameWriter(64);
+    public final ReplyReader reply = new ReplyReader();
     private final Socket socket;
     private byte[] bytes = new byte[Protocol.FRAME_BYTES_MAX];
     private int from;
@@ -27,22 +28,22 @@ final class RawClient implements AutoCloseable {
     private long newestId;
 
     /// Without a hello.
-    RawClient(OracleServer server) throws IOException {
+    public RawClient(OracleServer server) throws IOException {
         this(server.address());
     }
 
-    RawClient(InetSocketAddress server) throws IOException {
+    public RawClient(InetSocketAddress server) throws IOException {
         socket = new Socket(server.getAddress(), server.getPort());
         socket.setTcpNoDelay(true);
         socket.setSoTimeout(TOO_LONG_MS);
     }
 
     /// With a hello, which was answered.
-    RawClient(OracleServer server, long session) throws IOException, ProtocolException {
+    public RawClient(OracleServer server, long session) throws IOException, ProtocolException {
         this(server.address(), session);
     }
 
-    RawClient(InetSocketAddress server, long session) throws IOException, ProtocolException {
+    public RawClient(InetSocketAddress server, long session) throws IOException, ProtocolException {
         this(server);
         out.hello(id(), 1, 1, session);
         send();
@@ -50,23 +51,23 @@ final class RawClient implements AutoCloseable {
     }
 
     /// A new number for a request.
-    long id() {
+    public long id() {
         return ++newestId;
     }
 
-    RawClient send() throws IOException {
+    public RawClient send() throws IOException {
         socket.getOutputStream().write(out.bytes(), 0, out.length());
         out.clear();
         return this;
     }
 
-    RawClient send(byte[] some) throws IOException {
+    public RawClient send(byte[] some) throws IOException {
         socket.getOutputStream().write(some);
         return this;
     }
 
     /// The next reply; waits for it.
-    ReplyReader receive() throws IOException, ProtocolException {
+    public ReplyReader receive() throws IOException, ProtocolException {
         while (true) {
             int length = reply.next(bytes, from, end);
             if (length > 0) {
@@ -85,12 +86,12 @@ final class RawClient implements AutoCloseable {
     }
 
     /// Whether not a byte is there. Whatever the server has written before this is called is seen.
-    boolean nothingArrived() throws IOException {
+    public boolean nothingArrived() throws IOException {
         return from == end && socket.getInputStream().available() == 0;
     }
 
     /// Waits until the server has closed the connection; fails if it says anything before.
-    void awaitClosed() throws IOException {
+    public void awaitClosed() throws IOException {
         assertTrue(from == end, "a reply");
         try {
             assertEquals(-1, socket.getInputStream().read(), "a reply");
@@ -101,33 +102,33 @@ final class RawClient implements AutoCloseable {
 
     // ---- one request, one answer ------------------------------------------------------------------------------------
 
-    long begin() throws IOException, ProtocolException {
+    public long begin() throws IOException, ProtocolException {
         out.plain(Protocol.BEGIN, id());
         return value(Protocol.BEGIN);
     }
 
-    long commit(long start, long... rows) throws IOException, ProtocolException {
+    public long commit(long start, long... rows) throws IOException, ProtocolException {
         out.commit(id(), start, rows, rows.length, rows, 0);
         return value(Protocol.COMMIT);
     }
 
-    long ask(byte kind, long start) throws IOException, ProtocolException {
+    public long ask(byte kind, long start) throws IOException, ProtocolException {
         out.start(kind, id(), start);
         return value(kind);
     }
 
-    long status(long reader, long writer) throws IOException, ProtocolException {
+    public long status(long reader, long writer) throws IOException, ProtocolException {
         out.status(id(), reader, new long[] {writer}, 1);
         return value(Protocol.STATUS);
     }
 
-    long lowWaterMark() throws IOException, ProtocolException {
+    public long lowWaterMark() throws IOException, ProtocolException {
         out.plain(Protocol.LOW_WATER, id());
         return value(Protocol.LOW_WATER);
     }
 
     /// Says that a sweep was made; returns how many transactions were forgotten. Fails if there are more.
-    long swept(long mark) throws IOException, ProtocolException {
+    public long swept(long mark) throws IOException, ProtocolException {
         out.swept(id(), mark, 1);
         value(Protocol.SWEPT);
         assertEquals(0, reply.next());
@@ -135,7 +136,7 @@ final class RawClient implements AutoCloseable {
     }
 
     /// Announces these transactions and no others.
-    long[] announce(long... starts) throws IOException, ProtocolException {
+    public long[] announce(long... starts) throws IOException, ProtocolException {
         out.starts(Protocol.ANNOUNCE, Protocol.FLAG_LAST, id(), starts, 0, starts.length);
         send().receive();
         assertEquals(Protocol.ANNOUNCE, reply.request());
@@ -154,7 +155,7 @@ final class RawClient implements AutoCloseable {
     }
 
     /// The next reply refuses for this reason.
-    void refused(ErrorCode code, boolean closing) throws IOException, ProtocolException {
+    public void refused(ErrorCode code, boolean closing) throws IOException, ProtocolException {
         receive();
         assertEquals(Protocol.ERROR, reply.kind());
         assertEquals(code, reply.errorCode(), reply.errorText());

@@ -1,4 +1,4 @@
-package cedrat.oracle.server;
+package cedrat.oracle.server.cluster;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -13,30 +13,30 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 
 /// History of transactions as clients have seen them, checked for snapshot isolation. **Threads:** any may
 /// record.
-final class History {
+public final class History {
     /// A transaction that read nothing committed.
-    static final long NOTHING = 0;
+    public static final long NOTHING = 0;
 
     /// A transaction that has ended. `commit` is 0 if it aborted; `reads` is, for each row, the start of
     /// whose version it saw.
-    record Transaction(long start, long commit, Set<Long> writes, Map<Long, Long> reads) {}
+    public record Transaction(long start, long commit, Set<Long> writes, Map<Long, Long> reads) {}
 
     private final ConcurrentLinkedQueue<Transaction> all = new ConcurrentLinkedQueue<>();
 
-    void add(Transaction transaction) {
+    public void add(Transaction transaction) {
         all.add(transaction);
     }
 
-    long committed() {
+    public long committed() {
         return all.stream().filter(each -> each.commit > 0).count();
     }
 
-    long aborted() {
+    public long aborted() {
         return all.size() - committed();
     }
 
     /// Fails if what was recorded is not snapshot isolation.
-    void check() {
+    public void check() {
         Set<Long> timestamps = new HashSet<>();
         Map<Long, TreeMap<Long, Transaction>> writers = new HashMap<>();
         for (Transaction transaction : all) {
@@ -68,11 +68,11 @@ final class History {
     }
 
     /// Returns a transaction that has written one row and seen another transaction's version of it.
-    static Transaction transaction(long start, long commit, long row, long seen) {
+    public static Transaction transaction(long start, long commit, long row, long seen) {
         return new Transaction(start, commit, Set.of(row), Map.of(row, seen));
     }
 
-    static History of(Transaction... transactions) {
+    public static History of(Transaction... transactions) {
         History history = new History();
         history.all.addAll(List.of(transactions));
         return history;

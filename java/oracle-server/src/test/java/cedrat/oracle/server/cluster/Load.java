@@ -1,4 +1,4 @@
-package cedrat.oracle.server;
+package cedrat.oracle.server.cluster;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -28,7 +28,7 @@ import java.util.concurrent.TimeUnit;
 /// Clients that read and write few rows of a table in memory, until they are stopped.
 ///
 /// Some kinds of clients are faulty, to show that the check finds it.
-final class Load implements AutoCloseable {
+public final class Load implements AutoCloseable {
     private static final int ROWS = 24;
     private static final int FOR_ALL_WHO_WAIT = 1 << 20;
 
@@ -36,7 +36,7 @@ final class Load implements AutoCloseable {
     private static final int RESOLVED_TOGETHER = 1000;
 
     /// Kinds of clients, by the outcome that they assume for a commit.
-    enum Client {
+    public enum Client {
         /// Takes the answer.
         HEARS,
         /// If it hears nothing for a while, an abort.
@@ -55,11 +55,11 @@ final class Load implements AutoCloseable {
     private final List<Thread> threads = new ArrayList<>();
     private volatile boolean ends;
 
-    Load(ClientOptions options, int clients) {
+    public Load(ClientOptions options, int clients) {
         this(options, clients, Client.HEARS);
     }
 
-    Load(ClientOptions options, int clients, Client kind) {
+    public Load(ClientOptions options, int clients, Client kind) {
         this.options = options;
         this.kind = kind;
         for (int number = 0; number < clients; number++) {
@@ -69,7 +69,7 @@ final class Load implements AutoCloseable {
     }
 
     /// Waits until so many more have committed.
-    void await(int count) throws InterruptedException {
+    public void await(int count) throws InterruptedException {
         committed.acquire(count);
         assertEquals(List.of(), List.copyOf(failures));
     }
@@ -120,7 +120,7 @@ final class Load implements AutoCloseable {
     }
 
     /// A transaction that another client has begun, and that has written nothing.
-    void began(StartTimestamp start) {
+    public void began(StartTimestamp start) {
         history.add(new History.Transaction(start.value(), 0, Set.of(), Map.of()));
     }
 
@@ -150,7 +150,7 @@ final class Load implements AutoCloseable {
     }
 
     /// Ends, and checks: the clients have seen snapshot isolation, and the outcomes that they received hold.
-    void check(OracleClient oracle) throws InterruptedException {
+    public void check(OracleClient oracle) throws InterruptedException {
         end();
         assertEquals(List.of(), List.copyOf(failures));
         history.check();
