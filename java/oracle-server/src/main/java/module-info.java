@@ -1,8 +1,12 @@
 /// The status oracle as a server: receive → decide → persist → reply.
+///
+/// Its embedded log calls libcedrat through `java.lang.foreign`: start the JVM with
+/// `--enable-native-access=cedrat.library,cedrat.oracle.server` (`ALL-UNNAMED` on the class path), and say by
+/// `-Dcedrat.library=PATH` where the library is.
 @SuppressWarnings("requires-automatic") // of Prometheus
 module cedrat.oracle.server {
+    requires cedrat.library;
     requires transitive cedrat.oracle.log;
-    requires cedrat.oracle.log.embedded;
     requires cedrat.oracle.protocol;
     requires cedrat.oracle.state;
     requires info.picocli;
@@ -15,6 +19,7 @@ module cedrat.oracle.server {
     requires jdk.httpserver;
     requires org.slf4j;
 
+    exports cedrat.oracle.log.embedded;
     exports cedrat.oracle.server;
 
     uses cedrat.oracle.log.SharedLogs;
