@@ -2,7 +2,6 @@
 module cedrat.oracle.bench {
     requires cedrat.bench.figures;
     requires cedrat.oracle.client;
-    requires cedrat.oracle.log;
     requires cedrat.oracle.protocol;
     requires cedrat.oracle.server;
     requires cedrat.oracle.state;

@@ -6,9 +6,8 @@
 @SuppressWarnings("requires-automatic") // of Prometheus
 module cedrat.oracle.server {
     requires cedrat.library;
-    requires transitive cedrat.oracle.log;
     requires cedrat.oracle.protocol;
-    requires cedrat.oracle.state;
+    requires transitive cedrat.oracle.state;
     requires info.picocli;
     requires io.netty.buffer;
     requires io.netty.common;
@@ -19,6 +18,7 @@ module cedrat.oracle.server {
     requires jdk.httpserver;
     requires org.slf4j;
 
+    exports cedrat.oracle.log;
     exports cedrat.oracle.log.embedded;
     exports cedrat.oracle.server;
 

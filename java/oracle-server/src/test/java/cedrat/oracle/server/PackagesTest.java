@@ -28,6 +28,11 @@ class PackagesTest {
     }
 
     @Test
+    void logNeedsOnlyState() {
+        needsOnly("cedrat.oracle.log", "cedrat.oracle.state");
+    }
+
+    @Test
     void embeddedLogKnowsNoServer() {
         needsOnly("cedrat.oracle.log.embedded", "cedrat.oracle.log", "cedrat.library");
     }
