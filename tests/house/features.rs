@@ -197,7 +197,7 @@ fn a_reference_to_no_test_is_seen() {
     assert_eq!(broken_test(&format!("{here}::a_reference_to_no_test_is_seen")), None);
     assert!(broken_test(&format!("{here}::no_such_test")).is_some());
     assert!(broken_test(&format!("{here}::broken_test")).is_some(), "a helper");
-    let java = "java/oracle-state/src/test/java/cedrat/oracle/state/StatusOracleTest.java";
+    let java = "java/oracle-server/src/test/java/cedrat/oracle/state/StatusOracleTest.java";
     assert_eq!(broken_test(&format!("{java}::aPhantomAborts")), None);
     assert!(broken_test(&format!("{java}::forgetRows")).is_some(), "no test");
     assert!(broken_test("tests/house/missing.rs::a").is_some());

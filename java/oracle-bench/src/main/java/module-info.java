@@ -4,7 +4,6 @@ module cedrat.oracle.bench {
     requires cedrat.oracle.client;
     requires cedrat.oracle.protocol;
     requires cedrat.oracle.server;
-    requires cedrat.oracle.state;
     requires cedrat.services;
     requires info.picocli;
     requires io.netty.buffer;

@@ -7,7 +7,6 @@
 module cedrat.oracle.server {
     requires cedrat.library;
     requires cedrat.oracle.protocol;
-    requires transitive cedrat.oracle.state;
     requires info.picocli;
     requires io.netty.buffer;
     requires io.netty.common;
@@ -21,6 +20,7 @@ module cedrat.oracle.server {
     exports cedrat.oracle.log;
     exports cedrat.oracle.log.embedded;
     exports cedrat.oracle.server;
+    exports cedrat.oracle.state;
 
     uses cedrat.oracle.log.SharedLogs;
 

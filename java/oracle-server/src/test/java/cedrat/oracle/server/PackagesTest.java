@@ -28,6 +28,11 @@ class PackagesTest {
     }
 
     @Test
+    void stateNeedsOnlyJdk() {
+        needsOnly("cedrat.oracle.state");
+    }
+
+    @Test
     void logNeedsOnlyState() {
         needsOnly("cedrat.oracle.log", "cedrat.oracle.state");
     }
