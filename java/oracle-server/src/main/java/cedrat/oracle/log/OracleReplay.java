@@ -1,6 +1,7 @@
 package cedrat.oracle.log;
 
 import cedrat.oracle.state.Decisions;
+import cedrat.oracle.state.Lifetime;
 import cedrat.oracle.state.Remembered;
 import cedrat.oracle.state.StatusOracle;
 
@@ -124,8 +125,8 @@ public final class OracleReplay implements Log.Replay {
             }
 
             @Override
-            public void committed(long start, long commit) {
-                restoring.committed(start, commit);
+            public void committed(Lifetime lifetime) {
+                restoring.committed(lifetime);
             }
 
             @Override

@@ -6,6 +6,7 @@ import static cedrat.oracle.log.SnapshotWriter.HEADER_BYTES;
 import static cedrat.oracle.log.SnapshotWriter.OPEN;
 import static cedrat.oracle.log.SnapshotWriter.VERSION;
 
+import cedrat.oracle.state.Lifetime;
 import cedrat.oracle.state.Remembered;
 
 /// Reads what [SnapshotWriter] has written. For one thread at a time.
@@ -119,7 +120,7 @@ public final class SnapshotReader {
                     if (lasted <= 0 || lasted > newest - start) {
                         throw damaged("transaction " + start + " lasted " + lasted + " until it committed");
                     }
-                    to.committed(start, start + lasted);
+                    to.committed(new Lifetime(start, start + lasted));
                 }
                 default -> to.aborted(start);
             }

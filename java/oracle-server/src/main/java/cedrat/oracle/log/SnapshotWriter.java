@@ -3,6 +3,7 @@ package cedrat.oracle.log;
 import static cedrat.oracle.log.EntryBytes.LONG;
 import static cedrat.oracle.log.EntryBytes.VARINT_BYTES_MAX;
 
+import cedrat.oracle.state.Lifetime;
 import cedrat.oracle.state.Remembered;
 import cedrat.oracle.state.StatusOracle;
 
@@ -124,9 +125,9 @@ public final class SnapshotWriter {
         }
 
         @Override
-        public void committed(long start, long commit) {
-            putStart(COMMITTED, start);
-            length = EntryBytes.putVarint(bytes, length, commit - start);
+        public void committed(Lifetime lifetime) {
+            putStart(COMMITTED, lifetime.start());
+            length = EntryBytes.putVarint(bytes, length, lifetime.length());
         }
 
         @Override

@@ -7,6 +7,7 @@ import cedrat.oracle.log.OracleReplay;
 import cedrat.oracle.log.SnapshotReader;
 import cedrat.oracle.state.Decisions;
 import cedrat.oracle.state.Keys;
+import cedrat.oracle.state.Lifetime;
 import cedrat.oracle.state.Remembered;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
@@ -141,6 +142,7 @@ final class LogDump implements Log.Replay {
 
         @Override
         public void committed(long start, long commit, Rows rows) {
+            Lifetime lifetime = new Lifetime(start, commit);
             StringBuilder json = new StringBuilder();
             StringBuilder text = new StringBuilder();
             for (int at = 0; at < rows.count(); at++) {
@@ -148,9 +150,7 @@ final class LogDump implements Log.Replay {
                 json.append(at == 0 ? "" : ",").append('"').append(id).append('"');
                 text.append(' ').append(id);
             }
-            to.accept(new Shown(
-                    "\"kind\":\"committed\",\"start\":" + start + ",\"commit\":" + commit + ",\"rows\":[" + json + "]",
-                    "committed " + start + " at " + commit + ", rows" + text));
+            to.accept(new Shown(json(lifetime) + ",\"rows\":[" + json + "]", text(lifetime) + ", rows" + text));
         }
 
         @Override
@@ -190,10 +190,16 @@ final class LogDump implements Log.Replay {
         }
 
         @Override
-        public void committed(long start, long commit) {
-            to.accept(new Shown(
-                    "\"kind\":\"committed\",\"start\":" + start + ",\"commit\":" + commit,
-                    "committed " + start + " at " + commit));
+        public void committed(Lifetime lifetime) {
+            to.accept(new Shown(json(lifetime), text(lifetime)));
+        }
+
+        private static String json(Lifetime lifetime) {
+            return "\"kind\":\"committed\",\"start\":" + lifetime.start() + ",\"commit\":" + lifetime.commit();
+        }
+
+        private static String text(Lifetime lifetime) {
+            return "committed " + lifetime.start() + " at " + lifetime.commit();
         }
     }
 }

@@ -5,6 +5,9 @@ package cedrat.oracle.state;
 ///
 /// Timestamps are not reported when they are given out. A log therefore also keeps the newest timestamp that
 /// was given out: a timestamp up to it without a decision belongs to an open transaction (O5).
+///
+/// A commit is not reported as a [Lifetime]: in the server one would be allocated for each, and a decision shall
+/// leave nothing to collect.
 public interface Decisions {
     /// A transaction has committed. Every timestamp between the newest one before and `commit` began a
     /// transaction.

@@ -6,7 +6,7 @@ public interface Remembered {
     void open(long start, long position);
 
     /// A transaction has committed, and its outcome may still be requested.
-    void committed(long start, long commit);
+    void committed(Lifetime lifetime);
 
     /// A transaction has aborted, and its outcome may still be requested.
     void aborted(long start);

@@ -406,7 +406,7 @@ public final class StatusOracle {
             } else if (state == Transactions.ABORTED) {
                 to.aborted(start);
             } else {
-                to.committed(start, state);
+                to.committed(new Lifetime(start, state));
             }
         });
     }
@@ -441,8 +441,8 @@ public final class StatusOracle {
         }
 
         @Override
-        public void committed(long start, long commit) {
-            transactions.restore(start, commit);
+        public void committed(Lifetime lifetime) {
+            transactions.restore(lifetime.start(), lifetime.commit());
         }
 
         @Override

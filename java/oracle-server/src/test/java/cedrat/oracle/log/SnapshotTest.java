@@ -8,6 +8,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.oracle.log.OracleReplay.Fault;
 import cedrat.oracle.state.KeyRanges;
 import cedrat.oracle.state.Keys;
+import cedrat.oracle.state.Lifetime;
 import cedrat.oracle.state.NoDecisions;
 import cedrat.oracle.state.Remembered;
 import cedrat.oracle.state.Rows;
@@ -425,8 +426,8 @@ class SnapshotTest {
             }
 
             @Override
-            public void committed(long start, long commit) {
-                reported.add("committed " + start + " at " + commit);
+            public void committed(Lifetime lifetime) {
+                reported.add("committed " + lifetime.start() + " at " + lifetime.commit());
             }
 
             @Override

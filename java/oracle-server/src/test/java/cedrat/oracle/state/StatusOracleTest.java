@@ -157,8 +157,8 @@ class StatusOracleTest {
                 }
 
                 @Override
-                public void committed(long start, long commit) {
-                    all.add(start + " " + commit);
+                public void committed(Lifetime lifetime) {
+                    all.add(lifetime.start() + " " + lifetime.commit());
                 }
 
                 @Override
@@ -667,7 +667,7 @@ class StatusOracleTest {
         long newest = 100;
         Remembered restored = oracle.restore(newest, 0, 0);
         for (long start = 1; start <= newest; start++) {
-            restored.committed(start, 1000 + start);
+            restored.committed(new Lifetime(start, 1000 + start));
             if (start % 11 == 0) { // the end of a part; then comes what was decided before the next one
                 oracle.restored(start + 1);
                 for (int count = 0; count < 30; count++) {
@@ -694,8 +694,8 @@ class StatusOracleTest {
             }
 
             @Override
-            public void committed(long start, long commit) {
-                reported.add("committed " + start + " at " + commit);
+            public void committed(Lifetime lifetime) {
+                reported.add("committed " + lifetime.start() + " at " + lifetime.commit());
             }
 
             @Override

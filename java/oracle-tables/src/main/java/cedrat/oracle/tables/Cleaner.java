@@ -129,7 +129,7 @@ public final class Cleaner {
             Map<Column, Bytes> cells = Mutations.cells(row, start);
             switch (outcome) {
                 case Outcome.Committed(var at) ->
-                    committed += change(table, row.key(), start, Mutations.restamp(start, at.value(), cells));
+                    committed += change(table, row.key(), start, Mutations.restamp(start, at, cells));
                 // Forgotten, it is clean already, or else aborted: the writes of a committed one had all been
                 // stamped when it was forgotten, and where there is no marker nothing happens.
                 case Outcome.Aborted _, Outcome.Unknown _ ->

@@ -1,5 +1,6 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.client.CommitTimestamp;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
@@ -18,9 +19,9 @@ final class Mutations {
     }
 
     /// The clean-up after a commit: the versions get the commit timestamp, the marker goes.
-    static Mutation restamp(long start, long commit, Map<Column, Bytes> cells) {
+    static Mutation restamp(long start, CommitTimestamp commit, Map<Column, Bytes> cells) {
         List<Mutation.Version> puts = new ArrayList<>(cells.size());
-        cells.forEach((column, value) -> puts.add(new Mutation.Version(column, commit, value)));
+        cells.forEach((column, value) -> puts.add(new Mutation.Version(column, commit.value(), value)));
         return new Mutation(puts, versions(start, cells), List.of(), List.of(), List.of(start));
     }
 

@@ -418,7 +418,7 @@ public final class Transaction implements AutoCloseable {
                         write.row(),
                         name,
                         state == State.COMMITTED
-                                ? Mutations.restamp(name, commit.value(), write.cells())
+                                ? Mutations.restamp(name, commit, write.cells())
                                 : Mutations.erase(name, write.cells())));
         if (failures.isEmpty() && !isInDoubt || fault == Fault.CLEANED_IN_FLIGHT) {
             // Nothing depends on the answer. If it is lost, the oracle remembers one transaction too long.
