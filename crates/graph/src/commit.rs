@@ -596,7 +596,7 @@ fn edit_in_one_piece(change: Change<'_>, what: &What<'_>, new: &[Identity]) -> R
             let Some(header) = Header::of(object) else { return Ok(false) };
             let mut object = object.to_vec();
             resolve(&mut object[header.references_at() as usize..], new);
-            Ok(change.replace(&object))
+            change.replace(&object)
         }
         _ => Ok(false),
     }

@@ -7,16 +7,17 @@
 
 use std::fmt;
 
-use cedrat_sync::Arc;
-use cedrat_sync::{MutexGuard, planted};
-use cedrat_txn::{CommitChanges, RecordId, Result};
+use cedrat_pages::PageId;
+use cedrat_sync::{Arc, MutexGuard, planted};
+use cedrat_txn::{CommitChanges, RecordId, Result, Store};
 use cedrat_wal::{Lsn, TxnId};
 
 use crate::cache::Cache;
 #[cfg(debug_assertions)]
 use crate::delta::Patch;
-use crate::delta::{PutBytes, Resize, changed_range, difference, put_arguments};
+use crate::delta::{PutBytes, Resize, changed_range, difference};
 use crate::edit::{Edit, within};
+use crate::insertions::InsertAll;
 use crate::kept::{Image, Kept};
 use crate::record::{self, HEADER_LEN};
 use crate::state::State;
@@ -45,8 +46,8 @@ impl Planned {
 
     /// Changes the record of the object for which the change was computed: it is not checked again.
     #[inline]
-    fn apply(&self, arguments: &[u8], record: &mut [u8]) {
-        let bytes = &arguments[..self.end][self.end - usize::from(self.put_len)..];
+    fn apply(&self, changes: &[u8], record: &mut [u8]) {
+        let bytes = &changes[..self.end][self.end - usize::from(self.put_len)..];
         #[cfg(debug_assertions)]
         let expected = {
             let mut expected = record.to_vec();
@@ -63,22 +64,36 @@ impl Planned {
     }
 }
 
+/// Memory of a plan, which a later one reuses.
+#[derive(Default)]
+pub(crate) struct PlanMemory {
+    all: Vec<Planned>,
+    changes: Vec<u8>,
+}
+
+impl PlanMemory {
+    /// Maximum lengths that are kept: the memory of a large commit is freed.
+    const KEPT_CHANGES: usize = 64;
+    const KEPT_LEN: usize = 4096;
+
+    /// Returns whether it is small enough to be kept.
+    pub(crate) fn is_small(&self) -> bool {
+        self.all.capacity() <= PlanMemory::KEPT_CHANGES && self.changes.capacity() <= PlanMemory::KEPT_LEN
+    }
+}
+
 /// All planned changes of a commit, in the order of the records' places.
 pub(crate) struct Plan {
-    all: Vec<Planned>,
-    /// The changes as they are logged, one after the other.
-    arguments: Vec<u8>,
-    /// Number of insertions of objects, by one operation each, and the length of their arguments.
-    insertions: usize,
-    insertions_len_max: usize,
+    pub(crate) all: Vec<Planned>,
+    /// The changes as they are logged, with the insertions of new objects.
+    pub(crate) changes: CommitChanges<InsertAll>,
 }
 
 impl Plan {
-    /// Returns a plan with memory for so many changes, if they are few and small, as usual.
-    pub(crate) fn for_changes(changes: usize) -> Plan {
-        let few = changes.min(8);
-        let (all, arguments) = (Vec::with_capacity(few), Vec::with_capacity(32 * few));
-        Plan { all, arguments, insertions: 0, insertions_len_max: 0 }
+    pub(crate) fn new(store: &Store, insertion: Option<(PageId, InsertAll)>, memory: PlanMemory) -> Result<Plan> {
+        let PlanMemory { mut all, changes } = memory;
+        all.clear();
+        Ok(Plan { all, changes: CommitChanges::with_page(store, insertion, changes)? })
     }
 
     /// Adds the change that `edit` makes of the object in this record. `false`: the change cannot be part of a commit record.
@@ -94,28 +109,17 @@ impl Plan {
         edit(Change { plan: self, at, version: found.version, object, capacity })
     }
 
-    /// Adds insertions, by an operation whose arguments have at most so many bytes.
-    pub(crate) fn add_insertion(&mut self, arguments_len_max: usize) {
-        self.insertions += 1;
-        self.insertions_len_max += arguments_len_max;
-    }
-
-    /// Upper bound of its length in a commit record, in bytes.
-    pub(crate) fn len_max(&self) -> usize {
-        let arguments_len = self.arguments.len() + self.insertions_len_max;
-        CommitChanges::len_bound(self.all.len() + self.insertions, arguments_len)
-    }
-
-    pub(crate) fn say(&self, changes: &mut CommitChanges<'_>) -> Result<()> {
-        let mut begin = 0;
-        self.all.iter().try_for_each(|planned| {
-            let arguments = &self.arguments[begin..planned.end];
-            begin = planned.end;
-            match planned.len {
-                None => changes.push_serialised::<PutBytes>(planned.at, arguments),
-                Some(_) => changes.push_serialised::<Resize>(planned.at, arguments),
-            }
-        })
+    /// Plans a change of an object's bytes, and perhaps of its length.
+    #[inline]
+    fn put(&mut self, at: RecordId, version: Lsn, len: Option<u16>, offset: u16, bytes: &[u8]) -> Result<()> {
+        let put_len = bytes.len() as u16;
+        match len {
+            None => self.changes.push_serialised::<PutBytes, _>(at, [offset, put_len], bytes)?,
+            Some(len) => self.changes.push_serialised::<Resize, _>(at, [len, offset, put_len], bytes)?,
+        }
+        let end = self.changes.as_bytes().len();
+        self.all.push(Planned { at, version, line: 0, end, put_len, offset, len });
+        Ok(())
     }
 }
 
@@ -143,27 +147,31 @@ impl<'p> Change<'p> {
     /// Overwrites the bytes from `at` on; the length stays the same. Bytes that are equal are not logged. Returns `true`.
     ///
     /// # Errors
-    /// [`Error::Refused`](cedrat_txn::Error::Refused) if the bytes do not lie within the object.
+    /// [`Error::Refused`](cedrat_txn::Error::Refused) if the bytes do not lie within the object;
+    /// [`Error::Misuse`](cedrat_txn::Error::Misuse) if the objects are not in the order of their identities.
     #[inline]
     pub fn put_range(self, at: usize, bytes: &[u8]) -> Result<bool> {
         let there = within(self.object, at, bytes.len())?;
         let differ = difference(there, bytes);
         if !differ.is_empty() {
-            self.plan_put(None, at + differ.start, &bytes[differ]);
+            self.plan_put(None, at + differ.start, &bytes[differ])?;
         }
         Ok(true)
     }
 
     /// Replaces the object. Returns whether its place has room for that.
-    pub fn replace(self, bytes: &[u8]) -> bool {
+    ///
+    /// # Errors
+    /// [`Error::Misuse`](cedrat_txn::Error::Misuse) if the objects are not in the order of their identities.
+    pub fn replace(self, bytes: &[u8]) -> Result<bool> {
         if bytes.len() > self.capacity {
-            return false;
+            return Ok(false);
         }
         if let Some(range) = changed_range(self.object, bytes) {
             let len = (bytes.len() != self.object.len()).then_some(bytes.len() as u16);
-            self.plan_put(len, range.start, &bytes[range]);
+            self.plan_put(len, range.start, &bytes[range])?;
         }
-        true
+        Ok(true)
     }
 
     /// Makes the change that an edit describes. Returns whether its place has room for that.
@@ -174,16 +182,13 @@ impl<'p> Change<'p> {
         match edit {
             Edit::Nothing => Ok(true),
             Edit::Range { at, bytes } => self.put_range(at, &bytes),
-            Edit::Whole(bytes) => Ok(self.replace(&bytes)),
+            Edit::Whole(bytes) => self.replace(&bytes),
         }
     }
 
     #[inline]
-    fn plan_put(self, len: Option<u16>, offset: usize, bytes: &[u8]) {
-        let Change { plan, at, version, .. } = self;
-        let (offset, put_len) = (offset as u16, bytes.len() as u16);
-        put_arguments(&mut plan.arguments, len, offset, bytes);
-        plan.all.push(Planned { at, version, line: 0, end: plan.arguments.len(), put_len, offset, len });
+    fn plan_put(self, len: Option<u16>, offset: usize, bytes: &[u8]) -> Result<()> {
+        self.plan.put(self.at, self.version, len, offset as u16, bytes)
     }
 }
 
@@ -192,27 +197,29 @@ impl<'p> Change<'p> {
 pub(crate) struct Committing<'c> {
     state: MutexGuard<'c, State>,
     txn: TxnId,
-    plan: &'c Plan,
+    all: &'c mut Vec<Planned>,
 }
 
 impl Committing<'_> {
     /// Applies all changes at one moment; the commit record is in the log with this LSN.
-    pub(crate) fn logged(mut self, commit: Lsn) {
-        for planned in &self.plan.all {
+    pub(crate) fn logged(mut self, commit: Lsn, changes: &mut Vec<u8>) {
+        for planned in &*self.all {
             let kept = self.state.lines[planned.line].as_mut().expect("a record that is being changed stays pinned");
             let bytes = kept.bytes.as_mut().expect("it was there to be changed");
-            planned.apply(&self.plan.arguments, Arc::make_mut(bytes));
+            planned.apply(changes, Arc::make_mut(bytes));
             kept.changes_at(commit);
             kept.was_used = true;
         }
         self.state.are_born(self.txn);
+        self.state.reuse(PlanMemory { all: std::mem::take(self.all), changes: std::mem::take(changes) });
     }
 }
 
 impl Cache {
-    /// Returns whether this transaction has changed objects that wait for its end.
-    pub(crate) fn has_touched(&self, txn: TxnId) -> bool {
-        self.state.lock().touched.contains_key(&txn)
+    /// Returns memory for the plan of a commit. `None` if the transaction has changed objects that wait for its end.
+    pub(crate) fn begin_commit(&self, txn: TxnId) -> Option<PlanMemory> {
+        let mut state = self.state.lock();
+        (!state.touched.contains_key(&txn)).then(|| state.spare_plans.pop().unwrap_or_default())
     }
 
     /// Latches the cache until the commit record with the planned changes is in the log.
@@ -222,11 +229,11 @@ impl Cache {
     pub(crate) fn commit<'c>(
         &'c self,
         txn: TxnId,
-        plan: &'c mut Plan,
+        all: &'c mut Vec<Planned>,
         missing: &mut Vec<RecordId>,
     ) -> Option<Committing<'c>> {
         let mut state = self.state.lock();
-        for planned in &mut plan.all {
+        for planned in &mut *all {
             let line = state.line(planned.at);
             let kept = line.and_then(|line| Some((line, state.lines[line].as_ref()?)));
             match kept.filter(|(_, kept)| kept.bytes.is_some()) {
@@ -235,7 +242,37 @@ impl Cache {
                 None => missing.push(planned.at),
             }
         }
-        state.statistics.hits += plan.all.len() as u64;
-        missing.is_empty().then_some(Committing { state, txn, plan })
+        state.statistics.hits += all.len() as u64;
+        missing.is_empty().then_some(Committing { state, txn, all })
+    }
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use cedrat_media::SimDisk;
+    use cedrat_pages::Slot;
+    use cedrat_txn::{Options, Registry};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::delta::Patch;
+
+    /// A planned change is logged as its delta is.
+    #[test]
+    fn planned_changes_are_as_serialised() {
+        let registry = Registry::new().with(crate::register);
+        let store = Store::open(Arc::new(SimDisk::new()), Options::simulated(), registry).expect("a store");
+        let at = RecordId::new(PageId::new(0), Slot(1));
+        proptest!(|(len: Option<u16>, offset: u16, bytes in prop::collection::vec(0_u8.., 0..300))| {
+            let mut plan = Plan::new(&store, None, PlanMemory::default()).expect("nothing is inserted");
+            plan.put(at, Lsn::ZERO, len, offset, &bytes).expect("the page is there");
+            let mut alike = CommitChanges::new(&store);
+            let pushed = match Patch::of(len, offset, &bytes) {
+                Patch::PutBytes(put) => alike.push(at, &put),
+                Patch::Resize(resize) => alike.push(at, &resize),
+            };
+            pushed.expect("the page is there");
+            prop_assert_eq!(plan.changes.as_bytes(), alike.as_bytes());
+        });
     }
 }

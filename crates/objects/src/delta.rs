@@ -348,22 +348,6 @@ pub(crate) fn changed_range(from: &[u8], to: &[u8]) -> Option<Range<usize>> {
     Some(range.start..if to.len() > from.len() { to.len() } else { range.end })
 }
 
-/// Appends the arguments of a [`PutBytes`], or of a [`Resize`] to this length, as they are serialised.
-#[inline]
-pub(crate) fn put_arguments(arguments: &mut Vec<u8>, len: Option<u16>, at: u16, bytes: &[u8]) {
-    let (mut head, mut head_len) = ([0; 3 * 3], 0);
-    for mut number in len.into_iter().chain([at, bytes.len() as u16]) {
-        while number >= 0x80 {
-            head[head_len] = number as u8 | 0x80;
-            (number, head_len) = (number >> 7, head_len + 1);
-        }
-        head[head_len] = number as u8;
-        head_len += 1;
-    }
-    arguments.extend_from_slice(&head[..head_len]);
-    arguments.extend_from_slice(bytes);
-}
-
 /// Change that turns one object into another.
 #[derive(Debug)]
 pub(crate) enum Patch {
@@ -427,19 +411,6 @@ mod tests {
                 patch.apply(&mut record).unwrap();
             }
             prop_assert_eq!(&object_of(&record), &from);
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn arguments_are_as_serialised(len: Option<u16>, at: u16, bytes in prop::collection::vec(0_u8.., 0..300)) {
-            let mut arguments = Vec::new();
-            put_arguments(&mut arguments, len, at, &bytes);
-            let serialised = match Patch::of(len, at, &bytes) {
-                Patch::PutBytes(put) => postcard::to_allocvec(&put),
-                Patch::Resize(resize) => postcard::to_allocvec(&resize),
-            };
-            prop_assert_eq!(arguments, serialised.unwrap());
         }
     }
 

@@ -151,29 +151,25 @@ impl Objects {
         edit: impl FnMut(usize, Change<'_>) -> Result<bool>,
     ) -> Result<Option<Ticket>> {
         let Shared { cache, keeper, .. } = &*self.shared;
-        // Earlier changes of the transaction become visible at its end, and must do so at the same moment as these.
-        if self.policy(txn)? != UndoPolicy::CommittedOnly || cache.has_touched(txn.id()) {
+        if self.policy(txn)? != UndoPolicy::CommittedOnly {
             return Ok(None);
         }
+        // Earlier changes of the transaction become visible at its end, and must do so at the same moment as these.
+        let Some(memory) = cache.begin_commit(txn.id()) else { return Ok(None) };
         self.check_places(txn, &new)?;
-        let Some(mut plan) = self.plan(txn, ids, edit)? else { return Ok(None) };
-        let insertion = new.insertion();
-        if let Some((_, insertion)) = &insertion {
-            plan.add_insertion(insertion.len_max());
+        let mut plan = Plan::new(txn.store(), new.insertion(), memory)?;
+        if !self.plan(txn, &mut plan, ids, edit)? {
+            return Ok(None);
         }
-        let page = insertion.as_ref().map(|(page, insertion)| (*page, insertion));
-        let (len_max, mut missing) = (plan.len_max(), Vec::new());
+        let Plan { all, changes } = &mut plan;
+        let mut missing = Vec::new();
         for _ in 0..2 {
-            let (planned, others) = (&mut plan, &mut missing);
-            let ticket = txn.commit_with_page(
+            let (planned, others) = (&mut *all, &mut missing);
+            let ticket = txn.commit_with_changes(
                 keeper,
-                page,
-                len_max,
+                changes,
                 mode,
-                move |txn, changes| {
-                    planned.say(changes)?;
-                    Ok(cache.commit(txn.id(), planned, others))
-                },
+                move |txn| cache.commit(txn.id(), planned, others),
                 Committing::logged,
             )?;
             if ticket.is_some() || missing.is_empty() {
@@ -186,30 +182,30 @@ impl Objects {
         Ok(None) // the cache cannot hold all of them at once
     }
 
+    /// Plans a change of each object. `false` if they must be changed one by one.
     fn plan(
         &self,
         txn: &Txn,
+        plan: &mut Plan,
         ids: impl IntoIterator<Item = ObjectId>,
         mut edit: impl FnMut(usize, Change<'_>) -> Result<bool>,
-    ) -> Result<Option<Plan>> {
+    ) -> Result<bool> {
         let len_max = txn.store().log().body_len_max();
-        let ids = ids.into_iter();
-        let mut plan = Plan::for_changes(ids.size_hint().0);
-        for (number, at) in ids.enumerate() {
+        for (number, at) in ids.into_iter().enumerate() {
             // As a rule it is in the cache.
             let found = match self.shared.cache.get(at) {
                 Some(found) => found,
                 None => match self.record(txn, at)? {
                     Some((found, _)) => found,
-                    None => return Ok(None),
+                    None => return Ok(false),
                 },
             };
             txn.saw(found.version);
-            if !plan.add(at, &found, |change| edit(number, change))? || plan.len_max() > len_max {
-                return Ok(None);
+            if !plan.add(at, &found, |change| edit(number, change))? || plan.changes.as_bytes().len() > len_max {
+                return Ok(false);
             }
         }
-        Ok(Some(plan))
+        Ok(true)
     }
 }
 

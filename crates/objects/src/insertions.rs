@@ -33,11 +33,6 @@ impl InsertAll {
         InsertAll { records: records.into() }
     }
 
-    /// Length of its arguments in a log record, in bytes, at most.
-    pub(crate) fn len_max(&self) -> usize {
-        10 + self.records.len()
-    }
-
     /// Returns the insertions; `None` for one that is cut off.
     fn all(&self) -> impl Iterator<Item = Option<Insertion<'_>>> {
         let mut rest = &*self.records;

@@ -9,6 +9,7 @@ use cedrat_txn::RecordId;
 use cedrat_wal::{Lsn, TxnId};
 
 use crate::cache::Statistics;
+use crate::committing::PlanMemory;
 use crate::kept::{Flushable, Inverse, Kept, Phase, Was};
 
 /// A record that a transaction has changed.
@@ -73,6 +74,8 @@ pub(crate) struct State {
     pub(crate) born_by: HashMap<TxnId, Vec<RecordId>, BuildHasherDefault<PlaceHasher>>,
     /// Empty lists for `born_by`: most transactions insert few records, and each would allocate one.
     spare_born: Vec<Vec<RecordId>>,
+    /// Memory for the plans of commits.
+    pub(crate) spare_plans: Vec<PlanMemory>,
     /// Offset and previous bytes of the change that is being made.
     pub(crate) before_at: usize,
     pub(crate) before: Vec<u8>,
@@ -176,6 +179,15 @@ impl State {
         born.drain(..).for_each(|at| _ = self.unborn.remove(&at));
         if self.spare_born.len() < SPARE && born.capacity() <= KEPT {
             self.spare_born.push(born);
+        }
+    }
+
+    /// Keeps the memory of a plan for the next commit.
+    pub(crate) fn reuse(&mut self, plan: PlanMemory) {
+        /// Number of plans whose memory is kept.
+        const SPARE: usize = 16;
+        if self.spare_plans.len() < SPARE && plan.is_small() {
+            self.spare_plans.push(plan);
         }
     }
 

@@ -620,7 +620,7 @@ mod tests {
         let begin = changes.len();
         put_change(changes, redo.operation, redo.at, put).unwrap();
         let mut serialised = Vec::new();
-        crate::encode::put_serialised_change(&mut serialised, redo.operation, redo.at, redo.arguments);
+        crate::encode::put_serialised_change(&mut serialised, redo.operation, redo.at, [], redo.arguments);
         assert_eq!(changes[begin..], serialised);
     }
 

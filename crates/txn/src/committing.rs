@@ -12,7 +12,7 @@
 //! is. Redo compares each change with the version of its record, as for any deferred change. All versions are the LSN
 //! of the commit, so no record may be changed twice.
 //!
-//! The record may also contain an operation that changes a page at once ([`Txn::commit_with_page`]): its page is latched
+//! The record may also contain an operation that changes a page at once ([`CommitChanges::with_page`]): its page is latched
 //! from before the record is appended until it has changed, so no other thread sees a part of the commit there. Redo
 //! compares it with the LSN of the page. It stands before the deltas of records of its page, which may raise that LSN.
 
@@ -23,67 +23,100 @@ use cedrat_pages::{Exclusive, PageId};
 use cedrat_sync::Arc;
 use cedrat_wal::{Kind, Lsn, Ticket};
 
-use crate::body::{CHANGE_HEAD_LEN_MAX, Head, put_change, room_for};
+use crate::body::{Head, put_change, room_for};
 use crate::builtin::VersionedInsert;
 use crate::deferred::{Delta, Keeper, TakenBackBy};
 use crate::encode;
 use crate::error::{Error, Result};
 use crate::operation::{Operation, RecordId, Refused};
 use crate::registry::decode;
-use crate::store::Inner;
+use crate::store::{Inner, Store};
 use crate::transaction::{Commit, Txn};
 use crate::update::unspeakable;
 
-/// The changes of records that a commit record will contain: see [`Txn::commit_with_changes`].
-pub struct CommitChanges<'t> {
-    inner: &'t Inner,
-    bytes: &'t mut Vec<u8>,
-    len_max: usize,
+/// The changes of records that a commit record will contain, in its form: see [`Txn::commit_with_changes`]. They may include
+/// an operation on a page.
+pub struct CommitChanges<O = VersionedInsert> {
+    inner: Arc<Inner>,
+    bytes: Vec<u8>,
     newest: Option<RecordId>,
     /// The type of the newest delta, and its number: most deltas of a commit are of one type.
     number: Option<(TypeId, u32)>,
-    /// The change of a page, until its turn in the order of addresses.
-    page: Option<PageChange<'t>>,
+    page: Option<(PageId, O)>,
+    /// Whether the operation on the page has had its turn in the order of addresses.
+    has_page: bool,
 }
 
-/// An operation on a page: its address, its number, and its encoding.
-type PageChange<'t> = (RecordId, u32, &'t dyn Fn(&mut Vec<u8>) -> Result<()>);
-
-impl fmt::Debug for CommitChanges<'_> {
+impl<O> fmt::Debug for CommitChanges<O> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CommitChanges").field("len", &self.bytes.len()).field("newest", &self.newest).finish()
     }
 }
 
-impl CommitChanges<'_> {
-    /// Returns the maximum number of bytes of this many changes, whose arguments have `arguments_len` bytes in all.
-    pub const fn len_bound(changes: usize, arguments_len: usize) -> usize {
-        changes * CHANGE_HEAD_LEN_MAX + arguments_len
+impl CommitChanges {
+    /// Returns an empty set of changes in this store.
+    pub fn new(store: &Store) -> CommitChanges {
+        let inner = Arc::clone(&store.inner);
+        CommitChanges { inner, bytes: Vec::new(), newest: None, number: None, page: None, has_page: false }
+    }
+}
+
+impl<O: Operation> CommitChanges<O> {
+    /// Returns a set of changes in this store that consists of an operation on a page ([`Operation::COMMITS`]), if there is
+    /// one. It uses the memory of an earlier one.
+    ///
+    /// # Errors
+    /// [`Error::Misuse`] for an operation that a commit record does not contain.
+    #[inline]
+    pub fn with_page(store: &Store, page: Option<(PageId, O)>, mut memory: Vec<u8>) -> Result<CommitChanges<O>> {
+        if page.is_some() && !O::COMMITS {
+            return Err(Error::Misuse("a commit record does not contain this operation: see Operation::COMMITS"));
+        }
+        memory.clear();
+        let inner = Arc::clone(&store.inner);
+        Ok(CommitChanges { inner, bytes: memory, newest: None, number: None, page, has_page: false })
+    }
+
+    /// Returns the changes so far as the commit record will contain them.
+    pub fn as_bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// Adds a change. Each record may be changed once, in ascending order of addresses.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for another order, or for more bytes than announced; [`Error::Refused`] if there is no such
-    /// page; [`Error::Unregistered`]. Then the change is not added, nor is one whose encoding panics.
+    /// [`Error::Misuse`] for another order; [`Error::Refused`] if there is no such page; [`Error::Unregistered`]. Then the
+    /// change is not added, nor is one whose encoding panics.
     pub fn push<D: Delta>(&mut self, at: RecordId, delta: &D) -> Result<()> {
         let operation = self.prepare_push::<D>(at)?;
-        self.put(at, |bytes| put_change(bytes, operation, at, |bytes| encoded(delta, bytes)))
+        put_change(&mut self.bytes, operation, at, |bytes| encoded(delta, bytes))?;
+        self.newest = Some(at);
+        Ok(())
     }
 
-    /// Adds a change as [`push`](CommitChanges::push) does, whose delta was serialised before (by `postcard`).
+    /// Adds a change as [`push`](CommitChanges::push) does, of a delta whose serialised form (by `postcard`) consists of these
+    /// numbers, at most three, and then these bytes.
     ///
-    /// `arguments` must be those of a `D`, which only debug builds check: recovery refuses a commit record with others.
+    /// They must be the arguments of a `D`, which only debug builds check: recovery refuses a commit record with others.
     ///
     /// # Errors
     /// As there.
-    pub fn push_serialised<D: Delta>(&mut self, at: RecordId, arguments: &[u8]) -> Result<()> {
-        debug_assert!(decode::<D>(arguments).is_some(), "E6.1: recovery could not read the arguments of {}", D::NAME);
+    #[inline]
+    pub fn push_serialised<D: Delta, const N: usize>(
+        &mut self,
+        at: RecordId,
+        numbers: [u16; N],
+        bytes: &[u8],
+    ) -> Result<()> {
         let operation = self.prepare_push::<D>(at)?;
-        self.put(at, |bytes| {
-            encode::put_serialised_change(bytes, operation, at, arguments);
-            Ok(())
-        })
+        let arguments_len = encode::put_serialised_change(&mut self.bytes, operation, at, numbers, bytes);
+        debug_assert!(
+            decode::<D>(&self.bytes[self.bytes.len() - arguments_len..]).is_some(),
+            "E6.1: recovery could not read the arguments of {}",
+            D::NAME
+        );
+        self.newest = Some(at);
+        Ok(())
     }
 
     /// Checks that a change of this record may follow, adds that of a page that comes before, and returns the delta's number.
@@ -95,7 +128,7 @@ impl CommitChanges<'_> {
         if at.page.get() >= self.inner.pool.len_pages() {
             return Err(Refused::new(format!("there is no page {}", at.page)).into());
         }
-        if self.page.as_ref().is_some_and(|&(page, ..)| page <= at) {
+        if !self.has_page && self.page.as_ref().is_some_and(|&(page, _)| RecordId::page(page) <= at) {
             self.push_page()?;
         }
         let operation = match self.number {
@@ -106,24 +139,16 @@ impl CommitChanges<'_> {
         Ok(operation)
     }
 
-    /// Adds the change of a page, if there is one that was not added.
+    /// Adds the operation on a page, if there is one that was not added.
     fn push_page(&mut self) -> Result<()> {
-        if let Some((at, operation, encode)) = self.page {
-            self.put(at, |bytes| put_change(bytes, operation, at, encode))?;
-            self.page = None;
+        if let Some((page, operation)) = &self.page
+            && !self.has_page
+        {
+            let (at, number) = (RecordId::page(*page), self.inner.number_of::<O>()?);
+            let encode = |bytes: &mut Vec<u8>| encode::into_vec(operation, bytes).map_err(|_| unspeakable(O::NAME));
+            put_change(&mut self.bytes, number, at, encode)?;
+            (self.newest, self.has_page) = (Some(at), true);
         }
-        Ok(())
-    }
-
-    #[inline]
-    fn put(&mut self, at: RecordId, put: impl FnOnce(&mut Vec<u8>) -> Result<()>) -> Result<()> {
-        let before = self.bytes.len();
-        put(self.bytes)?;
-        if self.bytes.len() > self.len_max {
-            self.bytes.truncate(before);
-            return Err(Error::Misuse("the changes of a commit take more room than was asked for"));
-        }
-        self.newest = Some(at);
         Ok(())
     }
 }
@@ -137,115 +162,85 @@ impl Txn {
     /// Commits with changes of kept records in the commit record. The result is that of one
     /// [`defer_when`](Txn::defer_when) per change, followed by [`commit`](Txn::commit).
     ///
-    /// `change` collects the changes, of at most `len_max` bytes ([`CommitChanges::len_bound`]). It is called after
-    /// everything that may wait, and must not apply a change yet; it may take the keeper's latch and keep it in its
-    /// result. `logged` receives that result and the LSN of the commit, which is the new version of all these records,
-    /// and applies the changes; it cannot fail. With the latch held, no other thread comes between the record in the
-    /// log and the kept records.
+    /// `latch` is called after everything that may wait, and must not apply a change yet; it may take the keeper's latch and
+    /// keep it in its result. `logged` receives that result, the LSN of the commit, which is the new version of all these
+    /// records, and the bytes of the changes, whose memory it may take. It applies the changes; it cannot fail. With the latch
+    /// held, no other thread comes between the record in the log and the kept records.
     ///
-    /// Returns `None`, without any effect, and the transaction continues, if `change` returns `None`, if the
+    /// The page of an [operation](CommitChanges::with_page) is latched before `latch` is called, and stays so until `logged` has
+    /// returned: neither may use a page. It was changed before `logged` is called. No lock is taken.
+    ///
+    /// Returns `None`, without any effect, and the transaction continues, if `latch` returns `None`, if the
     /// transaction has also written to heaps, if it has given up atomicity, or if the log has no record of this length.
     ///
     /// # Errors
-    /// As [`defer`](Txn::defer), and those of `change`: then nothing has happened, and the transaction continues unless
-    /// it was rolled back. [`Error::Stopped`]: only reopening the store shows whether the commit was kept.
-    pub fn commit_with_changes<C>(
+    /// As [`defer`](Txn::defer); [`Error::Misuse`] for changes in another store; [`Error::Refused`] by the operation on a page.
+    /// Then nothing has happened, and the transaction continues unless it was rolled back. [`Error::Stopped`]: only reopening
+    /// the store shows whether the commit was kept.
+    pub fn commit_with_changes<O: Operation, C>(
         &mut self,
         keeper: &Keeper,
-        len_max: usize,
+        changes: &mut CommitChanges<O>,
         mode: Commit,
-        change: impl FnOnce(&Txn, &mut CommitChanges<'_>) -> Result<Option<C>>,
-        logged: impl FnOnce(C, Lsn),
+        latch: impl FnOnce(&Txn) -> Option<C>,
+        logged: impl FnOnce(C, Lsn, &mut Vec<u8>),
     ) -> Result<Option<Ticket>> {
-        self.commit_with_page(keeper, None::<(PageId, &VersionedInsert)>, len_max, mode, change, logged)
-    }
-
-    /// As [`commit_with_changes`](Txn::commit_with_changes), with an operation on a page in the commit record
-    /// ([`Operation::COMMITS`]), which changes the page before `logged` is called. `len_max` includes its arguments.
-    ///
-    /// The page is latched before `change` is called, and stays so until `logged` has returned: neither may use a page. No
-    /// lock is taken.
-    ///
-    /// # Errors
-    /// As there; [`Error::Refused`] by the operation: then nothing has happened, and the transaction continues.
-    pub fn commit_with_page<O: Operation, C>(
-        &mut self,
-        keeper: &Keeper,
-        page: Option<(PageId, &O)>,
-        len_max: usize,
-        mode: Commit,
-        change: impl FnOnce(&Txn, &mut CommitChanges<'_>) -> Result<Option<C>>,
-        logged: impl FnOnce(C, Lsn),
-    ) -> Result<Option<Ticket>> {
-        self.as_one_call(|txn| txn.commit_with_changes_in_call(keeper, page, len_max, mode, change, logged))
+        self.as_one_call(|txn| txn.commit_with_changes_in_call(keeper, changes, mode, latch, logged))
     }
 
     fn commit_with_changes_in_call<O: Operation, C>(
         &mut self,
         keeper: &Keeper,
-        page: Option<(PageId, &O)>,
-        len_max: usize,
+        changes: &mut CommitChanges<O>,
         mode: Commit,
-        change: impl FnOnce(&Txn, &mut CommitChanges<'_>) -> Result<Option<C>>,
-        logged: impl FnOnce(C, Lsn),
+        latch: impl FnOnce(&Txn) -> Option<C>,
+        logged: impl FnOnce(C, Lsn, &mut Vec<u8>),
     ) -> Result<Option<Ticket>> {
         if mode == Commit::Partition {
             return Err(Error::PartitionCommit);
         }
+        if !Arc::ptr_eq(&changes.inner, &self.store.inner) {
+            return Err(Error::Misuse("the changes of the commit were made for another store"));
+        }
         let by = self.may_defer(keeper, false)?;
         self.nests_nothing()?;
-        let is_too_long = room_for(len_max) > self.inner().body_len_max as u64;
+        changes.push_page()?;
+        let room = room_for(changes.bytes.len());
+        let is_too_long = room > self.inner().body_len_max as u64;
         if by != TakenBackBy::NotCounting || self.heap.get_mut().is_some() || is_too_long {
             return Ok(None);
         }
         self.admit_change()?;
         self.enter()?;
         self.store.inner.log.throttle(self.partition)?;
-        self.room_for_records(room_for(len_max), 0)?;
-        let mut bytes = std::mem::take(&mut self.arguments);
-        bytes.clear();
-        let lsn = self.say_and_log(&mut bytes, page, len_max, change, logged);
-        self.arguments = bytes;
-        lsn?.map(|lsn| self.finish_commit(lsn, mode)).transpose()
+        self.room_for_records(room, 0)?;
+        let lsn = self.latch_and_log(changes, latch, logged)?;
+        lsn.map(|lsn| self.finish_commit(lsn, mode)).transpose()
     }
 
-    /// Collects the changes, and appends the commit record with them.
-    fn say_and_log<O: Operation, C>(
+    /// Latches the page and the keeper, and appends the commit record.
+    fn latch_and_log<O: Operation, C>(
         &mut self,
-        bytes: &mut Vec<u8>,
-        page: Option<(PageId, &O)>,
-        len_max: usize,
-        change: impl FnOnce(&Txn, &mut CommitChanges<'_>) -> Result<Option<C>>,
-        logged: impl FnOnce(C, Lsn),
+        changes: &mut CommitChanges<O>,
+        latch: impl FnOnce(&Txn) -> Option<C>,
+        logged: impl FnOnce(C, Lsn, &mut Vec<u8>),
     ) -> Result<Option<Lsn>> {
-        let inner = Arc::clone(&self.store.inner);
-        let encode = |bytes: &mut Vec<u8>| match page {
-            Some((_, operation)) => encode::into_vec(operation, bytes).map_err(|_| unspeakable(O::NAME)),
-            None => Ok(()),
-        };
-        let (mut change_of_page, mut latched) = (None, None);
-        if let Some((id, operation)) = page {
-            if !O::COMMITS {
-                return Err(Error::Misuse("a commit record does not contain this operation: see Operation::COMMITS"));
-            }
-            let page = inner.pool.exclusive(id)?;
-            operation.prepare(&page.page_ref(), RecordId::page(id).slot)?;
-            change_of_page = Some((RecordId::page(id), inner.number_of::<O>()?, &encode as &dyn Fn(&mut Vec<u8>) -> _));
+        let CommitChanges { inner, bytes, page, .. } = changes;
+        let mut latched = None;
+        if let Some((id, operation)) = page.as_ref() {
+            let page = inner.pool.exclusive(*id)?;
+            operation.prepare(&page.page_ref(), RecordId::page(*id).slot)?;
             latched = Some((page, operation));
         }
-        let mut changes =
-            CommitChanges { inner: &inner, bytes, len_max, newest: None, number: None, page: change_of_page };
-        let Some(changed) = change(self, &mut changes)? else { return Ok(None) };
-        changes.push_page()?;
-        self.log_commit(bytes, latched, changed, logged).map(Some)
+        let Some(keeper) = latch(self) else { return Ok(None) };
+        self.log_commit(bytes, latched, |lsn, bytes| logged(keeper, lsn, bytes)).map(Some)
     }
 
-    fn log_commit<O: Operation, C>(
+    fn log_commit<O: Operation>(
         &mut self,
-        changes: &[u8],
+        changes: &mut Vec<u8>,
         page: Option<(Exclusive<'_>, &O)>,
-        changed: C,
-        logged: impl FnOnce(C, Lsn),
+        logged: impl FnOnce(Lsn, &mut Vec<u8>),
     ) -> Result<Lsn> {
         self.head.clear();
         let newest = self.inner().log.current_lsn();
@@ -262,6 +257,7 @@ impl Txn {
         let lsn = self.append(Kind::COMMIT, changes)?.lsn;
         // Nothing can fail from here on.
         self.note_commit(lsn);
+        self.cursor.unreported += room_for(changes.len());
         let done = match &mut page {
             Some((page, operation)) => {
                 let slot = RecordId::page(page.id()).slot;
@@ -269,8 +265,7 @@ impl Txn {
             }
             None => Ok(()),
         };
-        logged(changed, lsn);
-        self.cursor.unreported += room_for(changes.len());
+        logged(lsn, changes);
         done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))?;
         Ok(lsn)
     }

@@ -75,27 +75,47 @@ pub(crate) mod varint {
 }
 
 /// Appends one change of a commit record as [`put_change`](crate::body::put_change) does, with arguments that are serialised
-/// already.
+/// as these numbers and then these bytes. Returns their length.
 #[inline]
-pub(crate) fn put_serialised_change(bytes: &mut Vec<u8>, operation: u32, at: RecordId, arguments: &[u8]) {
-    let (mut head, mut len) = ([0; CHANGE_HEAD_LEN_MAX], 0);
-    for mut number in [u64::from(operation), at.page.get(), u64::from(at.slot.0), arguments.len() as u64] {
+pub(crate) fn put_serialised_change<const N: usize>(
+    changes: &mut Vec<u8>,
+    operation: u32,
+    at: RecordId,
+    numbers: [u16; N],
+    bytes: &[u8],
+) -> usize {
+    const HEAD_LEN: usize = 32;
+    const { assert!(CHANGE_HEAD_LEN_MAX + 3 * N <= HEAD_LEN) };
+    let longer = |number: u16| usize::from(number >= 1 << 7) + usize::from(number >= 1 << 14);
+    let arguments_len = N + numbers.map(longer).iter().sum::<usize>() + bytes.len();
+    let (mut head, mut len) = ([0; HEAD_LEN], 0);
+    let mut put = |mut number: u64| {
         while number >= 0x80 {
             head[len] = number as u8 | 0x80;
             (number, len) = (number >> 7, len + 1);
         }
         head[len] = number as u8;
         len += 1;
-    }
-    bytes.reserve(len + arguments.len());
-    bytes.extend_from_slice(&head[..len]);
-    bytes.extend_from_slice(arguments);
+    };
+    put(operation.into());
+    put(at.page.get());
+    put(at.slot.0.into());
+    put(arguments_len as u64);
+    numbers.into_iter().for_each(|number| put(number.into()));
+    let begin = changes.len();
+    changes.reserve(HEAD_LEN + bytes.len());
+    changes.extend_from_slice(&head); // for a constant length no function is called
+    changes.truncate(begin + len);
+    changes.extend_from_slice(bytes);
+    arguments_len
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
+    use cedrat_pages::{PageId, Slot};
     use proptest::prelude::*;
+
+    use super::*;
 
     proptest! {
         #[test]
@@ -109,6 +129,19 @@ mod tests {
                 prop_assert_eq!(varint::take(&mut rest), Some(value));
             }
             prop_assert_eq!(varint::take(&mut rest), None);
+        }
+
+        /// A change is the same bytes, however it was serialised.
+        #[test]
+        fn serialised_changes_are_alike(
+            operation: u32, page: u64, slot: u16, at: u16, bytes in proptest::collection::vec(0u8.., 0..300),
+        ) {
+            let record = RecordId::new(PageId::new(page), Slot(slot));
+            let (mut alike, mut changes) = (vec![1], vec![1]);
+            crate::body::put_change(&mut alike, operation, record, |alike| into_vec(&(at, &bytes), alike)).unwrap();
+            let len = put_serialised_change(&mut changes, operation, record, [at, bytes.len() as u16], &bytes);
+            prop_assert_eq!(&changes, &alike);
+            prop_assert_eq!(&changes[changes.len() - len..], postcard::to_allocvec(&(at, &bytes)).unwrap());
         }
 
         #[test]

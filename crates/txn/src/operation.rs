@@ -55,8 +55,8 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
     /// first, and `prepare` may see it as never written.
     const FORMATS: bool = false;
 
-    /// Whether a commit record may contain it, as a change of a whole page ([`Txn::commit_with_page`]). It has no undo then,
-    /// and its slot is 0.
+    /// Whether a commit record may contain it, as a change of a whole page
+    /// ([`CommitChanges::with_page`](crate::CommitChanges::with_page)). It has no undo then, and its slot is 0.
     const COMMITS: bool = false;
 
     /// Checks the page before it changes, and returns the undo of the change, or refuses.

@@ -184,22 +184,26 @@ fn invalid_commit_record_changes_are_refused() {
     let commit = |txn: &mut Txn, all: &[(RecordId, u64)]| place.shelf.commit(txn, &place.keeper, all);
     assert_misuse(commit(&mut txn, &[(place.at(1), 1), (place.at(0), 1)]), "in the order of their places");
     assert_misuse(commit(&mut txn, &[(place.at(1), 1), (place.at(1), 1)]), "each record once");
-    let push = |len_max, at, wants| {
-        let change = move |_: &Txn, changes: &mut CommitChanges<'_>| {
-            changes.push(at, &Mix { by: u64::MAX })?;
-            Ok(if wants { Some(()) } else { None })
-        };
-        move |txn: &mut Txn, keeper: &Keeper, mode| txn.commit_with_changes(keeper, len_max, mode, change, |(), _| ())
+    let changes_of = |store: &Store, at| {
+        let mut changes = CommitChanges::new(store);
+        changes.push(at, &Mix { by: u64::MAX }).map(|()| changes)
     };
-    assert_misuse(push(5, place.at(0), true)(&mut txn, &place.keeper, Commit::Async), "more room than was asked for");
-    let nowhere = at(PageId::new(1 << 40), 0);
-    let none = push(100, nowhere, true)(&mut txn, &place.keeper, Commit::Async).unwrap_err();
-    assert!(matches!(none, Error::Refused(_)), "{none}");
-    let partition = push(100, place.at(0), true)(&mut txn, &place.keeper, Commit::Partition);
+    let nowhere = changes_of(&place.store, at(PageId::new(1 << 40), 0)).unwrap_err();
+    assert!(matches!(nowhere, Error::Refused(_)), "{nowhere}");
+    let mut commit_changes = |changes: &mut CommitChanges, mode, wants: Option<()>| {
+        txn.commit_with_changes(&place.keeper, changes, mode, |_| wants, |(), _, _| ())
+    };
+    let mut changes = changes_of(&place.store, place.at(0)).unwrap();
+    let partition = commit_changes(&mut changes, Commit::Partition, Some(()));
     assert!(matches!(partition, Err(Error::PartitionCommit)));
-    assert!(push(100, place.at(0), false)(&mut txn, &place.keeper, Commit::Async).unwrap().is_none());
-    let too_long = place.store.log().body_len_max();
-    assert!(push(too_long, place.at(0), true)(&mut txn, &place.keeper, Commit::Async).unwrap().is_none());
+    assert!(commit_changes(&mut changes, Commit::Async, None).unwrap().is_none());
+    let mut too_long = CommitChanges::new(&place.store);
+    (0..u16::MAX).for_each(|slot| too_long.push(place.at(slot), &Mix { by: 1 }).unwrap());
+    assert!(commit_changes(&mut too_long, Commit::Async, Some(())).unwrap().is_none());
+    let elsewhere = open_with(&Arc::new(SimDisk::new()), options()).unwrap();
+    elsewhere.transact(|txn| page_of_records(txn, 1)).unwrap();
+    let mut of_other = changes_of(&elsewhere, place.at(0)).unwrap();
+    assert_misuse(commit_changes(&mut of_other, Commit::Async, Some(())), "for another store");
     let nested = txn.nested_transaction(|txn| commit(txn, &[(place.at(0), 1)]));
     assert_misuse(nested, "outside of what it nests");
     assert_eq!(place.store.log().current_lsn(), newest, "nothing of it is in the log");

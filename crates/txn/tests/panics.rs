@@ -270,18 +270,15 @@ fn commit_record_has_no_half_change() {
     let store = open(&disk);
     let page = store.transact(|txn| page_of_records(txn, 2)).unwrap();
     let keeper = store.keep_log_for(Shelf::new(0));
-    let len_max = 10;
+    let mut changes = CommitChanges::new(&store);
+    let unencodable = Unencodable { first: 1, second: 2 };
+    let panicked = panic_of(|| drop(changes.push(at(page, 0), &unencodable)));
+    assert_eq!(panicked.as_deref(), Some("this encoding panics"));
+    changes.push(at(page, 0), &Mix { by: 7 }).unwrap();
+    let twice = changes.push(at(page, 0), &Mix { by: 8 });
+    assert!(matches!(twice, Err(Error::Misuse(_))));
     let mut txn = store.begin();
-    let change = |_: &Txn, changes: &mut CommitChanges<'_>| {
-        let unencodable = Unencodable { first: 1, second: 2 };
-        let panicked = panic_of(|| drop(changes.push(at(page, 0), &unencodable)));
-        assert_eq!(panicked.as_deref(), Some("this encoding panics"));
-        changes.push(at(page, 0), &Mix { by: 7 })?;
-        let too_long = changes.push(at(page, 1), &Mix { by: u64::MAX });
-        assert!(matches!(too_long, Err(Error::Misuse(_))));
-        Ok(Some(()))
-    };
-    txn.commit_with_changes(&keeper, len_max, Commit::Sync, change, |(), _| ()).unwrap().unwrap();
+    txn.commit_with_changes(&keeper, &mut changes, Commit::Sync, |_| Some(()), |(), _, _| ()).unwrap().unwrap();
     let crashed = Arc::new(disk.journal().crash(disk.journal_len(), cedrat_media::Loss::Everything));
     let store = open(&crashed);
     let mut once = Mixed::default();

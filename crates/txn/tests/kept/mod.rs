@@ -187,12 +187,9 @@ impl Shelf {
     /// pending change.
     pub(crate) fn commit(&self, txn: &mut Txn, keeper: &Keeper, all: &[(RecordId, u64)]) -> Result<Option<Ticket>> {
         let before: Vec<State> = all.iter().map(|&(at, _)| self.bring(txn.store(), at)).collect::<Result<_>>()?;
-        let len_max = CommitChanges::len_bound(all.len(), 10 * all.len());
-        let change = |_: &Txn, changes: &mut CommitChanges<'_>| {
-            all.iter().try_for_each(|&(at, by)| changes.push(at, &Mix { by }))?;
-            Ok(Some(self.kept.lock()))
-        };
-        let logged = |mut shelf: MutexGuard<'_, BTreeMap<RecordId, Kept>>, lsn| {
+        let mut changes = CommitChanges::new(txn.store());
+        all.iter().try_for_each(|&(at, by)| changes.push(at, &Mix { by }))?;
+        let logged = |mut shelf: MutexGuard<'_, BTreeMap<RecordId, Kept>>, lsn, _: &mut Vec<u8>| {
             for (&(at, by), before) in all.iter().zip(&before) {
                 let kept =
                     shelf.entry(at).or_insert_with(|| Kept { now: before.clone(), since: None, pending: Vec::new() });
@@ -202,7 +199,7 @@ impl Shelf {
                 kept.since = kept.since.or(Some(lsn));
             }
         };
-        txn.commit_with_changes(keeper, len_max, Commit::Async, change, logged)
+        txn.commit_with_changes(keeper, &mut changes, Commit::Async, |_| Some(self.kept.lock()), logged)
     }
 
     fn bring(&self, store: &Store, at: RecordId) -> Result<State> {
