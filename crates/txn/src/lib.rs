@@ -21,6 +21,7 @@ mod body;
 mod branch;
 mod branches;
 mod builtin;
+mod by_txn;
 mod carry;
 mod check;
 mod checkpoint;

@@ -95,8 +95,10 @@ impl Txn {
         let unless: Option<&dyn Fn(TxnId) -> bool> =
             if self.options.waits_for_prepared { None } else { Some(&is_prepared) };
         let structure = (!self.has_whole(root, INTENTION)).then_some((Resource::Structure(root), INTENTION));
-        let records = records.into_iter().map(|record| (Resource::Record(record), LockMode::Exclusive));
-        let given = inner.locks.lock_all(self.id, &mut structure.into_iter().chain(records), unless);
+        let (mut first, mut records) = (structure, records.into_iter());
+        let record = |record| (Resource::Record(record), LockMode::Exclusive);
+        let mut all = std::iter::from_fn(|| first.take().or_else(|| records.next().map(record)));
+        let given = inner.locks.lock_all(self.id, &mut all, unless);
         // Also after an error: the locks before it were granted.
         self.keeps_lock()?;
         given.map_err(|not_given| self.not_given(not_given))?;
@@ -138,6 +140,7 @@ impl Txn {
         Ok(())
     }
 
+    #[inline]
     fn lock_now(&self, resource: Resource, mode: LockMode, waits_for_prepared: bool) -> Result<()> {
         if waits_for_prepared {
             self.inner().locks.lock(self.id, resource, mode)?;
@@ -148,6 +151,7 @@ impl Txn {
         self.heap_keeps_up()
     }
 
+    #[inline]
     fn lock_unless_prepared(&self, resource: Resource, mode: LockMode) -> Result<()> {
         let inner = self.inner();
         let is_prepared = |txn| inner.branches.is_held(txn);

@@ -1,16 +1,14 @@
 //! The table of running transactions, which have written at least one record and have not ended.
 
-use std::collections::HashMap;
-
 use std::time::Duration;
 
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, planted};
 use cedrat_wal::{Log, Lsn, TxnId};
 
+use crate::by_txn::ByTxn;
 use crate::claim::Claim;
 use crate::deferred::Deferred;
-use crate::locks::Words;
 
 /// The shared state of a running transaction.
 #[derive(Debug)]
@@ -130,7 +128,7 @@ impl Memory {
 
 #[derive(Debug, Default)]
 struct Shard {
-    running: HashMap<TxnId, Arc<Entry>, Words>,
+    running: ByTxn<Arc<Entry>>,
     /// Transactions that committed recently.
     committed: Committed,
     spare: Vec<(Arc<Entry>, Memory)>,
@@ -196,8 +194,7 @@ impl Table {
         // The clock is read while the shard is locked: a later checkpoint sees the entry, and an earlier one read the
         // clock earlier.
         Arc::get_mut(&mut entry).expect("a spare one has no other owner").begin(id, newest().next(), entered);
-        let before = running.insert(id, Arc::clone(&entry));
-        debug_assert!(before.is_none(), "a transaction enters once");
+        running.insert(id, Arc::clone(&entry));
         (entry, memory)
     }
 
@@ -214,7 +211,7 @@ impl Table {
     pub(crate) fn leave(&self, mut entry: Arc<Entry>, memory: Memory, durable: Lsn) {
         entry.claim.end_taken();
         let Shard { running, committed, spare } = &mut *self.shard(entry.id).lock();
-        running.remove(&entry.id);
+        running.remove(entry.id);
         let commit = entry.committed();
         if commit > durable {
             committed.add(entry.first, commit, durable);

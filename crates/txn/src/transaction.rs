@@ -185,6 +185,7 @@ pub(crate) struct Freed {
 pub(crate) const END_ROOM: u64 = room_for(0);
 
 impl Txn {
+    #[inline]
     pub(crate) fn new(store: Store, id: TxnId) -> Txn {
         let partition = store.inner.partition_of(id);
         Txn {

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::hash::BuildHasher;
 
+use cedrat_pages::PageId;
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::TxnId;
 use hashbrown::HashTable;
@@ -23,6 +24,9 @@ pub(super) struct Hashed {
 }
 
 impl Hashed {
+    /// A value for places that are not used.
+    pub(super) const NONE: Hashed = Hashed { resource: Resource::Page(PageId::new(0)), hash: 0 };
+
     pub(super) fn new(resource: Resource) -> Hashed {
         Hashed { resource, hash: Words::default().hash_one(resource) }
     }

@@ -21,6 +21,7 @@ use super::deadlock::{Search, own_transaction_before};
 use super::lock::{Hashed, Lock, Take};
 use super::waiter::{Outcome, Waiter};
 use super::{Deadlock, LockCounts, LockMode, NotGiven, Resource};
+use crate::by_txn::ByTxn;
 
 const SHARDS: usize = 64;
 
@@ -94,7 +95,7 @@ pub(super) struct Locks {
 #[derive(Debug, Default)]
 struct Txns {
     /// The locks of each transaction, for their release.
-    held: HashMap<TxnId, Held, Words>,
+    held: ByTxn<Held>,
     /// The request on which each transaction is blocked.
     waiting: HashMap<TxnId, Arc<Waiter>, Words>,
     spare: Vec<Vec<Hashed>>,
@@ -114,21 +115,20 @@ impl Txns {
     }
 
     #[inline]
-    fn note_all(&mut self, txn: TxnId, new: impl Iterator<Item = Hashed>) {
-        let list = self.list(txn);
-        new.for_each(|of| list.push(of));
+    fn note_all(&mut self, txn: TxnId, new: &[Hashed]) {
+        self.list(txn).extend_from_slice(new);
     }
 
     fn list(&mut self, txn: TxnId) -> &mut Vec<Hashed> {
         let spare = &mut self.spare;
         let fresh = || Held { locks: spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES)), thread: 0 };
-        let held = self.held.entry(txn).or_insert_with(fresh);
+        let held = self.held.get_or_insert_with(txn, fresh);
         held.thread = this_thread();
         &mut held.locks
     }
 
     fn set_ownerless(&mut self, txn: TxnId) {
-        if let Some(held) = self.held.get_mut(&txn) {
+        if let Some(held) = self.held.get_mut(txn) {
             held.thread = 0;
         }
     }
@@ -141,7 +141,7 @@ const NEW_LOCKS: usize = 8;
 struct NewLocks<'t> {
     table: &'t LockTable,
     txn: TxnId,
-    locks: [Option<Hashed>; NEW_LOCKS],
+    locks: [Hashed; NEW_LOCKS],
     count: usize,
 }
 
@@ -151,15 +151,14 @@ impl NewLocks<'_> {
         if self.count == NEW_LOCKS {
             self.note();
         }
-        self.locks[self.count] = Some(of);
+        self.locks[self.count] = of;
         self.count += 1;
     }
 
     #[inline]
     fn note(&mut self) {
         if self.count > 0 {
-            let new = self.locks[..self.count].iter().flatten().copied();
-            self.table.txns(self.txn).lock().note_all(self.txn, new);
+            self.table.txns(self.txn).lock().note_all(self.txn, &self.locks[..self.count]);
             self.count = 0;
         }
     }
@@ -226,15 +225,15 @@ impl Locks {
 
     /// Grants a lock as [`Lock::take`] does. Usually no other transaction uses the resource: then there is nothing to compare.
     #[inline]
-    fn take(&mut self, of: Hashed, txn: TxnId, mode: LockMode) -> Take {
+    fn take(&mut self, of: &Hashed, txn: TxnId, mode: LockMode) -> Take {
         #[cfg(test)]
         {
             self.operations += 1;
         }
-        let place = &mut self.uncontended[place_of(of)];
+        let place = &mut self.uncontended[place_of(*of)];
         match place {
             None if self.table.is_empty() || planted!("lock_beside_table_and_in_it") => {
-                *place = Some(UncontendedLock { of, txn, mode });
+                *place = Some(UncontendedLock { of: *of, txn, mode });
                 return Take::Granted { first: true };
             }
             Some(lock) if lock.of.resource == of.resource => {
@@ -243,11 +242,11 @@ impl Locks {
                     lock.mode = joined;
                     return if joined == before { Take::Held } else { Take::Granted { first: false } };
                 }
-                self.contend(of);
+                self.contend(*of);
             }
             _ => {}
         }
-        self.take_in_table(of, txn, mode)
+        self.take_in_table(*of, txn, mode)
     }
 
     #[inline(never)]
@@ -387,11 +386,11 @@ impl LockTable {
         resources: impl Iterator<Item = (Resource, LockMode)>,
         is_prepared: Option<&dyn Fn(TxnId) -> bool>,
     ) -> Result<(), NotGiven> {
-        let mut new = NewLocks { table: self, txn, locks: [None; NEW_LOCKS], count: 0 };
+        let mut new = NewLocks { table: self, txn, locks: [Hashed::NONE; NEW_LOCKS], count: 0 };
         for (resource, mode) in resources {
             let of = Hashed::new(resource);
             let mut locks = self.shard(of).lock();
-            match locks.take(of, txn, mode) {
+            match locks.take(&of, txn, mode) {
                 Take::Held => {}
                 Take::Granted { first } => {
                     drop(locks);
@@ -422,7 +421,7 @@ impl LockTable {
     ) -> Result<Request, NotGiven> {
         let of = Hashed::new(resource);
         let mut locks = self.shard(of).lock();
-        match locks.take(of, txn, mode) {
+        match locks.take(&of, txn, mode) {
             Take::Held => Ok(Request::Granted),
             Take::Granted { first } => {
                 drop(locks);
@@ -463,7 +462,7 @@ impl LockTable {
     /// Acquires a lock if that needs no wait.
     pub(super) fn try_lock(&self, txn: TxnId, resource: Resource, mode: LockMode) -> bool {
         let of = Hashed::new(resource);
-        let taken = self.shard(of).lock().take(of, txn, mode);
+        let taken = self.shard(of).lock().take(&of, txn, mode);
         if taken == (Take::Granted { first: true }) {
             self.txns(txn).lock().note(txn, of);
         }
@@ -475,7 +474,7 @@ impl LockTable {
         self.waiting.fetch_add(1, Ordering::Relaxed);
         let mut txns = self.txns(waiter.txn).lock();
         txns.waiting.insert(waiter.txn, Arc::clone(waiter));
-        txns.held.contains_key(&waiter.txn)
+        txns.held.get(waiter.txn).is_some()
     }
 
     /// Withdraws a request whose wait would close a cycle.
@@ -520,7 +519,7 @@ impl LockTable {
         let mut txns = self.txns(waiter.txn).lock();
         txns.waiting.remove(&waiter.txn);
         // The store may have rolled the transaction back, and released the lock that this request strengthens.
-        let is_new = !waiter.upgrades || !txns.held.contains_key(&waiter.txn);
+        let is_new = !waiter.upgrades || txns.held.get(waiter.txn).is_none();
         if outcome == Outcome::Granted && is_new {
             txns.note(waiter.txn, waiter.of);
         }
@@ -576,7 +575,7 @@ impl LockTable {
     }
 
     fn list(&self, txn: TxnId) -> Vec<Hashed> {
-        self.txns(txn).lock().held.get(&txn).map(|held| held.locks.clone()).unwrap_or_default()
+        self.txns(txn).lock().held.get(txn).map(|held| held.locks.clone()).unwrap_or_default()
     }
 
     /// Returns the locks of a transaction.
@@ -588,12 +587,12 @@ impl LockTable {
     /// Releases all locks of a transaction, and hands them over. It may be called from any thread while the transaction
     /// is in no call of its own.
     pub(super) fn release_all(&self, txn: TxnId) {
-        let Some(Held { locks: mut list, .. }) = self.txns(txn).lock().held.remove(&txn) else { return };
+        let Some(Held { locks: mut list, .. }) = self.txns(txn).lock().held.remove(txn) else { return };
+        let mut decided = Vec::new();
         for of in list.drain(..) {
-            let mut decided = Vec::new();
             self.shard(of).lock().release(of, txn, &mut decided);
             if !decided.is_empty() {
-                self.wake(decided);
+                self.wake(std::mem::take(&mut decided));
             }
         }
         if list.capacity() == RESOURCES {
@@ -611,7 +610,7 @@ impl LockTable {
 
     /// Returns the thread that has acquired the newest lock of a transaction; 0 if it has none, or has prepared.
     pub(super) fn thread_of(&self, txn: TxnId) -> usize {
-        self.txns(txn).lock().held.get(&txn).map_or(0, |held| held.thread)
+        self.txns(txn).lock().held.get(txn).map_or(0, |held| held.thread)
     }
 
     /// Returns all blocked requests.
