@@ -151,7 +151,11 @@ impl Graph {
         let mut work = Work::of(&self.shared, &mut txn, false);
         let ticket = work.make(entries, true)?;
         let identities = work.identities;
-        let ticket = ticket.map_or_else(|| txn.commit(Commit::Async), Ok)?;
+        // Not in a closure, which would have its own copy of the transaction.
+        let ticket = match ticket {
+            Some(ticket) => ticket,
+            None => txn.commit(Commit::Async)?,
+        };
         Ok(Changed { identities, ticket })
     }
 
@@ -394,7 +398,7 @@ impl<'w> Work<'w> {
     fn choose_places(&mut self, entries: &Entries<'_>) -> Result<NewPlaces<'w>> {
         let mut places = NewPlaces::default();
         places.others.reserve_exact((entries.new_objects as usize).saturating_sub(1));
-        self.identities.reserve_exact(entries.new_objects as usize);
+        self.identities = Vec::with_capacity(entries.new_objects as usize);
         for entry in &entries.all {
             let What::New { object } = entry.what else { continue };
             let len = if object.len() <= SHORT_LEN_MAX { object.len() } else { Head::len_for(object.len() as u64) };
@@ -587,10 +591,15 @@ fn edit_in_one_piece(change: Change<'_>, what: &What<'_>, new: &[Identity]) -> R
             let Ok(references_from) = references_in(old, old.len() as u64, offset.into(), bytes, new) else {
                 return Ok(false);
             };
-            if references_from == bytes.len() && at + bytes.len() <= old.len() {
+            if at + bytes.len() > old.len() {
+                return patched(old, at, bytes, references_from, new).map_or(Ok(false), |edit| change.make(edit));
+            }
+            if references_from == bytes.len() {
                 return change.put_range(at, bytes); // nothing to resolve
             }
-            patched(old, at, bytes, references_from, new).map_or(Ok(false), |edit| change.make(edit))
+            let mut bytes = SmallBytes::from(bytes);
+            resolve(&mut bytes[references_from..], new);
+            change.put_range(at, &bytes)
         }
         What::Put { object, .. } if object.len() <= SHORT_LEN_MAX => {
             let Some(header) = Header::of(object) else { return Ok(false) };

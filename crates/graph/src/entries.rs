@@ -62,23 +62,27 @@ pub(crate) struct Entries<'b> {
     pub(crate) new_objects: u64,
 }
 
+/// Bytes that were not read yet, of this many in all.
 struct Bytes<'b> {
-    bytes: &'b [u8],
-    at: usize,
+    rest: &'b [u8],
+    len: usize,
 }
 
 impl<'b> Bytes<'b> {
+    fn at(&self) -> usize {
+        self.len - self.rest.len()
+    }
+
     #[inline]
     fn take(&mut self, len: usize) -> Result<&'b [u8], String> {
-        let Some(taken) = self.bytes[self.at..].get(..len) else { return Err(self.missing(len)) };
-        self.at += len;
+        let Some((taken, rest)) = self.rest.split_at_checked(len) else { return Err(self.missing(len)) };
+        self.rest = rest;
         Ok(taken)
     }
 
     #[cold]
     fn missing(&self, len: usize) -> String {
-        let left = self.bytes.len() - self.at;
-        format!("{len} bytes are missing from byte {} on, where {left} are left", self.at)
+        format!("{len} bytes are missing from byte {} on, where {} are left", self.at(), self.rest.len())
     }
 
     /// Reads words, after one check of their length.
@@ -91,7 +95,7 @@ impl<'b> Bytes<'b> {
     /// Reads the content of an entry, and skips the padding behind it.
     #[inline]
     fn padded(&mut self, len: u32) -> Result<&'b [u8], String> {
-        let padded = self.take((len as usize).next_multiple_of(ALIGNMENT))?;
+        let padded = self.take((len as usize + (ALIGNMENT - 1)) & !(ALIGNMENT - 1))?;
         Ok(&padded[..len as usize])
     }
 }
@@ -99,12 +103,12 @@ impl<'b> Bytes<'b> {
 impl<'b> Entries<'b> {
     /// Reads and validates changes. `classes`: number of defined classes.
     pub(crate) fn of(bytes: &'b [u8], classes: u32) -> Result<Entries<'b>, GraphError> {
-        let mut rest = Bytes { bytes, at: 0 };
+        let mut rest = Bytes { rest: bytes, len: bytes.len() };
         // Room for the entries of most commits at once; an entry has at least 16 bytes.
         let mut all = Vec::with_capacity((bytes.len() / 16).min(8));
         let mut new_objects = 0;
-        while rest.at < bytes.len() {
-            let (number, offset) = (all.len(), rest.at);
+        while !rest.rest.is_empty() {
+            let (number, offset) = (all.len(), rest.at());
             let what = read(&mut rest).map_err(|what| GraphError::BadEntry { entry: number, offset, what })?;
             new_objects += u64::from(matches!(what, What::New { .. }));
             all.push(Entry { number, offset, what });
