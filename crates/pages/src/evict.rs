@@ -10,7 +10,7 @@ use std::collections::{HashSet, TryReserveError};
 
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cedrat_sync::thread::yield_now;
-use cedrat_sync::{Mutex, is_scheduled, planted};
+use cedrat_sync::{Condvar, Mutex, is_scheduled, planted};
 
 use crate::double_write::BATCH_PAGES_MAX;
 use crate::error::PoolError;
@@ -19,7 +19,8 @@ use crate::pool::{Counters, Pool};
 use crate::write_back::Patience;
 
 /// The number of fruitless rounds through all frames after which the whole pool counts as held. Latches are held for
-/// moments, so one is released long before, unless threads that hold pages wait for further ones.
+/// moments, so one is released long before, unless threads that hold pages wait for further ones. Only reads and writes
+/// of pages take longer, and each is awaited within a round.
 const ROUNDS_MAX: usize = 100_000;
 
 /// The same under the seeded scheduler, where every round is hundreds of steps.
@@ -38,6 +39,56 @@ pub(crate) struct Clock {
 pub(crate) struct FreeFrame<'a> {
     clock: &'a Clock,
     frame: usize,
+}
+
+/// The reads of pages into frames that run now. How long they take depends on the device.
+#[derive(Default)]
+pub(crate) struct Loads {
+    state: Mutex<LoadState>,
+    ended: Condvar,
+}
+
+#[derive(Default)]
+struct LoadState {
+    running: usize,
+    ended: u64,
+    waiting: usize,
+}
+
+/// A read that runs. Drop ends it.
+pub(crate) struct Load<'a>(&'a Loads);
+
+impl Loads {
+    pub(crate) fn begin(&self) -> Load<'_> {
+        self.state.lock().running += 1;
+        Load(self)
+    }
+
+    /// Waits until one of the reads that run has ended. Returns `false` at once if there is none.
+    fn await_one(&self) -> bool {
+        let mut state = self.state.lock();
+        if state.running == 0 || planted!("loads_not_awaited") {
+            return false;
+        }
+        let before = state.ended;
+        state.waiting += 1;
+        while state.ended == before {
+            self.ended.wait(&mut state);
+        }
+        state.waiting -= 1;
+        true
+    }
+}
+
+impl Drop for Load<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        state.running -= 1;
+        state.ended += 1;
+        if state.waiting > 0 {
+            self.0.ended.notify_all();
+        }
+    }
 }
 
 impl Clock {
@@ -121,9 +172,11 @@ impl Pool {
                 return Ok(frame);
             }
             if dirty.is_empty() {
-                // All warm, held, or already being written home.
+                // All warm, held, or already being written home or read (E13.7).
                 self.await_write_back();
-                yield_now();
+                if !self.loads.await_one() {
+                    yield_now();
+                }
             } else {
                 let patience = self.patience_of_cleaner();
                 self.write_and_evict(&dirty, patience)?;
@@ -204,5 +257,63 @@ impl Pool {
         evicting.finish();
         Counters::add(&self.counters.evicted, 1);
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat_media::{Call, Media, SimDisk};
+    use cedrat_sync::atomic::AtomicBool;
+    use cedrat_sync::{Arc, explore, thread};
+    use cedrat_wal::{Log, LogOptions};
+
+    use super::*;
+    use crate::pool::PoolOptions;
+
+    /// Creates a pool of eight frames, and a switch: while it is set, no read of a page ends.
+    fn pool_on_slow_disk() -> (Pool, Arc<(Mutex<bool>, Condvar)>) {
+        let disk = SimDisk::new();
+        let media: Arc<dyn Media> = Arc::new(disk.clone());
+        let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+        let options = PoolOptions { capacity_pages: 8, pages_max: 64, ..PoolOptions::default() };
+        let pool = Pool::open(media, log, options).expect("a pool");
+        pool.ensure_len(20).expect("there is room");
+        let slow = Arc::new((Mutex::new(true), Condvar::new()));
+        let switch = Arc::clone(&slow);
+        disk.before_each_call(move |_, call, name| {
+            let mut is_slow = switch.0.lock();
+            while *is_slow && call == Call::Read && name == crate::PAGE_FILE {
+                switch.1.wait(&mut is_slow);
+            }
+        });
+        (pool, slow)
+    }
+
+    /// A device may take seconds for a read, after a time of rest for example.
+    #[test]
+    fn slow_reads_fail_no_request() {
+        explore(1, 20, || {
+            let (pool, slow) = pool_on_slow_disk();
+            let is_refused = AtomicBool::new(false);
+            let (pool, is_refused) = (&pool, &is_refused);
+            thread::scope(|scope| {
+                let read = |page| pool.read(PageId::new(page)).map(drop);
+                let spawn = |page| thread::spawn_in(scope, "reads", move || read(page)).expect("a thread");
+                let readers: Vec<_> = (1..=8).map(spawn).collect();
+                while pool.clock.free_frames() > 0 {
+                    yield_now();
+                }
+                let late = move || read(9).inspect_err(|_| is_refused.store(true, Ordering::SeqCst));
+                let late = thread::spawn_in(scope, "reads", late).expect("a thread");
+                while pool.loads.state.lock().waiting == 0 && !is_refused.load(Ordering::SeqCst) {
+                    yield_now();
+                }
+                *slow.0.lock() = false;
+                slow.1.notify_all();
+                for reader in readers.into_iter().chain([late]) {
+                    reader.join().expect("no panic").expect("E13.7: a frame becomes free");
+                }
+            });
+        });
     }
 }

@@ -24,7 +24,7 @@ use cedrat_wal::{Log, Lsn};
 use crate::cleaner::Bell;
 use crate::double_write::DoubleWrite;
 use crate::error::PoolError;
-use crate::evict::Clock;
+use crate::evict::{Clock, Loads};
 use crate::exclusive::Exclusive;
 use crate::file::PageFile;
 use crate::frames::{PageWords, Reservation};
@@ -183,6 +183,7 @@ pub struct Pool {
     pub(crate) frames: Reservation,
     pub(crate) table: PageTable,
     pub(crate) clock: Clock,
+    pub(crate) loads: Loads,
     pub(crate) file: PageFile,
     pub(crate) area: Mutex<DoubleWrite>,
     pub(crate) in_flight: InFlight,
@@ -231,6 +232,7 @@ impl Pool {
             frames,
             table,
             clock,
+            loads: Loads::default(),
             file,
             area: Mutex::new(area),
             in_flight: InFlight::default(),
@@ -386,6 +388,7 @@ impl Pool {
         let Some(loading) = self.latch(page)?.begin_load() else {
             return Ok(());
         };
+        let _running = self.loads.begin();
         let mut buffer = self.staging_buffer(PAGE_LEN);
         let read = self.file.read(page, &mut buffer).and_then(|()| self.is_sound(&buffer, page));
         if read.is_ok() {
@@ -443,6 +446,7 @@ impl Pool {
         };
         // All latches are only tried: pages that another thread is loading are left to it.
         let loading: Vec<_> = run.iter().map(|&page| self.table.latch(page).and_then(Latch::try_begin_load)).collect();
+        let _running = self.loads.begin();
         let mut buffer = self.staging_buffer(run.len() * PAGE_LEN);
         if self.file.read(first, &mut buffer).is_ok() {
             for (((&page, loading), frame), bytes) in
