@@ -8,13 +8,13 @@
 
 use crate::names::{check_directory, split};
 use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode};
-use cedrat_sync::{Arc, RwLock, planted};
-use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use cedrat_sync::{Arc, Mutex, RwLock, planted};
+use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, openat, statat};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use std::collections::HashMap;
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// The number of zeros written at a time if the file system has no call for them.
@@ -26,6 +26,9 @@ const ZEROS_LEN: u64 = 1 << 20;
 #[derive(Debug)]
 pub struct RealDisk {
     directory: PathBuf,
+    /// The directory, from its first use on: all files lie in it, though the process changes its working directory, or the
+    /// directory gets another name.
+    root: Mutex<Option<Arc<OwnedFd>>>,
     direct: bool,
     /// The process that created it. A forked child has its memory and its files, and none of its threads.
     process: u32,
@@ -61,7 +64,8 @@ impl RealDisk {
     /// Creates a medium of the files below `directory`, bypassing the operating system's cache if the file system
     /// allows it.
     pub fn new(directory: impl Into<PathBuf>) -> RealDisk {
-        RealDisk { directory: directory.into(), direct: true, process: std::process::id(), files: RwLock::default() }
+        let (directory, process) = (directory.into(), std::process::id());
+        RealDisk { directory, root: Mutex::default(), direct: true, process, files: RwLock::default() }
     }
 
     /// Creates a medium of the files below `directory`, through the operating system's cache.
@@ -77,6 +81,46 @@ impl RealDisk {
     /// Whether aligned calls on this file bypass the operating system's cache.
     pub fn is_direct(&self, file: FileId) -> bool {
         self.file(file).is_ok_and(|file| file.direct.is_some())
+    }
+
+    /// Returns the directory of the files.
+    fn root(&self) -> Result<Arc<OwnedFd>, Errno> {
+        let mut root = self.root.lock();
+        if let Some(root) = &*root
+            && !planted!("directory_found_by_name")
+        {
+            return Ok(Arc::clone(root));
+        }
+        // Not to be read: a directory of another user may permit only the search for a name.
+        let (here, flags) = (Path::new("."), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC);
+        let path = if self.directory.as_os_str().is_empty() { here } else { &self.directory };
+        let opened = Arc::new(retry_on_intr(|| openat(CWD, path, flags, Mode::empty()))?);
+        *root = Some(Arc::clone(&opened));
+        Ok(opened)
+    }
+
+    /// Creates the directory of the files, or one in it, unless it exists.
+    fn make_directory(&self, name: &str) -> io::Result<()> {
+        let path = self.directory.join(name);
+        let root = match self.root() {
+            Err(Errno::NOENT) => {
+                make_directory(&self.directory)?;
+                self.root()
+            }
+            root => root,
+        };
+        let failed = |errno| failed("make", &path, None, errno);
+        let root = root.map_err(failed)?;
+        if name.is_empty() || open_directory(&root, Path::new(name)).is_ok() {
+            return Ok(());
+        }
+        match rustix::fs::mkdirat(&root, name, Mode::from_raw_mode(0o777)) {
+            Err(errno) if errno != Errno::EXIST => Err(failed(errno)),
+            _ => {
+                sync_parent(root.as_fd(), Path::new(""), &self.directory)?;
+                sync_path(root.as_fd(), Path::new("."), &self.directory)
+            }
+        }
     }
 
     /// Fails in a forked child: the child and its parent would overwrite each other's bytes.
@@ -114,10 +158,12 @@ impl RealDisk {
         Err(io::Error::new(io::ErrorKind::PermissionDenied, message))
     }
 
-    fn open_both(&self, path: PathBuf, mode: OpenMode) -> io::Result<RealFile> {
+    fn open_both(&self, name: &str, mode: OpenMode) -> io::Result<RealFile> {
+        let path = self.directory.join(name);
+        let root = self.root().map_err(|errno| failed("open", &path, None, errno))?;
         // The opening of a named pipe would wait for another process: `control` is one in directories of other programs.
         if mode != OpenMode::Create
-            && let Ok(found) = rustix::fs::stat(&path)
+            && let Ok(found) = statat(&root, name, AtFlags::empty())
             && FileType::from_raw_mode(found.st_mode) == FileType::Fifo
         {
             let message = "it is a named pipe: a store has none";
@@ -126,7 +172,7 @@ impl RealDisk {
         let access = if mode == OpenMode::Read { OFlags::RDONLY } else { OFlags::RDWR } | OFlags::CLOEXEC;
         let create = if mode == OpenMode::Create { OFlags::CREATE | OFlags::EXCL } else { OFlags::empty() };
         let permissions = Mode::from_raw_mode(0o644);
-        let open = |flags| retry_on_intr(|| rustix::fs::open(&path, flags, permissions));
+        let open = |flags| retry_on_intr(|| openat(&root, name, flags, permissions));
         let buffered = open(access | create).map_err(|errno| failed("open", &path, None, errno))?;
         let direct = match self.direct.then(|| open(access | OFlags::DIRECT)) {
             // The file system has no direct I/O; `is_direct` reports it.
@@ -145,14 +191,14 @@ impl Media for RealDisk {
         let key = (name.to_owned(), writable);
         let mut files = self.files.write();
         if mode == OpenMode::Create {
-            make_directory(&self.directory.join(directory))?;
+            self.make_directory(directory)?;
         } else if let Some(&id) = files.ids.get(&key) {
             return Ok(id);
         }
         let other = files.ids.get(&(name.to_owned(), !writable)).map(|id| id.0 as usize);
         let file = match other.and_then(|other| files.slots[other].as_ref()) {
             Some(other) if !writable => Arc::clone(&other.file),
-            _ => Arc::new(self.open_both(self.directory.join(name), mode)?),
+            _ => Arc::new(self.open_both(name, mode)?),
         };
         if let Some(Some(slot)) = other.map(|other| &mut files.slots[other]) {
             // The older descriptors are closed: an opening reads all files before it opens them for writing.
@@ -168,11 +214,12 @@ impl Media for RealDisk {
         split(name)?;
         self.check_process()?;
         let path = self.directory.join(name);
+        let root = self.root().map_err(|errno| failed("lock", &path, None, errno))?;
         loop {
-            let holder = Holder::lock(&path)?;
+            let holder = Holder::lock(root.as_fd(), name, &path)?;
             // Between opening and locking, the file may have been deleted and created again: then another opening may
             // hold the new one.
-            if holder.is_still_at(&path)? {
+            if holder.is_still_at(root.as_fd(), name, &path)? {
                 return Ok(LockGuard::new(holder));
             }
         }
@@ -181,19 +228,25 @@ impl Media for RealDisk {
     fn list(&self, directory: &str) -> io::Result<Vec<String>> {
         check_directory(directory)?;
         let path = self.directory.join(directory);
-        let mut names = Vec::new();
-        let entries = match fs::read_dir(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(names),
-            entries => entries.map_err(|error| explained("list", &path, None, error))?,
+        let failed = |errno| failed("list", &path, None, errno);
+        let opened = self.root().and_then(|root| open_directory(&root, &Path::new(".").join(directory)));
+        let opened = match opened {
+            Err(Errno::NOENT) => return Ok(Vec::new()),
+            opened => opened.map_err(failed)?,
         };
-        for entry in entries {
-            let entry = entry.map_err(|error| explained("list", &path, None, error))?;
-            let is_file = entry.file_type().is_ok_and(|kind| kind.is_file());
+        let mut names = Vec::new();
+        for entry in Dir::read_from(&opened).map_err(failed)? {
+            let entry = entry.map_err(failed)?;
+            let kind = match entry.file_type() {
+                FileType::Unknown => statat(&opened, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
+                    .map_or(FileType::Unknown, |found| FileType::from_raw_mode(found.st_mode)),
+                kind => kind,
+            };
             // Other programs put files with invalid names here.
-            if let (true, Ok(name)) = (is_file, entry.file_name().into_string())
-                && split(&name).is_ok()
+            if let (FileType::RegularFile, Ok(name)) = (kind, entry.file_name().to_str())
+                && split(name).is_ok()
             {
-                names.push(name);
+                names.push(name.to_owned());
             }
         }
         names.sort();
@@ -205,7 +258,8 @@ impl Media for RealDisk {
         self.check_process()?;
         let path = self.directory.join(name);
         let mut files = self.files.write();
-        fs::remove_file(&path).map_err(|error| explained("remove", &path, None, error))?;
+        let removed = self.root().and_then(|root| rustix::fs::unlinkat(&root, name, AtFlags::empty()));
+        removed.map_err(|errno| failed("remove", &path, None, errno))?;
         for writable in [false, true] {
             if let Some(id) = files.ids.remove(&(name.to_owned(), writable)) {
                 files.slots[id.0 as usize] = None;
@@ -216,10 +270,12 @@ impl Media for RealDisk {
 
     fn sync_directory(&self, directory: &str) -> io::Result<()> {
         check_directory(directory)?;
+        let path = self.directory.join(directory);
+        let root = self.root().map_err(|errno| failed("sync", &path, None, errno))?;
         if directory.is_empty() {
-            sync_parent(&self.directory)?;
+            sync_parent(root.as_fd(), Path::new(""), &path)?;
         }
-        sync_path(&self.directory.join(directory))
+        sync_path(root.as_fd(), &Path::new(".").join(directory), &path)
     }
 
     fn len(&self, file: FileId) -> io::Result<u64> {
@@ -317,10 +373,10 @@ struct Holder {
 }
 
 impl Holder {
-    fn lock(path: &Path) -> io::Result<Holder> {
+    fn lock(root: BorrowedFd<'_>, name: &str, path: &Path) -> io::Result<Holder> {
         // A separate open: the lock belongs to the open file description, so another opening in this process is
         // excluded too.
-        let open = |access| retry_on_intr(|| rustix::fs::open(path, access | OFlags::CLOEXEC, Mode::empty()));
+        let open = |access| retry_on_intr(|| openat(root, name, access | OFlags::CLOEXEC, Mode::empty()));
         let file = match open(OFlags::RDWR) {
             // A read-only copy can be looked at. Network file systems lock only files that are open for writing.
             Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => open(OFlags::RDONLY),
@@ -338,10 +394,10 @@ impl Holder {
         }
     }
 
-    /// Whether the path still refers to the locked file.
-    fn is_still_at(&self, path: &Path) -> io::Result<bool> {
+    /// Whether the name still refers to the locked file.
+    fn is_still_at(&self, root: BorrowedFd<'_>, name: &str, path: &Path) -> io::Result<bool> {
         let locked = rustix::fs::fstat(&self.file).map_err(|errno| failed("lock", path, None, errno))?;
-        match rustix::fs::stat(path) {
+        match statat(root, name, AtFlags::empty()) {
             Ok(named) => Ok((named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino)),
             Err(Errno::NOENT) => Ok(false),
             Err(errno) => Err(failed("lock", path, None, errno)),
@@ -412,29 +468,34 @@ fn make_directory(path: &Path) -> io::Result<()> {
     match fs::create_dir(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(explained("make", path, None, error)),
         _ => {
-            sync_parent(parent)?;
-            sync_parent(path)
+            sync_parent(CWD, parent, parent)?;
+            sync_parent(CWD, path, path)
         }
     }
 }
 
-/// Makes the name of a directory durable.
+fn open_directory(root: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
+    retry_on_intr(|| openat(&root, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
+}
+
+/// Makes the name of a directory durable, of `root` itself if `name` is empty.
 ///
 /// A directory above it that this process may not read was made by another user, and with it the name. One that cannot be
 /// synced at all has no names on a disk: an automounter's or the kernel's. Found by its name "..", since those above it may be
 /// closed to this process.
-fn sync_parent(path: &Path) -> io::Result<()> {
-    match sync_path(&path.join("..")) {
+fn sync_parent(root: BorrowedFd<'_>, name: &Path, path: &Path) -> io::Result<()> {
+    match sync_path(root, &name.join(".."), &path.join("..")) {
         Err(error) if matches!(error.kind(), io::ErrorKind::PermissionDenied | io::ErrorKind::InvalidInput) => Ok(()),
         result => result,
     }
 }
 
-fn sync_path(path: &Path) -> io::Result<()> {
+fn sync_path(root: BorrowedFd<'_>, name: &Path, path: &Path) -> io::Result<()> {
+    let failed = |errno| failed("sync", path, None, errno);
+    let directory = open_directory(root, name).map_err(failed)?;
     #[cfg(test)]
-    tests::SYNCED.with_borrow_mut(|synced| synced.extend(path.canonicalize()));
-    let directory = File::open(path).map_err(|error| explained("sync", path, None, error))?;
-    directory.sync_all().map_err(|error| explained("sync", path, None, error))
+    tests::note_synced(&directory);
+    rustix::fs::fsync(&directory).map_err(failed)
 }
 
 fn failed(what: &str, path: &Path, offset: Option<u64>, errno: Errno) -> io::Error {
@@ -458,10 +519,16 @@ mod tests {
     use super::*;
     use crate::{AlignedBuf, read_exact_at, write_all_at};
     use std::cell::RefCell;
+    use std::os::fd::AsRawFd;
 
     std::thread_local! {
         /// Directories that this thread has made durable.
-        pub(super) static SYNCED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+        static SYNCED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(super) fn note_synced(directory: &OwnedFd) {
+        let path = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()));
+        SYNCED.with_borrow_mut(|synced| synced.extend(path));
     }
 
     /// A process that was killed may have made the directory of the medium, or the one above it, and not its name durable.
@@ -485,10 +552,11 @@ mod tests {
     /// Above the directory of a medium may be one of an automounter or of the kernel, which has no names to make durable.
     #[test]
     fn medium_below_foreign_directories_is_durable() {
-        assert!(sync_path(Path::new("/proc")).is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput));
-        sync_parent(Path::new("/proc/self")).unwrap();
-        sync_parent(Path::new("/")).unwrap();
-        sync_parent(Path::new("")).unwrap();
+        let proc = Path::new("/proc");
+        assert!(sync_path(CWD, proc, proc).is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput));
+        for path in ["/proc/self", "/", ""].map(Path::new) {
+            sync_parent(CWD, path, path).unwrap();
+        }
     }
 
     /// Wherever the file system has direct I/O, aligned calls use a descriptor that bypasses the operating system's cache.
@@ -537,7 +605,8 @@ mod tests {
         let disk = RealDisk::new(directory.path());
         disk.open("file", OpenMode::Create).unwrap();
         let path = directory.path().join("file");
-        let owner = Holder::lock(&path).unwrap();
+        let lock = |path: &Path| Holder::lock(CWD, path.to_str().unwrap(), path);
+        let owner = lock(&path).unwrap();
         let share = |process| Holder { file: owner.file.try_clone().unwrap(), process };
         drop(share(owner.process + 1));
         assert!(disk.lock("file").is_err(), "E1.9: a child that ends leaves its parent the lock");
@@ -568,12 +637,13 @@ mod tests {
         let disk = RealDisk::new(directory.path());
         disk.open("file", OpenMode::Create).unwrap();
         let path = directory.path().join("file");
-        let late = Holder::lock(&path).unwrap();
-        assert!(late.is_still_at(&path).unwrap());
+        let late = Holder::lock(CWD, path.to_str().unwrap(), &path).unwrap();
+        let is_still_there = || late.is_still_at(CWD, path.to_str().unwrap(), &path).unwrap();
+        assert!(is_still_there());
         disk.remove("file").unwrap();
-        assert!(!late.is_still_at(&path).unwrap());
+        assert!(!is_still_there());
         disk.open("file", OpenMode::Create).unwrap();
-        assert!(!late.is_still_at(&path).unwrap());
+        assert!(!is_still_there());
         disk.lock("file").unwrap();
     }
 

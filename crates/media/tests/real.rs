@@ -47,6 +47,31 @@ fn written_bytes_read_back_at_any_alignment() {
     }
 }
 
+/// A program may change its working directory while a store is open, and an operator may rename that of the store. A
+/// file created elsewhere would be missing when the store is opened again.
+#[test]
+fn renamed_directory_keeps_its_files() {
+    for (above, disk) in disks() {
+        disk.open("control", OpenMode::Create).unwrap();
+        let (before, after) = (above.path().join("store"), above.path().join("renamed"));
+        std::fs::rename(&before, &after).unwrap();
+        for name in ["pages", "log/000000"] {
+            let file = disk.open(name, OpenMode::Create).unwrap();
+            write_all_at(&disk, file, 0, b"bytes", Durability::Durable).unwrap();
+            assert_eq!(std::fs::read(after.join(name)).unwrap(), b"bytes", "E1.10");
+        }
+        disk.sync_directory("").unwrap();
+        disk.sync_directory("log").unwrap();
+        assert_eq!(disk.list("").unwrap(), ["control", "pages"]);
+        assert_eq!(disk.list("log").unwrap(), ["000000"]);
+        let lock = disk.lock("control").unwrap();
+        assert!(RealDisk::new(&after).lock("control").is_err(), "E1.10");
+        drop(lock);
+        disk.remove("pages").unwrap();
+        assert!(!after.join("pages").exists() && !before.exists(), "E1.10");
+    }
+}
+
 #[test]
 fn shapes_change() {
     for (_directory, disk) in disks() {
