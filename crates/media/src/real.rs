@@ -14,7 +14,7 @@ use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, IoSlice};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 
 /// The number of zeros written at a time if the file system has no call for them.
@@ -94,7 +94,7 @@ impl RealDisk {
         // Not to be read: a directory of another user may permit only the search for a name.
         let (here, flags) = (Path::new("."), OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC);
         let path = if self.directory.as_os_str().is_empty() { here } else { &self.directory };
-        let opened = Arc::new(retry_on_intr(|| openat(CWD, path, flags, Mode::empty()))?);
+        let opened = Arc::new(open_file(CWD, path, flags, Mode::empty())?);
         *root = Some(Arc::clone(&opened));
         Ok(opened)
     }
@@ -172,7 +172,7 @@ impl RealDisk {
         let access = if mode == OpenMode::Read { OFlags::RDONLY } else { OFlags::RDWR } | OFlags::CLOEXEC;
         let create = if mode == OpenMode::Create { OFlags::CREATE | OFlags::EXCL } else { OFlags::empty() };
         let permissions = Mode::from_raw_mode(0o644);
-        let open = |flags| retry_on_intr(|| openat(&root, name, flags, permissions));
+        let open = |flags| open_file(&root, Path::new(name), flags, permissions);
         let buffered = open(access | create).map_err(|errno| failed("open", &path, None, errno))?;
         let direct = match self.direct.then(|| open(access | OFlags::DIRECT)) {
             // The file system has no direct I/O; `is_direct` reports it.
@@ -376,7 +376,7 @@ impl Holder {
     fn lock(root: BorrowedFd<'_>, name: &str, path: &Path) -> io::Result<Holder> {
         // A separate open: the lock belongs to the open file description, so another opening in this process is
         // excluded too.
-        let open = |access| retry_on_intr(|| openat(root, name, access | OFlags::CLOEXEC, Mode::empty()));
+        let open = |access| open_file(root, Path::new(name), access | OFlags::CLOEXEC, Mode::empty());
         let file = match open(OFlags::RDWR) {
             // A read-only copy can be looked at. Network file systems lock only files that are open for writing.
             Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => open(OFlags::RDONLY),
@@ -474,8 +474,26 @@ fn make_directory(path: &Path) -> io::Result<()> {
     }
 }
 
+/// The smallest descriptor of a file: those below are the standard input and output of the process.
+const DESCRIPTOR_MIN: RawFd = 3;
+
 fn open_directory(root: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
-    retry_on_intr(|| openat(&root, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty()))
+    open_file(root, name, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
+}
+
+/// Opens a file. If the process has closed its standard output, the file does not take its descriptor: what the program
+/// writes there would overwrite the file.
+fn open_file(root: impl AsFd, name: &Path, flags: OFlags, permissions: Mode) -> Result<OwnedFd, Errno> {
+    let opened = retry_on_intr(|| openat(&root, name, flags, permissions))?;
+    at_least(opened, DESCRIPTOR_MIN)
+}
+
+/// Returns the same open file with a descriptor of at least `least`.
+fn at_least(file: OwnedFd, least: RawFd) -> Result<OwnedFd, Errno> {
+    if file.as_raw_fd() >= least || planted!("standard_descriptor_taken") {
+        return Ok(file);
+    }
+    rustix::io::fcntl_dupfd_cloexec(&file, least)
 }
 
 /// Makes the name of a directory durable, of `root` itself if `name` is empty.
@@ -519,7 +537,6 @@ mod tests {
     use super::*;
     use crate::{AlignedBuf, read_exact_at, write_all_at};
     use std::cell::RefCell;
-    use std::os::fd::AsRawFd;
 
     std::thread_local! {
         /// Directories that this thread has made durable.
@@ -577,6 +594,27 @@ mod tests {
         assert!(file.direct_for(1, &block).is_none() && file.direct_for(0, &block[1..]).is_none());
         let id = buffered.open("file", OpenMode::ReadWrite).unwrap();
         assert!(!buffered.is_direct(id) && buffered.file(id).unwrap().direct_for(0, &block).is_none());
+    }
+
+    /// A daemon closes its standard descriptors, and libraries in it write messages to them nevertheless.
+    #[test]
+    fn standard_descriptors_are_not_taken() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("file");
+        fs::write(&path, b"bytes").unwrap();
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let open = || open_file(CWD, &path, flags, Mode::empty()).unwrap();
+        let (first, second) = (open(), open());
+        assert!(first.as_raw_fd() >= DESCRIPTOR_MIN, "E1.11");
+        let least = first.as_raw_fd().max(second.as_raw_fd()) + 1;
+        let moved = at_least(first, least).unwrap();
+        assert!(moved.as_raw_fd() >= least, "E1.11");
+        assert!(rustix::io::fcntl_getfd(&moved).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
+        let mut bytes = [0; 5];
+        rustix::io::pread(&moved, &mut bytes, 0).unwrap();
+        assert_eq!(&bytes, b"bytes");
+        let kept = second.as_raw_fd();
+        assert_eq!(at_least(second, kept).unwrap().as_raw_fd(), kept);
     }
 
     /// A forked child has the same open files, and another process id.
