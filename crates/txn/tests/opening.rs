@@ -154,13 +154,17 @@ fn store_thread_may_drop_the_last_handle() {
 /// If the lock file is deleted while the store is open, it no longer locks anything; the control file does.
 #[test]
 fn deleted_lock_file_allows_no_second_opening() {
-    let directory = tempfile::tempdir().unwrap();
-    let media: [Arc<dyn Media>; 2] = [Arc::new(SimDisk::new()), Arc::new(RealDisk::new(directory.path()))];
-    for media in media {
-        drop(Store::open(Arc::clone(&media), options(), registry()).unwrap());
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let real = |number: usize| Arc::new(RealDisk::new(directories[number].path())) as Arc<dyn Media>;
+    let simulated = || Arc::new(SimDisk::new()) as Arc<dyn Media>;
+    for (media, exists) in [(simulated(), false), (real(0), false), (simulated(), true), (real(1), true)] {
+        if exists {
+            drop(Store::open(Arc::clone(&media), options(), registry()).unwrap());
+        }
         let store = Store::open(Arc::clone(&media), options(), registry()).unwrap();
         media.remove(LOCK_FILE).unwrap();
-        assert!(matches!(Store::open(Arc::clone(&media), options(), registry()), Err(OpenError::InUse { .. })));
+        let second = Store::open(Arc::clone(&media), options(), registry());
+        assert!(matches!(second, Err(OpenError::InUse { .. })), "E1.8: created before: {exists}");
         drop(store);
         Store::open(media, options(), registry()).unwrap();
     }

@@ -3,7 +3,7 @@
 //! It has two slots with the same content. A change is written durably to one slot, then to the other, so at any
 //! moment one of them is valid; the one with the higher generation counts.
 
-use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, read_exact_at, write_all_at};
+use cedrat_media::{AlignedBuf, Durability, FileId, LockGuard, Media, OpenMode, read_exact_at, write_all_at};
 use cedrat_sync::planted;
 use std::collections::HashSet;
 
@@ -426,22 +426,27 @@ pub(crate) struct ControlFile {
 }
 
 impl ControlFile {
-    /// Creates an empty control file of full length: the first step of creating a store.
-    pub(crate) fn create(media: &dyn Media) -> Result<ControlFile, LogError> {
+    /// Creates an empty control file of full length: the first step of creating a store. Returns a lock of it as well: the
+    /// [lock](crate::lock) of the directory contains one only if the file exists, from an unfinished creation.
+    pub(crate) fn create(media: &dyn Media) -> Result<(ControlFile, Option<LockGuard>), LogError> {
         let doing = "creating the control file";
-        let file = match media.open(CONTROL_FILE, OpenMode::Create) {
+        let (file, lock) = match media.open(CONTROL_FILE, OpenMode::Create) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                media.open(CONTROL_FILE, OpenMode::ReadWrite)
+                (media.open(CONTROL_FILE, OpenMode::ReadWrite), None)
             }
-            opened => opened,
-        }
-        .map_err(|error| LogError::io(doing, error))?;
+            opened if opened.is_err() || planted!("new_control_not_locked") => (opened, None),
+            created => {
+                let lock = media.lock(CONTROL_FILE).map_err(|error| crate::entries::not_locked(media, error))?;
+                (created, Some(lock))
+            }
+        };
+        let file = file.map_err(|error| LogError::io(doing, error))?;
         let zeros = AlignedBuf::zeroed(2 * SLOT_LEN);
         write_all_at(media, file, 0, &zeros, Durability::Volatile)
             .and_then(|()| media.sync(file))
             .and_then(|()| media.sync_directory(""))
             .map_err(|error| LogError::io(doing, error))?;
-        Ok(ControlFile { file, newest: 1 })
+        Ok((ControlFile { file, newest: 1 }, lock))
     }
 
     /// Opens the control file and reads it. Nothing is written.
@@ -666,7 +671,7 @@ mod tests {
     fn killed_control_write_leaves_one_slot() {
         use cedrat_media::{Kill, Loss, SimDisk};
         let disk = SimDisk::new();
-        let file = ControlFile::create(&disk).unwrap();
+        let (file, _lock) = ControlFile::create(&disk).unwrap();
         // Longer than a sector at both ends, so that a slot may be torn.
         let mut control = example();
         control.names = (0..40).map(|n| format!("{n:0>60}")).collect();

@@ -7,7 +7,7 @@
 
 use cedrat_media::{LockGuard, Media, OpenMode};
 use cedrat_sync::{Arc, Mutex};
-use std::io::ErrorKind;
+use std::io::{self, ErrorKind};
 
 use crate::control::{CONTROL_FILE, Checkpoint, Control};
 use crate::error::{LogError, LogFull};
@@ -88,8 +88,8 @@ pub struct Entry<'a> {
 
 /// Takes the lock of a directory and creates the lock file if necessary. The lock is held until the guard is dropped.
 ///
-/// The control file is locked as well, if there is one, so that deleting the lock file does not permit a second
-/// opening.
+/// The control file is locked as well, so that deleting the lock file does not permit a second opening; if there is none,
+/// when the log is created.
 ///
 /// # Errors
 /// [`LogError::InUse`] if another opening holds it.
@@ -109,13 +109,18 @@ pub fn lock(media: &dyn Media) -> Result<LockGuard, LogError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(guard),
         Err(error) => Err(error),
     });
-    taken.map_err(|error| match error.kind() {
+    taken.map_err(|error| not_locked(media, error))
+}
+
+/// Returns the error for a directory that cannot be locked.
+pub(crate) fn not_locked(media: &dyn Media, error: io::Error) -> LogError {
+    match error.kind() {
         ErrorKind::WouldBlock => {
             let file = media.open(LOCK_FILE, OpenMode::Read);
             LogError::InUse { path: file.map_or_else(|_| LOCK_FILE.into(), |file| media.path(file)) }
         }
         _ => LogError::io(format!("locking the file {LOCK_FILE}"), error),
-    })
+    }
 }
 
 impl Control {

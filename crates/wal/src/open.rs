@@ -70,7 +70,7 @@ pub(crate) fn create(
     add_names(&mut control, names)?;
     let lock = lock.take(&**media)?;
     check_absent(media)?; // another creation may have come first
-    let file = ControlFile::create(&**media)?;
+    let (file, lock_of_control) = ControlFile::create(&**media)?;
     file.write(&**media, &control)?;
     let ends = Ends {
         end: Lsn::new(1),
@@ -81,7 +81,7 @@ pub(crate) fn create(
     };
     let (in_use, files) = look::files(&**media, &control, OpenMode::ReadWrite)?;
     let reader = look::reader(media, &control, in_use, faults(options));
-    reader.opening.keep(lock);
+    reader.opening.keep(Some(LockGuard::new((lock, lock_of_control))));
     build(media, options, ControlState { file, control }, Arc::new(reader), files, &ends)
 }
 
