@@ -19,7 +19,8 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cedrat_sync::planted;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munlock, munmap};
 
 use crate::page::PAGE_LEN;
 
@@ -189,7 +190,7 @@ impl Reservation {
             let advised = unsafe { madvise(reservation.base.as_ptr().cast(), len, advice) };
             match advised {
                 // A kernel built without huge pages does not know this advice.
-                Err(rustix::io::Errno::INVAL) if advice == Advice::LinuxNoHugepage => {}
+                Err(Errno::INVAL) if advice == Advice::LinuxNoHugepage => {}
                 other => other?,
             }
         }
@@ -218,7 +219,18 @@ impl Reservation {
     pub(crate) fn give_back(&self, index: usize) -> io::Result<()> {
         assert!(index < self.len / PAGE_LEN, "frame {index} lies beyond the reserved range");
         // SAFETY: 1 and 2; the page is in range, and becoming zero is a change like any other.
-        unsafe { madvise(self.base.as_ptr().add(index * PAGE_LEN).cast(), PAGE_LEN, Advice::LinuxDontNeed) }?;
+        let give_back =
+            || unsafe { madvise(self.base.as_ptr().add(index * PAGE_LEN).cast(), PAGE_LEN, Advice::LinuxDontNeed) };
+        match give_back() {
+            // The program has locked all its memory, with `mlockall`. The range as a whole is unlocked: by single pages it would
+            // be divided into more mappings than a process may have.
+            Err(Errno::INVAL) if !planted!("locked_memory_kept") => {
+                // SAFETY: 1; the range is ours, and unlocking does not change its content.
+                unsafe { munlock(self.base.as_ptr().cast(), self.len) }?;
+                give_back()?;
+            }
+            result => result?,
+        }
         Ok(())
     }
 }
@@ -300,6 +312,19 @@ mod tests {
         let flags = lines.find_map(|line| line.strip_prefix("VmFlags: ")).expect("the range is mapped");
         let has = |flag| flags.split(' ').any(|one| one == flag);
         assert!(has("dc") && has("nh") && has("nr"), "no copy, no huge pages, no reserve: {flags}");
+    }
+
+    /// A pool that cannot return a page evicts none: each request fails once all frames are in use.
+    #[test]
+    fn locked_page_is_given_back() {
+        let range = Reservation::new(2 * PAGE_LEN).unwrap();
+        range.page(0).store(100, b"here");
+        range.page(1).store(100, b"there");
+        // SAFETY: the range is mapped, and locking does not change its content.
+        unsafe { rustix::mm::mlock(range.base.as_ptr().cast(), range.len) }.unwrap();
+        range.give_back(0).expect("E12.4");
+        assert!(range.page(0).equal(100, &[0; 4]));
+        assert!(range.page(1).equal(100, b"there"));
     }
 
     #[test]
