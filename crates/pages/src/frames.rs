@@ -155,6 +155,19 @@ impl PageWords {
     }
 }
 
+/// Refuses a system whose pages of memory have `system_page_len` bytes, if these are more than a frame. It would take back whole
+/// pages, and with a frame that is evicted the frames beside it.
+pub(crate) fn check_system(system_page_len: usize) -> io::Result<()> {
+    if system_page_len <= PAGE_LEN || planted!("larger_memory_pages_accepted") {
+        return Ok(());
+    }
+    let what = format!(
+        "the pages of memory of this system have {system_page_len} bytes, and at most {PAGE_LEN} are supported: use a kernel with \
+         pages of {PAGE_LEN} bytes"
+    );
+    Err(io::Error::new(io::ErrorKind::Unsupported, what))
+}
+
 /// A range of virtual memory, all zero, that takes memory only where it is written.
 pub(crate) struct Reservation {
     base: NonNull<u8>,
@@ -312,6 +325,14 @@ mod tests {
         let flags = lines.find_map(|line| line.strip_prefix("VmFlags: ")).expect("the range is mapped");
         let has = |flag| flags.split(' ').any(|one| one == flag);
         assert!(has("dc") && has("nh") && has("nr"), "no copy, no huge pages, no reserve: {flags}");
+    }
+
+    /// On 64-bit Arm and others a kernel may have pages of 16 or 64 KiB.
+    #[test]
+    fn larger_memory_pages_are_refused() {
+        check_system(rustix::param::page_size()).unwrap();
+        let refused = check_system(4 * PAGE_LEN).expect_err("E12.5");
+        assert!(refused.to_string().contains("have 16384 bytes"), "{refused}");
     }
 
     /// A pool that cannot return a page evicts none: each request fails once all frames are in use.

@@ -27,7 +27,7 @@ use crate::error::PoolError;
 use crate::evict::{Clock, Loads};
 use crate::exclusive::Exclusive;
 use crate::file::PageFile;
-use crate::frames::{PageWords, Reservation};
+use crate::frames::{PageWords, Reservation, check_system};
 use crate::latch::Latch;
 use crate::page::{Damaged, PAGE_LEN, PageId, lsn_of};
 use crate::table::PageTable;
@@ -76,8 +76,9 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// Refuses invalid options.
+    /// Refuses invalid options, and a system on which no pool works.
     pub(crate) fn check(&self) -> Result<(), PoolError> {
+        check_system(rustix::param::page_size()).map_err(|error| PoolError::io("reserving memory for pages", error))?;
         if self.capacity_pages < 8 {
             let what = format!("{} pages; at least 8 are needed", self.capacity_pages);
             return Err(PoolError::Options { option: "capacity_pages", what });
