@@ -259,6 +259,7 @@ mod tests {
 
     use super::*;
     use crate::blocks::{all_known, forget_known};
+    use crate::region::WORD_LEN;
     use crate::{Commit, Heap, HeapOptions, Interrupt, MemoryOptions};
 
     const TXN: TxnId = TxnId(77);
@@ -400,6 +401,46 @@ mod tests {
         assert!(matches!(both(&one), Err(Error::Options { option: "sessions_max", .. })));
         let coarse = MemoryOptions { stripes_log2: 4, stripe_words_log2: 16, ..options() };
         assert!(matches!(both(&coarse), Err(Error::Options { option: "stripes_log2", .. })));
+    }
+
+    /// E9.3: a free, and a write to each stripe: those that prepare beside the free share no lock with its block when they are
+    /// found, also where the block is longer than the requested length.
+    #[test]
+    fn prepared_free_locks_its_whole_block() {
+        const STRIPE_LEN: u64 = 16 * WORD_LEN;
+        let options = MemoryOptions { stripes_log2: 8, stripe_words_log2: 4, ..MemoryOptions::small() };
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+        let memory = found(&media, &log, &options).open(log.clone(), Arc::new(AtomicU64::new(1))).expect("it opens");
+        let heap = memory.create_heap("blocks", &HeapOptions { blocks: true, ..HeapOptions::raw(2 << 20) });
+        let heap = heap.expect("a heap");
+        let [freed, written] =
+            [20_000, 256 * STRIPE_LEN].map(|len| heap.atomically(|tx| tx.allocate(&heap, len)).expect("room"));
+        let prepared = |txn, work: &dyn Fn(&mut Tx<'_>) -> Result<(), Interrupt>| {
+            let mut joined = Joined::begin(&memory)?;
+            joined.run(work)?;
+            joined.prepare(log.body_len_max())?;
+            let mut bytes = Vec::new();
+            joined.put_prepared(&mut bytes);
+            joined.hold(txn);
+            Ok((joined, bytes))
+        };
+        let (free, free_bytes) = prepared(TXN, &|tx| tx.free(&heap, freed)).expect("no other transaction runs");
+        let (mut beside, mut refused) = (Vec::new(), 0);
+        for offset in (written..).step_by(STRIPE_LEN as usize).take(256) {
+            match prepared(TxnId(78), &|tx| tx.write(&heap, offset, 1)) {
+                Ok((_, bytes)) => beside.push(bytes),
+                Err(Error::InDoubt { txn: TXN }) => refused += 1,
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert!(!beside.is_empty(), "{refused} writes were refused");
+        drop((free, heap, memory));
+        for bytes in beside {
+            let mut found = found(&media, &log, &options);
+            found.prepared(TXN, Lsn::new(1), &free_bytes).expect("it is valid");
+            found.prepared(TxnId(78), Lsn::new(2), &bytes).expect("they prepared together");
+        }
     }
 
     #[test]
