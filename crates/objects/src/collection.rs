@@ -268,7 +268,8 @@ impl Objects {
     ///
     /// # Errors
     /// [`ObjectError::NoSuchObject`]; [`StructureError::Gone`], also while the collection is being dropped; [`Error::Misuse`]
-    /// unless it was opened with [`UndoPolicy::CommittedOnly`]; damage, with file and offset.
+    /// unless it was opened with [`UndoPolicy::CommittedOnly`]; [`Error::InDoubt`] if a transaction that prepared in an earlier
+    /// opening, with [`UndoPolicy::Inverses`], has changed the object; damage, with file and offset.
     pub fn read_committed<T>(
         &self,
         store: &Store,
@@ -327,6 +328,7 @@ impl Objects {
                 if store.is_in_doubt(at) {
                     return Ok(None);
                 }
+                store.check_committed(at)?;
                 let Some(found) = self.in_page(store, at, |page| store.read(page))? else { return Ok(None) };
                 // It may have been inserted between the two checks.
                 if matches!(cache.committed(at), Committed::Unborn) {

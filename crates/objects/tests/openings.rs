@@ -5,9 +5,9 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cedrat_objects::UndoPolicy;
+use cedrat_objects::{Options, UndoPolicy};
 use cedrat_txn::{Commit, Error, Result};
-use common::place;
+use common::{Place, get, is_absent, place};
 
 fn is_misuse<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::Misuse(_)))
@@ -59,4 +59,41 @@ fn handle_of_another_opening_is_refused() {
     txn.commit(Commit::Sync).unwrap();
     assert_eq!(new.get(id), Some(b"KEPT".to_vec()));
     new.check();
+}
+
+/// E9.11: a branch of an earlier opening has its changes, with inverses, in pages.
+#[test]
+fn in_doubt_change_with_inverse_is_refused() {
+    for commits in [false, true] {
+        let old = place(UndoPolicy::Inverses);
+        let [changed, moved, removed, other] = [1, 2, 3, 4].map(|byte| old.insert(&[byte; 40]));
+        let mut txn = old.begin();
+        old.objects.put(&mut txn, changed, &[9; 40]).unwrap();
+        old.objects.put(&mut txn, moved, &[9; 2000]).unwrap();
+        old.objects.remove(&mut txn, removed).unwrap();
+        let inserted = old.objects.insert(&mut txn, &[9; 40]).unwrap();
+        drop(txn.prepare(b"branch").unwrap()); // it stays in doubt
+        let options = Options { undo: UndoPolicy::CommittedOnly, ..old.options };
+        let new = Place { options, ..old }.crashed();
+        let read = |id| new.objects.read_committed(&new.store, id, <[u8]>::to_vec).map(|(bytes, _)| bytes);
+        for id in [changed, moved, removed] {
+            let seen = read(id);
+            assert!(matches!(seen, Err(Error::InDoubt { .. })), "{id}: {seen:?}");
+        }
+        assert_eq!(read(other).unwrap(), [4; 40]);
+        assert!(is_absent(&read(inserted).unwrap_err()));
+        let branch = new.store.prepared(b"branch").unwrap();
+        let expected = if commits {
+            branch.commit(Commit::Sync).map(drop).unwrap();
+            [Some(vec![9; 40]), Some(vec![9; 2000]), None, Some(vec![9; 40])]
+        } else {
+            branch.rollback().unwrap();
+            [Some(vec![1; 40]), Some(vec![2; 40]), Some(vec![3; 40]), None]
+        };
+        for (id, expected) in [changed, moved, removed, inserted].into_iter().zip(expected) {
+            assert_eq!(read(id).ok(), expected);
+            assert_eq!(get(&new.store, &new.objects, id), expected);
+        }
+        new.check();
+    }
 }

@@ -1,7 +1,8 @@
 //! The records that in-doubt branches hide from readers, and the state that they leave for them (E9.1, E9.11).
 //!
-//! A transaction that prepared in an earlier opening has no keeper (E19.4): the records that it has inserted are in
-//! pages like any other, and the changes that it has deferred are in none. Readers without locks check here.
+//! A transaction that prepared in an earlier opening has no keeper (E19.4): the records that it has inserted, and its
+//! changes that have inverses, are in pages like any other; other changes that it has deferred are in none. Readers
+//! without locks check here.
 
 use std::any::TypeId;
 use std::collections::HashMap;
@@ -10,19 +11,30 @@ use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cedrat_sync::{Arc, Mutex, planted};
 use cedrat_wal::TxnId;
 
-use crate::body::Body;
+use crate::body::{Body, LoggedUndo};
 use crate::builtin::VersionedInsert;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::operation::RecordId;
 use crate::prepared::InDoubt;
 use crate::store::Store;
 use crate::transaction::Txn;
 
+/// What a page has of the changes that such a transaction has made to a record; of several changes, the greatest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum InPage {
+    /// Nothing that an undo would change.
+    Nothing,
+    /// A change that the undo would revert.
+    Change,
+    /// The record itself, which it has inserted in a versioned page.
+    Insertion,
+}
+
 /// The state that recovery found of a prepared transaction, for readers and collectors.
 #[derive(Debug, Default)]
 pub(crate) struct Left {
-    /// The records that it has changed; `true` for a record that it has inserted in a versioned page.
-    changed: HashMap<RecordId, bool>,
+    /// The records that it has changed.
+    changed: HashMap<RecordId, InPage>,
     /// Records of the application's own, by the number of their kind, oldest first.
     noted: Vec<(u32, Vec<u8>)>,
 }
@@ -38,8 +50,8 @@ impl Left {
 #[derive(Debug, Default)]
 pub(crate) struct Hidden {
     by: Mutex<HashMap<TxnId, Arc<Left>>>,
-    /// The records that these transactions have changed; `true`: inserted.
-    records: Mutex<HashMap<RecordId, bool>>,
+    /// The records that these transactions have changed.
+    records: Mutex<HashMap<RecordId, (TxnId, InPage)>>,
     /// The number of records. It is usually 0, and readers then need not lock the mutex.
     count: AtomicUsize,
     late_begun: AtomicU64,
@@ -51,7 +63,7 @@ impl Hidden {
     /// changed as uncertain.
     pub(crate) fn hide(&self, txn: TxnId, left: &Arc<Left>) {
         let mut records = self.records.lock();
-        records.extend(&left.changed);
+        records.extend(left.changed.iter().map(|(&at, &in_page)| (at, (txn, in_page))));
         self.count.store(records.len(), Ordering::Release);
         self.by.lock().insert(txn, Arc::clone(left));
     }
@@ -66,8 +78,8 @@ impl Hidden {
         self.count.store(records.len(), Ordering::Release);
     }
 
-    /// Whether any of the transactions has changed this record; `Some(true)`: inserted it.
-    fn has(&self, at: RecordId) -> Option<bool> {
+    /// Returns the transaction that has changed this record.
+    fn has(&self, at: RecordId) -> Option<(TxnId, InPage)> {
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }
@@ -94,7 +106,20 @@ impl Store {
     /// Whether this record of a versioned page was inserted by a transaction that prepared in an earlier opening and is
     /// in doubt; readers without locks must treat it as absent. Call this *before* reading the page.
     pub fn is_in_doubt(&self, at: RecordId) -> bool {
-        self.inner.hidden.has(at) == Some(true) && !planted!("in_doubt_insertion_seen")
+        let is_inserted = matches!(self.inner.hidden.has(at), Some((_, InPage::Insertion)));
+        is_inserted && !planted!("in_doubt_insertion_seen")
+    }
+
+    /// Checks that the page of a record has no change of it that may still be undone, by a transaction that prepared in an
+    /// earlier opening and is in doubt; readers without locks have no other state of it. Call this *before* reading the page.
+    ///
+    /// # Errors
+    /// [`Error::InDoubt`].
+    pub fn check_committed(&self, at: RecordId) -> Result<()> {
+        match self.inner.hidden.has(at) {
+            Some((txn, InPage::Change)) => Err(Error::InDoubt { id: self.inner.branches.id_of(txn) }),
+            _ => Ok(()),
+        }
     }
 
     /// Whether this record was changed or inserted by a transaction that prepared in an earlier opening and is in
@@ -127,8 +152,15 @@ impl Txn {
         let mut left = Left::default();
         self.along_what_counts(|body, _| {
             match *body {
-                Body::Update { redo, .. } => {
-                    *left.changed.entry(redo.at).or_default() |= Some(redo.operation) == insertion;
+                Body::Update { redo, undo, committed_only } => {
+                    let in_page = match undo {
+                        _ if Some(redo.operation) == insertion => InPage::Insertion,
+                        LoggedUndo::None => InPage::Nothing,
+                        _ if committed_only => InPage::Nothing,
+                        _ => InPage::Change,
+                    };
+                    let known = left.changed.entry(redo.at).or_insert(in_page);
+                    *known = in_page.max(*known);
                 }
                 Body::User { number, bytes } => left.noted.push((number, bytes.to_vec())),
                 _ => {}
