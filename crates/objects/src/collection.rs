@@ -269,7 +269,7 @@ impl Objects {
     /// # Errors
     /// [`ObjectError::NoSuchObject`]; [`StructureError::Gone`], also while the collection is being dropped; [`Error::Misuse`]
     /// unless it was opened with [`UndoPolicy::CommittedOnly`]; [`Error::InDoubt`] if a transaction that prepared in an earlier
-    /// opening, with [`UndoPolicy::Inverses`], has changed the object; damage, with file and offset.
+    /// opening, with [`UndoPolicy::Inverses`], has changed the object; [`Error::Stopped`]; damage, with file and offset.
     pub fn read_committed<T>(
         &self,
         store: &Store,
@@ -302,6 +302,10 @@ impl Objects {
             {
                 let version = Version { at, lsn: image.version };
                 return Ok((look(object(&image.bytes, &header)), version));
+            }
+            // The rest of the changes of a branch may be missing then.
+            if let Some(stopped) = store.log().stopped() {
+                return Err(stopped.into());
             }
             // A transaction in doubt is making its changes page by page: the home record changes soon.
             if late.is_none() || store.late_commits() != late {

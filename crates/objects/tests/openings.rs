@@ -5,9 +5,13 @@ mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use cedrat_objects::{Options, UndoPolicy};
-use cedrat_txn::{Commit, Error, Result};
+use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_objects::{ObjectDelta, Objects, Options, UndoPolicy, register_delta};
+use cedrat_sync::Arc;
+use cedrat_sync::atomic::{AtomicBool, Ordering};
+use cedrat_txn::{Commit, Error, Refused, Result, Store};
 use common::{Place, get, is_absent, place};
+use serde::{Deserialize, Serialize};
 
 fn is_misuse<T>(result: Result<T>) -> bool {
     matches!(result, Err(Error::Misuse(_)))
@@ -96,4 +100,52 @@ fn in_doubt_change_with_inverse_is_refused() {
         }
         new.check();
     }
+}
+
+/// Whether [`Bug`] panics.
+static PANICS: AtomicBool = AtomicBool::new(false);
+
+/// A delta of an application that was changed between two openings, and now has a bug.
+#[derive(Debug, Serialize, Deserialize)]
+struct Bug {}
+
+impl ObjectDelta for Bug {
+    const NAME: &'static str = "test.bug";
+
+    fn apply(&self, _: &mut [u8]) -> Result<(), Refused> {
+        assert!(!PANICS.load(Ordering::Relaxed), "as planned");
+        Ok(())
+    }
+}
+
+/// A branch moves an object a second time: its first change, in the page of the record that the object leaves, is made, and its
+/// second one, in the page of the object's identity, is not.
+#[test]
+fn reader_beside_half_made_branch_is_stopped() {
+    let open = |disk: &Arc<SimDisk>| {
+        let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+        let options = cedrat_txn::Options { checkpoint_when_opened: false, ..cedrat_txn::Options::simulated() };
+        Store::open(media, options, common::registry().with(register_delta::<Bug>)).unwrap()
+    };
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk);
+    let objects = Objects::create(&store, "objects", Options::default()).unwrap();
+    let [removed, moved, other] =
+        [3700, 1500, 1500].map(|len| store.transact(|txn| objects.insert(txn, &vec![1; len])).unwrap());
+    assert!(removed.page < moved.page && moved.page == other.page);
+    store.transact(|txn| objects.remove(txn, removed)).unwrap();
+    store.transact(|txn| objects.put(txn, moved, &[2; 1600])).unwrap();
+    let mut txn = store.begin();
+    objects.update(&mut txn, other, Bug {}).unwrap();
+    objects.put(&mut txn, moved, &[3; 3500]).unwrap();
+    drop(txn.prepare(b"branch").unwrap());
+    let store = open(&Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything)));
+    let objects = Objects::open(&store, "objects", Options::default()).unwrap();
+    let branch = store.prepared(b"branch").unwrap();
+    PANICS.store(true, Ordering::Relaxed);
+    let ended = catch_unwind(AssertUnwindSafe(|| branch.commit(Commit::Sync).map(drop)));
+    PANICS.store(false, Ordering::Relaxed);
+    assert!(ended.is_err());
+    let seen = objects.read_committed(&store, moved, <[u8]>::len);
+    assert!(matches!(seen, Err(Error::Stopped(_))), "{seen:?}");
 }
