@@ -1,4 +1,4 @@
-//! Handles that outlive their opening, and panics inside nested transactions.
+//! Handles that outlive their opening, branches that do, and panics inside nested transactions.
 #![cfg(not(cedrat_shuttle))] // threads: threads.rs
 
 mod common;
@@ -100,6 +100,27 @@ fn in_doubt_change_with_inverse_is_refused() {
         }
         new.check();
     }
+}
+
+/// E19.9: the transaction of a branch has removed a dead record of another one, and the next opening uses the slot again. The
+/// rollback of the branch undoes nothing there.
+#[test]
+fn branch_rollback_keeps_later_object() {
+    let old = place(UndoPolicy::CommittedOnly);
+    let [removed, _] = [b"removed", b"another"].map(|bytes| old.insert(bytes));
+    old.transact(|txn| old.objects.remove(txn, removed));
+    let mut txn = old.begin();
+    old.objects.insert(&mut txn, b"in doubt").unwrap();
+    drop(txn.prepare(b"branch").unwrap());
+    let new = old.crashed();
+    let later = new.insert(b"later");
+    assert_eq!(later, removed, "the slot was vacant");
+    new.transact(|txn| new.objects.put(txn, later, b"LATER"));
+    new.store.prepared(b"branch").unwrap().rollback().unwrap();
+    assert_eq!(new.get(later), Some(b"LATER".to_vec()), "a committed change");
+    new.store.checkpoint().unwrap();
+    assert_eq!(new.crashed().get(later), Some(b"LATER".to_vec()), "a durable one");
+    new.check();
 }
 
 /// Whether [`Bug`] panics.

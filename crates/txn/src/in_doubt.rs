@@ -22,7 +22,7 @@ use crate::transaction::Txn;
 /// What a page has of the changes that such a transaction has made to a record; of several changes, the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum InPage {
-    /// Nothing that an undo would change.
+    /// Nothing yet: the change counts only if it is committed.
     Nothing,
     /// A change that the undo would revert.
     Change,
@@ -155,8 +155,8 @@ impl Txn {
                 Body::Update { redo, undo, committed_only } => {
                     let in_page = match undo {
                         _ if Some(redo.operation) == insertion => InPage::Insertion,
-                        LoggedUndo::None => InPage::Nothing,
-                        _ if committed_only => InPage::Nothing,
+                        LoggedUndo::None if committed_only => InPage::Nothing,
+                        LoggedUndo::None => return Ok(()), // it stays, whatever the outcome
                         _ => InPage::Change,
                     };
                     let known = left.changed.entry(redo.at).or_insert(in_page);

@@ -19,7 +19,7 @@ use cedrat_heap::{HEAP_PART, Joined, PreparedWords};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, PartitionId, Reservation, Ticket, TxnId};
 
-use crate::body::{Body, Head, SPACE_LEN_MAX, room_for};
+use crate::body::{Body, Head, LoggedUndo, SPACE_LEN_MAX, room_for};
 use crate::branch::{BRANCH_ID_LEN_MAX, Branch};
 use crate::branches::State;
 use crate::carry::{CarryRoom, Kept};
@@ -369,7 +369,10 @@ impl Prepared {
         let txn = self.begin_end()?;
         if txn.was_restored {
             txn.along_what_counts(|record, _| {
-                if let Some(redo) = record.redo() {
+                // A change without undo stays in the page, and the record may be another transaction's by now (E19.9).
+                if let Body::Update { redo, undo, .. } = record
+                    && *undo != LoggedUndo::None
+                {
                     txn.inner().keepers.withdrawn(redo.at);
                 }
                 Ok(())
