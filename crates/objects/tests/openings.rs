@@ -4,6 +4,7 @@
 mod common;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_objects::{ObjectDelta, Objects, Options, UndoPolicy, register_delta};
@@ -169,4 +170,54 @@ fn reader_beside_half_made_branch_is_stopped() {
     assert!(ended.is_err());
     let seen = objects.read_committed(&store, moved, <[u8]>::len);
     assert!(matches!(seen, Err(Error::Stopped(_))), "{seen:?}");
+}
+
+/// Set by the test that commits a branch: what a reader finds while a change of the branch is made.
+static READER: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
+
+/// A delta that lets a reader run while it is made.
+#[derive(Debug, Serialize, Deserialize)]
+struct BesideReader {}
+
+impl ObjectDelta for BesideReader {
+    const NAME: &'static str = "test.beside_reader";
+
+    fn apply(&self, _: &mut [u8]) -> Result<(), Refused> {
+        if let Some(read) = READER.lock().unwrap().take() {
+            std::thread::spawn(read).join().unwrap();
+        }
+        Ok(())
+    }
+}
+
+/// E19.13: a branch has inserted an object and changed it; its changes are made page by page.
+#[test]
+fn inserted_object_is_seen_with_its_changes() {
+    let open = |disk: &Arc<SimDisk>| {
+        let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+        let options = cedrat_txn::Options { checkpoint_when_opened: false, ..cedrat_txn::Options::simulated() };
+        Store::open(media, options, common::registry().with(register_delta::<BesideReader>)).unwrap()
+    };
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk);
+    let objects = Objects::create(&store, "objects", Options::default()).unwrap();
+    let before = store.transact(|txn| objects.insert(txn, &[1; 3700])).unwrap();
+    let mut txn = store.begin();
+    objects.update(&mut txn, before, BesideReader {}).unwrap();
+    let inserted = objects.insert(&mut txn, &[1; 3700]).unwrap();
+    objects.put(&mut txn, inserted, &[2; 3700]).unwrap();
+    assert!(before.page < inserted.page);
+    drop(txn.prepare(b"branch").unwrap());
+    let store = open(&Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything)));
+    let objects = Objects::open(&store, "objects", Options::default()).unwrap();
+    let seen = Arc::new(Mutex::new(None));
+    let (result, reader) = (Arc::clone(&seen), (store.clone(), objects.clone()));
+    *READER.lock().unwrap() = Some(Box::new(move || {
+        let (store, objects) = reader;
+        let read = objects.read_committed(&store, inserted, |bytes| bytes[0]).map(|(first, _)| first);
+        *result.lock().unwrap() = Some(read.ok());
+    }));
+    store.prepared(b"branch").unwrap().commit(Commit::Sync).map(drop).unwrap();
+    assert_eq!(*seen.lock().unwrap(), Some(Some(2)));
+    assert_eq!(get(&store, &objects, inserted), Some(vec![2; 3700]));
 }

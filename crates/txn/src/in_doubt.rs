@@ -78,6 +78,11 @@ impl Hidden {
         self.count.store(records.len(), Ordering::Release);
     }
 
+    /// Returns whether one of the transactions has inserted this record.
+    pub(crate) fn is_inserted(&self, at: RecordId) -> bool {
+        matches!(self.has(at), Some((_, InPage::Insertion)))
+    }
+
     /// Returns the transaction that has changed this record.
     fn has(&self, at: RecordId) -> Option<(TxnId, InPage)> {
         if self.count.load(Ordering::Acquire) == 0 {
@@ -106,8 +111,7 @@ impl Store {
     /// Whether this record of a versioned page was inserted by a transaction that prepared in an earlier opening and is
     /// in doubt; readers without locks must treat it as absent. Call this *before* reading the page.
     pub fn is_in_doubt(&self, at: RecordId) -> bool {
-        let is_inserted = matches!(self.inner.hidden.has(at), Some((_, InPage::Insertion)));
-        is_inserted && !planted!("in_doubt_insertion_seen")
+        self.inner.hidden.is_inserted(at) && !planted!("in_doubt_insertion_seen")
     }
 
     /// Checks that the page of a record has no change of it that may still be undone, by a transaction that prepared in an

@@ -347,9 +347,14 @@ impl Prepared {
         let lsn = txn.log_outcome()?;
         let mut txn = self.ends();
         let inner = Arc::clone(&txn.store.inner);
-        // Before anything that refers to it (E9.11).
-        inner.hidden.reveal(txn.id);
-        let made = inner.hidden.over_late(late.is_empty(), || txn.make_late(&late, lsn));
+        let made = inner.hidden.over_late(late.is_empty(), || {
+            // What it has inserted is changed while it is hidden, and seen before anything that refers to it (E9.11).
+            let (of_new, others): (Vec<Late>, Vec<Late>) =
+                late.into_iter().partition(|change| inner.hidden.is_inserted(change.at));
+            let made = txn.make_late(&of_new, lsn);
+            inner.hidden.reveal(txn.id);
+            made.and_then(|()| txn.make_late(&others, lsn))
+        });
         // Also after a failure: the store has stopped, and the threads that wait for the locks must be woken.
         txn.leave(Some(lsn));
         inner.branches.leave(&self.id);
