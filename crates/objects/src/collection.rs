@@ -323,16 +323,16 @@ impl Objects {
     /// Returns a record as it was committed last.
     fn committed(&self, store: &Store, at: RecordId) -> Result<Option<(Image, Header)>> {
         let cache = &self.shared.cache;
+        // Of an earlier opening (E9.11). Checked before the page is read: a rollback removes the record from the page first. The
+        // cache may have it as the page does, if a transaction has requested the place and found no object there.
+        if store.is_in_doubt(at) {
+            return Ok(None);
+        }
+        store.check_committed(at)?;
         let image = match cache.committed(at) {
             Committed::Image(image) => image,
             Committed::Unborn => return Ok(None),
             Committed::InItsPage => {
-                // Of an earlier opening (E9.11). Checked before the page is read: a rollback removes the record from the page
-                // first.
-                if store.is_in_doubt(at) {
-                    return Ok(None);
-                }
-                store.check_committed(at)?;
                 let Some(found) = self.in_page(store, at, |page| store.read(page))? else { return Ok(None) };
                 // It may have been inserted between the two checks.
                 if matches!(cache.committed(at), Committed::Unborn) {

@@ -8,9 +8,10 @@ use std::sync::Mutex;
 
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_objects::{ObjectDelta, Objects, Options, UndoPolicy, register_delta};
+use cedrat_pages::Slot;
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_txn::{Commit, Error, Refused, Result, Store};
+use cedrat_txn::{Commit, Error, RecordId, Refused, Result, Store, TxnOptions};
 use common::{Place, get, is_absent, place};
 use serde::{Deserialize, Serialize};
 
@@ -71,9 +72,11 @@ fn handle_of_another_opening_is_refused() {
 fn in_doubt_change_with_inverse_is_refused() {
     for commits in [false, true] {
         let old = place(UndoPolicy::Inverses);
-        let [changed, moved, removed, other] = [1, 2, 3, 4].map(|byte| old.insert(&[byte; 40]));
+        let [changed, moved, removed, other, outgrown] = [1, 2, 3, 4, 5].map(|byte| old.insert(&[byte; 40]));
+        old.transact(|txn| old.objects.put(txn, outgrown, &[5; 1000]));
         let mut txn = old.begin();
         old.objects.put(&mut txn, changed, &[9; 40]).unwrap();
+        old.objects.put(&mut txn, outgrown, &[9; 1000]).unwrap();
         old.objects.put(&mut txn, moved, &[9; 2000]).unwrap();
         old.objects.remove(&mut txn, removed).unwrap();
         let inserted = old.objects.insert(&mut txn, &[9; 40]).unwrap();
@@ -81,7 +84,12 @@ fn in_doubt_change_with_inverse_is_refused() {
         let options = Options { undo: UndoPolicy::CommittedOnly, ..old.options };
         let new = Place { options, ..old }.crashed();
         let read = |id| new.objects.read_committed(&new.store, id, <[u8]>::to_vec).map(|(bytes, _)| bytes);
-        for id in [changed, moved, removed] {
+        // A program with outdated identities requests places where no object is.
+        for page in new.objects.pages(&new.store).unwrap() {
+            let mut txn = new.store.begin_with(TxnOptions::default().without_waiting_for_prepared());
+            (1..20).for_each(|slot| _ = new.objects.read(&mut txn, RecordId::new(page, Slot(slot)), |_| ()));
+        }
+        for id in [changed, moved, removed, outgrown] {
             let seen = read(id);
             assert!(matches!(seen, Err(Error::InDoubt { .. })), "{id}: {seen:?}");
         }
@@ -90,12 +98,12 @@ fn in_doubt_change_with_inverse_is_refused() {
         let branch = new.store.prepared(b"branch").unwrap();
         let expected = if commits {
             branch.commit(Commit::Sync).map(drop).unwrap();
-            [Some(vec![9; 40]), Some(vec![9; 2000]), None, Some(vec![9; 40])]
+            [Some(vec![9; 40]), Some(vec![9; 2000]), None, Some(vec![9; 1000]), Some(vec![9; 40])]
         } else {
             branch.rollback().unwrap();
-            [Some(vec![1; 40]), Some(vec![2; 40]), Some(vec![3; 40]), None]
+            [Some(vec![1; 40]), Some(vec![2; 40]), Some(vec![3; 40]), Some(vec![5; 1000]), None]
         };
-        for (id, expected) in [changed, moved, removed, inserted].into_iter().zip(expected) {
+        for (id, expected) in [changed, moved, removed, outgrown, inserted].into_iter().zip(expected) {
             assert_eq!(read(id).ok(), expected);
             assert_eq!(get(&new.store, &new.objects, id), expected);
         }
