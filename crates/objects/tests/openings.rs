@@ -180,7 +180,7 @@ fn reader_beside_half_made_branch_is_stopped() {
     assert!(matches!(seen, Err(Error::Stopped(_))), "{seen:?}");
 }
 
-/// Set by the test that commits a branch: what a reader finds while a change of the branch is made.
+/// Read that runs while a change of the branch is made; the test that commits it sets this.
 static READER: Mutex<Option<Box<dyn FnOnce() + Send>>> = Mutex::new(None);
 
 /// A delta that lets a reader run while it is made.

@@ -19,7 +19,7 @@ use crate::prepared::InDoubt;
 use crate::store::Store;
 use crate::transaction::Txn;
 
-/// What a page has of the changes that such a transaction has made to a record; of several changes, the greatest.
+/// Part of the changes of a record by such a transaction that its page has; of several changes, the greatest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum InPage {
     /// Nothing yet: the change counts only if it is committed.
