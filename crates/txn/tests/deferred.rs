@@ -188,22 +188,18 @@ fn invalid_commit_record_changes_are_refused() {
         let mut changes = CommitChanges::new(store);
         changes.push(at, &Mix { by: u64::MAX }).map(|()| changes)
     };
-    let nowhere = changes_of(&place.store, at(PageId::new(1 << 40), 0)).unwrap_err();
-    assert!(matches!(nowhere, Error::Refused(_)), "{nowhere}");
-    let mut commit_changes = |changes: &mut CommitChanges, mode, wants: Option<()>| {
-        txn.commit_with_changes(&place.keeper, changes, mode, |_| wants, |(), _, _| ())
+    assert!(matches!(changes_of(&place.store, at(PageId::new(1 << 40), 0)), Err(Error::Refused(_))));
+    let mut commit_changes = |mut changes: CommitChanges, mode, wants: Option<()>| {
+        txn.commit_with_changes(&place.keeper, &mut changes, mode, |_| wants, |(), _, _| ())
     };
-    let mut changes = changes_of(&place.store, place.at(0)).unwrap();
-    let partition = commit_changes(&mut changes, Commit::Partition, Some(()));
-    assert!(matches!(partition, Err(Error::PartitionCommit)));
-    assert!(commit_changes(&mut changes, Commit::Async, None).unwrap().is_none());
+    let changes = || changes_of(&place.store, place.at(0)).unwrap();
+    assert!(matches!(commit_changes(changes(), Commit::Partition, Some(())), Err(Error::PartitionCommit)));
+    assert!(commit_changes(changes(), Commit::Async, None).unwrap().is_none());
     let mut too_long = CommitChanges::new(&place.store);
     (0..u16::MAX).for_each(|slot| too_long.push(place.at(slot), &Mix { by: 1 }).unwrap());
-    assert!(commit_changes(&mut too_long, Commit::Async, Some(())).unwrap().is_none());
-    let elsewhere = open_with(&Arc::new(SimDisk::new()), options()).unwrap();
-    elsewhere.transact(|txn| page_of_records(txn, 1)).unwrap();
-    let mut of_other = changes_of(&elsewhere, place.at(0)).unwrap();
-    assert_misuse(commit_changes(&mut of_other, Commit::Async, Some(())), "for another store");
+    assert!(commit_changes(too_long, Commit::Async, Some(())).unwrap().is_none());
+    let of_other = changes_of(&place_with(options(), 0).store, place.at(0)).unwrap();
+    assert_misuse(commit_changes(of_other, Commit::Async, Some(())), "for another store");
     let nested = txn.nested_transaction(|txn| commit(txn, &[(place.at(0), 1)]));
     assert_misuse(nested, "outside of what it nests");
     assert_eq!(place.store.log().current_lsn(), newest, "nothing of it is in the log");
