@@ -72,7 +72,7 @@ impl Bed {
             spin_hint();
         }
         loop {
-            // Read before the flag is set: whoever resets the flag changes this number afterwards, and ends the sleep.
+            // Read before the flag is set: a wake-up resets the flag and then changes this number, which ends the sleep.
             let calls = self.calls.load();
             // Sequentially consistent with `wake`: either it sees the sleeper or the sleeper sees the condition.
             self.has_sleepers.store(true, Ordering::SeqCst);
