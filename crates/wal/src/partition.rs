@@ -100,11 +100,8 @@ pub(crate) struct Tail {
     unpromised: bool,
     /// The last LSN in any sealed block.
     last_sealed: Lsn,
-    /// The number of committers expected for the next blocks: those of the last one, and those that arrived meanwhile; of
-    /// many also those that are on their way.
+    /// The number of committers expected for the next block: those of the last one, and those that arrived meanwhile.
     expected: u32,
-    /// The number of committers that were released and have not come back. Some never do, so it is halved with each write.
-    away: u32,
     /// The first LSN whose record was dropped: it never becomes durable.
     first_dropped: Option<Lsn>,
 }
@@ -233,7 +230,6 @@ impl Partition {
             unpromised: false,
             last_sealed: before,
             expected: 1,
-            away: 0,
             stopped: false,
             unpaid_padding: 0,
             first_dropped: None,
@@ -314,7 +310,8 @@ impl Partition {
             self.unwritten.store(tail.unwritten, Ordering::Relaxed);
         }
         if committers > 0 {
-            tail.expect(committers);
+            let others: u32 = tail.queue.iter().map(|queued| queued.committers).sum();
+            tail.expected = committers + others + tail.open.committers;
         }
         let next = last.and_then(|last| tail.take_up_to(self, durable, last, writes_in_flight));
         if tail.in_flight < writes_in_flight {
@@ -561,7 +558,6 @@ impl Tail {
         if open && self.open.is_empty() {
             return Next::Durable; // the block is empty
         }
-        self.away = self.away.saturating_sub(u32::from(step == Step::First));
         if open {
             self.open.committers += u32::from(step == Step::First);
             if matches!(step, Step::Impatient | Step::Unwatched) {
@@ -585,20 +581,6 @@ impl Tail {
             return self.write_next(partition, durable);
         }
         Next::Wait(Arc::clone(&self.queue[at].block.event), None)
-    }
-
-    /// Updates the number of expected committers after a write that releases so many.
-    ///
-    /// A group of many is on its way while the other one is written: if it was not counted, the groups would shrink. Of few
-    /// committers those that are on their way are not counted, because the next block waits for all expected ones.
-    fn expect(&mut self, released: u32) {
-        let waiting: u32 = self.queue.iter().map(|queued| queued.committers).sum();
-        let present = released + waiting + self.open.committers;
-        self.expected = match present + self.away {
-            many if many > 2 * GROUP_MIN => many,
-            _ => present,
-        };
-        self.away = self.away / 2 + released;
     }
 
     /// Returns the number of committers that make a block worth writing. Few committers gather: one write for all of
@@ -714,38 +696,6 @@ mod tests {
     use crate::{ByteLen, Log, LogOptions};
     use cedrat_media::{Media, SimDisk};
     use cedrat_sync::explore;
-
-    /// Many committers form two groups of one size, also if a write ends while the other group is on its way. Those that do
-    /// not come back are soon not expected any more.
-    #[cfg(not(cedrat_shuttle))] // under a scheduler none is waited for
-    #[test]
-    fn committers_under_way_are_expected() {
-        explore(1, 1, || {
-            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
-            let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
-            let partition = &log.shared().partitions[0];
-            let mut room = log.reserve(ByteLen(300_000), ByteLen(0)).expect("there is room");
-            let mut commit = |writes| {
-                let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);
-                let offset = log.append(PartitionId(0), head, &[b"x"], &mut room).offset;
-                let next = partition.tail.lock().next_step(partition, Lsn::ZERO, offset, Step::First, writes);
-                if let Next::Write(block) = next { Some(block) } else { None }
-            };
-            let release = |block| drop(partition.complete(block, 1, Lsn::ZERO, None));
-            let first = commit(1).expect("one is expected");
-            assert!((0..39).all(|_| commit(1).is_none()), "one write at a time");
-            release(first);
-            release(commit(1).expect("no write is in flight"));
-            // The size of a group of which the last one has to write.
-            let mut group = || {
-                let (others, block) = (0..40).find_map(|others| Some((others, commit(8)?))).expect("40 are enough");
-                release(block);
-                others + 1
-            };
-            assert_eq!([(); 3].map(|()| group()), [20, 20, 15], "after the second one, twenty have not come back");
-            assert_eq!([(); 3].map(|()| group()), [12, 10, 10]);
-        });
-    }
 
     /// While one write is slow, each commit after it makes a block that waits. Each keeps only its used bytes, not
     /// the long buffer in which it was filled: the next blocks use that buffer.
