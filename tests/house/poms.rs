@@ -40,3 +40,17 @@ fn published_artifacts_describe_themselves() {
         }
     }
 }
+
+/// Maven's dependency plugin names the path of an artifact by its group: a page that shows the name of another group shows
+/// commands that fail.
+#[test]
+fn pages_name_the_agent_by_group() {
+    let pages = sources(&["java-tools.md", "java-quick-start.md"]);
+    assert_eq!(pages.len(), 2);
+    for page in pages {
+        let parts: Vec<_> = page.text.split(":persist:jar").collect();
+        let (_, before) = parts.split_last().expect("a text has a part");
+        assert!(!before.is_empty(), "{}: the path of the agent is missing", page.name);
+        assert!(before.iter().all(|before| before.ends_with("io.github.cedrat")), "{}: another group", page.name);
+    }
+}
