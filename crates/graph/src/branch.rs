@@ -53,11 +53,11 @@ pub(crate) struct InDoubt {
 
 /// All branches of a graph that may be in doubt.
 #[derive(Debug, Default)]
-pub(crate) struct InDoubts(Mutex<BTreeMap<TxnId, InDoubt>>);
+pub(crate) struct InDoubtBranches(Mutex<BTreeMap<TxnId, InDoubt>>);
 
-impl InDoubts {
+impl InDoubtBranches {
     /// Loads the branches of earlier openings.
-    pub(crate) fn load(store: &Store, root: PageId) -> Result<InDoubts> {
+    pub(crate) fn load(store: &Store, root: PageId) -> Result<InDoubtBranches> {
         let mut all = BTreeMap::new();
         for (branch, notes) in store.noted_in_doubt(NOTE) {
             let mut found = InDoubt::default();
@@ -71,7 +71,7 @@ impl InDoubts {
                 all.insert(branch.txn, found);
             }
         }
-        Ok(InDoubts(Mutex::new(all)))
+        Ok(InDoubtBranches(Mutex::new(all)))
     }
 
     /// Adds a branch. Removes those that have ended, since the end of a branch is not reported here.

@@ -10,7 +10,7 @@ use cedrat_txn::{Result, Txn};
 
 use crate::branch::is_in_doubt;
 use crate::graph::Graph;
-use crate::long::{Head, Pen, Stored, leaf};
+use crate::long::{Head, PieceWriter, Stored, leaf};
 use crate::object::{HEADER_LEN, Header, words};
 use crate::reading::is_about_pieces;
 use crate::word::{Identity, Word};
@@ -116,7 +116,7 @@ impl Walk<'_> {
 
     fn pieces(&mut self, txn: &mut Txn, at: Identity, head: &Head, classes: u32) -> Result<()> {
         let graph = self.graph;
-        let mut own = Pen { objects: &graph.shared.objects, txn, born: &mut Vec::new() };
+        let mut own = PieceWriter { objects: &graph.shared.objects, txn, born: &mut Vec::new() };
         let all = match head.pieces(&mut own) {
             Err(error) if is_about_pieces(&error) => {
                 self.problem(at, error);

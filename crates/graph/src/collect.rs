@@ -205,7 +205,7 @@ pub(crate) struct Collecting {
 
 /// Phase of the garbage collection during a commit, which holds the gate shared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Beside {
+pub(crate) enum GcPhase {
     Nothing,
     Marking,
     Sweeping,
@@ -221,14 +221,14 @@ pub(crate) struct GcNotice {
 }
 
 impl Collecting {
-    pub(crate) fn beside(&self) -> Beside {
+    pub(crate) fn beside(&self) -> GcPhase {
         if !self.is_running.load(Ordering::Acquire) {
-            return Beside::Nothing;
+            return GcPhase::Nothing;
         }
         match self.running.lock().as_ref().map(|running| running.phase) {
-            None => Beside::Nothing,
-            Some(Phase::Marking) => Beside::Marking,
-            Some(Phase::Sweeping) => Beside::Sweeping,
+            None => GcPhase::Nothing,
+            Some(Phase::Marking) => GcPhase::Marking,
+            Some(Phase::Sweeping) => GcPhase::Sweeping,
         }
     }
 

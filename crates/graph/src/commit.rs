@@ -7,11 +7,11 @@ use cedrat_pages::Damaged;
 use cedrat_txn::{Commit, Error, Result, SmallBytes, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
-use crate::collect::{Beside, GcNotice};
+use crate::collect::{GcNotice, GcPhase};
 use crate::entries::{Entries, Entry, What, resolve};
 use crate::error::{GraphError, corrupt, does_not_fit};
 use crate::graph::{Graph, Shared};
-use crate::long::{Head, PIECE_LEN, Pen, SHORT_LEN_MAX, Stored};
+use crate::long::{Head, PIECE_LEN, PieceWriter, SHORT_LEN_MAX, Stored};
 use crate::object::{self, HEADER_LEN, Header, words};
 use crate::reading::with_identity;
 use crate::word::{Identity, Reference};
@@ -191,7 +191,7 @@ struct Work<'w> {
     txn: &'w mut Txn,
     /// Identities of the new objects.
     identities: Vec<Identity>,
-    beside: Beside,
+    beside: GcPhase,
     is_branch: bool,
     notice: GcNotice,
 }
@@ -288,7 +288,7 @@ impl<'w> Work<'w> {
                 self.change(entry, &mut places).map_err(|error| in_entry(error, entry))?;
             }
         }
-        if self.beside != Beside::Nothing {
+        if self.beside != GcPhase::Nothing {
             // Before the locks are released, for which a sweep waits, and before another thread can reach the new objects
             // (E21.6).
             self.shared.collecting.notify(&self.notice);
@@ -328,12 +328,12 @@ impl<'w> Work<'w> {
         &self.shared.objects
     }
 
-    fn pen(&mut self) -> Pen<'_> {
-        Pen { objects: &self.shared.objects, txn: self.txn, born: &mut self.notice.born }
+    fn pen(&mut self) -> PieceWriter<'_> {
+        PieceWriter { objects: &self.shared.objects, txn: self.txn, born: &mut self.notice.born }
     }
 
     fn keeps(&self) -> bool {
-        self.beside == Beside::Marking || self.is_branch
+        self.beside == GcPhase::Marking || self.is_branch
     }
 
     /// Keeps the objects that these words refer to alive for a running garbage collection: the words are about to be written
@@ -347,7 +347,7 @@ impl<'w> Work<'w> {
     /// Keeps the objects that these words refer to, and verifies that they exist: the words are about to be written.
     fn refer(&mut self, bytes: &[u8]) -> Result<()> {
         self.keep(bytes);
-        if self.beside == Beside::Sweeping {
+        if self.beside == GcPhase::Sweeping {
             for to in words(bytes).filter_map(Reference::identity) {
                 self.still_there(to)?;
             }
@@ -357,7 +357,7 @@ impl<'w> Work<'w> {
 
     /// Returns an error if a sweeping garbage collection treats this object as removed (E21.7).
     fn still_there(&self, identity: Identity) -> Result<()> {
-        if self.beside == Beside::Sweeping && !self.shared.collecting.is_marked(identity) {
+        if self.beside == GcPhase::Sweeping && !self.shared.collecting.is_marked(identity) {
             return Err(GraphError::NoSuchObject { identity }.into());
         }
         Ok(())
@@ -376,7 +376,7 @@ impl<'w> Work<'w> {
 
     /// Returns whether a garbage collection or a branch needs the references that are written and overwritten.
     fn tells(&self) -> bool {
-        self.beside != Beside::Nothing || self.is_branch
+        self.beside != GcPhase::Nothing || self.is_branch
     }
 
     /// Sorts the entries of existing objects by their identities, and locks all of these in that order, the same for all commits.

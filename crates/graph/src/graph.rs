@@ -6,7 +6,7 @@ use cedrat_structures::{Catalogue, Kind, RawHashTable, StructureError};
 use cedrat_sync::Arc;
 use cedrat_txn::{Error, Result, Store, Txn, TxnOptions};
 
-use crate::branch::{InDoubts, is_in_doubt};
+use crate::branch::{InDoubtBranches, is_in_doubt};
 use crate::classes::Classes;
 use crate::collect::Collecting;
 use crate::root::Parts;
@@ -37,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) roots: RawHashTable,
     pub(crate) classes: Classes,
     pub(crate) collecting: Collecting,
-    pub(crate) in_doubt: InDoubts,
+    pub(crate) in_doubt: InDoubtBranches,
 }
 
 /// A named graph of objects that refer to each other.
@@ -116,7 +116,7 @@ impl Graph {
         let shared = store.resident_of(root, is_meant, || {
             let roots = RawHashTable::open(store, parts.roots)?;
             let classes = Classes::load(txn, RawHashTable::open(store, parts.classes)?)?;
-            let in_doubt = InDoubts::load(store, root)?;
+            let in_doubt = InDoubtBranches::load(store, root)?;
             Ok(Shared { root, parts, objects, roots, classes, collecting: Collecting::default(), in_doubt })
         })?;
         Ok(Graph { store: store.clone(), shared })

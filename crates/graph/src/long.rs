@@ -130,20 +130,20 @@ pub(crate) trait Pieces {
 }
 
 /// Reads and changes pieces in a transaction.
-pub(crate) struct Pen<'t> {
+pub(crate) struct PieceWriter<'t> {
     pub(crate) objects: &'t Objects,
     pub(crate) txn: &'t mut Txn,
     /// Pieces that it has inserted.
     pub(crate) born: &'t mut Vec<Identity>,
 }
 
-impl Pieces for Pen<'_> {
+impl Pieces for PieceWriter<'_> {
     fn piece<T>(&mut self, at: RecordId, look: impl FnOnce(&[u8]) -> Result<T>) -> Result<T> {
         self.objects.read_for_change(self.txn, at, look)?
     }
 }
 
-impl Pen<'_> {
+impl PieceWriter<'_> {
     fn insert(&mut self, piece: &[u8]) -> Result<Identity> {
         let identity = Identity::of(self.objects.insert(self.txn, piece)?);
         self.born.push(identity);
@@ -278,7 +278,7 @@ impl Head {
     // ---- changing ---------------------------------------------------------------------------------------------
 
     /// Writes the pieces of an object.
-    pub(crate) fn write(pen: &mut Pen<'_>, object: &[u8]) -> Result<Head> {
+    pub(crate) fn write(pen: &mut PieceWriter<'_>, object: &[u8]) -> Result<Head> {
         let mut head = Head { height: 0, len: object.len() as u64, changes: 0, words: Vec::new() };
         for bytes in object.chunks(PIECE_LEN) {
             head.words.push(pen.insert(&leaf_bytes(bytes))?);
@@ -288,7 +288,7 @@ impl Head {
     }
 
     /// Adds levels of nodes until their words fit the head.
-    fn raise(&mut self, pen: &mut Pen<'_>) -> Result<()> {
+    fn raise(&mut self, pen: &mut PieceWriter<'_>) -> Result<()> {
         while self.words.len() > FAN {
             self.height += 1;
             let mut above = Vec::new();
@@ -301,7 +301,7 @@ impl Head {
     }
 
     /// Replaces the bytes of the object. The caller writes the head.
-    pub(crate) fn rewrite(&mut self, pen: &mut Pen<'_>, object: &[u8]) -> Result<()> {
+    pub(crate) fn rewrite(&mut self, pen: &mut PieceWriter<'_>, object: &[u8]) -> Result<()> {
         let all = self.pieces(pen)?;
         let mut leaves = all.leaves;
         for (index, bytes) in object.chunks(PIECE_LEN).enumerate() {
@@ -327,7 +327,7 @@ impl Head {
     }
 
     /// Overwrites a part of the object, which grows if necessary; a gap is filled with zeros. The caller writes the head.
-    pub(crate) fn overlay(&mut self, pen: &mut Pen<'_>, offset: u64, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn overlay(&mut self, pen: &mut PieceWriter<'_>, offset: u64, bytes: &[u8]) -> Result<()> {
         let len = self.len.max(offset + bytes.len() as u64);
         let (old_leaves, leaves) = (self.leaves(), leaves_of(len));
         let grows = len > self.len;
@@ -371,7 +371,7 @@ impl Head {
     }
 
     /// Adds a leaf behind the `index` others.
-    fn push(&mut self, pen: &mut Pen<'_>, index: usize, leaf: Identity) -> Result<()> {
+    fn push(&mut self, pen: &mut PieceWriter<'_>, index: usize, leaf: Identity) -> Result<()> {
         if index == FAN.pow(u32::from(self.height) + 1) {
             self.height += 1;
             let node = pen.insert(&node_bytes(self.height, &self.words))?;
@@ -401,7 +401,7 @@ impl Head {
     }
 
     /// Removes all pieces.
-    pub(crate) fn remove_pieces(&self, pen: &mut Pen<'_>) -> Result<()> {
+    pub(crate) fn remove_pieces(&self, pen: &mut PieceWriter<'_>) -> Result<()> {
         let all = self.pieces(pen)?;
         all.leaves.into_iter().chain(all.nodes).try_for_each(|piece| pen.remove(piece))
     }

@@ -36,15 +36,15 @@ enum Found<T> {
 
 /// Outgoing references of an object.
 #[derive(Debug, Default)]
-pub(crate) struct LeadsTo {
+pub(crate) struct OutgoingReferences {
     /// Its own pieces.
     pub(crate) pieces: Vec<Identity>,
     pub(crate) objects: Vec<Identity>,
 }
 
-impl LeadsTo {
-    fn from_words(bytes: &[u8]) -> LeadsTo {
-        LeadsTo { pieces: Vec::new(), objects: words(bytes).filter_map(Reference::identity).collect() }
+impl OutgoingReferences {
+    fn from_words(bytes: &[u8]) -> OutgoingReferences {
+        OutgoingReferences { pieces: Vec::new(), objects: words(bytes).filter_map(Reference::identity).collect() }
     }
 }
 
@@ -91,13 +91,13 @@ impl Graph {
     }
 
     /// Returns the outgoing references of an object, as it was committed last; none if it does not exist.
-    pub(crate) fn leads_to(&self, identity: Identity) -> Result<LeadsTo> {
+    pub(crate) fn leads_to(&self, identity: Identity) -> Result<OutgoingReferences> {
         let short = |bytes: &[u8]| match Header::of_object(bytes, bytes.len() as u64) {
-            Ok(header) => Ok(LeadsTo::from_words(&bytes[header.references_at() as usize..])),
+            Ok(header) => Ok(OutgoingReferences::from_words(&bytes[header.references_at() as usize..])),
             Err(what) => Err(self.damaged_at(identity, what)),
         };
         let long = |head: &Head, committed: &mut Committed<'_>| {
-            let mut leads_to = LeadsTo::from_words(&head.references(committed)?);
+            let mut leads_to = OutgoingReferences::from_words(&head.references(committed)?);
             let all = head.pieces(committed)?;
             leads_to.pieces = all.nodes;
             leads_to.pieces.extend(all.leaves);
@@ -105,7 +105,7 @@ impl Graph {
         };
         match self.look(identity, &short, &long) {
             Err(error) if matches!(GraphError::of(&error), Some(GraphError::NoSuchObject { .. })) => {
-                Ok(LeadsTo::default())
+                Ok(OutgoingReferences::default())
             }
             leads_to => leads_to?,
         }

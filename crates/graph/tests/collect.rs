@@ -42,8 +42,8 @@ fn what_nobody_reaches_goes() {
     changes.add(1, b"kept", &[Reference::NULL]);
     changes.add(1, b"held", &[kept]);
     let (a, b) = (changes.next(0), changes.next(1));
-    changes.add(1, b"circle", &[b, kept]);
-    changes.add(1, b"circle", &[a, held]);
+    changes.add(1, b"cycle", &[b, kept]);
+    changes.add(1, b"cycle", &[a, held]);
     changes.add(1, &pattern(30_000, 0), &[a]);
     let long = changes.add(1, &pattern(30_000, 1), &[kept]);
     changes.set_root("kept", kept).set_root("long", long);

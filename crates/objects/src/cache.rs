@@ -40,7 +40,7 @@ use cedrat_wal::{Lsn, TxnId};
 use crate::changing::{Back, Changing};
 use crate::delta::RecordDelta;
 use crate::error::ObjectError;
-use crate::kept::{Flushable, Image, Kept, Was};
+use crate::kept::{Flushable, Image, Kept, UndoState};
 use crate::record;
 use crate::state::{State, Touched};
 use crate::transfer::{Reservation, Waiting};
@@ -366,7 +366,7 @@ impl Unflushed for Cache {
             let Some(pending) = kept.pending.pop_if(|pending| pending.change == change.change) else { return };
             kept.pending_bytes -= pending.cost_bytes;
             match pending.was {
-                Was::Before { at, bytes, version, committed } => {
+                UndoState::Before { at, bytes, version, committed } => {
                     let now = kept.bytes.as_mut().expect("E19.9: what is not in its page is not let go");
                     Arc::make_mut(now)[at..][..bytes.len()].copy_from_slice(&bytes);
                     (kept.version, kept.committed) = (version, committed);
@@ -377,7 +377,7 @@ impl Unflushed for Cache {
                         }
                     }
                 }
-                Was::Inverse(inverse) => {
+                UndoState::Inverse(inverse) => {
                     let lsn = change.inverse.expect("E19.6: an inverse is logged");
                     kept.changes_at(lsn);
                     match &mut kept.bytes {

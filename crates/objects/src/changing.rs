@@ -5,7 +5,7 @@ use cedrat_txn::{Error, RecordId, Result};
 use cedrat_wal::{Lsn, TxnId};
 
 use crate::delta::{RecordDelta, difference};
-use crate::kept::{Inverse, Kept, PENDING_BYTES, Pending, Was};
+use crate::kept::{Inverse, Kept, PENDING_BYTES, Pending, UndoState};
 use crate::record;
 use crate::state::{State, Touched};
 
@@ -98,9 +98,9 @@ impl<'c> Changing<'c> {
                 let changed = difference(before, &now[*before_at..][..before.len()]);
                 let (version, committed) = (kept.version, kept.committed);
                 let (at, len) = (before_at + changed.start, changed.len());
-                (Was::Before { at, bytes: before[changed].into(), version, committed }, len as u64)
+                (UndoState::Before { at, bytes: before[changed].into(), version, committed }, len as u64)
             }
-            Back::Inverse { inverse, bytes, .. } => (Was::Inverse(Arc::clone(inverse)), *bytes),
+            Back::Inverse { inverse, bytes, .. } => (UndoState::Inverse(Arc::clone(inverse)), *bytes),
             Back::Stays => return,
         };
         self.state.was = Some((was, PENDING_BYTES + bytes));

@@ -12,10 +12,12 @@ use cedrat_wal::{Lsn, TxnId};
 
 use crate::cache::{Cache, Committed};
 use crate::changing::Back;
-use crate::delta::{Alive, Dead, Forward, ObjectDelta, OnObject, Patch, PutBytes, RecordDelta, Unforward, difference};
+use crate::delta::{
+    Alive, Dead, Forward, ObjectDelta, OnObject, Patch, PutBytes, RecordDelta, RemoveForward, difference,
+};
 use crate::error::ObjectError;
 use crate::kept::{Image, Inverse};
-use crate::place::{Identification, Places, Promise, ROOT, ends};
+use crate::place::{Identification, PlaceReservation, Places, ROOT, ends};
 use crate::record::{
     self, HEADER_LEN, Header, LINK, OBJECT_LEN_MAX, ObjectPage, PLACE_LEN, capacity_for, new_record, object, said,
 };
@@ -91,7 +93,7 @@ impl std::fmt::Debug for Objects {
 /// A reserved place for a new object: see [`Objects::reserve`].
 #[derive(Debug)]
 pub struct Reserved<'o> {
-    pub(crate) promise: Promise<'o>,
+    pub(crate) promise: PlaceReservation<'o>,
     capacity: usize,
     pub(crate) txn: TxnId,
 }
@@ -547,7 +549,7 @@ impl Objects {
             match found.home {
                 None => self.change(txn, found.id, found.image, &to, |before, _| {
                     let bytes: [u8; PLACE_LEN] = before[HEADER_LEN..][..PLACE_LEN].try_into().expect("as many");
-                    Arc::new(Unforward { bytes })
+                    Arc::new(RemoveForward { bytes })
                 }),
                 Some(home) => {
                     self.change(txn, found.id, home, &to, |_, _| Arc::new(Forward::to(found.at)))?;

@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | [`PutBytes`] | a range of the object | the previous bytes |
 //! | [`Resize`] | its length, and a range | the reverse change |
-//! | [`Forward`] | the record of the object | [`Unforward`], or the previous place |
+//! | [`Forward`] | the record of the object | [`RemoveForward`], or the previous place |
 //! | [`Dead`] | the object is removed | [`Alive`] |
 //! | [`OnObject`] | as an [`ObjectDelta`] of the application defines | the caller's inverse, or the previous bytes |
 
@@ -188,17 +188,17 @@ impl Delta for Forward {
 
 /// Undoes a forward: the object is in its own record again, whose first bytes were these.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub(crate) struct Unforward {
+pub(crate) struct RemoveForward {
     pub(crate) bytes: [u8; PLACE_LEN],
 }
 
-impl RecordDelta for Unforward {
+impl RecordDelta for RemoveForward {
     fn changes(&self) -> Option<Range<usize>> {
         Some(TO_PLACE)
     }
 }
 
-impl Delta for Unforward {
+impl Delta for RemoveForward {
     const NAME: &'static str = "cedrat.objects.unforward.v1";
 
     fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
@@ -260,7 +260,7 @@ pub(crate) fn register(registry: Registry) -> Registry {
         .delta::<PutBytes>()
         .delta::<Resize>()
         .delta::<Forward>()
-        .delta::<Unforward>()
+        .delta::<RemoveForward>()
         .delta::<Dead>()
         .delta::<Alive>()
 }
@@ -448,7 +448,7 @@ mod tests {
         assert!(Resize { len: 17, at: 0, bytes: SmallBytes::new() }.apply(&mut record).is_err());
         assert!(Resize { len: 2, at: 2, bytes: b"x"[..].into() }.apply(&mut record).is_err());
         assert!(Alive {}.apply(&mut record).is_err());
-        assert!(Unforward { bytes: [0; PLACE_LEN] }.apply(&mut record).is_err());
+        assert!(RemoveForward { bytes: [0; PLACE_LEN] }.apply(&mut record).is_err());
         assert_eq!(object_of(&record), b"object", "nothing has happened");
         Dead {}.apply(&mut record).unwrap();
         assert!(Dead {}.apply(&mut record).is_err());
@@ -461,7 +461,7 @@ mod tests {
         Forward::to(to).apply(&mut record).unwrap();
         assert_eq!(Header::of(&record).unwrap().forward, Some(to));
         assert!(PutBytes { at: 0, bytes: b"x"[..].into() }.apply(&mut record).is_err());
-        Unforward { bytes: *b"object\0\0\0\0" }.apply(&mut record).unwrap();
+        RemoveForward { bytes: *b"object\0\0\0\0" }.apply(&mut record).unwrap();
         assert_eq!(object_of(&record), b"object");
     }
 }

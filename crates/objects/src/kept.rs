@@ -33,11 +33,11 @@ pub(crate) struct Image {
 pub(crate) struct Pending {
     pub(crate) txn: TxnId,
     pub(crate) change: Lsn,
-    pub(crate) was: Was,
+    pub(crate) was: UndoState,
     pub(crate) cost_bytes: u64,
 }
 
-pub(crate) enum Was {
+pub(crate) enum UndoState {
     Before { at: usize, bytes: SmallBytes, version: Lsn, committed: Lsn },
     Inverse(Arc<dyn Inverse>),
 }
@@ -158,7 +158,7 @@ impl Kept {
 
     /// Returns whether it has changes that must not be flushed (E19.5).
     pub(crate) fn is_held(&self) -> bool {
-        self.is_pending() && self.pending.iter().any(|pending| matches!(pending.was, Was::Before { .. }))
+        self.is_pending() && self.pending.iter().any(|pending| matches!(pending.was, UndoState::Before { .. }))
     }
 
     /// Returns whether its eviction would free memory.
@@ -176,7 +176,7 @@ impl Kept {
         let mut earlier = now.to_vec();
         let (mut version, mut committed, mut still_since) = (version, committed, None);
         for pending in self.pending.iter().rev() {
-            if let Was::Before { at, bytes, version: had_version, committed: had_committed } = &pending.was {
+            if let UndoState::Before { at, bytes, version: had_version, committed: had_committed } = &pending.was {
                 earlier[*at..][..bytes.len()].copy_from_slice(bytes);
                 (version, committed) = (*had_version, *had_committed);
                 still_since = Some(pending.change);

@@ -186,14 +186,14 @@ enum Candidate<'p> {
 /// A place for a future record: neither the place nor its space in the page is given away again. Dropping it releases the
 /// space (E19.14), but not the place (E19.11).
 #[derive(Debug)]
-pub(crate) struct Promise<'p> {
+pub(crate) struct PlaceReservation<'p> {
     pub(crate) places: &'p Places,
     pub(crate) at: RecordId,
     /// Length of the record, in bytes.
     len: usize,
 }
 
-impl Drop for Promise<'_> {
+impl Drop for PlaceReservation<'_> {
     fn drop(&mut self) {
         self.places.give_back(self.at.page, self.len);
     }
@@ -229,10 +229,10 @@ impl Places {
     }
 
     /// Finds a place for a record of this length, and locks it to the end of the transaction.
-    pub(crate) fn promise(&self, txn: &mut Txn, cache: &Cache, len: usize) -> Result<Promise<'_>> {
+    pub(crate) fn promise(&self, txn: &mut Txn, cache: &Cache, len: usize) -> Result<PlaceReservation<'_>> {
         loop {
             let promise = match self.visit_some(cache, len) {
-                Candidate::Place(at) => Promise { places: self, at, len },
+                Candidate::Place(at) => PlaceReservation { places: self, at, len },
                 Candidate::Page(visit) => match self.promise_in(txn, cache, visit, len)? {
                     Some(promise) => promise,
                     None => continue,
@@ -255,12 +255,18 @@ impl Places {
     }
 
     /// Finds a place in the page that is visited; `None` if there is none yet, or none any more.
-    fn promise_in(&self, txn: &mut Txn, cache: &Cache, visit: Visit<'_>, len: usize) -> Result<Option<Promise<'_>>> {
+    fn promise_in(
+        &self,
+        txn: &mut Txn,
+        cache: &Cache,
+        visit: Visit<'_>,
+        len: usize,
+    ) -> Result<Option<PlaceReservation<'_>>> {
         let page = visit.page;
         self.purge_dead(txn, cache, page)?;
         match self.take_slot(txn, page, len)? {
             // The visit ends when the page has promised a place.
-            Room::Slot(slot) => Ok(Some(Promise { places: self, at: RecordId::new(page, slot), len })),
+            Room::Slot(slot) => Ok(Some(PlaceReservation { places: self, at: RecordId::new(page, slot), len })),
             Room::Behind(gone) => {
                 self.forget_slots(txn, page, gone)?;
                 Ok(None)
@@ -278,7 +284,7 @@ impl Places {
         txn: &mut Txn,
         cache: &Cache,
         keeper: &Keeper,
-        promise: Promise<'_>,
+        promise: PlaceReservation<'_>,
         record: Vec<u8>,
     ) -> Result<RecordId> {
         let at = promise.at;
@@ -654,7 +660,7 @@ fn pages(store: &Store, root: PageId) -> Result<Vec<PageId>> {
     while let Some(page) = next {
         let damaged = |what| said(store, Damaged::in_body(page, 0, what));
         if !seen.insert(page) {
-            return Err(damaged("the pages of the collection form a circle"));
+            return Err(damaged("the pages of the collection form a cycle"));
         }
         pages.push(page);
         let view = store.read(page)?;

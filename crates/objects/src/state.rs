@@ -10,7 +10,7 @@ use cedrat_wal::{Lsn, TxnId};
 
 use crate::cache::Statistics;
 use crate::committing::PlanMemory;
-use crate::kept::{Flushable, Inverse, Kept, Phase, Was};
+use crate::kept::{Flushable, Inverse, Kept, Phase, UndoState};
 
 /// A record that a transaction has changed.
 pub(crate) struct Touched {
@@ -80,7 +80,7 @@ pub(crate) struct State {
     pub(crate) before_at: usize,
     pub(crate) before: Vec<u8>,
     /// Its undo, and the memory of that.
-    pub(crate) was: Option<(Was, u64)>,
+    pub(crate) was: Option<(UndoState, u64)>,
     pub(crate) statistics: Statistics,
 }
 

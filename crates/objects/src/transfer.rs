@@ -106,7 +106,7 @@ impl<'c> Reservation<'c> {
 }
 
 /// All records must stay.
-pub(crate) struct NoRoom {
+pub(crate) struct NothingEvictable {
     /// The reason, if one could be evicted otherwise.
     why: Option<Error>,
 }
@@ -145,7 +145,7 @@ impl Cache {
         bytes: u64,
         except: RecordId,
         pages: &dyn Pages,
-    ) -> Result<(Result<Reservation<'c>, NoRoom>, Latched<'c>)> {
+    ) -> Result<(Result<Reservation<'c>, NothingEvictable>, Latched<'c>)> {
         let mut unwritable: Vec<PageId> = Vec::new();
         let mut why = None;
         loop {
@@ -169,7 +169,7 @@ impl Cache {
                     }
                 },
                 None if state.busy > 0 || state.reserved_bytes > 0 => self.waiting.room.wait(&mut state),
-                None => return Ok((Err(NoRoom { why }), state)),
+                None => return Ok((Err(NothingEvictable { why }), state)),
             }
         }
     }
@@ -187,7 +187,7 @@ impl Cache {
         let full = || ObjectError::CacheFull { held_bytes, cache_bytes }.into();
         match room {
             Ok(room) => Ok((room, state)),
-            Err(NoRoom { why }) => Err(why.unwrap_or_else(full)),
+            Err(NothingEvictable { why }) => Err(why.unwrap_or_else(full)),
         }
     }
 

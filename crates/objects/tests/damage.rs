@@ -87,9 +87,9 @@ fn a_page_of_no_collection_is_told() {
     let id = place.insert(b"object");
     let link = RecordId::new(id.page, Slot(0));
     let right = record(&place, link);
-    let circle = [&id.page.get().to_le_bytes()[..], &right[8..]].concat();
+    let cycle = [&id.page.get().to_le_bytes()[..], &right[8..]].concat();
     let stranger = [&right[..8], &77_u64.to_le_bytes()].concat();
-    for (wrong, words) in [(&circle, "circle"), (&stranger, "another collection")] {
+    for (wrong, words) in [(&cycle, "cycle"), (&stranger, "another collection")] {
         put(&place, link, wrong);
         let error = place.objects.ids(&mut place.store.begin()).unwrap_err();
         assert!(error.to_string().contains(words), "{error}");

@@ -8,15 +8,15 @@ use cedrat_sync::{Arc, Condvar, Mutex, planted};
 
 use crate::error::PoolError;
 use crate::pool::Pool;
-use crate::write_back::Patience;
+use crate::write_back::HeldPagePolicy;
 
 /// The state through which the pool wakes its cleaner.
 #[derive(Debug, Default)]
-pub(crate) struct Bell {
+pub(crate) struct CleanerSignal {
     /// Whether a cleaner runs; otherwise no thread wakes it.
-    listens: AtomicBool,
+    is_running: AtomicBool,
     call: Mutex<Call>,
-    rung: Condvar,
+    signalled: Condvar,
 }
 
 #[derive(Debug, Default, PartialEq, Eq, Clone, Copy)]
@@ -51,24 +51,24 @@ impl Pool {
                 stop.0.clean_when_called();
             })
             .map_err(|error| PoolError::io("starting the cleaner thread", error))?;
-        self.bell.listens.store(true, Ordering::Release);
+        self.signal.is_running.store(true, Ordering::Release);
         Ok(Cleaner { pool: Arc::clone(self), thread: Some(thread) })
     }
 
     /// Wakes the cleaner if fewer frames are free than half of those that should be.
     #[inline]
     pub(crate) fn call_cleaner_if_low(&self) {
-        if self.bell.listens.load(Ordering::Relaxed) && self.clock.free_frames() < self.free_ahead().div_ceil(2) {
-            let mut call = self.bell.call.lock();
+        if self.signal.is_running.load(Ordering::Relaxed) && self.clock.free_frames() < self.free_ahead().div_ceil(2) {
+            let mut call = self.signal.call.lock();
             if *call == Call::None {
                 *call = Call::Clean;
-                self.bell.rung.notify_one();
+                self.signal.signalled.notify_one();
             }
         }
     }
 
     pub(crate) fn has_cleaner(&self) -> bool {
-        self.bell.listens.load(Ordering::Relaxed)
+        self.signal.is_running.load(Ordering::Relaxed)
     }
 
     fn free_ahead(&self) -> usize {
@@ -78,8 +78,8 @@ impl Pool {
 
     fn clean_when_called(&self) {
         loop {
-            let mut call = self.bell.call.lock();
-            self.bell.rung.wait_while(&mut call, |call| *call == Call::None);
+            let mut call = self.signal.call.lock();
+            self.signal.signalled.wait_while(&mut call, |call| *call == Call::None);
             if *call == Call::End {
                 return;
             }
@@ -104,7 +104,7 @@ impl Pool {
             if !dirty.is_empty() {
                 self.write_and_evict(&dirty, patience)?;
             }
-            let may_be_all = dirty.is_empty() || patience != Patience::Skip;
+            let may_be_all = dirty.is_empty() || patience != HeldPagePolicy::Skip;
             if may_be_all && self.clock.free_frames() <= before {
                 // All warm or held, or too new; the next thread that finds no frame wakes the cleaner again.
                 return Ok(());
@@ -120,7 +120,7 @@ struct StopOnPanic<'a>(&'a Pool);
 impl Drop for StopOnPanic<'_> {
     fn drop(&mut self) {
         if cedrat_sync::thread::panicking() && !planted!("cleaner_dies_silently") {
-            self.0.bell.listens.store(false, Ordering::Release);
+            self.0.signal.is_running.store(false, Ordering::Release);
             self.0.log.stop("the cleaner thread panicked; open the store again");
         }
     }
@@ -135,15 +135,15 @@ impl Cleaner {
 
 impl Drop for Cleaner {
     fn drop(&mut self) {
-        self.pool.bell.listens.store(false, Ordering::Release);
-        *self.pool.bell.call.lock() = Call::End;
-        self.pool.bell.rung.notify_one();
+        self.pool.signal.is_running.store(false, Ordering::Release);
+        *self.pool.signal.call.lock() = Call::End;
+        self.pool.signal.signalled.notify_one();
         if let Some(thread) = self.thread.take() {
             // A panic in it has stopped the store, and was printed.
             let _ = thread.join();
         }
         // Allows another cleaner to be started.
-        *self.pool.bell.call.lock() = Call::None;
+        *self.pool.signal.call.lock() = Call::None;
     }
 }
 
@@ -164,12 +164,12 @@ mod tests {
         let options = PoolOptions { capacity_pages: 16, pages_max: 64, free_ahead: Some(8), ..PoolOptions::default() };
         let pool = Pool::open(media, log, options).expect("a pool");
         pool.ensure_len(64).expect("a simulated disk grows");
-        pool.bell.listens.store(true, Ordering::Release);
+        pool.signal.is_running.store(true, Ordering::Release);
         for number in 0..16 {
             drop(pool.read(PageId::new(number)).expect("a page never written"));
         }
         assert_eq!(pool.clock.free_frames(), 0);
-        assert_eq!(*pool.bell.call.lock(), Call::Clean, "few free frames wake the cleaner");
+        assert_eq!(*pool.signal.call.lock(), Call::Clean, "few free frames wake the cleaner");
         pool.clean().expect("nothing is written");
         assert!(pool.clock.free_frames() >= 8);
     }

@@ -16,7 +16,7 @@ use crate::double_write::BATCH_PAGES_MAX;
 use crate::error::PoolError;
 use crate::page::PageId;
 use crate::pool::{Counters, Pool};
-use crate::write_back::Patience;
+use crate::write_back::HeldPagePolicy;
 
 /// The number of fruitless rounds through all frames after which the whole pool counts as held. Latches are held for
 /// moments, so one is released long before, unless threads that hold pages wait for further ones. Only reads and writes
@@ -180,8 +180,8 @@ impl Pool {
             } else {
                 let patience = self.patience_of_cleaner();
                 self.write_and_evict(&dirty, patience)?;
-                if patience != Patience::Skip && self.clock.free_frames() == 0 {
-                    self.write_and_evict(&dirty, Patience::Skip)?;
+                if patience != HeldPagePolicy::Skip && self.clock.free_frames() == 0 {
+                    self.write_and_evict(&dirty, HeldPagePolicy::Skip)?;
                 }
             }
         }
@@ -222,15 +222,15 @@ impl Pool {
 
     /// Returns the treatment of pages by the cleaner, and at first by a thread that needs a frame: while the log is used up, no
     /// page goes home for which the log would be forced (E16.9).
-    pub(crate) fn patience_of_cleaner(&self) -> Patience {
+    pub(crate) fn patience_of_cleaner(&self) -> HeldPagePolicy {
         match self.log.is_used_up() && !planted!("cleaner_forces_used_up_log") {
-            true => Patience::SkipNewer(self.log.durable_lsn()),
-            false => Patience::Skip,
+            true => HeldPagePolicy::SkipNewer(self.log.durable_lsn()),
+            false => HeldPagePolicy::Skip,
         }
     }
 
     /// Writes pages home and evicts those that were not used meanwhile.
-    pub(crate) fn write_and_evict(&self, dirty: &[(PageId, usize)], patience: Patience) -> Result<(), PoolError> {
+    pub(crate) fn write_and_evict(&self, dirty: &[(PageId, usize)], patience: HeldPagePolicy) -> Result<(), PoolError> {
         // The hand may have passed a frame twice within one sweep.
         let pages: HashSet<PageId> = dirty.iter().map(|&(page, _)| page).collect();
         let mut pages: Vec<PageId> = pages.into_iter().collect();

@@ -21,7 +21,7 @@ use cedrat_sync::Mutex;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_wal::{Log, Lsn};
 
-use crate::cleaner::Bell;
+use crate::cleaner::CleanerSignal;
 use crate::double_write::DoubleWrite;
 use crate::error::PoolError;
 use crate::evict::{Clock, Loads};
@@ -189,7 +189,7 @@ pub struct Pool {
     pub(crate) area: Mutex<DoubleWrite>,
     pub(crate) in_flight: InFlight,
     pub(crate) counters: Counters,
-    pub(crate) bell: Bell,
+    pub(crate) signal: CleanerSignal,
     restored: Vec<PageId>,
     staging: Mutex<Vec<AlignedBuf>>,
 }
@@ -238,7 +238,7 @@ impl Pool {
             area: Mutex::new(area),
             in_flight: InFlight::default(),
             counters: Counters::default(),
-            bell: Bell::default(),
+            signal: CleanerSignal::default(),
             restored,
             staging: Mutex::new(Vec::new()),
             media,

@@ -44,9 +44,9 @@ pub struct StructureLatch {
     state: AtomicU64,
     readers: [Readers; SHARDS],
     /// The wait queue of threads that wait for the end of a change.
-    opened: Bed,
+    opened: WaitQueue,
     /// The wait queue of the writer that waits for the last reader.
-    drained: Bed,
+    drained: WaitQueue,
 }
 
 /// A queue of threads that wait for a condition.
@@ -54,7 +54,7 @@ pub struct StructureLatch {
 /// A latch has two queues, because a thread that is woken needlessly has to sleep again: with hundreds of threads on
 /// a few processors that was most of the cost of an insert.
 #[derive(Debug, Default)]
-struct Bed {
+struct WaitQueue {
     /// Changes with every wake-up.
     calls: WaitWord,
     /// Whether a thread may have gone to sleep since the last wake-up. Not a count that sleepers reduce: with more threads
@@ -62,7 +62,7 @@ struct Bed {
     has_sleepers: AtomicBool,
 }
 
-impl Bed {
+impl WaitQueue {
     /// Returns when `is_so` returns `true`; it must read with sequential consistency.
     fn sleep_until(&self, is_so: impl Fn() -> bool) {
         for _ in 0..spins(SPINS) {
@@ -114,8 +114,8 @@ impl StructureLatch {
             rank,
             state: AtomicU64::new(0),
             readers: std::array::from_fn(|_| Readers(AtomicU64::new(0))),
-            opened: Bed::default(),
-            drained: Bed::default(),
+            opened: WaitQueue::default(),
+            drained: WaitQueue::default(),
         }
     }
 
@@ -404,7 +404,7 @@ mod tests {
     #[test]
     fn sleepers_are_woken_once() {
         explore(1, 1, || {
-            let bed = Bed::default();
+            let bed = WaitQueue::default();
             bed.wake();
             assert_eq!(bed.calls.load(), 0, "no thread sleeps");
             // As set by a thread that has not run since.

@@ -45,7 +45,7 @@ pub enum WriteBack {
 
 /// The treatment of a page that another thread holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Patience {
+pub(crate) enum HeldPagePolicy {
     /// Skip it: the writing thread may hold other pages itself.
     Skip,
     /// The same, and skip each page that is newer than this LSN.
@@ -109,7 +109,7 @@ impl Pool {
                         recovery_lsn != 0 && recovery_lsn < lsn.get()
                     })
                     .collect();
-                let written = self.write_pages(&mut pages, Patience::Wait)?;
+                let written = self.write_pages(&mut pages, HeldPagePolicy::Wait)?;
                 // Another thread may have had a copy in flight: with the area free, it has arrived.
                 self.await_write_back();
                 Ok(written)
@@ -123,7 +123,7 @@ impl Pool {
                     }
                     let mut pages: Vec<PageId> = dirty.iter().map(|&(page, _)| page).collect();
                     pages.truncate(wanted - written);
-                    match self.write_pages(&mut pages, Patience::Skip)? {
+                    match self.write_pages(&mut pages, HeldPagePolicy::Skip)? {
                         0 => break,
                         pages => written += pages,
                     }
@@ -149,7 +149,7 @@ impl Pool {
     }
 
     /// Writes the dirty ones of `pages` home, in the order of their homes.
-    pub(crate) fn write_pages(&self, pages: &mut [PageId], patience: Patience) -> Result<usize, PoolError> {
+    pub(crate) fn write_pages(&self, pages: &mut [PageId], patience: HeldPagePolicy) -> Result<usize, PoolError> {
         pages.sort_unstable();
         let mut written = 0;
         for batch in pages.chunks(BATCH_PAGES_MAX) {
@@ -160,7 +160,12 @@ impl Pool {
         Ok(written)
     }
 
-    fn write_batch(&self, area: &mut DoubleWrite, pages: &[PageId], patience: Patience) -> Result<usize, PoolError> {
+    fn write_batch(
+        &self,
+        area: &mut DoubleWrite,
+        pages: &[PageId],
+        patience: HeldPagePolicy,
+    ) -> Result<usize, PoolError> {
         // From the first copy on, frames count as clean whose changes are only in the area's buffer.
         let unfinished = StopUnlessHome(self);
         let (staged, newest) = self.stage(area, pages, patience);
@@ -194,7 +199,7 @@ impl Pool {
     }
 
     /// Copies the dirty ones of `pages` into the area's buffer. Returns them, and the newest LSN among them.
-    fn stage(&self, area: &mut DoubleWrite, pages: &[PageId], patience: Patience) -> (Vec<PageId>, Lsn) {
+    fn stage(&self, area: &mut DoubleWrite, pages: &[PageId], patience: HeldPagePolicy) -> (Vec<PageId>, Lsn) {
         let mut staged = Vec::with_capacity(pages.len());
         let mut newest = Lsn::ZERO;
         for &page in pages {
@@ -202,14 +207,14 @@ impl Pool {
                 continue;
             };
             let held = match patience {
-                Patience::Skip | Patience::SkipNewer(_) => latch.try_shared_in_passing(),
-                Patience::Wait => latch.shared_in_passing(),
+                HeldPagePolicy::Skip | HeldPagePolicy::SkipNewer(_) => latch.try_shared_in_passing(),
+                HeldPagePolicy::Wait => latch.shared_in_passing(),
             };
             let Some(held) = held else { continue };
             let seen = LatchedPage::new(self.words(page), held);
             let recovery_lsn = self.table.recovery_lsn(page);
             let dirty_since = recovery_lsn.load(Ordering::Acquire);
-            let is_too_new = matches!(patience, Patience::SkipNewer(lsn) if seen.lsn() > lsn);
+            let is_too_new = matches!(patience, HeldPagePolicy::SkipNewer(lsn) if seen.lsn() > lsn);
             if dirty_since == 0 || is_too_new {
                 continue;
             }
@@ -344,7 +349,7 @@ mod tests {
             let (log, pool) = pool_of_four();
             let page = PageId::new(3);
             format(&log, &pool, page);
-            let (staged, _) = pool.stage(&mut pool.area.lock(), &[page], Patience::Wait);
+            let (staged, _) = pool.stage(&mut pool.area.lock(), &[page], HeldPagePolicy::Wait);
             assert_eq!(staged, [page]);
             let latch = pool.table.latch(page).expect("the page is there");
             latch.clear_writing();
@@ -360,7 +365,7 @@ mod tests {
             let (log, pool) = pool_of_four();
             let page = PageId::new(3);
             format(&log, &pool, page);
-            let (staged, newest) = pool.stage(&mut pool.area.lock(), &[page], Patience::Wait);
+            let (staged, newest) = pool.stage(&mut pool.area.lock(), &[page], HeldPagePolicy::Wait);
             let changed = format(&log, &pool, page);
             pool.bring_home(&mut pool.area.lock(), &staged, newest).expect("the disk works");
             assert!(pool.redo_point() <= changed, "E11.2");

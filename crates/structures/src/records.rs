@@ -382,7 +382,7 @@ impl Records {
         while next != 0 {
             let page = PageId::new(next);
             if !seen.insert(page) {
-                return Err(damaged(txn.store(), page, "the pages of the collection form a circle"));
+                return Err(damaged(txn.store(), page, "the pages of the collection form a cycle"));
             }
             pages.push(page);
             let view = txn.read_latched(page)?;

@@ -39,7 +39,7 @@ pub(crate) struct Checkpoints {
     last: AtomicU64,
     /// The failure of the last attempt, if it failed.
     failed: Mutex<Option<Failed>>,
-    wish: Arc<Wish>,
+    wish: Arc<CheckpointRequest>,
 }
 
 /// A checkpoint that has failed.
@@ -59,7 +59,7 @@ impl Failed {
 
 /// The request to the checkpointer thread.
 #[derive(Debug, Default)]
-struct Wish {
+struct CheckpointRequest {
     what: Mutex<What>,
     changed: Condvar,
 }
@@ -76,7 +76,7 @@ enum What {
     End,
 }
 
-impl Wish {
+impl CheckpointRequest {
     fn say(&self, what: What) {
         let mut wish = self.what.lock();
         *wish = what.max(*wish);
@@ -246,7 +246,7 @@ impl Inner {
 
 /// The thread that takes checkpoints. Drop ends the thread and waits for it.
 pub(crate) struct Checkpointer {
-    wish: Arc<Wish>,
+    wish: Arc<CheckpointRequest>,
     thread: Option<JoinHandle<()>>,
 }
 

@@ -349,7 +349,7 @@ impl Prepared {
         let inner = Arc::clone(&txn.store.inner);
         let made = inner.hidden.over_late(late.is_empty(), || {
             // What it has inserted is changed while it is hidden, and seen before anything that refers to it (E9.11).
-            let (of_new, others): (Vec<Late>, Vec<Late>) =
+            let (of_new, others): (Vec<OrphanedChange>, Vec<OrphanedChange>) =
                 late.into_iter().partition(|change| inner.hidden.is_inserted(change.at));
             let made = txn.make_late(&of_new, lsn);
             inner.hidden.reveal(txn.id);
@@ -444,7 +444,7 @@ impl fmt::Debug for Prepared {
 // ---- the second phase -------------------------------------------------------------------------------------------
 
 /// A deferred change that is in no page and has no keeper any more.
-struct Late {
+struct OrphanedChange {
     lsn: Lsn,
     at: RecordId,
     operation: u32,
@@ -483,12 +483,12 @@ impl Txn {
     }
 
     /// Returns changes of an earlier opening that count only if committed (E9.7): page by page, oldest first.
-    fn late_changes(&self) -> Result<Vec<Late>> {
+    fn late_changes(&self) -> Result<Vec<OrphanedChange>> {
         let mut late = Vec::new();
         self.along_what_counts(|body, lsn| {
             if let Body::Update { redo, committed_only: true, .. } = body {
                 let arguments = redo.arguments.to_vec();
-                late.push(Late { lsn, at: redo.at, operation: redo.operation, arguments });
+                late.push(OrphanedChange { lsn, at: redo.at, operation: redo.operation, arguments });
             }
             Ok(())
         })?;
@@ -498,7 +498,7 @@ impl Txn {
 
     /// Applies them to their pages, as recovery would: all changes of a page under one latch, so that no reader sees a
     /// record half changed. A failure stops the store.
-    fn make_late(&self, late: &[Late], commit: Lsn) -> Result<()> {
+    fn make_late(&self, late: &[OrphanedChange], commit: Lsn) -> Result<()> {
         let inner = self.inner();
         let made = late.chunk_by(|one, next| one.at.page == next.at.page).try_for_each(|of_page| {
             of_page.iter().for_each(|change| inner.keepers.withdrawn(change.at));
@@ -512,7 +512,7 @@ impl Txn {
 
 impl Inner {
     /// Applies the changes of one page.
-    fn make_late(&self, late: &[Late], commit: Lsn) -> Result<()> {
+    fn make_late(&self, late: &[OrphanedChange], commit: Lsn) -> Result<()> {
         let Some(first) = late.first() else { return Ok(()) };
         let mut page = self.pool.exclusive(first.at.page)?;
         page.will_change(late.iter().map(|change| change.lsn).min().unwrap_or(first.lsn));

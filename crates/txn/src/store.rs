@@ -428,8 +428,8 @@ fn close_elsewhere(inner: &Arc<Inner>, threads: Option<Threads>) {
 
 impl Inner {
     /// Assembles the store from its parts. `names` are bound as the log's control file has them now.
-    pub(crate) fn new(rooms: Rooms, options: &Options, registry: &Registry, next_txn: u64) -> Result<Inner> {
-        let Rooms { log, pool, heaps, lock } = rooms;
+    pub(crate) fn new(rooms: StoreParts, options: &Options, registry: &Registry, next_txn: u64) -> Result<Inner> {
+        let StoreParts { log, pool, heaps, lock } = rooms;
         schema::note(registry, &log)?;
         let numbers = Numbers::bind(registry, &log.control().names);
         let space_numbers = SpaceNumbers::of(&numbers);
@@ -530,7 +530,7 @@ impl Inner {
 }
 
 /// The parts from which an open store is assembled.
-pub(crate) struct Rooms {
+pub(crate) struct StoreParts {
     pub(crate) log: Log,
     pub(crate) pool: Pool,
     pub(crate) heaps: FoundHeaps,
@@ -579,7 +579,7 @@ fn create(media: Arc<dyn Media>, lock: LockGuard, options: &Options, registry: &
     let heaps = FoundHeaps::load(&media, store, &options.memory, 0)?;
     let pool = Pool::open(media, log.clone(), pool_options(options))?;
     pool.ensure_len(CATALOGUE.get() + 1)?;
-    let inner = Inner::new(Rooms { log, pool, heaps, lock }, options, registry, 1)?;
+    let inner = Inner::new(StoreParts { log, pool, heaps, lock }, options, registry, 1)?;
     inner.space.load(&inner.pool)?;
     let store = Store::around(inner);
     let end = store.inner.log.current_lsn().next();

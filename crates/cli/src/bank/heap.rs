@@ -13,7 +13,7 @@ use cedrat::heap::{Error, Heap, HeapOptions, Interrupt, Memory, Result, Session,
 use cedrat::txn::Commit;
 use cedrat::wal::Ticket;
 
-use super::run::{Desk, Transfer};
+use super::run::{AccountStore, Transfer};
 use super::{OPENING_BALANCE, TRANSFERS_IN_ENTRY};
 use crate::output::{Context, Failure};
 
@@ -69,8 +69,8 @@ impl HeapBank {
         self.count
     }
 
-    pub(super) fn desk(&self) -> Result<HeapDesk<'_>, Failure> {
-        Ok(HeapDesk { bank: self, session: self.accounts.memory().session()? })
+    pub(super) fn desk(&self) -> Result<HeapAccounts<'_>, Failure> {
+        Ok(HeapAccounts { bank: self, session: self.accounts.memory().session()? })
     }
 
     /// Moves money between two accounts, as far as the first has it, and records the transfer.
@@ -102,12 +102,12 @@ fn find(memory: &Memory, name: &str) -> Result<Option<Heap>> {
 }
 
 /// A thread's way into the bank.
-pub(super) struct HeapDesk<'a> {
+pub(super) struct HeapAccounts<'a> {
     bank: &'a HeapBank,
     session: Session,
 }
 
-impl HeapDesk<'_> {
+impl HeapAccounts<'_> {
     /// Returns the balance of an account.
     pub(super) fn balance(&mut self, account: u64) -> Result<i64, Failure> {
         Ok(self.session.run(Commit::Async, |tx| self.bank.balance(tx, account))?.value)
@@ -124,7 +124,7 @@ impl HeapDesk<'_> {
     }
 }
 
-impl Desk for HeapDesk<'_> {
+impl AccountStore for HeapAccounts<'_> {
     fn take_entry(&mut self) -> Result<u64, Failure> {
         let HeapBank { accounts, transfers, .. } = self.bank;
         let taken = self.session.run(Commit::Async, |tx| {

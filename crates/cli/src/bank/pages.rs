@@ -5,7 +5,7 @@ use cedrat::structures::{ArrayList, Catalogue, HashTable};
 use cedrat::txn::{Commit, Result, Store, Txn};
 use cedrat::wal::Ticket;
 
-use super::run::{Desk, Transfer};
+use super::run::{AccountStore, Transfer};
 use super::{OPENING_BALANCE, TRANSFER, TRANSFERS_IN_ENTRY};
 use crate::output::Failure;
 use crate::retry::commit;
@@ -99,7 +99,7 @@ pub(super) struct PageDesk<'a> {
     pub(super) bank: &'a Bank,
 }
 
-impl Desk for PageDesk<'_> {
+impl AccountStore for PageDesk<'_> {
     fn take_entry(&mut self) -> Result<u64, Failure> {
         Ok(commit(self.store, Commit::Async, |txn| self.bank.take_entry(txn))?.0)
     }

@@ -53,7 +53,7 @@ pub(super) struct Transfer {
 }
 
 /// One thread's way into a bank.
-pub(super) trait Desk {
+pub(super) trait AccountStore {
     /// Takes an entry of the transfers for this thread alone: [`TRANSFERS_IN_ENTRY`] numbers that no other thread
     /// was or will be given, also after a restart.
     ///
@@ -90,7 +90,7 @@ pub(crate) fn run(arguments: &BankRun) -> Outcome {
 }
 
 /// Lets the threads work, each at a desk of its own.
-fn serve<D: Desk + Send>(arguments: &BankRun, accounts: u64, desk: impl Fn() -> Result<D, Failure>) -> Outcome {
+fn serve<D: AccountStore + Send>(arguments: &BankRun, accounts: u64, desk: impl Fn() -> Result<D, Failure>) -> Outcome {
     if accounts != arguments.accounts {
         return fail(format!(
             "this bank has {accounts} accounts, not {}: say --accounts {accounts}",
@@ -124,7 +124,7 @@ struct Teller<D> {
     random: Random,
 }
 
-impl<D: Desk> Teller<D> {
+impl<D: AccountStore> Teller<D> {
     /// Waits for each transfer to be stable, and acknowledges it.
     fn work_in_step(mut self, end: &End) -> Outcome {
         self.work(end, Commit::Sync, |id, _stable| acknowledge(id))

@@ -189,7 +189,7 @@ impl RawHashTable {
                 }
             }
         }
-        Err(damaged(txn.store(), page, "the pages of a bucket form a circle"))
+        Err(damaged(txn.store(), page, "the pages of a bucket form a cycle"))
     }
 
     /// Whether `key` is in the table.
@@ -250,7 +250,7 @@ impl RawHashTable {
                 return Ok(pages);
             }
             if pages.len() == CHAIN_PAGES_MAX {
-                return Err(damaged(txn.store(), last, "the pages of a bucket form a circle"));
+                return Err(damaged(txn.store(), last, "the pages of a bucket form a cycle"));
             }
             pages.push(PageId::new(next));
         }

@@ -247,7 +247,7 @@ impl RawList {
         let (mut last, mut next) = (Place::default(), ends.first);
         while let Some(at) = next.record() {
             if !seen.insert(at) {
-                return Ok(checked.with_problem(at.page, "the elements of the list form a circle"));
+                return Ok(checked.with_problem(at.page, "the elements of the list form a cycle"));
             }
             match self.node(txn, at) {
                 Ok(node) => (last, next) = (next, node.next),

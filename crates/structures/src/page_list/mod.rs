@@ -250,7 +250,7 @@ impl RawPageList {
         while next != 0 {
             let page = PageId::new(next);
             if !seen.insert(page) {
-                return Ok(checked.with_problem(page, "the pages of the list form a circle"));
+                return Ok(checked.with_problem(page, "the pages of the list form a cycle"));
             }
             checked.pages.push(page);
             let looked = self.look(txn, page, |body| {

@@ -37,7 +37,7 @@ use crate::prepared;
 use crate::registry::Registry;
 use crate::report::{Progress, RecoveryReport};
 use crate::schema;
-use crate::store::{Inner, Rooms, Store, log_options, pool_options};
+use crate::store::{Inner, Store, StoreParts, log_options, pool_options};
 
 /// Opens an existing store.
 pub(crate) fn recover(
@@ -72,7 +72,7 @@ pub(crate) fn recover(
     let pages_end = analysis.pages_end.max(crate::CATALOGUE.get() + 1);
     pool.ensure_len(pages_end)?;
     let next_txn = analysis.next_txn.max(checkpoint.next_txn);
-    let store = Store::around(Inner::new(Rooms { log, pool, heaps, lock }, options, registry, next_txn)?);
+    let store = Store::around(Inner::new(StoreParts { log, pool, heaps, lock }, options, registry, next_txn)?);
 
     let opening = Opening { store: &store, succeeds: false };
     let redo_began = Instant::now();
