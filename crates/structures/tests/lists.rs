@@ -504,6 +504,19 @@ fn damage_is_told_with_file_and_offset() -> Result<()> {
     Ok(())
 }
 
+/// A key that is no number below 1,000, as an identifier or a date refuses most bytes.
+#[derive(serde::Serialize, serde::Deserialize)]
+#[serde(try_from = "u16")]
+struct Refusing(u16);
+
+impl TryFrom<u16> for Refusing {
+    type Error = &'static str;
+
+    fn try_from(number: u16) -> std::result::Result<Refusing, Self::Error> {
+        if number < 1000 { Err("too small") } else { Ok(Refusing(number)) }
+    }
+}
+
 /// The bytes of one number are those of another, too: no decoding fails.
 #[test]
 fn elements_of_other_types_are_refused() {
@@ -512,6 +525,7 @@ fn elements_of_other_types_are_refused() {
         .store()
         .transact(|txn| {
             HashTable::<String, (i64, u64)>::create(txn, "table")?.insert(txn, "key", &(-1, 2))?;
+            HashTable::<Refusing, i64>::create(txn, "refusing")?;
             List::<i64>::create(txn, "list")?;
             PageList::<i64>::create(txn, "page list")?;
             ArrayList::<i64>::create(txn, "array", 8)?;
@@ -528,6 +542,7 @@ fn elements_of_other_types_are_refused() {
     refused(HashTable::<String, (u64, u64)>::open(&mut txn, "table").err());
     refused(HashTable::<(String, i64), u64>::open(&mut txn, "table").err());
     refused(HashTable::<String, (u64, u64)>::open_or_create(&mut txn, "table").err());
+    refused(HashTable::<Refusing, u64>::open(&mut txn, "refusing").err());
     refused(List::<u64>::open(&mut txn, "list").err());
     refused(PageList::<String>::open(&mut txn, "page list").err());
     refused(ArrayList::<u64>::open(&mut txn, "array").err());
