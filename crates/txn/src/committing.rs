@@ -168,7 +168,8 @@ impl Txn {
     /// held, no other thread comes between the record in the log and the kept records.
     ///
     /// The page of an [operation](CommitChanges::with_page) is latched before `latch` is called, and stays so until `logged` has
-    /// returned: neither may use a page. It was changed before `logged` is called. No lock is taken.
+    /// returned: neither may use a page. It was changed before `logged` is called. No lock is taken. The changes are empty
+    /// after a commit.
     ///
     /// Returns `None`, without any effect, and the transaction continues, if `latch` returns `None`, if the
     /// transaction has also written to heaps, if it has given up atomicity, or if the log has no record of this length.
@@ -233,7 +234,11 @@ impl Txn {
             latched = Some((page, operation));
         }
         let Some(keeper) = latch(self) else { return Ok(None) };
-        self.log_commit(bytes, latched, |lsn, bytes| logged(keeper, lsn, bytes)).map(Some)
+        let lsn = self.log_commit(bytes, latched, |lsn, bytes| logged(keeper, lsn, bytes))?;
+        // Another commit with them would change the page, and its record would not say so.
+        bytes.clear();
+        (changes.page, changes.newest, changes.has_page) = (None, None, false);
+        Ok(Some(lsn))
     }
 
     fn log_commit<O: Operation>(
