@@ -3,6 +3,7 @@
 
 mod common;
 
+use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
@@ -10,7 +11,6 @@ use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_objects::{ObjectDelta, Objects, Options, UndoPolicy, register_delta};
 use cedrat_pages::Slot;
 use cedrat_sync::Arc;
-use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_txn::{Commit, Error, RecordId, Refused, Result, Store, TxnOptions};
 use common::{Place, get, is_absent, place};
 use serde::{Deserialize, Serialize};
@@ -132,8 +132,17 @@ fn branch_rollback_keeps_later_object() {
     new.check();
 }
 
-/// Whether [`Bug`] panics.
-static PANICS: AtomicBool = AtomicBool::new(false);
+/// The failure of a [`Bug`].
+#[derive(Clone, Copy)]
+enum Fails {
+    Never,
+    Panics,
+    Refuses,
+}
+
+std::thread_local! {
+    static FAILS: Cell<Fails> = const { Cell::new(Fails::Never) };
+}
 
 /// A delta of an application that was changed between two openings, and now has a bug.
 #[derive(Debug, Serialize, Deserialize)]
@@ -143,22 +152,26 @@ impl ObjectDelta for Bug {
     const NAME: &'static str = "test.bug";
 
     fn apply(&self, _: &mut [u8]) -> Result<(), Refused> {
-        assert!(!PANICS.load(Ordering::Relaxed), "as planned");
-        Ok(())
+        match FAILS.get() {
+            Fails::Never => Ok(()),
+            Fails::Panics => panic!("as planned"),
+            Fails::Refuses => Err(Refused::new("as planned")),
+        }
     }
+}
+
+fn open_with_bug(disk: &Arc<SimDisk>) -> Store {
+    let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
+    let options = cedrat_txn::Options { checkpoint_when_opened: false, ..cedrat_txn::Options::simulated() };
+    Store::open(media, options, common::registry().with(register_delta::<Bug>)).unwrap()
 }
 
 /// A branch moves an object a second time: its first change, in the page of the record that the object leaves, is made, and its
 /// second one, in the page of the object's identity, is not.
 #[test]
 fn reader_beside_half_made_branch_is_stopped() {
-    let open = |disk: &Arc<SimDisk>| {
-        let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
-        let options = cedrat_txn::Options { checkpoint_when_opened: false, ..cedrat_txn::Options::simulated() };
-        Store::open(media, options, common::registry().with(register_delta::<Bug>)).unwrap()
-    };
     let disk = Arc::new(SimDisk::new());
-    let store = open(&disk);
+    let store = open_with_bug(&disk);
     let objects = Objects::create(&store, "objects", Options::default()).unwrap();
     let [removed, moved, other] =
         [3700, 1500, 1500].map(|len| store.transact(|txn| objects.insert(txn, &vec![1; len])).unwrap());
@@ -169,15 +182,36 @@ fn reader_beside_half_made_branch_is_stopped() {
     objects.update(&mut txn, other, Bug {}).unwrap();
     objects.put(&mut txn, moved, &[3; 3500]).unwrap();
     drop(txn.prepare(b"branch").unwrap());
-    let store = open(&Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything)));
+    let store = open_with_bug(&Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything)));
     let objects = Objects::open(&store, "objects", Options::default()).unwrap();
     let branch = store.prepared(b"branch").unwrap();
-    PANICS.store(true, Ordering::Relaxed);
+    FAILS.set(Fails::Panics);
     let ended = catch_unwind(AssertUnwindSafe(|| branch.commit(Commit::Sync).map(drop)));
-    PANICS.store(false, Ordering::Relaxed);
+    FAILS.set(Fails::Never);
     assert!(ended.is_err());
     let seen = objects.read_committed(&store, moved, <[u8]>::len);
     assert!(matches!(seen, Err(Error::Stopped(_))), "{seen:?}");
+}
+
+/// E9.11: a branch has inserted an object and changed it, and the change cannot be made.
+#[test]
+fn half_made_insertion_stays_hidden() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open_with_bug(&disk);
+    let objects = Objects::create(&store, "objects", Options::default()).unwrap();
+    let mut txn = store.begin();
+    let inserted = objects.insert(&mut txn, b"inserted").unwrap();
+    objects.update(&mut txn, inserted, Bug {}).unwrap();
+    drop(txn.prepare(b"branch").unwrap());
+    let store = open_with_bug(&Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything)));
+    let objects = Objects::open(&store, "objects", Options::default()).unwrap();
+    let branch = store.prepared(b"branch").unwrap();
+    FAILS.set(Fails::Refuses);
+    let ended = branch.commit(Commit::Sync).map(drop);
+    FAILS.set(Fails::Never);
+    assert!(ended.is_err() && store.log().is_stopped());
+    assert!(objects.read_committed(&store, inserted, <[u8]>::to_vec).is_err(), "a state that was never committed");
+    assert_eq!(store.late_commits(), None, "it has not ended");
 }
 
 /// Read that runs while a change of the branch is made; the test that commits it sets this.

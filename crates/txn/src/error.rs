@@ -283,6 +283,7 @@ impl From<Error> for OpenError {
         match error {
             Error::Open(error) => *error,
             Error::Unregistered { what, name } => OpenError::Unregistered { what, name },
+            Error::Log(LogError::InUse { path }) => OpenError::InUse { path },
             other => OpenError::Failed(other),
         }
     }

@@ -91,13 +91,14 @@ impl Hidden {
         self.records.lock().get(&at).copied()
     }
 
-    /// Runs `make`, which applies late changes page by page, and counts it unless there are none.
-    pub(crate) fn over_late<T>(&self, is_none: bool, make: impl FnOnce() -> T) -> T {
+    /// Runs `make`, which applies late changes page by page, and counts it unless there are none. After a failure, which stops
+    /// the store, it has not ended: no reader takes what was made for the whole.
+    pub(crate) fn over_late(&self, is_none: bool, make: impl FnOnce() -> Result<()>) -> Result<()> {
         let count = u64::from(!is_none);
         self.late_begun.fetch_add(count, Ordering::AcqRel);
-        let made = make();
+        make()?;
         self.late_ended.fetch_add(count, Ordering::AcqRel);
-        made
+        Ok(())
     }
 }
 
@@ -121,7 +122,11 @@ impl Store {
     /// [`Error::InDoubt`].
     pub fn check_committed(&self, at: RecordId) -> Result<()> {
         match self.inner.hidden.has(at) {
-            Some((txn, InPage::Change)) => Err(Error::InDoubt { id: self.inner.branches.id_of(txn) }),
+            // Without an identifier it has ended meanwhile: its changes are in the pages, or are not any more.
+            Some((txn, InPage::Change)) => match self.inner.branches.id_of(txn) {
+                id if id.is_empty() => Ok(()),
+                id => Err(Error::InDoubt { id }),
+            },
             _ => Ok(()),
         }
     }

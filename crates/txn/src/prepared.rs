@@ -351,9 +351,9 @@ impl Prepared {
             // What it has inserted is changed while it is hidden, and seen before anything that refers to it (E9.11).
             let (of_new, others): (Vec<OrphanedChange>, Vec<OrphanedChange>) =
                 late.into_iter().partition(|change| inner.hidden.is_inserted(change.at));
-            let made = txn.make_late(&of_new, lsn);
+            txn.make_late(&of_new, lsn)?;
             inner.hidden.reveal(txn.id);
-            made.and_then(|()| txn.make_late(&others, lsn))
+            txn.make_late(&others, lsn)
         });
         // Also after a failure: the store has stopped, and the threads that wait for the locks must be woken.
         txn.leave(Some(lsn));
@@ -372,21 +372,26 @@ impl Prepared {
     /// [`Error::Stopped`]: only reopening the store shows whether it is rolled back or in doubt.
     pub fn rollback(mut self) -> Result<()> {
         let txn = self.begin_end()?;
+        let mut changed = Vec::new();
         if txn.was_restored {
             txn.along_what_counts(|record, _| {
                 // A change without undo stays in the page, and the record may be another transaction's by now (E19.9).
                 if let Body::Update { redo, undo, .. } = record
                     && *undo != LoggedUndo::None
                 {
-                    txn.inner().keepers.withdrawn(redo.at);
+                    changed.push(redo.at);
                 }
                 Ok(())
             })?;
         }
+        let withdrawn = |inner: &Inner| changed.iter().for_each(|&at| inner.keepers.withdrawn(at));
+        withdrawn(txn.inner());
         let mut txn = self.ends();
         // E9.4: then the heap's locks, and all others.
         let undone = txn.undo_all().and_then(|()| {
             let inner = txn.inner();
+            // A place to which a record was moved has no lock of its own: others may have read it before it was undone.
+            withdrawn(inner);
             if !inner.plants(Plant::RollbackNotForced) {
                 inner.log.force(inner.log.current_lsn())?;
             }
