@@ -513,7 +513,7 @@ fn sync_path(root: BorrowedFd<'_>, name: &Path, path: &Path) -> io::Result<()> {
     let directory = open_directory(root, name).map_err(failed)?;
     #[cfg(test)]
     tests::note_synced(&directory);
-    rustix::fs::fsync(&directory).map_err(failed)
+    retry_on_intr(|| rustix::fs::fsync(&directory)).map_err(failed)
 }
 
 fn failed(what: &str, path: &Path, offset: Option<u64>, errno: Errno) -> io::Error {
