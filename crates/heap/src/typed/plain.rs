@@ -15,7 +15,7 @@ use crate::region::WORD_LEN;
 /// use cedrat_heap::Plain;
 ///
 /// #[derive(Clone, Debug, PartialEq, Plain)]
-/// #[plain(crate = "cedrat_heap")]
+/// #[plain(crate = "cedrat_heap")] // not in programs that depend on `cedrat`
 /// struct Account {
 ///     owner: u64,
 ///     balance: i64,
