@@ -30,7 +30,7 @@ use crate::fresh::{Site, Verdict, is_started_for_an_image};
 use crate::history::{Acknowledged, Prefixes};
 use crate::probe::{Probe, explored};
 use crate::report::{Failure, Fault, Report, Seen};
-use crate::rng::Rng;
+use crate::rng::{self, Rng};
 use crate::run::{LIMITS, Mismatch, Run, Script, Watch};
 use crate::scenario::{Error, Scenario};
 use crate::words::difference;
@@ -74,7 +74,7 @@ pub(crate) struct Plan {
 impl Default for Plan {
     fn default() -> Plan {
         Plan {
-            seed: 1,
+            seed: rng::seed(1),
             distinct_min: 2_000,
             distinct_max: usize::MAX,
             again_every: 50,
@@ -110,7 +110,7 @@ const BARREN_ROUNDS_MAX: u64 = 3;
 const BARREN_SHARE: usize = 20;
 
 impl<S: Scenario> Crashes<S> {
-    /// Sets the seed of the workload's chance, of the losses and of the schedule (default 1).
+    /// Sets the seed of the workload's chance, of the losses and of the schedule (default: that of [`SEED_VARIABLE`](crate::SEED_VARIABLE), or 1).
     pub fn seed(mut self, seed: u64) -> Self {
         self.plan.seed = seed;
         self

@@ -16,7 +16,7 @@ use crate::case::{Case, Injected};
 use crate::history::{Acknowledged, Prefixes};
 use crate::probe::{Probe, explored};
 use crate::report::{Failure, Fault, Report, Seen};
-use crate::rng::Rng;
+use crate::rng::{self, Rng};
 use crate::run::Run;
 use crate::scenario::{Error, Scenario};
 
@@ -25,7 +25,7 @@ use crate::scenario::{Error, Scenario};
 /// # Panics
 /// If `name` is empty or has white space.
 pub fn damages<S: Scenario>(name: &str, scenario: S) -> Damages<S> {
-    Damages { probe: Probe::new(name, scenario), seed: 1, cases: 1_000 }
+    Damages { probe: Probe::new(name, scenario), seed: rng::seed(1), cases: 1_000 }
 }
 
 /// A check of silent damage that was not run yet.
@@ -36,7 +36,7 @@ pub struct Damages<S: Scenario> {
 }
 
 impl<S: Scenario> Damages<S> {
-    /// Sets the seed (default 1).
+    /// Sets the seed (default: that of [`SEED_VARIABLE`](crate::SEED_VARIABLE), or 1).
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self

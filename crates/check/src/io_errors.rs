@@ -12,7 +12,7 @@ use crate::case::{Case, Injected};
 use crate::history::{Acknowledged, Prefixes, brief};
 use crate::probe::{Probe, explored};
 use crate::report::{Failure, Fault, Report, Seen};
-use crate::rng::Rng;
+use crate::rng::{self, Rng};
 use crate::run::Run;
 use crate::scenario::{Error, Scenario};
 
@@ -21,7 +21,7 @@ use crate::scenario::{Error, Scenario};
 /// # Panics
 /// If `name` is empty or has white space.
 pub fn io_errors<S: Scenario>(name: &str, scenario: S) -> IoErrors<S> {
-    IoErrors { probe: Probe::new(name, scenario), seed: 1, every: 1 }
+    IoErrors { probe: Probe::new(name, scenario), seed: rng::seed(1), every: 1 }
 }
 
 /// A check of I/O errors that was not run yet.
@@ -38,7 +38,7 @@ const FORGETS_MAX: u64 = 40;
 const FULL_STEPS: u64 = 48;
 
 impl<S: Scenario> IoErrors<S> {
-    /// Sets the seed (default 1).
+    /// Sets the seed (default: that of [`SEED_VARIABLE`](crate::SEED_VARIABLE), or 1).
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self

@@ -10,7 +10,7 @@ use cedrat_wal::Lsn;
 
 use crate::clock::Clock;
 use crate::probe::quietly;
-use crate::rng::Rng;
+use crate::rng::{self, Rng};
 
 type Fill = dyn Fn(&mut Rng, &mut PageMut<'_>) + Send + Sync;
 
@@ -21,7 +21,7 @@ pub fn layout<L: Layout>(
     layout: L,
     fill: impl Fn(&mut Rng, &mut PageMut<'_>) + Send + Sync + 'static,
 ) -> LayoutCheck<L> {
-    LayoutCheck { layout, fill: Box::new(fill), seed: 1, cases: 10_000, clock: Clock::new() }
+    LayoutCheck { layout, fill: Box::new(fill), seed: rng::seed(1), cases: 10_000, clock: Clock::new() }
 }
 
 /// A check of one layout that was not run yet.
@@ -56,7 +56,7 @@ impl fmt::Display for BrokenLayout {
 impl Error for BrokenLayout {}
 
 impl<L: Layout> LayoutCheck<L> {
-    /// Sets the seed (default 1).
+    /// Sets the seed (default: that of [`SEED_VARIABLE`](crate::SEED_VARIABLE), or 1).
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self

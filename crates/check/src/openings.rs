@@ -23,7 +23,7 @@ use crate::history::brief;
 use crate::io_errors::inject;
 use crate::probe::{Probe, explored};
 use crate::report::{Failure, Fault, Report, Seen};
-use crate::rng::Rng;
+use crate::rng::{self, Rng};
 use crate::run::Run;
 use crate::scenario::{Error, Scenario};
 
@@ -32,7 +32,7 @@ use crate::scenario::{Error, Scenario};
 /// # Panics
 /// If `name` is empty or has white space.
 pub fn openings<S: Scenario>(name: &str, scenario: S) -> Openings<S> {
-    Openings { probe: Probe::new(name, scenario), seed: 1, bases: 6, every: 1 }
+    Openings { probe: Probe::new(name, scenario), seed: rng::seed(1), bases: 6, every: 1 }
 }
 
 /// A check of faults during openings that was not run yet.
@@ -51,7 +51,7 @@ const CANDIDATES_MAX: usize = 120;
 const FULL_STEPS: u64 = 12;
 
 impl<S: Scenario> Openings<S> {
-    /// Sets the seed (default 1).
+    /// Sets the seed (default: that of [`SEED_VARIABLE`](crate::SEED_VARIABLE), or 1).
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self

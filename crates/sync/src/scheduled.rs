@@ -5,7 +5,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{PoisonError, TryLockError};
 use std::time::Duration;
 
-use crate::limits::{Hang, Limits};
+use crate::limits::{Hang, Limits, first_seed};
 
 pub use shuttle::sync::WaitTimeoutResult;
 pub use shuttle::thread_local;
@@ -61,9 +61,10 @@ const STEPS_MAX: usize = 20_000_000;
 /// KiB.
 const STACK_BYTES: usize = 1 << 20;
 
-/// Runs `body` `schedules` times, each time with other interleavings, all of them determined by `seed`.
+/// Runs `body` `schedules` times, each time with other interleavings, all of them determined by `seed` and by the environment variable
+/// `CEDRAT_SEED`.
 pub fn explore(seed: u64, schedules: usize, body: impl Fn() + Send + Sync + 'static) {
-    let scheduler = shuttle::scheduler::RandomScheduler::new_from_seed(seed, schedules);
+    let scheduler = shuttle::scheduler::RandomScheduler::new_from_seed(first_seed(seed), schedules);
     let mut config = shuttle::Config::new();
     config.stack_size = STACK_BYTES;
     config.max_steps = shuttle::MaxSteps::FailAfter(STEPS_MAX);

@@ -12,7 +12,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Once};
 use std::time::{Duration, Instant};
 
-use crate::limits::{Hang, Limits};
+use crate::limits::{Hang, Limits, first_seed};
 use parking_lot::Mutex;
 use shuttle::scheduler::{RandomScheduler, Schedule, Scheduler, Task, TaskId};
 
@@ -445,8 +445,8 @@ fn search(seed: u64, schedules: usize, limits: Limits, body: impl Fn() + Send + 
     }
 }
 
-/// Runs `body` `schedules` times, each time with other interleavings, all of them determined by `seed`; within a scheduled
-/// run, once as a part of that run.
+/// Runs `body` `schedules` times, each time with other interleavings, all of them determined by `seed` and by the environment
+/// variable `CEDRAT_SEED`; within a scheduled run, once as a part of that run.
 ///
 /// # Panics
 /// If a schedule hangs, or `body` panics.
@@ -454,7 +454,7 @@ pub fn explore(seed: u64, schedules: usize, body: impl Fn() + Send + Sync + 'sta
     if is_scheduled() {
         return body();
     }
-    search(seed, schedules, EXPLORED, body).unwrap_or_else(|hang| panic!("{hang}"));
+    search(first_seed(seed), schedules, EXPLORED, body).unwrap_or_else(|hang| panic!("{hang}"));
 }
 
 /// Runs `body` once, with the interleaving of its threads that `seed` determines.
