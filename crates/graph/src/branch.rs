@@ -53,7 +53,31 @@ pub(crate) struct InDoubt {
 
 /// All branches of a graph that may be in doubt.
 #[derive(Debug, Default)]
-pub(crate) struct InDoubtBranches(Mutex<BTreeMap<TxnId, InDoubt>>);
+pub(crate) struct InDoubtBranches(Mutex<Branches>);
+
+#[derive(Debug, Default)]
+struct Branches {
+    /// Some may have ended: the end of a branch is not reported here.
+    all: BTreeMap<TxnId, InDoubt>,
+    /// The number of branches at which those that have ended are searched for.
+    searched_at: usize,
+}
+
+impl Branches {
+    /// Adds a branch. Searches for those that have ended when there are twice as many as after the last search: with many in
+    /// doubt, a search by each would take quadratic time.
+    fn enter(&mut self, txn: TxnId, branch: InDoubt, is_prepared: impl Fn(TxnId) -> bool) {
+        if self.all.len() >= self.searched_at {
+            self.remove_ended(is_prepared);
+            self.searched_at = 2 * self.all.len() + 8;
+        }
+        self.all.insert(txn, branch);
+    }
+
+    fn remove_ended(&mut self, is_prepared: impl Fn(TxnId) -> bool) {
+        self.all.retain(|&txn, _| is_prepared(txn));
+    }
+}
 
 impl InDoubtBranches {
     /// Loads the branches of earlier openings.
@@ -71,21 +95,18 @@ impl InDoubtBranches {
                 all.insert(branch.txn, found);
             }
         }
-        Ok(InDoubtBranches(Mutex::new(all)))
+        Ok(InDoubtBranches(Mutex::new(Branches { all, searched_at: 0 })))
     }
 
-    /// Adds a branch. Removes those that have ended, since the end of a branch is not reported here.
     fn enter(&self, store: &Store, txn: TxnId, branch: InDoubt) {
-        let mut all = self.0.lock();
-        all.retain(|&txn, _| store.is_prepared(txn));
-        all.insert(txn, branch);
+        self.0.lock().enter(txn, branch, |txn| store.is_prepared(txn));
     }
 
     /// Returns the branches that are still in doubt.
     pub(crate) fn now(&self, store: &Store) -> BTreeMap<TxnId, InDoubt> {
-        let mut all = self.0.lock();
-        all.retain(|&txn, _| store.is_prepared(txn));
-        all.clone()
+        let mut branches = self.0.lock();
+        branches.remove_ended(|txn| store.is_prepared(txn));
+        branches.all.clone()
     }
 }
 
@@ -233,6 +254,8 @@ pub(crate) fn is_in_doubt(error: &Error) -> bool {
 
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
+    use std::cell::Cell;
+
     use cedrat_media::{Media, SimDisk};
     use cedrat_sync::Arc;
     use cedrat_txn::{Commit, Registry};
@@ -249,17 +272,17 @@ mod tests {
         let store = Store::open(disk, cedrat_txn::Options::simulated(), registry).unwrap();
         let graph = Graph::create(&store, "graph", Options::default()).unwrap();
         graph.define_class(b"").unwrap();
-        let in_doubt = |graph: &Graph| graph.shared.in_doubt.0.lock().len();
+        let in_doubt = |graph: &Graph| graph.shared.in_doubt.0.lock().all.len();
         let prepare = |id: &str| {
             let mut changes = Changes::new();
             changes.add(1, b"new", &[]);
             drop(graph.prepare(&changes, id.as_bytes()).unwrap()); // it stays in doubt
         };
         prepare("in doubt to the end");
-        for turn in 0..20 {
+        for turn in 0..40 {
             let id = turn.to_string();
             prepare(&id);
-            assert_eq!(in_doubt(&graph), 2, "the first, and the newest");
+            assert!(in_doubt(&graph) <= 10, "the first, the newest, and a few that have ended");
             let branch = store.prepared(id.as_bytes()).unwrap();
             if turn % 2 == 0 {
                 branch.commit(Commit::Async).map(drop).unwrap();
@@ -267,5 +290,21 @@ mod tests {
                 branch.rollback().unwrap();
             }
         }
+    }
+
+    #[test]
+    fn many_branches_enter_in_linear_time() {
+        let (mut branches, asked) = (Branches::default(), Cell::new(0));
+        let is_there = |_| {
+            asked.set(asked.get() + 1);
+            true
+        };
+        (0..10_000).for_each(|txn| branches.enter(TxnId(txn), InDoubt::default(), is_there));
+        assert!(asked.get() < 20_000, "{} questions", asked.get());
+        assert_eq!(branches.all.len(), 10_000);
+        // Of those that end at once few are kept.
+        (0..10_000).for_each(|txn| branches.enter(TxnId(10_000 + txn), InDoubt::default(), |of| of.0 < 10_000));
+        (20_000..50_000).for_each(|txn| branches.enter(TxnId(txn), InDoubt::default(), |_| false));
+        assert!(branches.all.len() <= 8, "{} branches", branches.all.len());
     }
 }
