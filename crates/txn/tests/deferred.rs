@@ -215,26 +215,6 @@ fn invalid_commit_record_changes_are_refused() {
     assert_eq!(value(&place.crashed(), place.at(0)), mixed(&[1]), "the one that has committed, once");
 }
 
-/// A second commit with the same changes would change the page without a record of it.
-#[test]
-fn committed_changes_are_empty() {
-    let place = place();
-    let mut changes = CommitChanges::new(&place.store);
-    changes.push(place.at(0), &Mix { by: 1 }).unwrap();
-    let mut commit = || {
-        let mut txn = place.store.begin();
-        let committed =
-            txn.commit_with_changes(&place.keeper, &mut changes, Commit::Sync, |_| Some(()), |(), _, _| ()).unwrap();
-        assert!(committed.is_some());
-        changes.as_bytes().len()
-    };
-    assert_eq!(commit(), 0);
-    let before = place.store.log().current_lsn();
-    assert_eq!(commit(), 0);
-    let empty = place.store.log().current_lsn();
-    assert_eq!(value(&place.crashed(), place.at(0)), mixed(&[1]), "once, not again after {before} to {empty}");
-}
-
 /// L078, E19.2: each record of a page separately.
 #[test]
 fn only_unflushed_changes_are_redone() {

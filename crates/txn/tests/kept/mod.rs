@@ -199,7 +199,10 @@ impl Shelf {
                 kept.since = kept.since.or(Some(lsn));
             }
         };
-        txn.commit_with_changes(keeper, &mut changes, Commit::Async, |_| Some(self.kept.lock()), logged)
+        let committed =
+            txn.commit_with_changes(keeper, &mut changes, Commit::Async, |_| Some(self.kept.lock()), logged)?;
+        assert!(committed.is_none() || changes.as_bytes().is_empty(), "another commit would change the records again");
+        Ok(committed)
     }
 
     fn bring(&self, store: &Store, at: RecordId) -> Result<State> {
