@@ -2,8 +2,7 @@
 
 /// The seed of all random tests: `CEDRAT_SEED`, or 1.
 pub fn from_environment() -> u64 {
-    let seed = std::env::var("CEDRAT_SEED").unwrap_or_default();
-    seed.parse().unwrap_or(1)
+    cedrat::check::seed(1)
 }
 
 /// Numbers that follow from a seed (splitmix64).

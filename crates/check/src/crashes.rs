@@ -110,7 +110,8 @@ const BARREN_ROUNDS_MAX: u64 = 3;
 const BARREN_SHARE: usize = 20;
 
 impl<S: Scenario> Crashes<S> {
-    /// Sets the seed of the workload's chance, of the losses and of the schedule (default: that of [`SEED_VARIABLE`](crate::SEED_VARIABLE), or 1).
+    /// Sets the seed of the workload's chance, of the losses and of the schedule (default: that of
+    /// [`SEED_VARIABLE`](crate::SEED_VARIABLE), or 1).
     pub fn seed(mut self, seed: u64) -> Self {
         self.plan.seed = seed;
         self

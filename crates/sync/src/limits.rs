@@ -12,14 +12,15 @@ pub struct Limits {
     pub time_max: Duration,
 }
 
-/// Returns the first seed of a search: `seed`, moved by the environment variable `CEDRAT_SEED` if that is a number.
+/// Returns the first seed of a search: `seed`, moved by the environment variable `CEDRAT_SEED` if that is set.
 ///
 /// So the same tests search other interleavings in each round of a soak.
 #[cfg(any(cedrat_shuttle, feature = "scheduler"))]
 pub(crate) fn first_seed(seed: u64) -> u64 {
-    let moved = std::env::var("CEDRAT_SEED").ok().and_then(|text| text.parse::<u64>().ok());
+    let Ok(text) = std::env::var("CEDRAT_SEED") else { return seed };
+    let by: u64 = text.parse().unwrap_or_else(|_| panic!("CEDRAT_SEED='{text}' is not a number"));
     // The seed is spread, because searches of one test may use consecutive ones.
-    moved.map_or(seed, |by| seed.wrapping_add(by.wrapping_mul(1_000_003)))
+    seed.wrapping_add(by.wrapping_mul(1_000_003))
 }
 
 /// A scheduled run that did not end: the reason, and what its threads wait for.
