@@ -5,12 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
 use cedrat_heap::{FoundHeaps, LogKeeper, Memory};
-use cedrat_media::{LockGuard, Media};
+use cedrat_media::Media;
 use cedrat_pages::layout::Layouts;
 use cedrat_pages::{Cleaner, LatchedPage, OptimisticPage, PageId, Pool};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, Weak, thread};
-use cedrat_wal::{CONTROL_FILE, Log, LogError, LogOptions, PartitionId, TxnId, Writer};
+use cedrat_wal::{CONTROL_FILE, DirectoryLock, Log, LogError, LogOptions, PartitionId, TxnId, Writer};
 
 use crate::branches::Branches;
 use crate::checkpoint::{Checkpointer, Checkpoints};
@@ -78,7 +78,7 @@ pub(crate) struct Inner {
     #[cfg(feature = "planted-faults")]
     pub(crate) fault: Option<crate::Fault>,
     /// Prevents any other opening of the store.
-    _lock: LockGuard,
+    _lock: DirectoryLock,
 }
 
 /// The resident state of structures, by their root pages and its type.
@@ -534,7 +534,7 @@ pub(crate) struct StoreParts {
     pub(crate) log: Log,
     pub(crate) pool: Pool,
     pub(crate) heaps: FoundHeaps,
-    pub(crate) lock: LockGuard,
+    pub(crate) lock: DirectoryLock,
 }
 
 /// Counts the log that heap commits take.
@@ -554,7 +554,7 @@ impl LogKeeper for LogOfHeaps {
     }
 }
 
-fn lock(media: &Arc<dyn Media>) -> Result<LockGuard> {
+fn lock(media: &Arc<dyn Media>) -> Result<DirectoryLock> {
     cedrat_wal::lock(&**media).map_err(|error| match error {
         LogError::InUse { path } => OpenError::InUse { path }.into(),
         LogError::Io { doing, source } => Error::io(doing, source),
@@ -566,7 +566,7 @@ fn names(media: &Arc<dyn Media>) -> Result<Vec<String>> {
     media.list("").map_err(|error| Error::io("listing the store's directory", error))
 }
 
-fn create(media: Arc<dyn Media>, lock: LockGuard, options: &Options, registry: &Registry) -> Result<Store> {
+fn create(media: Arc<dyn Media>, lock: DirectoryLock, options: &Options, registry: &Registry) -> Result<Store> {
     if names(&media)?.iter().any(|file| file == cedrat_pages::PAGE_FILE) {
         // There are pages without a log: creating a store over them would lose them permanently.
         let file = CONTROL_FILE.to_owned();

@@ -426,21 +426,22 @@ pub(crate) struct ControlFile {
 }
 
 impl ControlFile {
-    /// Creates an empty control file of full length: the first step of creating a store. Returns a lock of it as well: the
-    /// [lock](crate::lock) of the directory contains one only if the file exists, from an unfinished creation.
-    pub(crate) fn create(media: &dyn Media) -> Result<(ControlFile, Option<LockGuard>), LogError> {
+    /// Creates an empty control file of full length: the first step of creating a store. Returns a lock of it as well, unless
+    /// `is_locked`: the [lock](crate::lock) of the directory contains one if the file existed, from an unfinished creation.
+    pub(crate) fn create(media: &dyn Media, is_locked: bool) -> Result<(ControlFile, Option<LockGuard>), LogError> {
         let doing = "creating the control file";
-        let (file, lock) = match media.open(CONTROL_FILE, OpenMode::Create) {
+        let file = match media.open(CONTROL_FILE, OpenMode::Create) {
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
-                (media.open(CONTROL_FILE, OpenMode::ReadWrite), None)
+                media.open(CONTROL_FILE, OpenMode::ReadWrite)
             }
-            opened if opened.is_err() || planted!("new_control_not_locked") => (opened, None),
-            created => {
-                let lock = media.lock(CONTROL_FILE).map_err(|error| crate::entries::not_locked(media, error))?;
-                (created, Some(lock))
-            }
+            created => created,
         };
         let file = file.map_err(|error| LogError::io(doing, error))?;
+        // Also if another process has created it since the lock was taken: the lock of a deleted file excludes nothing.
+        let lock = match is_locked || planted!("new_control_not_locked") {
+            true => None,
+            false => Some(media.lock(CONTROL_FILE).map_err(|error| crate::entries::not_locked(media, error))?),
+        };
         let zeros = AlignedBuf::zeroed(2 * SLOT_LEN);
         write_all_at(media, file, 0, &zeros, Durability::Volatile)
             .and_then(|()| media.sync(file))
@@ -671,7 +672,7 @@ mod tests {
     fn killed_control_write_leaves_one_slot() {
         use cedrat_media::{Kill, Loss, SimDisk};
         let disk = SimDisk::new();
-        let (file, _lock) = ControlFile::create(&disk).unwrap();
+        let (file, _lock) = ControlFile::create(&disk, false).unwrap();
         // Longer than a sector at both ends, so that a slot may be torn.
         let mut control = example();
         control.names = (0..40).map(|n| format!("{n:0>60}")).collect();

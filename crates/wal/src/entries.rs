@@ -65,7 +65,7 @@ pub struct EntryLog {
     log: Log,
     /// Held while the parts of an entry are appended, so that they are consecutive.
     appending: Mutex<()>,
-    _lock: LockGuard,
+    _lock: DirectoryLock,
 }
 
 /// The entries that were durable when the cursor was made, in order.
@@ -86,14 +86,28 @@ pub struct Entry<'a> {
     pub bytes: &'a [u8],
 }
 
-/// Takes the lock of a directory and creates the lock file if necessary. The lock is held until the guard is dropped.
+/// The lock of a directory, held until it is dropped.
 ///
 /// The control file is locked as well, so that deleting the lock file does not permit a second opening; if there is none,
 /// when the log is created.
+#[derive(Debug)]
+pub struct DirectoryLock {
+    _directory: LockGuard,
+    control: Option<LockGuard>,
+}
+
+impl DirectoryLock {
+    /// Returns whether the control file was there when the lock was taken, so that it is locked, too.
+    pub(crate) fn has_control(&self) -> bool {
+        self.control.is_some()
+    }
+}
+
+/// Takes the lock of a directory and creates the lock file if necessary.
 ///
 /// # Errors
 /// [`LogError::InUse`] if another opening holds it.
-pub fn lock(media: &dyn Media) -> Result<LockGuard, LogError> {
+pub fn lock(media: &dyn Media) -> Result<DirectoryLock, LogError> {
     let taken = media.lock(LOCK_FILE).or_else(|error| {
         if error.kind() != ErrorKind::NotFound {
             return Err(error);
@@ -104,9 +118,11 @@ pub fn lock(media: &dyn Media) -> Result<LockGuard, LogError> {
             _ => media.lock(LOCK_FILE),
         }
     });
-    let taken = taken.and_then(|guard| match media.lock(CONTROL_FILE) {
-        Ok(control) => Ok(LockGuard::new((guard, control))),
-        Err(error) if error.kind() == ErrorKind::NotFound => Ok(guard),
+    let taken = taken.and_then(|directory| match media.lock(CONTROL_FILE) {
+        Ok(control) => Ok(DirectoryLock { _directory: directory, control: Some(control) }),
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            Ok(DirectoryLock { _directory: directory, control: None })
+        }
         Err(error) => Err(error),
     });
     taken.map_err(|error| not_locked(media, error))

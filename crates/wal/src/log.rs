@@ -1,6 +1,6 @@
 //! The log of an open store.
 
-use cedrat_media::{LockGuard, Media};
+use cedrat_media::Media;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Mutex, is_free, planted, prefetch_to_write};
 use std::fmt;
@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use crate::backwards::Backwards;
 use crate::clock::{Clock, Steps};
 use crate::control::{Checkpoint, Control, ControlFile, NAME_LEN_MAX, NAMES_LEN_MAX};
+use crate::entries::DirectoryLock;
 use crate::error::{LogError, LogFull, StopReason, Stopped};
 use crate::open::Found;
 use crate::opening::Lock;
@@ -108,11 +109,11 @@ impl Log {
     /// The errors of [`Log::create`].
     pub fn create_locked(
         media: &Arc<dyn Media>,
-        _held: &LockGuard,
+        held: &DirectoryLock,
         options: &LogOptions,
         names: &[&str],
     ) -> Result<Log, LogError> {
-        crate::open::create(media, options, names, Lock::Held)
+        crate::open::create(media, options, names, Lock::Held(held))
     }
 
     /// Ends the opening without forcing the appended records.

@@ -9,6 +9,7 @@ use crate::block::{BLOCK_UNIT, SEQUENCE_NONE};
 use crate::checksum::StoreId;
 use crate::clock::Clock;
 use crate::control::{CONTROL_FILE, Checkpoint, Control, ControlFile, ControlPartition};
+use crate::entries::DirectoryLock;
 use crate::epoch::{Epoch, Epochs};
 use crate::error::LogError;
 use crate::log::{ControlState, Log, Shared, add_names};
@@ -47,7 +48,7 @@ pub(crate) fn create(
     media: &Arc<dyn Media>,
     options: &LogOptions,
     names: &[&str],
-    lock: Lock,
+    lock: Lock<'_>,
 ) -> Result<Log, LogError> {
     options.check_fixed()?;
     options.check(options.partitions, options.segment_len)?;
@@ -68,9 +69,10 @@ pub(crate) fn create(
         schemas: Vec::new(),
     };
     add_names(&mut control, names)?;
-    let lock = lock.take(&**media)?;
+    let taken = lock.take(&**media)?;
+    let has_control = lock.held().or(taken.as_ref()).is_some_and(DirectoryLock::has_control);
     check_absent(media)?; // another creation may have come first
-    let (file, lock_of_control) = ControlFile::create(&**media)?;
+    let (file, lock_of_control) = ControlFile::create(&**media, has_control)?;
     file.write(&**media, &control)?;
     let ends = Ends {
         end: Lsn::new(1),
@@ -81,7 +83,7 @@ pub(crate) fn create(
     };
     let (in_use, files) = look::files(&**media, &control, OpenMode::ReadWrite)?;
     let reader = look::reader(media, &control, in_use, faults(options));
-    reader.opening.keep(Some(LockGuard::new((lock, lock_of_control))));
+    reader.opening.keep(Some(LockGuard::new((taken, lock_of_control))));
     build(media, options, ControlState { file, control }, Arc::new(reader), files, &ends)
 }
 
@@ -178,11 +180,11 @@ impl Found {
     /// # Errors
     ///
     /// The errors of [`Found::begin`].
-    pub fn begin_locked(self, _held: &LockGuard, names: &[&str], options: &LogOptions) -> Result<Log, LogError> {
-        self.begin_with(Lock::Held, names, options)
+    pub fn begin_locked(self, held: &DirectoryLock, names: &[&str], options: &LogOptions) -> Result<Log, LogError> {
+        self.begin_with(Lock::Held(held), names, options)
     }
 
-    fn begin_with(self, lock: Lock, names: &[&str], options: &LogOptions) -> Result<Log, LogError> {
+    fn begin_with(self, lock: Lock<'_>, names: &[&str], options: &LogOptions) -> Result<Log, LogError> {
         let Found { media, ends, .. } = &self;
         let mut control = self.control.clone();
         options.check(control.partitions.len() as u16, control.segment_len)?;
@@ -222,7 +224,7 @@ impl Found {
         debug_assert_eq!(control.epochs.newest().map(|epoch| epoch.number), Some(number));
         give_back_behind(&**media, options, &control, ends, &in_use, &mut files)?;
         let reader = Arc::new(look::reader(media, &control, in_use, faults(options)));
-        reader.opening.keep(lock);
+        reader.opening.keep(lock.map(LockGuard::new));
         build(media, options, ControlState { file, control }, reader, files, ends)
     }
 }

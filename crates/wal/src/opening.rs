@@ -11,6 +11,7 @@ use std::any::Any;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use crate::entries::DirectoryLock;
 use crate::error::{LogError, StopReason, Stopped};
 
 /// One opening of a log.
@@ -24,20 +25,28 @@ pub(crate) struct Opening {
 }
 
 /// The handle that holds the directory's lock while a log is open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Lock {
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Lock<'a> {
     /// The log takes it, and holds it to the end of the opening.
     Take,
     /// The caller holds it.
-    Held,
+    Held(&'a DirectoryLock),
 }
 
-impl Lock {
+impl<'a> Lock<'a> {
     /// Takes the lock, if the log is to hold it.
-    pub(crate) fn take(self, media: &dyn Media) -> Result<Option<LockGuard>, LogError> {
+    pub(crate) fn take(self, media: &dyn Media) -> Result<Option<DirectoryLock>, LogError> {
         match self {
             Lock::Take => crate::lock(media).map(Some),
-            Lock::Held => Ok(None),
+            Lock::Held(_) => Ok(None),
+        }
+    }
+
+    /// Returns the lock that the caller holds.
+    pub(crate) fn held(self) -> Option<&'a DirectoryLock> {
+        match self {
+            Lock::Take => None,
+            Lock::Held(held) => Some(held),
         }
     }
 }

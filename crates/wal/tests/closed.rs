@@ -2,7 +2,7 @@
 
 mod common;
 
-use cedrat_media::{Media, SimDisk};
+use cedrat_media::{Media, OpenMode, RealDisk, SimDisk};
 use cedrat_sync::{Arc, explore, thread};
 use cedrat_wal::*;
 use common::*;
@@ -278,5 +278,25 @@ impl Calls {
             Err(LogError::InUse { .. }) => {}
             Err(error) => panic!("the log opens: {error}"),
         }
+    }
+}
+
+/// E1.8: the lock file may be deleted, and another process may have created the control file since the lock was taken.
+#[test]
+fn control_file_that_has_come_is_locked() {
+    let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
+    let real = |number: usize| Arc::new(RealDisk::new(directories[number].path())) as Arc<dyn Media>;
+    let simulated = || Arc::new(SimDisk::new()) as Arc<dyn Media>;
+    for (media, other_goes_on) in [(simulated(), false), (real(0), false), (simulated(), true), (real(1), true)] {
+        let held = cedrat_wal::lock(&*media).unwrap();
+        media.open(CONTROL_FILE, OpenMode::Create).unwrap();
+        let other = other_goes_on.then(|| media.lock(CONTROL_FILE).unwrap());
+        let created = Log::create_locked(&media, &held, &LogOptions::small(), &[]);
+        assert_eq!(matches!(created, Err(LogError::InUse { .. })), other_goes_on, "{created:?}");
+        drop(other);
+        let log = created.or_else(|_| Log::create_locked(&media, &held, &LogOptions::small(), &[])).unwrap();
+        media.remove(LOCK_FILE).unwrap();
+        assert!(matches!(cedrat_wal::lock(&*media), Err(LogError::InUse { .. })));
+        log.close().unwrap();
     }
 }

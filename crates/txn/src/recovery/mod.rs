@@ -26,10 +26,10 @@ pub(crate) use analysis::{Loser, look_in_doubt};
 use std::time::Instant;
 
 use cedrat_heap::FoundHeaps;
-use cedrat_media::{LockGuard, Media};
+use cedrat_media::Media;
 use cedrat_pages::{Home, Pool};
 use cedrat_sync::{Arc, planted};
-use cedrat_wal::Found;
+use cedrat_wal::{DirectoryLock, Found};
 
 use crate::error::Result;
 use crate::options::{Options, REDO_THREADS_MAX};
@@ -43,7 +43,7 @@ use crate::store::{Inner, Store, StoreParts, log_options, pool_options};
 pub(crate) fn recover(
     media: Arc<dyn Media>,
     found: Found,
-    lock: LockGuard,
+    lock: DirectoryLock,
     options: &Options,
     registry: &Registry,
 ) -> Result<Store> {
