@@ -118,7 +118,7 @@ impl Held {
         }
         let tx = ManuallyDrop::new(Tx::begin(shared, this));
         if tx.this.encounter {
-            tx.slot().locks_early(false); // another thread may commit the transaction
+            tx.slot().locks_early(false); // its end needs another call
         }
         self.running = true;
         Ok(())

@@ -53,7 +53,7 @@ impl Session {
     /// A transaction that `work` itself runs is independent and commits whatever the outcome of this one. If it changes a
     /// word that this one has read, this one meets a conflict each time that it runs, and never ends. With
     /// [`Locking::EncounterTime`](crate::Locking::EncounterTime) it fails with [`Error::Misuse`] where it needs a word that
-    /// this one has written.
+    /// this one has written, or another transaction of its thread ([`Held`](crate::Held)).
     ///
     /// # Errors
     /// Those of `work`. [`Error::LogFull`]: rolled back. [`Error::Stopped`]: only reopening the store shows whether the

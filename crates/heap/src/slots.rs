@@ -26,8 +26,10 @@ pub(crate) struct Slot {
     start: AtomicU64,
     /// Lower bound of the LSN that the commit in progress draws.
     committing: AtomicU64,
-    /// Thread in whose call the running transaction runs, if it takes locks before it commits; else 0.
+    /// Thread that has begun the running transaction, or has acquired its newest lock, if it takes locks before it commits.
     thread: AtomicU64,
+    /// Whether that thread is in a call that runs the transaction until it commits.
+    within_call: AtomicBool,
     /// Number of the prepared transaction that holds its locks until it receives its outcome; else 0.
     prepared: AtomicU64,
 }
@@ -47,6 +49,7 @@ impl Slots {
             start: AtomicU64::new(NONE),
             committing: AtomicU64::new(NONE),
             thread: AtomicU64::new(0),
+            within_call: AtomicBool::new(false),
             prepared: AtomicU64::new(0),
         };
         Slots { slots: (0..count).map(|_| slot()).collect(), high: AtomicU64::new(0) }
@@ -101,14 +104,23 @@ impl Slot {
         self.start.store(snapshot, Ordering::Release);
     }
 
-    /// Publishes that the transaction takes locks while its work runs; `within_call`: from here until this call returns.
+    /// Publishes that the transaction takes locks while its work runs; `within_call`: in a call of this thread that runs it
+    /// until it commits.
     pub(crate) fn locks_early(&self, within_call: bool) {
-        self.thread.store(if within_call { this_thread() } else { 0 }, Ordering::Relaxed);
+        self.within_call.store(within_call, Ordering::Relaxed);
+        self.lock_here();
     }
 
-    /// Returns whether the transaction that takes locks early waits for a call of this thread to return.
-    pub(crate) fn waits_for_this_thread(&self) -> bool {
+    /// Publishes that this thread acquires locks for the transaction.
+    pub(crate) fn lock_here(&self) {
+        self.thread.store(this_thread(), Ordering::Relaxed);
+    }
+
+    /// Returns whether a transaction that meets a lock of this one, on the current thread, would wait for that thread: one of
+    /// the two runs in a call that does not return before it has committed.
+    pub(crate) fn waits_for_this_thread(&self, other: &Slot) -> bool {
         self.thread.load(Ordering::Relaxed) == this_thread()
+            && (self.within_call.load(Ordering::Relaxed) || other.within_call.load(Ordering::Relaxed))
     }
 
     /// Publishes that the prepared transaction with this number holds its locks from now on; 0: none.

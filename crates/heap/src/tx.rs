@@ -436,13 +436,13 @@ impl<'a> Tx<'a> {
     /// for it would not end.
     #[cold]
     fn met(&mut self, seen: Look) -> Interrupt {
-        if seen.owner().is_some_and(|owner| self.shared.slots.slot(owner).waits_for_this_thread()) {
-            return Interrupt::failed(Error::Misuse(
-                "a transaction within whose work this one runs has locked what it needs (Locking::EncounterTime)",
-            ));
-        }
         if let Some(txn) = self.held_by(seen) {
             return Interrupt::failed(Error::InDoubt { txn }); // E9.9: the outcome may take days
+        }
+        if seen.owner().is_some_and(|owner| self.shared.slots.slot(owner).waits_for_this_thread(self.slot())) {
+            return Interrupt::failed(Error::Misuse(
+                "another transaction of this thread has locked what this one needs (Locking::EncounterTime): end it first",
+            ));
         }
         self.this.conflict()
     }
@@ -606,6 +606,9 @@ impl<'a> Tx<'a> {
             if !seen.is_locked() && stripes.try_lock(stripe, seen, self.this.number) {
                 self.this.locked.push((stripe, seen));
                 self.this.locked_newer |= !seen.belongs_to(self.this.snapshot);
+                if self.this.encounter {
+                    self.slot().lock_here();
+                }
                 return Ok(());
             }
             looks += 1;

@@ -4,7 +4,7 @@
 use std::sync::mpsc;
 use std::time::Duration;
 
-use cedrat_heap::{Commit, Error, Heap, HeapOptions, Interrupt, Locking, Memory, MemoryOptions};
+use cedrat_heap::{Commit, Error, Heap, HeapOptions, Held, Interrupt, Locking, Memory, MemoryOptions};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, thread};
 
@@ -90,6 +90,33 @@ fn inner_transaction_is_refused_outer_locks() {
         });
         assert_eq!(done.unwrap(), 1);
         assert_eq!(heap.atomically(|tx| Ok((tx.read(&heap, one)?, tx.read(&heap, other)?))).unwrap(), (1, 3));
+    });
+}
+
+/// A repeated transaction would wait without end for one that its own thread has begun and will end by a later call.
+#[test]
+fn repeated_transaction_is_refused_held_locks() {
+    let heap = early();
+    let word = heap.atomically(|tx| tx.allocate(&heap, 8)).unwrap();
+    in_time(move || {
+        let [mut held, mut other] = [(); 2].map(|()| Held::new(heap.memory()).unwrap());
+        held.begin().unwrap();
+        held.run(|tx| tx.write(&heap, word, 1)).unwrap();
+        held.allocate_filled(&heap, 100).unwrap();
+        let refused = [
+            heap.atomically(|tx| tx.read(&heap, word)),
+            heap.atomically(|tx| tx.update(&heap, word, |value| value + 1)),
+            heap.allocated_bytes(),
+        ];
+        for refused in refused {
+            let refused = refused.expect_err("it has the word");
+            assert!(matches!(refused, Error::Misuse(what) if what.contains("EncounterTime")), "{refused}");
+        }
+        other.begin().unwrap();
+        assert!(matches!(other.read(&heap, word), Err(Error::Conflict)), "the program may end the first one");
+        held.commit(Commit::Async).unwrap();
+        assert_eq!(heap.atomically(|tx| tx.update(&heap, word, |value| value + 1)).unwrap(), 1);
+        heap.verify().unwrap();
     });
 }
 
