@@ -365,9 +365,9 @@ fn foreign_structure_is_checked_by_page() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = cedrat::open(folder.path()).expect("a store");
     let add = |txn: &mut cedrat::Txn| {
-        let root = txn.allocate()?;
-        let catalogue = cedrat::structures::Catalogue::open(txn.store())?;
-        catalogue.add(txn, "ledger", cedrat::structures::Kind::User(1024), root)
+        let (name, kind) = ("ledger".into(), cedrat::structures::Kind::User(1024));
+        let named = cedrat::structures::Named { name, kind, root: txn.allocate()?, schema: 0 };
+        cedrat::structures::Catalogue::open(txn.store())?.add(txn, &named)
     };
     store.transact(add).expect("a structure of the program's own");
     store.close().expect("it is not in use");

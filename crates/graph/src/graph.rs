@@ -2,7 +2,7 @@
 
 use cedrat_objects::{Objects, Statistics, UndoPolicy};
 use cedrat_pages::PageId;
-use cedrat_structures::{Catalogue, Kind, RawHashTable, StructureError};
+use cedrat_structures::{Catalogue, Kind, Named, RawHashTable, StructureError};
 use cedrat_sync::Arc;
 use cedrat_txn::{Error, Result, Store, Txn, TxnOptions};
 
@@ -69,7 +69,7 @@ impl Graph {
                 maker: txn.id().0,
             };
             let root = parts.write(txn)?;
-            catalogue.add(txn, name, Kind::Graph, root)
+            catalogue.add(txn, &Named { name: name.into(), kind: Kind::Graph, root, schema: 0 })
         })?;
         Graph::open(store, name, options)
     }
@@ -82,7 +82,7 @@ impl Graph {
     pub fn open(store: &Store, name: &str, options: Options) -> Result<Graph> {
         store.transact(|txn| {
             // The name is locked until the graph is known here: a concurrent drop waits, or has happened before (S5).
-            let root = Catalogue::open(store)?.expect(txn, name, Kind::Graph)?;
+            let root = Catalogue::open(store)?.expect(txn, name, Kind::Graph, 0)?;
             Graph::at_root(txn, root, options)
         })
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use cedrat_pages::{Damaged, LatchedPage, PageId};
-use cedrat_structures::{Catalogue, Kind, StructureError};
+use cedrat_structures::{Catalogue, Kind, Named, StructureError};
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_txn::locks::{LockMode, Resource};
@@ -145,7 +145,7 @@ impl Objects {
             let catalogue = Catalogue::open(store)?;
             catalogue.check_free(txn, name)?;
             let root = Objects::create_unnamed(txn)?;
-            catalogue.add(txn, name, Kind::Objects, root)
+            catalogue.add(txn, &Named { name: name.into(), kind: Kind::Objects, root, schema: 0 })
         })?;
         Objects::open(store, name, options)
     }
@@ -171,7 +171,7 @@ impl Objects {
     pub fn open(store: &Store, name: &str, options: Options) -> Result<Objects> {
         store.transact(|txn| {
             // The name is locked until the collection is known here: a concurrent drop waits, or has happened before (S5).
-            let root = Catalogue::open(store)?.expect(txn, name, Kind::Objects)?;
+            let root = Catalogue::open(store)?.expect(txn, name, Kind::Objects, 0)?;
             Objects::at_root(store, root, options)
         })
     }

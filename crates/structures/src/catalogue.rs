@@ -146,16 +146,12 @@ impl Catalogue {
         found.transpose().of_store(txn.store())
     }
 
-    /// Returns the root of `name`, which must be of this kind.
+    /// Returns the root of `name`, which must be of this kind, and have elements of this [schema](cedrat_txn::schema_of): 0
+    /// accepts all.
     ///
     /// # Errors
-    /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`]; [`Error::Deadlock`].
-    pub fn expect(&self, txn: &mut Txn, name: &str, kind: Kind) -> Result<PageId> {
-        self.expect_types(txn, name, kind, 0)
-    }
-
-    /// As [`expect`](Catalogue::expect), and refuses elements of another schema; 0 accepts all.
-    pub(crate) fn expect_types(&self, txn: &mut Txn, name: &str, kind: Kind, schema: u32) -> Result<PageId> {
+    /// [`StructureError::NoSuchName`], [`StructureError::WrongKind`], [`StructureError::OtherTypes`]; [`Error::Deadlock`].
+    pub fn expect(&self, txn: &mut Txn, name: &str, kind: Kind, schema: u32) -> Result<PageId> {
         let named = self.find(txn, name)?.ok_or_else(|| StructureError::NoSuchName { name: name.into() })?;
         if named.kind != kind {
             let (expected, found) = (kind.to_string(), named.kind.to_string());
@@ -179,22 +175,18 @@ impl Catalogue {
         }
     }
 
-    /// Adds a name for a structure.
+    /// Adds an entry. With one that [`remove`](Catalogue::remove) has returned, and another name, the structure is renamed.
     ///
     /// # Errors
     /// As [`check_free`](Catalogue::check_free).
-    pub fn add(&self, txn: &mut Txn, name: &str, kind: Kind, root: PageId) -> Result<()> {
+    pub fn add(&self, txn: &mut Txn, named: &Named) -> Result<()> {
+        let Named { name, kind, root, schema } = named;
         self.check_free(txn, name)?;
-        self.add_free(txn, name, kind, root, 0)
-    }
-
-    /// Adds a name that is free, with the schema of the structure's elements.
-    pub(crate) fn add_free(&self, txn: &mut Txn, name: &str, kind: Kind, root: PageId, schema: u32) -> Result<()> {
         let mut line = [0; LINE_LEN];
         line[..2].copy_from_slice(&kind.number().to_le_bytes());
         line[2..SCHEMA_AT].copy_from_slice(&root.get().to_le_bytes());
         line[SCHEMA_AT..].copy_from_slice(&schema.to_le_bytes());
-        let len = if schema == 0 { SCHEMA_AT } else { LINE_LEN };
+        let len = if *schema == 0 { SCHEMA_AT } else { LINE_LEN };
         self.table.put(txn, name.as_bytes(), &line[..len])?;
         Ok(())
     }

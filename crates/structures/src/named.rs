@@ -3,7 +3,7 @@
 use cedrat_pages::PageId;
 use cedrat_txn::{Result, Txn};
 
-use crate::catalogue::{Catalogue, Kind};
+use crate::catalogue::{Catalogue, Kind, Named};
 
 /// Creates a structure with `make` under a new name, with elements of this schema.
 pub(crate) fn create<R>(
@@ -18,13 +18,13 @@ pub(crate) fn create<R>(
     // The name is locked first: concurrent creations wait here, before they allocate pages.
     catalogue.check_free(txn, name)?;
     let made = make(txn)?;
-    catalogue.add_free(txn, name, kind, root(&made), schema)?;
+    catalogue.add(txn, &Named { name: name.into(), kind, root: root(&made), schema })?;
     Ok(made)
 }
 
 /// Returns the root of the structure of this name and kind, with elements of this schema.
 pub(crate) fn root(txn: &mut Txn, name: &str, kind: Kind, schema: u32) -> Result<PageId> {
-    Catalogue::open(txn.store())?.expect_types(txn, name, kind, schema)
+    Catalogue::open(txn.store())?.expect(txn, name, kind, schema)
 }
 
 /// Whether the catalogue has the name.

@@ -4,8 +4,8 @@ mod common;
 
 use cedrat_pages::{LayoutKind, PAGE_LEN, PageId, PoolError, Slot};
 use cedrat_structures::{
-    ArrayList, Catalogue, ELEMENT_LEN_MAX, HashTable, Kind, List, PageList, RECORD_LEN_MAX, RawArrayList, RawHashTable,
-    RawList, RawPageList, Records, StructureError, check_named, drop_named,
+    ArrayList, Catalogue, ELEMENT_LEN_MAX, HashTable, Kind, List, Named, PageList, RECORD_LEN_MAX, RawArrayList,
+    RawHashTable, RawList, RawPageList, Records, StructureError, check_named, drop_named,
 };
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Commit, Error, FormatFresh, PageLocks, RecordId, Result, Store, Txn};
@@ -524,13 +524,17 @@ fn elements_of_other_types_are_refused() {
     bench
         .store()
         .transact(|txn| {
-            HashTable::<String, (i64, u64)>::create(txn, "table")?.insert(txn, "key", &(-1, 2))?;
+            HashTable::<String, (i64, u64)>::create(txn, "table to be renamed")?.insert(txn, "key", &(-1, 2))?;
             HashTable::<Refusing, i64>::create(txn, "refusing")?;
             List::<i64>::create(txn, "list")?;
             PageList::<i64>::create(txn, "page list")?;
             ArrayList::<i64>::create(txn, "array", 8)?;
-            let untyped = RawList::create(txn)?.root();
-            Catalogue::open(txn.store())?.add(txn, "without types", Kind::List, untyped)
+            let root = RawList::create(txn)?.root();
+            let untyped = Named { name: "without types".into(), kind: Kind::List, root, schema: 0 };
+            let catalogue = Catalogue::open(txn.store())?;
+            let table = catalogue.remove(txn, "table to be renamed")?;
+            catalogue.add(txn, &Named { name: "table".into(), ..table })?;
+            catalogue.add(txn, &untyped)
         })
         .unwrap();
     bench.reopen();
