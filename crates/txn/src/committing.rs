@@ -20,8 +20,8 @@ use std::any::TypeId;
 use std::fmt;
 
 use cedrat_pages::{Exclusive, PageId};
-use cedrat_sync::Arc;
-use cedrat_wal::{Kind, Lsn, Ticket};
+use cedrat_sync::{Arc, Weak};
+use cedrat_wal::{Kind, Lsn, StopReason, Stopped, Ticket};
 
 use crate::body::{Head, put_change, room_for};
 use crate::builtin::VersionedInsert;
@@ -36,8 +36,13 @@ use crate::update::unspeakable;
 
 /// The changes of records that a commit record will contain, in its form: see [`Txn::commit_with_changes`]. They may include
 /// an operation on a page.
+///
+/// They do not keep the store open: after its end, changes cannot be added.
 pub struct CommitChanges<O = VersionedInsert> {
-    inner: Arc<Inner>,
+    inner: Weak<Inner>,
+    /// A number of pages that the store has, at least. With the number of the newest delta, it spares most changes a shared
+    /// reference to the store, which all its threads would count.
+    pages: u64,
     bytes: Vec<u8>,
     newest: Option<RecordId>,
     /// The type of the newest delta, and its number: most deltas of a commit are of one type.
@@ -56,8 +61,14 @@ impl<O> fmt::Debug for CommitChanges<O> {
 impl CommitChanges {
     /// Returns an empty set of changes in this store.
     pub fn new(store: &Store) -> CommitChanges {
-        let inner = Arc::clone(&store.inner);
-        CommitChanges { inner, bytes: Vec::new(), newest: None, number: None, page: None, has_page: false }
+        CommitChanges::of(store, None, Vec::new())
+    }
+}
+
+impl<O> CommitChanges<O> {
+    fn of(store: &Store, page: Option<(PageId, O)>, bytes: Vec<u8>) -> CommitChanges<O> {
+        let inner = Arc::downgrade(&store.inner);
+        CommitChanges { inner, pages: 0, bytes, newest: None, number: None, page, has_page: false }
     }
 }
 
@@ -73,8 +84,13 @@ impl<O: Operation> CommitChanges<O> {
             return Err(Error::Misuse("a commit record does not contain this operation: see Operation::COMMITS"));
         }
         memory.clear();
-        let inner = Arc::clone(&store.inner);
-        Ok(CommitChanges { inner, bytes: memory, newest: None, number: None, page, has_page: false })
+        Ok(CommitChanges::of(store, page, memory))
+    }
+
+    /// Returns the store, if it is open.
+    fn inner(&self) -> Result<Arc<Inner>> {
+        let closed = || Stopped { reason: Arc::new(StopReason::Closed) };
+        self.inner.upgrade().ok_or_else(|| Error::Stopped(closed()))
     }
 
     /// Returns the changes so far as the commit record will contain them.
@@ -85,8 +101,8 @@ impl<O: Operation> CommitChanges<O> {
     /// Adds a change. Each record may be changed once, in ascending order of addresses.
     ///
     /// # Errors
-    /// [`Error::Misuse`] for another order; [`Error::Refused`] if there is no such page; [`Error::Unregistered`]. Then the
-    /// change is not added, nor is one whose encoding panics.
+    /// [`Error::Misuse`] for another order; [`Error::Refused`] if there is no such page; [`Error::Unregistered`];
+    /// [`Error::Stopped`] if the store was closed. Then the change is not added, nor is one whose encoding panics.
     pub fn push<D: Delta>(&mut self, at: RecordId, delta: &D) -> Result<()> {
         let operation = self.prepare_push::<D>(at)?;
         put_change(&mut self.bytes, operation, at, |bytes| encoded(delta, bytes))?;
@@ -125,15 +141,18 @@ impl<O: Operation> CommitChanges<O> {
         if self.newest >= Some(at) {
             return Err(Error::Misuse("a commit changes each record once, in the order of their places"));
         }
-        if at.page.get() >= self.inner.pool.len_pages() {
-            return Err(Refused::new(format!("there is no page {}", at.page)).into());
+        if at.page.get() >= self.pages {
+            self.pages = self.inner()?.pool.len_pages();
+            if at.page.get() >= self.pages {
+                return Err(Refused::new(format!("there is no page {}", at.page)).into());
+            }
         }
         if !self.has_page && self.page.as_ref().is_some_and(|&(page, _)| RecordId::page(page) <= at) {
             self.push_page()?;
         }
         let operation = match self.number {
             Some((of, number)) if of == TypeId::of::<D>() => number,
-            _ => self.inner.number_of_delta::<D>()?,
+            _ => self.inner()?.number_of_delta::<D>()?,
         };
         self.number = Some((TypeId::of::<D>(), operation));
         Ok(operation)
@@ -144,7 +163,7 @@ impl<O: Operation> CommitChanges<O> {
         if let Some((page, operation)) = &self.page
             && !self.has_page
         {
-            let (at, number) = (RecordId::page(*page), self.inner.number_of::<O>()?);
+            let (at, number) = (RecordId::page(*page), self.inner()?.number_of::<O>()?);
             let encode = |bytes: &mut Vec<u8>| encode::into_vec(operation, bytes).map_err(|_| unspeakable(O::NAME));
             put_change(&mut self.bytes, number, at, encode)?;
             (self.newest, self.has_page) = (Some(at), true);
@@ -200,7 +219,7 @@ impl Txn {
         if mode == Commit::Partition {
             return Err(Error::PartitionCommit);
         }
-        if !Arc::ptr_eq(&changes.inner, &self.store.inner) {
+        if changes.inner.as_ptr() != Arc::as_ptr(&self.store.inner) {
             return Err(Error::Misuse("the changes of the commit were made for another store"));
         }
         let by = self.may_defer(keeper, false)?;
@@ -226,7 +245,8 @@ impl Txn {
         latch: impl FnOnce(&Txn) -> Option<C>,
         logged: impl FnOnce(C, Lsn, &mut Vec<u8>),
     ) -> Result<Option<Lsn>> {
-        let CommitChanges { inner, bytes, page, .. } = changes;
+        let inner = Arc::clone(&self.store.inner);
+        let CommitChanges { bytes, page, .. } = changes;
         let mut latched = None;
         if let Some((id, operation)) = page.as_ref() {
             let page = inner.pool.exclusive(*id)?;
