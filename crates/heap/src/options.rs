@@ -97,7 +97,11 @@ impl MemoryOptions {
         MemoryOptions { stripes_log2: 8, huge_pages: false, sessions_max: 16, ..MemoryOptions::default() }
     }
 
-    pub(crate) fn check(&self) -> Result<()> {
+    /// Refuses invalid options. Each opening does the same; a store calls this before it creates files.
+    ///
+    /// # Errors
+    /// [`Error::Options`].
+    pub fn check(&self) -> Result<()> {
         let wrong = |option, what: &str| Err(Error::Options { option, what: what.to_owned() });
         if !(4..=32).contains(&self.stripes_log2) {
             return wrong("stripes_log2", "choose 4 to 32");

@@ -76,8 +76,11 @@ impl Default for PoolOptions {
 }
 
 impl PoolOptions {
-    /// Refuses invalid options, and a system on which no pool works.
-    pub(crate) fn check(&self) -> Result<(), PoolError> {
+    /// Refuses invalid options, and a system on which no pool works. [`Pool::open`] does the same; a store calls this before it creates files.
+    ///
+    /// # Errors
+    /// [`PoolError::Options`]; [`PoolError::Io`] for a system whose pages of memory are larger than those of the pool.
+    pub fn check(&self) -> Result<(), PoolError> {
         check_system(rustix::param::page_size()).map_err(|error| PoolError::io("reserving memory for pages", error))?;
         if self.capacity_pages < 8 {
             let what = format!("{} pages; at least 8 are needed", self.capacity_pages);
@@ -87,7 +90,14 @@ impl PoolOptions {
             let what = format!("{} pages do not fit an address space", self.pages_max);
             return Err(PoolError::Options { option: "pages_max", what });
         }
-        Ok(())
+        self.clock().map(drop)
+    }
+
+    fn clock(&self) -> Result<Clock, PoolError> {
+        Clock::new(self.capacity_pages).map_err(|error| {
+            let what = format!("{} pages, whose list has no room in memory ({error})", self.capacity_pages);
+            PoolError::Options { option: "capacity_pages", what }
+        })
     }
 }
 
@@ -203,10 +213,7 @@ impl Pool {
     pub fn open(media: Arc<dyn Media>, log: Log, options: PoolOptions) -> Result<Pool, PoolError> {
         let mut options = options;
         options.check()?;
-        let clock = Clock::new(options.capacity_pages).map_err(|error| {
-            let what = format!("{} pages, whose list has no room in memory ({error})", options.capacity_pages);
-            PoolError::Options { option: "capacity_pages", what }
-        })?;
+        let clock = options.clock()?;
         let mut file = PageFile::open(&media, options.pages_max)?;
         let reserve = |pages| Ok((Reservation::new(frames_len(pages)?)?, PageTable::new(pages)?));
         let ((frames, table), pages_max) = reserve_what_is_there(options.pages_max, file.pages_needed(), reserve)?;

@@ -9,7 +9,7 @@ use cedrat_media::Media;
 use cedrat_pages::layout::Layouts;
 use cedrat_pages::{Cleaner, LatchedPage, OptimisticPage, PageId, Pool};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_sync::{Arc, Mutex, Weak, thread};
+use cedrat_sync::{Arc, Mutex, Weak, planted, thread};
 use cedrat_wal::{CONTROL_FILE, DirectoryLock, Log, LogError, LogOptions, PartitionId, TxnId, Writer};
 
 use crate::branches::Branches;
@@ -114,6 +114,11 @@ impl Store {
 
     fn open_any(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store> {
         registry.check()?;
+        // Before anything is created (R2).
+        if !planted!("options_checked_late") {
+            pool_options(&options).check()?;
+            options.memory.check()?;
+        }
         if !options.create && !names(&media)?.iter().any(|name| name == CONTROL_FILE) {
             // Checked before locking, which would leave its file behind (R2).
             return Err(LogError::Absent { file: CONTROL_FILE.into() }.into());

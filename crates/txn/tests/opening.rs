@@ -1,6 +1,7 @@
 //! Side effects that an opening must not have.
 
 mod common;
+mod kept;
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,10 +12,14 @@ use std::time::Duration;
 
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, Media, RealDisk, SimDisk};
+use cedrat_pages::PageId;
 use cedrat_sync::{Arc, Mutex, thread};
-use cedrat_txn::{Clock, Commit, FormatFresh, LOCK_FILE, OpenError, Options, RecordId, SetRange, Store};
+use cedrat_txn::{
+    Clock, Commit, CommitChanges, Error, FormatFresh, LOCK_FILE, OpenError, Options, RecordId, SetRange, Store,
+};
 use cedrat_wal::{ByteLen, Kind, PartitionId, RecordHead, StopReason, TxnId};
 use common::*;
+use kept::Mix;
 
 /// If no store exists, and none is to be created, nothing is changed (R2).
 #[test]
@@ -30,6 +35,29 @@ fn opening_a_missing_store_creates_nothing() {
     let media: Arc<dyn Media> = Arc::new(RealDisk::new(&directory));
     assert!(Store::open(Arc::clone(&media), looking(), registry()).is_err());
     assert!(!directory.exists());
+}
+
+/// R2, also on a system whose pages of memory are too large, which is refused by the same check.
+#[test]
+fn invalid_options_create_and_change_nothing() {
+    let wrong = || {
+        let mut invalid = vec![options(); 5];
+        invalid[0].pool_bytes = 4096;
+        invalid[1].pool_bytes = u64::MAX;
+        invalid[2].pool.pages_max = 0;
+        invalid[3].memory.stripes_log2 = 63;
+        invalid[4].memory.sessions_max = 0;
+        invalid
+    };
+    let disk = Arc::new(SimDisk::new());
+    for exists in [false, true] {
+        let before = disk.journal_len();
+        for (number, options) in wrong().into_iter().enumerate() {
+            open_with(&disk, options).expect_err("an option is invalid");
+            assert_eq!(disk.journal_len(), before, "option {number}, there is a store: {exists}");
+        }
+        drop(open(&disk).unwrap());
+    }
 }
 
 /// A store that was copied without its lock file can still be opened, and is locked.
@@ -168,6 +196,17 @@ fn deleted_lock_file_allows_no_second_opening() {
         drop(store);
         Store::open(media, options(), registry()).unwrap();
     }
+}
+
+/// E1.8: changes that outlive their store hold no lock.
+#[test]
+fn changes_do_not_keep_store_open() {
+    let disk = Arc::new(SimDisk::new());
+    let media = || Arc::<SimDisk>::clone(&disk) as Arc<dyn Media>;
+    let open = || Store::open(media(), options(), kept::register(registry()));
+    let mut changes = CommitChanges::new(&open().unwrap());
+    let _next = open().expect("the first one was dropped");
+    assert!(matches!(changes.push(at(PageId::new(1), 0), &Mix { by: 1 }), Err(Error::Stopped(_))));
 }
 
 /// A number of threads that no system has is clamped.
