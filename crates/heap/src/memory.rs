@@ -229,7 +229,8 @@ impl Memory {
     /// ([`Interrupt::retry`]) waits on: no transaction changes them any more.
     ///
     /// # Errors
-    /// [`Error::Unknown`]; the store stopped.
+    /// [`Error::Unknown`]. [`Error::Io`]: the heap is dropped, durably, and one of its files remains; the next opening, or the
+    /// creation of a heap of this name, reuses its space. [`Error::Stopped`]: the next opening decides.
     pub fn drop_heap(&self, name: &str) -> Result<()> {
         self.shared.clock.running()?;
         let _alone = self.shared.changing.lock();

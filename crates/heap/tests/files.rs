@@ -4,7 +4,7 @@
 use std::os::unix::fs::symlink;
 
 use cedrat_heap::{Error, FoundHeaps, HeapOptions, Memory, MemoryOptions};
-use cedrat_media::{Media, RealDisk};
+use cedrat_media::{Call, Fault, Media, RealDisk, SimDisk};
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::AtomicU64;
 use cedrat_wal::{Log, LogOptions};
@@ -38,4 +38,26 @@ fn file_of_other_heap_is_not_reused() {
     // A file that a creation has left is listed, and is reused.
     std::fs::write(folder.path().join("heaps/left.0"), "left").expect("room");
     heap.memory().create_heap("left", &options).expect("no other heap has it");
+}
+
+/// An error in the removal of its files says that the heap is dropped.
+#[test]
+fn heap_with_stuck_file_is_dropped() {
+    let disk = SimDisk::new();
+    let media: Arc<dyn Media> = Arc::new(disk.clone());
+    let memory = open(&media, Log::create(&media, &LogOptions::small(), &[]).expect("a log is created"));
+    let options = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(4096) };
+    memory.create_heap("words", &options).expect("a heap");
+    disk.inject(Fault::error(Call::Remove, std::io::ErrorKind::Other).of("heaps/words.0"));
+    let failed = memory.drop_heap("words").expect_err("a file stays");
+    assert!(matches!(failed, Error::Io { .. }) && failed.to_string().contains("is dropped"), "{failed}");
+    assert_eq!(media.list("heaps").expect("a list"), ["words.0"]);
+    assert!(matches!(memory.drop_heap("words"), Err(Error::Unknown { .. })));
+    memory.create_heap("words", &options).expect("the name is free");
+    disk.inject(Fault::error(Call::Remove, std::io::ErrorKind::Other).of("heaps/words.1"));
+    memory.drop_heap("words").expect_err("a file stays");
+    drop(memory);
+    let log = Log::look(&media).expect("it can be read").begin(&[], &LogOptions::small()).expect("it opens");
+    assert!(open(&media, log).heap("words").is_err());
+    assert!(media.list("heaps").expect("a list").is_empty());
 }

@@ -188,7 +188,7 @@ impl Files {
         self.media.sync(file).map_err(doing)
     }
 
-    /// Makes the removal of the heap durable, then removes its files.
+    /// Makes the removal of the heap durable, then removes its files. If that fails, the next opening removes them.
     pub(crate) fn remove(&self, core: &Core) -> Result<()> {
         let mut state = self.state.lock();
         let mut root = state.root.clone();
@@ -196,11 +196,12 @@ impl Files {
         let heap = root.heaps.remove(at);
         self.write(&mut state, root)?;
         state.heaps.remove(&core.number);
-        for checkpoint in [0, 1] {
+        let doing = |name| format!("removing {name}, whose heap is dropped; the next opening removes the file");
+        let removed = [0, 1].map(|checkpoint| {
             let name = heap.file_name(checkpoint);
-            self.media.remove(&name).map_err(|error| Error::io(format!("removing {name}"), error))?;
-        }
-        Ok(())
+            self.media.remove(&name).map_err(|error| Error::io(doing(name), error))
+        });
+        removed.into_iter().collect()
     }
 
     /// Reserves more space for a heap, then makes its new size durable.
