@@ -165,7 +165,9 @@ mod backing {
     use std::ptr::NonNull;
 
     use cedrat_sync::atomic::AtomicU64;
-    use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+    use rustix::io::Errno;
+    use rustix::mm::{Advice, MapFlags, MlockFlags, MprotectFlags, ProtFlags};
+    use rustix::mm::{madvise, mlock_with, mmap_anonymous, mprotect, munlock, munmap};
 
     use super::Mapping;
 
@@ -205,6 +207,7 @@ mod backing {
                 mapped,
                 mapped_len,
             };
+            words.make_accessible()?;
             let advice = if mapping.huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
             // A hint: a kernel without support uses small pages.
             // SAFETY: 1; the range was just mapped and nothing else refers to it.
@@ -214,6 +217,23 @@ mod backing {
             Ok(words)
         }
 
+        /// Lets the range be read and written, after it was mapped without access: if the program has locked its future memory
+        /// (`mlockall`), an accessible range would get memory at once, all of it. Its pages are locked when they are written.
+        fn make_accessible(&self) -> io::Result<()> {
+            let (at, len) = (self.mapped.as_ptr().cast(), self.mapped_len);
+            // SAFETY: 1; nothing refers to the range yet, and it has no content.
+            let is_locked = unsafe { madvise(at, len, Advice::LinuxDontNeed) } == Err(Errno::INVAL);
+            // SAFETY: as above.
+            if is_locked && unsafe { mlock_with(at, len, MlockFlags::ONFAULT) }.is_err() {
+                // A kernel before 4.4.
+                // SAFETY: as above.
+                unsafe { munlock(at, len) }?;
+            }
+            // SAFETY: as above.
+            unsafe { mprotect(at, len, MprotectFlags::READ | MprotectFlags::WRITE) }?;
+            Ok(())
+        }
+
         #[inline(always)]
         pub(super) fn all(&self) -> &[AtomicU64] {
             // SAFETY: 1, 2 and 3; the range has `count` words, aligned since it begins at a page, initialised to zero.
@@ -221,7 +241,7 @@ mod backing {
         }
     }
 
-    /// Maps `len` bytes, at the address if one is given, and never over an existing mapping.
+    /// Maps `len` bytes without access, at the address if one is given, and never over an existing mapping.
     fn map(address: Option<usize>, len: usize) -> io::Result<NonNull<u8>> {
         let at = address.map_or(std::ptr::null_mut(), |address| address as *mut core::ffi::c_void);
         let mut flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
@@ -230,7 +250,13 @@ mod backing {
         }
         // SAFETY: a fresh mapping, at an address of the system's choice or at one where nothing is mapped, touches no
         // existing memory.
-        let base = unsafe { mmap_anonymous(at, len, ProtFlags::READ | ProtFlags::WRITE, flags)? };
+        let base = unsafe { mmap_anonymous(at, len, ProtFlags::empty(), flags)? };
+        if address.is_some() && base != at {
+            // A kernel before 4.17 takes the address for a hint.
+            // SAFETY: it was just mapped, and nothing refers to it.
+            unsafe { munmap(base, len)? };
+            return Err(io::ErrorKind::AlreadyExists.into());
+        }
         Ok(NonNull::new(base.cast()).expect("a mapping does not begin at address zero"))
     }
 

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use cedrat_sync::planted;
 use rustix::io::Errno;
-use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munlock, munmap};
+use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munlock, munmap};
 
 use crate::page::PAGE_LEN;
 
@@ -188,15 +188,16 @@ impl Reservation {
         let len = len.max(1).next_multiple_of(PAGE_LEN);
         // SAFETY: a fresh mapping at an address of the system's choice touches no existing memory.
         let base = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )
+            mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)
         }?;
         let base = NonNull::new(base.cast::<u8>()).expect("the system maps nothing at address 0");
         let reservation = Reservation { base, len };
+        // If the program has locked its future memory (`mlockall`), an accessible range would get memory at once, all of it.
+        // SAFETY: 1; the range is ours, and unlocking does not change its content.
+        unsafe { munlock(reservation.base.as_ptr().cast(), len) }?;
+        let access = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: 1; the range is ours, and nothing refers to it yet.
+        unsafe { mprotect(reservation.base.as_ptr().cast(), len, access) }?;
         let fork = if planted!("frames_shared_with_child") { Advice::LinuxDoFork } else { Advice::LinuxDontFork };
         for advice in [fork, Advice::LinuxNoHugepage] {
             // SAFETY: 1; the range is ours, and neither advice changes its content.
