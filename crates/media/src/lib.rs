@@ -105,9 +105,10 @@ pub enum Durability {
 /// **Alignment:** any offset, length and buffer is accepted. Those aligned to [`BLOCK_LEN`] bypass the operating
 /// system's cache where that is possible; a block should not be written both ways at the same time.
 ///
-/// **Errors** name the file, and the offset if there is one. A full disk is [`io::ErrorKind::StorageFull`]. After a
-/// failed [`Media::sync`] or a failed durable write it is unknown which of the volatile bytes are durable, and a
-/// later `Ok` does not reveal it: the caller stops.
+/// **Errors** name the file, and the offset if there is one. A full disk is [`io::ErrorKind::StorageFull`]. If the
+/// process, or the system, has no descriptor for another file, it is [`io::ErrorKind::QuotaExceeded`]. After a failed
+/// [`Media::sync`] or a failed durable write it is unknown which of the volatile bytes are durable, and a later `Ok` does
+/// not reveal it: the caller stops.
 pub trait Media: Send + Sync + Debug {
     /// Opens a file. Opening a name again returns an id of the same file.
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId>;

@@ -11,6 +11,7 @@ use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode};
 use cedrat_sync::{Arc, Mutex, RwLock, planted};
 use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, openat, statat};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
+use rustix::stdio::{stderr, stdin, stdout};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{self, IoSlice};
@@ -484,8 +485,28 @@ fn open_directory(root: impl AsFd, name: &Path) -> Result<OwnedFd, Errno> {
 /// Opens a file. If the process has closed its standard output, the file does not take its descriptor: what the program
 /// writes there would overwrite the file.
 fn open_file(root: impl AsFd, name: &Path, flags: OFlags, permissions: Mode) -> Result<OwnedFd, Errno> {
+    let held = hold_standard_descriptors();
     let opened = retry_on_intr(|| openat(&root, name, flags, permissions))?;
+    drop(held);
     at_least(opened, DESCRIPTOR_MIN)
+}
+
+/// Holds the standard descriptors that are closed, by handles without access: a file that is opened meanwhile has another one,
+/// and what the program writes to its standard output fails as before.
+fn hold_standard_descriptors() -> Vec<OwnedFd> {
+    let is_closed = |file: &BorrowedFd<'_>| rustix::io::fcntl_getfd(file) == Err(Errno::BADF);
+    let mut held = Vec::new();
+    if [stdin(), stdout(), stderr()].iter().any(is_closed) {
+        let flags = OFlags::PATH | OFlags::CLOEXEC;
+        // Without another descriptor the caller's open fails, too.
+        while let Ok(handle) = openat(CWD, "/", flags, Mode::empty()) {
+            if handle.as_raw_fd() >= DESCRIPTOR_MIN {
+                break;
+            }
+            held.push(handle);
+        }
+    }
+    held
 }
 
 /// Returns the same open file with a descriptor of at least `least`.
@@ -523,7 +544,11 @@ fn failed(what: &str, path: &Path, offset: Option<u64>, errno: Errno) -> io::Err
 /// Returns the same kind of error with the file, the offset and the remedy.
 fn explained(what: &str, path: &Path, offset: Option<u64>, error: io::Error) -> io::Error {
     use io::ErrorKind::{PermissionDenied, QuotaExceeded, StorageFull};
+    let has_no_descriptor = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
     let (kind, advice) = match error.kind() {
+        _ if has_no_descriptor.contains(&error.raw_os_error()) => {
+            (QuotaExceeded, "; raise the limit of open files (ulimit -n; for the system, fs.file-max)")
+        }
         StorageFull | QuotaExceeded => (StorageFull, "; make space on this file system"),
         PermissionDenied => (PermissionDenied, "; check who owns it and how it was opened"),
         kind => (kind, ""),

@@ -120,9 +120,7 @@ pub fn lock(media: &dyn Media) -> Result<DirectoryLock, LogError> {
     });
     let taken = taken.and_then(|directory| match media.lock(CONTROL_FILE) {
         Ok(control) => Ok(DirectoryLock { _directory: directory, control: Some(control) }),
-        Err(error) if error.kind() == ErrorKind::NotFound => {
-            Ok(DirectoryLock { _directory: directory, control: None })
-        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(DirectoryLock { _directory: directory, control: None }),
         Err(error) => Err(error),
     });
     taken.map_err(|error| not_locked(media, error))

@@ -157,6 +157,12 @@ pub enum LogFull {
         /// The length of the segment that could not be created.
         segment_len: u64,
     },
+    /// The process or the system has no descriptor for the file of another log segment. Raise its limit and try again.
+    #[error("the log has no file for another segment: {why}")]
+    Descriptors {
+        /// The file, the reason and the remedy.
+        why: String,
+    },
     /// The log was stopped.
     #[error(transparent)]
     Stopped(#[from] Stopped),

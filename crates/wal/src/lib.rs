@@ -52,7 +52,9 @@ pub use backwards::Backwards;
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
 pub use cut::CutBlock;
-pub use entries::{DirectoryLock, ENTRY_LEN_MAX, ENTRY_NAME, Entry, EntryCursor, EntryLog, EntryLogOptions, LOCK_FILE, lock};
+pub use entries::{
+    DirectoryLock, ENTRY_LEN_MAX, ENTRY_NAME, Entry, EntryCursor, EntryLog, EntryLogOptions, LOCK_FILE, lock,
+};
 pub use epoch::{Epoch, Epochs};
 pub use error::{LogError, LogFull, StopReason, Stopped};
 pub use log::{Forced, Log};

@@ -570,6 +570,9 @@ impl Shared {
             }
             match self.prepare_segment(Space::may_grow) {
                 Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::QuotaExceeded && !planted!("no_descriptor_stops_log") => {
+                    return Err(LogFull::Descriptors { why: error.to_string() });
+                }
                 Err(error) if is_disk_full(&error) => {
                     return Err(LogFull::Disk { segment_len: self.reader.geometry.segment_len });
                 }
@@ -771,7 +774,7 @@ pub(crate) fn add_names(control: &mut Control, names: &[&str]) -> Result<Vec<u32
     Ok(numbers)
 }
 
-pub(crate) fn is_disk_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
-    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+fn is_disk_full(error: &io::Error) -> bool {
+    use io::ErrorKind::{FileTooLarge, StorageFull};
+    matches!(error.kind(), StorageFull | FileTooLarge)
 }

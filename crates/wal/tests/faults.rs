@@ -137,6 +137,26 @@ fn every_call_of_an_opening_may_fail() {
     }
 }
 
+/// E16.4: nothing is lost, and the limit may be raised.
+#[test]
+fn lack_of_descriptors_refuses_append() {
+    let (sim, _, log) = new();
+    let mut reservation = log.reserve(ByteLen(100), ByteLen(0)).unwrap();
+    sim.inject(DiskFault::error(Call::Open, ErrorKind::QuotaExceeded).of("log/").for_ever());
+    let full = loop {
+        match log.reserve_more(&mut reservation, ByteLen(200), ByteLen(0)) {
+            Ok(()) => drop(append(&log, &mut reservation)),
+            Err(full) => break full,
+        }
+    };
+    assert!(matches!(full, LogFull::Descriptors { .. }), "{full}");
+    log.force(log.current_lsn()).expect("E16.4");
+    sim.clear_faults();
+    log.reserve_more(&mut reservation, ByteLen(200), ByteLen(0)).expect("the next segment has a file");
+    append(&log, &mut reservation);
+    log.force(log.current_lsn()).expect("the log runs");
+}
+
 #[test]
 fn a_full_disk_refuses_and_recovers() {
     let (sim, _, log) = new();
