@@ -57,7 +57,8 @@ typedef enum cedrat_status {
   CEDRAT_OPTIONS = 10,
   /* A documented limit is exceeded: threads, lengths, sizes. */
   CEDRAT_LIMIT = 11,
-  /* The log or the disk is full; the transaction is aborted. Run it again, or raise log_limit_bytes. */
+  /* The log or the disk is full, or there is no file descriptor for more log; the transaction is aborted. Run it again, or
+   * raise log_limit_bytes or the limit of descriptors: the message names the cause. */
   CEDRAT_LOG_FULL = 12,
   /* The store has stopped because the disk failed, and acknowledges nothing more. Close it and open it again to learn
    * which commits it kept. */
@@ -275,8 +276,9 @@ cedrat_status cedrat_close(cedrat_store *store);
  * with plain stores during the call or after it.
  *
  * Errors: CEDRAT_STOPPED; CEDRAT_MISUSE: transactions collided with plain blocks, which are lost; or a running or prepared
- * transaction keeps log that recovery would replay over plain stores: end it, and call again. CEDRAT_LOG_FULL, CEDRAT_IO. After
- * an error that leaves the store running, and no collision, plain blocks are as before: call again without its cause. */
+ * transaction keeps log that recovery would replay over plain stores: end it, and call again. CEDRAT_IN_DOUBT: a prepared
+ * transaction holds words that plain blocks or their roots need. CEDRAT_LOG_FULL, CEDRAT_IO. After an error that leaves the
+ * store running, and no collision, plain blocks are as before: call again without its cause. */
 cedrat_status cedrat_checkpoint(cedrat_store *store);
 
 /* Writes 1 to *stable if the commit with this LSN, and each before it, is durable, otherwise 0. If wait is not 0, it
@@ -312,7 +314,8 @@ cedrat_status cedrat_heap_open(cedrat_store *store, const char *name, cedrat_hea
 
 /* Deletes a heap. From now on, transactions that write to it fail; its memory stays mapped until the store is closed.
  *
- * Errors: CEDRAT_UNKNOWN, CEDRAT_STOPPED, CEDRAT_MISUSE while there are plain blocks. */
+ * Errors: CEDRAT_UNKNOWN, CEDRAT_MISUSE while there are plain blocks. CEDRAT_IO: the heap is deleted, and one of its files is
+ * removed at the next opening. CEDRAT_STOPPED: the next opening decides. */
 cedrat_status cedrat_heap_drop(cedrat_store *store, const char *name);
 
 /* Grows a heap to at most its size_max, or the address space that was reserved. When it returns, the size is durable.
@@ -331,7 +334,8 @@ uint64_t cedrat_heap_first_offset(const cedrat_heap *heap);
 
 /* Checks the allocator's metadata and all blocks, and returns the use of space. Exact while nothing is allocated or freed.
  *
- * Errors: CEDRAT_DAMAGED with the place; CEDRAT_MISUSE for a raw heap. */
+ * Errors: CEDRAT_DAMAGED with the place. CEDRAT_MISUSE: a raw heap; or, with encounter_locking, a transaction that this thread
+ * has begun has allocated or freed blocks: end it first. CEDRAT_IN_DOUBT: a prepared transaction has. */
 cedrat_status cedrat_heap_verify(cedrat_heap *heap, cedrat_usage *usage);
 
 /* ---- before the threads start ----------------------------------------------------------------------------------- */

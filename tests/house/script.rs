@@ -33,7 +33,7 @@ fn rust_parts_need_no_java() {
 fn missing_packages_are_named_at_once() {
     let said = refused(&["test"]);
     let packages = said.lines().find(|line| line.contains("apt-get install")).expect("a line with packages");
-    for package in ["gcc", "strace", "make", "maven"] {
+    for package in ["gcc", "strace", "valgrind", "make", "maven"] {
         assert_eq!(packages.split(' ').filter(|word| *word == package).count(), 1, "{package}: {said}");
     }
 }

@@ -66,14 +66,22 @@ fn runs(source: &Path) {
 /// Runs a program as `runs` does, with additional compiler flags and environment variables.
 #[track_caller]
 fn runs_with(source: &Path, flags: &[&str], environment: &[(&str, &str)]) {
-    let (prefix, folder) = (installed(), tempfile::tempdir().expect("a directory"));
-    let (lib, program) = (prefix.join("lib"), folder.path().join("program"));
+    let folder = tempfile::tempdir().expect("a directory");
+    let mut program = Command::new(compiled(source, flags, folder.path()));
+    run(program.arg(folder.path().join("store")).envs(environment.iter().copied()));
+}
+
+/// Compiles a program against the installed library; returns its path.
+#[track_caller]
+fn compiled(source: &Path, flags: &[&str], folder: &Path) -> PathBuf {
+    let prefix = installed();
+    let (lib, program) = (prefix.join("lib"), folder.join("program"));
     let mut cc = Command::new("cc");
     cc.args(STRICT).args(flags).arg("-I").arg(prefix.join("include")).arg("-I").arg(here().join("tests/c"));
     cc.arg("-o").arg(&program).arg(source);
     cc.arg("-L").arg(&lib).args(["-lcedrat", "-lpthread"]).arg(format!("-Wl,-rpath,{}", lib.display()));
     run(&mut cc);
-    run(Command::new(program).arg(folder.path().join("store")).envs(environment.iter().copied()));
+    program
 }
 
 #[test]
@@ -175,6 +183,64 @@ fn inline_words_are_clean_under_sanitizers() {
 #[test]
 fn limited_address_space_opens_smaller_store() {
     holds("limited");
+}
+
+/// Under memcheck, with no suppressions: no invalid access, no use of uninitialised memory, no block that nothing refers to.
+#[test]
+fn valgrind_finds_no_errors() {
+    under_valgrind("unlimited");
+}
+
+/// With `ulimit -v` at 8 GiB, of which valgrind needs a part itself.
+#[test]
+fn valgrind_in_limited_address_space_finds_no_errors() {
+    under_valgrind("8388608");
+}
+
+#[track_caller]
+fn under_valgrind(address_space: &str) {
+    let folder = tempfile::tempdir().expect("a directory");
+    let program = compiled(&here().join("tests/c/memory.c"), &["-g"], folder.path());
+    let script = r#"ulimit -v "$1" && shift && exec valgrind "$@""#;
+    let mut valgrind = Command::new("sh");
+    valgrind.args(["-c", script, "sh", address_space, "--quiet", "--error-exitcode=9", "--leak-check=full"]);
+    valgrind.args(["--show-leak-kinds=definite", "--errors-for-leak-kinds=definite"]);
+    run(valgrind.arg(program).arg(folder.path().join("store")));
+}
+
+/// E16.4, E1.11.
+#[test]
+fn lacking_descriptors_harm_no_store() {
+    holds("descriptors");
+}
+
+/// E1.11: no file of a store has a standard descriptor, even between two system calls; a handle without access may.
+#[test]
+fn closed_descriptors_are_not_written() {
+    let folder = tempfile::tempdir().expect("a directory");
+    let program = compiled(&here().join("tests/c/descriptors.c"), &[], folder.path());
+    let trace = folder.path().join("trace");
+    let mut strace = Command::new("strace");
+    strace.args(["-f", "-e", "trace=openat,dup,dup2,dup3,fcntl", "-o"]).arg(&trace);
+    run(strace.arg(program).arg(folder.path().join("store")));
+    let trace = std::fs::read_to_string(trace).expect("what strace has written");
+    let is_standard = |line: &&str| [" = 0", " = 1", " = 2"].iter().any(|end| line.ends_with(end));
+    let opened: Vec<&str> = trace.lines().filter(|line| line.contains("openat(")).filter(is_standard).collect();
+    assert!(opened.len() > 10, "the standard descriptors were closed: {opened:?}");
+    for line in opened {
+        assert!(line.contains("O_PATH"), "{line}");
+    }
+}
+
+#[test]
+fn locked_memory_is_taken_as_needed() {
+    holds("locked");
+}
+
+/// E1.8, E1.9, W3, H1, H2.
+#[test]
+fn random_calls_damage_nothing() {
+    holds("call_order");
 }
 
 /// E1.9.

@@ -2,7 +2,9 @@
 #ifndef CHECK_H
 #define CHECK_H
 
+#ifndef _XOPEN_SOURCE
 #define _POSIX_C_SOURCE 200809L
+#endif
 
 #include <inttypes.h>
 #include <signal.h>
