@@ -283,6 +283,7 @@ impl Calls {
 
 /// E1.8: the lock file may be deleted, and another process may have created the control file since the lock was taken.
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn control_file_that_has_come_is_locked() {
     let directories = [tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap()];
     let real = |number: usize| Arc::new(RealDisk::new(directories[number].path())) as Arc<dyn Media>;
