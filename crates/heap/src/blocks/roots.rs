@@ -139,22 +139,24 @@ impl Tx<'_> {
         mut is: impl FnMut(&Root) -> bool,
     ) -> Result<Option<Found>, Interrupt> {
         let mut link = list;
-        let mut left = core.words() / (NAME_AT / WORD_LEN);
+        // No two roots share a byte.
+        let mut left = core.words() * WORD_LEN;
         loop {
             let at = self.read_word(core, link)?;
             if at == 0 {
                 return Ok(None);
             }
-            let Some(fewer) = left.checked_sub(1) else {
-                let what = "a list of named roots leads back to itself";
-                return Err(Interrupt::failed(Error::damaged(format!("heap {}", core.name), at, what)));
-            };
-            left = fewer;
             let first = self.block_at(core, at, NAME_AT)?;
             let offset = self.read_word(core, first + 1)?;
             let lengths = self.read_word(core, first + 2)?;
             let (name_len, type_len) = (lengths & 0xffff_ffff, lengths >> 32);
-            self.block_at(core, at, NAME_AT + name_len + type_len)?;
+            let len = NAME_AT + name_len + type_len;
+            self.block_at(core, at, len)?;
+            let Some(fewer) = left.checked_sub(len) else {
+                let what = "a list of named roots leads back to itself";
+                return Err(Interrupt::failed(Error::damaged(format!("heap {}", core.name), at, what)));
+            };
+            left = fewer;
             let name = self.read_text(core, first + 3, 0, name_len)?;
             let type_name = self.read_text(core, first + 3, name_len, type_len)?;
             let root = Root { name, offset, type_name };
@@ -184,4 +186,48 @@ fn list_of(name: &str) -> u64 {
 
 fn limit(what: &'static str, given: u64, limit: u64) -> Result<(), Interrupt> {
     if given > limit { Err(Interrupt::failed(Error::Limit { what, given, limit })) } else { Ok(()) }
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::{HeapOptions, Memory, MemoryOptions};
+
+    /// A root that is its own successor makes no walk endless, nor one that keeps as many copies as the heap has room for the
+    /// shortest roots: the address is reported.
+    #[test]
+    fn root_that_leads_to_itself_is_damage() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("heap", &HeapOptions::new(256 << 10)).expect("a heap");
+        let core = &heap.core;
+        let named = |tx: &mut Tx<'_>| {
+            let block = tx.allocate(&heap, 8)?;
+            tx.set_root(&heap, "name", block, &"type".repeat(5_000))?;
+            let found = tx.find_root(core, list_of("name"), |_| true)?.expect("it is there");
+            tx.write_word(core, found.at / WORD_LEN, found.at)?;
+            Ok((block, found.at))
+        };
+        let (block, at) = heap.atomically(named).expect("room");
+        let mut read = 0;
+        let counted = heap.atomically(|tx| {
+            let count = |root: &Root| {
+                read += root.type_name.len() as u64;
+                false
+            };
+            tx.find_root(core, list_of("name"), count).map(drop)
+        });
+        let absent = (0..).map(|number| format!("{number}")).find(|name| list_of(name) == list_of("name"));
+        let absent = absent.expect("one of the numbers");
+        let walks = [
+            counted,
+            heap.roots().map(drop),
+            heap.atomically(|tx| tx.root(&heap, &absent).map(drop)),
+            heap.atomically(|tx| tx.set_root(&heap, &absent, block, "")),
+            heap.atomically(|tx| tx.remove_root(&heap, &absent).map(drop)),
+        ];
+        for walk in walks {
+            assert!(matches!(walk, Err(Error::Damaged { offset, .. }) if offset == at), "{walk:?}");
+        }
+        assert!(read <= heap.size(), "{read} bytes of names were read");
+    }
 }

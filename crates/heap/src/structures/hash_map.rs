@@ -78,7 +78,8 @@ fn mix(word: u64) -> u64 {
 
 /// Returns the bucket of a hash among this many.
 fn bucket_of(hash: u64, buckets: u64) -> u64 {
-    let mask = buckets.next_power_of_two() - 1;
+    // A corrupt map may count any number of buckets.
+    let mask = buckets.checked_next_power_of_two().map_or(u64::MAX, |power| power - 1);
     let bucket = hash & mask;
     if bucket < buckets { bucket } else { bucket & mask >> 1 }
 }
@@ -323,7 +324,7 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
                 if entry == 0 {
                     break;
                 }
-                let key: K = self.0.load(tx, entry + 1)?;
+                let key: K = self.0.load(tx, entry.saturating_add(1))?;
                 let hash = hash(&key);
                 if hash >> 59 != number || bucket_of(hash, buckets) != bucket {
                     return wrong(entry, "an entry of a map is not in its bucket");
@@ -484,7 +485,7 @@ impl<K: Plain, V: Plain> HeapMap<K, V> {
                 return Ok(());
             }
             self.0.step(&mut steps, entry)?;
-            let key: K = self.0.load(tx, entry + 1)?;
+            let key: K = self.0.load(tx, entry.saturating_add(1))?;
             if bucket_of(hash(&key), bucket + 1) == bucket {
                 let next = self.0.get(tx, entry)?;
                 self.0.set(tx, link, next)?;

@@ -227,9 +227,10 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
             return Ok(Some(before));
         }
         let mut node = self.root_with_room(tx)?;
+        let mut depth = 0;
         while !node.leaf {
             let index = self.before(tx, node, &key, true)?;
-            let child = self.child(tx, node, index)?;
+            let child = self.below(tx, node, index, &mut depth)?;
             node = if child.count < FULL { child } else { self.split(tx, node, index, child, &key)? };
         }
         let index = self.before(tx, node, &key, false)?;
@@ -329,10 +330,11 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     fn mend(&self, tx: &mut Tx<'_>, key: &K) -> Result<(), Interrupt> {
         let (_, Some(mut node)) = self.root(tx)? else { return Ok(()) };
         let mut way = Vec::new();
+        let mut depth = 0;
         while !node.leaf {
             let index = self.before(tx, node, key, true)?;
             way.push((node, index));
-            node = self.child(tx, node, index)?;
+            node = self.below(tx, node, index, &mut depth)?;
         }
         while let Some((parent, index)) = way.pop()
             && self.child(tx, parent, index)?.count < LEAST

@@ -83,7 +83,7 @@ impl<T: Plain> HeapQueue<T> {
     fn pop_whole(&self, tx: &mut Tx<'_>) -> Result<Option<T>, Interrupt> {
         let first = self.0.first(tx)?;
         let Some((before, oldest)) = self.oldest(tx, first)? else { return Ok(None) };
-        let value = self.0.load(tx, oldest + 1)?;
+        let value = self.0.load(tx, oldest.saturating_add(1))?;
         self.0.set(tx, first + OLDEST, oldest)?;
         self.0.add(tx, first + TAKEN, 1)?;
         self.0.free_block(tx, before)?;
@@ -97,7 +97,7 @@ impl<T: Plain> HeapQueue<T> {
     pub fn peek(&self, tx: &mut Tx<'_>) -> Result<Option<T>, Interrupt> {
         let first = self.0.first(tx)?;
         match self.oldest(tx, first)? {
-            Some((_, oldest)) => self.0.load(tx, oldest + 1).map(Some),
+            Some((_, oldest)) => self.0.load(tx, oldest.saturating_add(1)).map(Some),
             None => Ok(None),
         }
     }

@@ -72,9 +72,19 @@ impl<T: Plain> HeapVec<T> {
         Ok(self.len(tx)? == 0)
     }
 
+    /// Returns the segment of an element, and its index there. A corrupt vector may have any length.
+    fn place(&self, first: u64, index: u64) -> Result<(u64, u64), Interrupt> {
+        match place(index) {
+            (segment, _) if segment >= SEGMENTS => {
+                Err(self.0.corrupt(first + LEN, "a vector is longer than it can be"))
+            }
+            place => Ok(place),
+        }
+    }
+
     /// Returns the first word of an existing element.
     fn word_of(&self, tx: &mut Tx<'_>, first: u64, index: u64) -> Result<u64, Interrupt> {
-        let (segment, before) = place(index);
+        let (segment, before) = self.place(first, index)?;
         // The segment may be any word: an element beyond the heap is refused.
         Ok(self.0.get(tx, first + SEGMENTS_AT + segment)?.saturating_add(before * T::WORDS as u64))
     }
@@ -117,7 +127,7 @@ impl<T: Plain> HeapVec<T> {
     fn push_whole(&self, tx: &mut Tx<'_>, value: T) -> Result<u64, Interrupt> {
         let first = self.0.first(tx)?;
         let len = self.0.get(tx, first + LEN)?;
-        let (segment, before) = place(len);
+        let (segment, before) = self.place(first, len)?;
         if before == 0 && self.0.get(tx, first + SEGMENTS_AT + segment)? == 0 {
             let block = self.0.new_block(tx, (FIRST_LEN << segment) * T::WORDS as u64)?;
             self.0.set(tx, first + SEGMENTS_AT + segment, block)?;
