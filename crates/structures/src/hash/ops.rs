@@ -13,6 +13,7 @@
 //! transactions may have changed its neighbours (Lemon §4.2, §6.3).
 
 use cedrat_pages::{Damaged, LayoutKind, PageMut, PageRef, Slot};
+use cedrat_sync::planted;
 use cedrat_txn::{LogicalUndo, Operation, RecordId, Refused, Result, SmallBytes, Txn, Undo};
 use serde::{Deserialize, Serialize};
 
@@ -60,7 +61,8 @@ pub(super) struct Insert {
 impl Insert {
     /// Returns the operation that replaces the value of an existing key.
     pub(super) fn replacing(&self) -> Replace {
-        Replace { root: self.root, key: self.key.clone(), value: self.value.clone(), chain_known: self.chain_known }
+        let (key, value) = (self.key.clone(), self.value.clone());
+        Replace { root: self.root, key, value, hash: self.hash, chain_known: self.chain_known }
     }
 }
 
@@ -69,7 +71,7 @@ impl Operation for Insert {
 
     #[inline]
     fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
-        let hash = hash_in(page, self.root, &self.key)?;
+        let hash = hash_in(page, self.root, &self.key, self.hash)?;
         let page = page.as_optimistic();
         if sound(bucket::find(&page, hash, &self.key))?.is_some() {
             return Err(Refused::new(PRESENT));
@@ -105,6 +107,9 @@ pub(super) struct Replace {
     pub(super) value: SmallBytes,
     /// As in [`Insert`].
     #[serde(skip)]
+    pub(super) hash: Option<KeyHash>,
+    /// As in [`Insert`].
+    #[serde(skip)]
     pub(super) chain_known: bool,
 }
 
@@ -112,7 +117,7 @@ impl Operation for Replace {
     const NAME: &'static str = "cedrat.hash.replace.v1";
 
     fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
-        let hash = hash_in(page, self.root, &self.key)?;
+        let hash = hash_in(page, self.root, &self.key, self.hash)?;
         let Some(entry) = sound(bucket::find(page, hash, &self.key))? else { return Err(absent(page)) };
         if !self.chain_known && sound(bucket::next(page))? != 0 {
             return Err(Refused::new(CHAINED));
@@ -138,6 +143,9 @@ pub(super) struct Remove {
     pub(super) key: SmallBytes,
     /// As in [`Insert`].
     #[serde(skip)]
+    pub(super) hash: Option<KeyHash>,
+    /// As in [`Insert`].
+    #[serde(skip)]
     pub(super) chain_known: bool,
 }
 
@@ -145,7 +153,7 @@ impl Operation for Remove {
     const NAME: &'static str = "cedrat.hash.remove.v1";
 
     fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
-        let hash = hash_in(page, self.root, &self.key)?;
+        let hash = hash_in(page, self.root, &self.key, self.hash)?;
         let Some(entry) = sound(bucket::find(page, hash, &self.key))? else { return Err(absent(page)) };
         if !self.chain_known && sound(bucket::next(page))? != 0 {
             return Err(Refused::new(CHAINED));
@@ -482,9 +490,16 @@ fn own(page: &PageRef<'_>, root: u64) -> Result<u64, Refused> {
     if of == root && page.kind() == kinds::HASH_BUCKET { Ok(seed) } else { Err(Refused::new(FOREIGN)) }
 }
 
+/// Returns the hash of a key in the table at `root`. `known` is what the caller knows it as: in a corrupt table, whose pages
+/// differ in their seeds, it has led to the wrong bucket.
 #[inline]
-fn hash_in(page: &PageRef<'_>, root: u64, key: &[u8]) -> Result<KeyHash, Refused> {
-    Ok(KeyHash::of(key, own(page, root)?))
+fn hash_in(page: &PageRef<'_>, root: u64, key: &[u8], known: Option<KeyHash>) -> Result<KeyHash, Refused> {
+    let hash = KeyHash::of(key, own(page, root)?);
+    if known.is_none_or(|known| known == hash) || planted!("other_seed_not_noticed") {
+        Ok(hash)
+    } else {
+        Err(Refused::new(FOREIGN))
+    }
 }
 
 #[inline]

@@ -1,7 +1,7 @@
 //! A hash table of bytes: creating, opening and looking up.
 
 use cedrat_pages::{OptimisticPage, PageId, PageRef};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, planted};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Error, Opening, RecordId, Result, SmallBytes, Store, Txn, Undo};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
@@ -173,10 +173,10 @@ impl RawHashTable {
         value: &mut Copied,
         holds: impl Fn() -> bool,
     ) -> Result<Option<bool>> {
-        let root = self.root.get();
+        let whose = (self.root.get(), self.seed);
         let mut page = self.resident.page_for(hash);
         for _ in 0..CHAIN_PAGES_MAX {
-            let seen = txn.optimistic(page, |page| look_in(&page, root, hash, key, value).ok())?;
+            let seen = txn.optimistic(page, |page| look_in(&page, whose, hash, key, value).ok())?;
             if !holds() {
                 return Ok(None);
             }
@@ -314,12 +314,13 @@ enum Seen {
 #[inline]
 fn look_in(
     page: &OptimisticPage<'_>,
-    root: u64,
+    whose: (u64, u64),
     hash: KeyHash,
     key: &[u8],
     value: &mut Copied,
 ) -> Result<Seen, Corrupt> {
-    if bucket::identity(page)?.0 != root {
+    let identity = bucket::identity(page)?;
+    if identity != whose && !(planted!("other_seed_not_noticed") && identity.0 == whose.0) {
         return Ok(Seen::Foreign);
     }
     match bucket::find(page, hash, key)? {
@@ -364,7 +365,7 @@ impl Copied {
 #[cfg(test)]
 mod tests {
     use cedrat_media::SimDisk;
-    use cedrat_txn::{Options, Registry};
+    use cedrat_txn::{Options, Registry, SetRange};
 
     use super::super::ops::AddRegion;
     use super::*;
@@ -395,6 +396,34 @@ mod tests {
             drop(gets);
             assert!(table.clone().drop(&mut txn).is_err());
         }
+    }
+
+    /// The root page has a valid checksum, and another seed than the buckets: no key counts as absent, none gets lost.
+    #[test]
+    fn root_of_another_seed_is_damage() {
+        let disk = Arc::new(SimDisk::new());
+        let registry = Registry::new().with(crate::register);
+        let store = Store::open(disk.clone(), Options::simulated(), registry.clone()).unwrap();
+        let table = store
+            .transact(|txn| {
+                let table = RawHashTable::create(txn)?;
+                (0..50_u64).try_for_each(|key| table.put(txn, &key.to_le_bytes(), &[1; 200]).map(drop))?;
+                let seed = (table.seed ^ 1).to_le_bytes()[..].into();
+                txn.update(RecordId::page(table.root), &SetRange { offset: 0, bytes: seed })?;
+                Ok(table)
+            })
+            .unwrap();
+        store.close().unwrap();
+        let store = Store::open(disk, Options::simulated(), registry).unwrap();
+        let table = RawHashTable::open(&store, table.root).unwrap();
+        let mut txn = store.begin();
+        for key in 0..100_u64 {
+            let key = key.to_le_bytes();
+            assert!(table.get(&mut txn, &key).is_err());
+            assert!(table.put(&mut txn, &key, b"new").is_err());
+            assert!(table.remove(&mut txn, &key).is_err());
+        }
+        assert!(!table.check(&txn).unwrap().is_sound());
     }
 
     /// Splits, folds, inserts and removals keep the number; an opening estimates it.

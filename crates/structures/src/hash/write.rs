@@ -329,7 +329,7 @@ impl RawHashTable {
     pub fn remove(&self, txn: &mut Txn, key: &[u8]) -> Result<bool> {
         let hash = KeyHash::of(key, self.seed);
         self.lock_key(txn, hash, LockMode::Exclusive)?;
-        let mut remove = Remove { root: self.root.get(), key: key.into(), chain_known: false };
+        let mut remove = Remove { root: self.root.get(), key: key.into(), hash: Some(hash), chain_known: false };
         let page = {
             let _shape = self.resident.latch.shared();
             self.check_alive(txn)?;
@@ -385,7 +385,7 @@ impl RawHashTable {
     /// Undoes an insert: removes the key from its current page, if it exists.
     pub(super) fn take_out(&self, txn: &mut Txn, key: &[u8]) -> Result<()> {
         let hash = KeyHash::of(key, self.seed);
-        let mut remove = Remove { root: self.root.get(), key: key.into(), chain_known: false };
+        let mut remove = Remove { root: self.root.get(), key: key.into(), hash: Some(hash), chain_known: false };
         let _shape = self.resident.latch.shared();
         match attempt(txn, self.resident.page_for(hash), &remove)? {
             Outcome::Done | Outcome::Absent => Ok(()),
@@ -549,7 +549,7 @@ mod tests {
                 hash: None,
                 chain_known,
             };
-            let remove = |chain_known| Remove { root, key: b"first"[..].into(), chain_known };
+            let remove = |chain_known| Remove { root, key: b"first"[..].into(), hash: None, chain_known };
             Ok([
                 attempt(txn, page, &insert(false).replacing())?,
                 attempt(txn, page, &remove(false))?,
