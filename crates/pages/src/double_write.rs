@@ -91,7 +91,8 @@ impl DoubleWrite {
     /// `promise`: the log is durable up to this LSN. The header records it because no other block promises the newest
     /// block of a log (E20.1): if that block were damaged later, the log would seem to end before these pages.
     pub(crate) fn write(&mut self, pages: &[PageId], promise: Lsn) -> std::io::Result<()> {
-        self.batch += 1;
+        // The file may contain any number.
+        self.batch = self.batch.wrapping_add(1);
         let mut header = [0; PAGE_LEN];
         header[at::MAGIC..at::FORMAT].copy_from_slice(MAGIC);
         header[at::FORMAT..at::COUNT].copy_from_slice(&AREA_FORMAT.to_le_bytes());
