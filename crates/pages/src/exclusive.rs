@@ -79,7 +79,7 @@ impl Exclusive<'_> {
     pub fn change<R>(&mut self, lsn: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
         assert!(
             planted!("record_redone_twice") || self.page_ref().lsn() < lsn,
-            "E6.5: page {} has met record {lsn} already",
+            "page {} has record {lsn} already: a record changes a page once, in the order of the LSNs",
             self.id()
         );
         self.change_and_stamp(lsn, lsn, change)

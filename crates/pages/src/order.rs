@@ -79,7 +79,7 @@ mod checked {
                     && !panicking()
                     && !planted!("second_page_latched")
                 {
-                    panic!("E13: {latched} must not be waited for while holding {obstacle}");
+                    panic!("{latched} must not be waited for while holding {obstacle}");
                 }
                 held.push(latched);
             });

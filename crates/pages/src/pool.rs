@@ -50,7 +50,7 @@ pub struct PoolOptions {
     /// them. Default 2^28, which is 1 TiB. If the system refuses that much (`ulimit -v`, `vm.overcommit_memory=2`,
     /// valgrind), less is reserved, but at least what the file needs; [`Pool::pages_max`] returns the number.
     pub pages_max: u64,
-    /// The number of frames that the cleaner thread keeps free ahead of need (D021). Default: a sixteenth of the
+    /// The number of frames that the cleaner thread keeps free ahead of need. Default: a sixteenth of the
     /// capacity.
     pub free_ahead: Option<usize>,
     /// Whether free pages appear filled with a pattern: when they are freed, if they are in memory, and when they are allocated.

@@ -128,7 +128,7 @@ impl<O: Operation> CommitChanges<O> {
         let arguments_len = encode::put_serialised_change(&mut self.bytes, operation, at, numbers, bytes);
         debug_assert!(
             decode::<D>(&self.bytes[self.bytes.len() - arguments_len..]).is_some(),
-            "E6.1: recovery could not read the arguments of {}",
+            "recovery could not read the arguments of {}: they are not decoded as they were encoded",
             D::NAME
         );
         self.newest = Some(at);

@@ -128,7 +128,7 @@ pub trait Finish: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'sta
     /// The permanent name by which a store identifies it.
     const NAME: &'static str;
 
-    /// The maximum log space of finishing, in bytes (E16.1).
+    /// The maximum log space of finishing, in bytes.
     const LOG_BYTES_MAX: u32 = 16 * 1024;
 
     /// Checks the sequence, and completes it if it is unfinished.

@@ -215,7 +215,7 @@ impl Log {
     /// returned `true`: it is not copied, and its checksum is made of the same registers.
     ///
     /// The record is placed in the same steps, under the latch of the partition's tail: the order of records, and what other
-    /// threads see of the draw (E3), do not depend on who writes the body. `pair` runs there too.
+    /// threads see of the draw, do not depend on who writes the body. `pair` runs there too.
     ///
     /// # Panics
     /// If `pair` does: the log then stops.
@@ -381,7 +381,7 @@ impl Log {
         self.shared.space.show(self.shared.reader.geometry.segment_len)
     }
 
-    /// Whether rollbacks use space that is never reserved: a force that can be avoided should be (E16.9).
+    /// Whether rollbacks use space that is never reserved. A force that can be avoided should be avoided then.
     pub fn is_used_up(&self) -> bool {
         self.shared.space.is_used_up()
     }

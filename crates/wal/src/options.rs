@@ -39,7 +39,7 @@ pub struct LogOptions {
     pub flush_interval_ms: u64,
     /// The number of records of a rollback between two forces that the rollback needs itself, to write pages home: half the frames
     /// of a pool of pages. Each such force loses the rest of a block, so the fewer records, the more space is reserved with
-    /// undo (E16.1). More than the default change nothing. At least 1.
+    /// undo. More than the default change nothing. At least 1.
     pub undo_records_per_force: u64,
     /// The sink, which decides when a block is stable.
     pub sink: Arc<dyn Sink>,

@@ -33,7 +33,7 @@ import java.util.concurrent.TimeUnit;
 /// ```
 ///
 /// - C1  A request is sent again after each reconnection until it is answered. A repeated request has the same
-///   effect: a commit is identified by its start timestamp (O3), and the transaction of a begin whose reply
+///   effect: a commit is identified by its start timestamp, and the transaction of a begin whose reply
 ///   was lost is unknown to every client.
 /// - C2  After a reconnection, the client first sends the transactions that it knows to be open. The server
 ///   aborts the others of the session: they would hold the low-water mark back permanently.
@@ -364,7 +364,7 @@ public final class Pipeline<T> {
         scheduleFlush();
     }
 
-    /// C2.
+    /// Sends the transactions that the client knows to be open (C2).
     private void announce() {
         long[] all = open.toArray();
         int from = 0;
@@ -402,8 +402,8 @@ public final class Pipeline<T> {
         reconnectMs = Math.min(2 * reconnectMs, options.reconnectMax().toMillis());
     }
 
-    /// C4. Parts that this client has counted, not time that has passed: one that was stopped itself has
-    /// heard nothing of anybody.
+    /// Leaves a server that is silent for too long (C4). Counts parts of that time, and not the time that has passed:
+    /// a client that was suspended itself has received nothing.
     private void watch() {
         if (line == null || closedBecause != null) {
             return;
@@ -414,7 +414,7 @@ public final class Pipeline<T> {
         }
     }
 
-    /// C3.
+    /// Fails all requests without an answer; no outcome is guessed (C3).
     private void losePatience() {
         impatient = true;
         failAll(unavailable());

@@ -43,7 +43,7 @@ import org.apache.hadoop.hbase.client.TableDescriptor;
 ///   server before it is acknowledged. The refusal of another table names the `alter` that corrects it.
 /// - H2  A table that holds timestamps which the oracle has not given yet is not opened: a program without
 ///   transactions writes to it. Only the newest timestamp shows that; a clock's timestamps are far larger.
-/// - H3  A write is sent again only where a region server has certainly refused it (B5).
+/// - H3  A write is sent again only where a region server has certainly refused it.
 ///
 /// A program that writes or deletes in such a table without transactions corrupts it: HBase's own `delete` hides
 /// all versions up to the present time, and so every version.
@@ -92,7 +92,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
 
     /// The table of this name; one of another namespace is `NAMESPACE:NAME`. It is looked at once.
     ///
-    /// @throws TableException if there is none, or it is not for transactions (H1, H2)
+    /// @throws TableException if there is none, or it is not for transactions
     @Override
     public Table table(String name) {
         TableName named = named(name);
@@ -156,7 +156,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
         return first == null ? table : first;
     }
 
-    /// H2. Transactions go on meanwhile: a timestamp is foreign if the oracle gives a lower one *after* it
+    /// Refuses a table with timestamps that the oracle has not given (H2). Transactions go on meanwhile: a timestamp is foreign if the oracle gives a lower one *after* it
     /// was found.
     private void refuseForeignTimestamps(HBaseTable table) {
         long newest = newest();

@@ -5,7 +5,7 @@ import static cedrat.oracle.protocol.Protocol.SHORT;
 
 import java.util.Arrays;
 
-/// Keys and ranges of a commit, of tables whose scans are checked (O9): the keys that the transaction has
+/// Keys and ranges of a commit, of tables whose scans are checked: the keys that the transaction has
 /// written there, and the ranges that it has scanned. Encoded as in a frame, so that they need only be copied.
 /// For one thread at a time.
 public final class CommitKeys {

@@ -4,7 +4,7 @@ package cedrat.oracle.state;
 /// them.
 ///
 /// Timestamps are not reported when they are given out. A log therefore also keeps the newest timestamp that
-/// was given out: a timestamp up to it without a decision belongs to an open transaction (O5).
+/// was given out: a timestamp up to it without a decision belongs to an open transaction.
 ///
 /// A commit is not reported as a [Lifetime]: in the server one would be allocated for each, and a decision shall
 /// leave nothing to collect.

@@ -1,6 +1,6 @@
 package cedrat.oracle.state;
 
-/// Keeps pages of outcomes that do not fit an oracle's memory (O2).
+/// Keeps pages of outcomes that do not fit an oracle's memory.
 ///
 /// Its content is needed for as long as the oracle runs: a new oracle is built from the logged [Decisions],
 /// and begins with an empty store. So nothing has to be durable here.

@@ -10,13 +10,13 @@ import java.util.Objects;
 /// 1, 2, 3, …
 ///
 /// - S1  A transaction has one outcome: every request for it, by whatever call, gets the same answer until
-///   the transaction is forgotten (O1, O3).
+///   the transaction is forgotten.
 /// - S2  A transaction aborts only by a decision that [Decisions] receives: for a conflict, for a row that
 ///   may have been forgotten (T_max), at its client's request, or because another client resolves it
-///   ([#resolve]) (O1).
+///   ([#resolve]).
 /// - S3  Two transactions that both commit, and whose lifetimes overlap, have no row in common. No row that
 ///   a transaction has reported as read, and no key in a range that it has reported as scanned, was committed
-///   between its start and its commit (O9).
+///   between its start and its commit.
 /// - S4  A commit timestamp is above every start timestamp that was given out before the decision; so an open
 ///   transaction has not committed for any present reader.
 /// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone,
@@ -127,7 +127,7 @@ public final class StatusOracle {
     }
 
     /// The same of a transaction that has written these keys, of tables whose scans are checked, and has read
-    /// all that is in these ranges of such tables, if it is to be serialisable (O9).
+    /// all that is in these ranges of such tables, if it is to be serialisable.
     ///
     /// It aborts if a key in such a range was written since: also one that was not there before, a phantom.
     public long commit(long start, Rows writes, Rows reads, Keys written, KeyRanges scanned) {
@@ -272,7 +272,7 @@ public final class StatusOracle {
     /// transactions that had ended. It began after `mark` was given out, and after the last moment at which a
     /// write of a session that had expired by then could arrive.
     ///
-    /// The transactions of such sessions that began from `from` up to `mark` are forgotten (O4), at most
+    /// The transactions of such sessions that began from `from` up to `mark` are forgotten, at most
     /// `countMax` of them. A call takes bounded time, for there may be many.
     ///
     /// After [#replay] the oracle knows no sessions. Transactions then count from the expiry of [#NO_SESSION].
@@ -392,7 +392,7 @@ public final class StatusOracle {
     /// `countMax` of them. Returns the start timestamp from which to go on, `upTo + 1` after the last.
     ///
     /// All transactions up to some moment, reported in parts between which the oracle goes on deciding, are a
-    /// *snapshot* (O5). A part holds the states of its transactions at the time of the call. So later decisions
+    /// *snapshot*. A part holds the states of its transactions at the time of the call. So later decisions
     /// on transactions of earlier parts must be kept beside the parts; decisions on transactions of later parts
     /// need not be. The rows of all commits since the first part must be kept.
     ///
@@ -473,7 +473,7 @@ public final class StatusOracle {
         return rows.forgottenTimestamp();
     }
 
-    /// No open transaction has a lower start timestamp, nor will one have that begins later (O8).
+    /// No open transaction has a lower start timestamp, nor will one have that begins later.
     public long lowWaterMark() {
         return transactions.oldestOpen(newest + 1);
     }

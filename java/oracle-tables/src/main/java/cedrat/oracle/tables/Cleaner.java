@@ -21,7 +21,7 @@ import java.util.function.LongSupplier;
 /// - K3  What dead clients have left is forgotten for a sweep that has gone over all tables, and was begun so
 ///   long after their sessions were over that no write of theirs could arrive any more ([Tables#writesLast]).
 ///   The oracle knows of sessions, and of the sweep's *mark*, a timestamp from before it began; of writes
-///   that a network still carries it knows nothing (O4).
+///   that a network still carries it knows nothing.
 ///
 /// Should a write come nevertheless, of a process that was stopped for longer than all deadlines, it has a
 /// marker of a transaction that the oracle has forgotten. Such a one has aborted, and readers and later

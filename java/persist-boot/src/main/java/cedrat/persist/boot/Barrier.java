@@ -7,7 +7,7 @@ import jdk.internal.vm.annotation.DontInline;
 /// The static methods that woven code calls before each store, and where it has read a null. It lies on the
 /// boot class path, because classes of `java.util` are woven too.
 ///
-/// J2    The guard is read plainly and updated atomically. A thread that begins a transaction, or opens a
+/// The guard is read plainly and updated atomically. A thread that begins a transaction, or opens a
 /// store, sees its own update; what other threads may miss for a moment is a lock that was taken just now, or
 /// that a store was opened just now, by which they would be refused a store outside of any transaction. An
 /// object that a store has made persistent, or has loaded, comes to another thread behind that update.

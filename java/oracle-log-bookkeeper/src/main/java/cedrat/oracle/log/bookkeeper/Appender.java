@@ -171,7 +171,7 @@ final class Appender {
         Entry first = sent.remove();
         if (first != entry || id != entry.number - parts.getLast().firstNumber()) {
             fail(new AssertionError(
-                    "L1: entry " + id + " of ledger " + from.id() + " was acknowledged, the next was " + first.number));
+                    "ledger " + from.id() + " acknowledged entry " + id + " in place of " + first.number));
             return;
         }
         replacements = 0;
@@ -268,7 +268,7 @@ final class Appender {
         long kept = parts.getLast().firstNumber() + last;
         if (kept < acknowledged) {
             throw new AssertionError(
-                    "L2: entry " + acknowledged + " was acknowledged, and the ledger was closed behind " + kept);
+                    "the closed ledger ends after entry " + kept + " and lacks acknowledged entry " + acknowledged);
         }
         if (++replacements > REPLACEMENTS_MAX) {
             throw new IllegalStateException(REPLACEMENTS_MAX
