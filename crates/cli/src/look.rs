@@ -45,7 +45,7 @@ impl Looked {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                 Some(Err(error).while_doing("the store is open elsewhere")?)
             }
-            locked => Some(locked.while_doing("the store cannot be kept from others while it is looked at")?),
+            locked => Some(locked.while_doing("locking the store, so that no other process opens it meanwhile")?),
         };
         let found = Log::look(&media).while_doing(directory.display())?;
         let is_direct = disk.open(CONTROL_FILE, OpenMode::Read).is_ok_and(|file| disk.is_direct(file));

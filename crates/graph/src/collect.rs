@@ -283,7 +283,9 @@ impl Collecting {
                 running.is_given_up = false;
                 Ok(true)
             }
-            Some(_) => Err(Error::Misuse("a collection of the graph is under way; end it first")),
+            Some(_) => {
+                Err(Error::Misuse("a garbage collection of this graph is running already; complete or drop it first"))
+            }
         }
     }
 }
@@ -526,7 +528,9 @@ impl Collection {
     /// [`Error::Misuse`] unless the stage is [`Marked`](Stage::Marked); if the collection's pages cannot be listed.
     pub fn seal(&mut self, alive: impl IntoIterator<Item = Identity>) -> Result<Stage> {
         if self.stage != Stage::Marked {
-            return Err(Error::Misuse("the collection is not at the end of marking; go on with its steps"));
+            return Err(Error::Misuse(
+                "cannot seal the garbage collection before its stage is Marked; continue its steps",
+            ));
         }
         let shared = &self.graph.shared;
         // Listed before the gate is closed, because commits wait there. Pages that are added later contain only objects that

@@ -105,7 +105,7 @@ impl Graph {
         identities_max: u64,
     ) -> Result<Changed> {
         if !std::ptr::eq(txn.store().log(), self.store.log()) {
-            return Err(Error::Misuse("the transaction is over another store than the graph"));
+            return Err(Error::Misuse("the transaction and the graph belong to different stores"));
         }
         let options = txn.options();
         if !options.atomicity || !options.isolation {

@@ -29,7 +29,9 @@ pub enum GraphError {
         source: Box<Error>,
     },
     /// The changes create more objects than the caller has room for identities.
-    #[error("the changes make {new_objects} objects, and there is room for {identities_max} identities; give more")]
+    #[error(
+        "the changes add {new_objects} objects, but only {identities_max} identities fit the array; pass a longer one"
+    )]
     TooManyNew {
         /// Number of new objects.
         new_objects: u64,
@@ -49,7 +51,9 @@ pub enum GraphError {
         what: &'static str,
     },
     /// The graph does not contain such an object.
-    #[error("the graph has no object {identity} (page, slot): it was collected, or its commit has not happened")]
+    #[error(
+        "the graph has no object {identity} (page, slot): a garbage collection removed it, or it was never committed"
+    )]
     NoSuchObject {
         /// The requested identity.
         identity: Identity,

@@ -24,7 +24,7 @@ pub enum Error {
         to: u64,
     },
     /// A word does not begin at a multiple of eight.
-    #[error("heap {heap}: offset {offset} is not a multiple of 8; words are, use bytes for anything else")]
+    #[error("heap {heap}: offset {offset} is not a multiple of 8, as words need; use bytes there")]
     Misaligned {
         /// Heap's name.
         heap: String,
@@ -40,7 +40,7 @@ pub enum Error {
         offset: u64,
     },
     /// A block is too short for the requested access, as to an element past the end of an array.
-    #[error("heap {heap}: the block at offset {offset} has {has} bytes; {len} are needed for what was asked for")]
+    #[error("heap {heap}: the block at offset {offset} has {has} bytes, and the access needs {len}")]
     BlockTooShort {
         /// Heap's name.
         heap: String,
@@ -52,7 +52,7 @@ pub enum Error {
         has: u64,
     },
     /// The heap has no space for a block.
-    #[error("heap {heap}: no room for a block of {len} bytes; {}", room_hint(*room_to_grow))]
+    #[error("heap {heap}: no space for a block of {len} bytes; {}", room_hint(*room_to_grow))]
     HeapFull {
         /// Heap's name.
         heap: String,
@@ -78,7 +78,7 @@ pub enum Error {
         name: String,
     },
     /// The named object has another type than the requested one.
-    #[error("{name:?} is a {found}, not a {wanted}; open it as what it is")]
+    #[error("{name:?} is a {found}, not a {wanted}; open it with its own type")]
     WrongType {
         /// Name of the object.
         name: String,

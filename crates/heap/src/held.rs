@@ -251,7 +251,7 @@ impl Held {
             return Err(Error::Misuse("no transaction runs; begin one first"));
         }
         if !std::ptr::eq(self.memory.shared(), memory.shared()) {
-            return Err(Error::Misuse("the transaction runs over another memory"));
+            return Err(Error::Misuse("the two transactions belong to different stores"));
         }
         let mut other = memory.shared().take_descriptor()?;
         // The address stays with this object; the content moves.

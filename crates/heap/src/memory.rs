@@ -469,5 +469,5 @@ impl Shared {
 #[cold]
 #[inline(never)]
 fn other_memory() -> Interrupt {
-    Interrupt::failed(Error::Misuse("the heap belongs to another store's memory than the transaction"))
+    Interrupt::failed(Error::Misuse("the heap and the transaction belong to different stores"))
 }

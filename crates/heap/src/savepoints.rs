@@ -112,7 +112,7 @@ impl Tx<'_> {
     pub fn back_to(&mut self, savepoint: HeapSavepoint) -> Result<(), Interrupt> {
         let at = self.this.savepoints.iter().rposition(|&number| number == savepoint.number);
         let Some(at) = at else {
-            let what = "the savepoint is another transaction's, or an older one was gone back to since";
+            let what = "the savepoint belongs to another transaction, or a rollback to an older one has ended it";
             return Err(Interrupt::failed(Error::Misuse(what)));
         };
         self.this.savepoints.truncate(at + 1);

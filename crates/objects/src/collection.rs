@@ -576,7 +576,11 @@ impl Objects {
     ) -> Result<()> {
         while !self.try_change(txn, at, Some(found), |_| true, delta, &inverse)? {
             // It was evicted meanwhile, or changed by a transaction without isolation.
-            let gone = || Refused::new(format!("the record at {at} has gone; isolate transactions by locks"));
+            let gone = || {
+                Refused::new(format!(
+                    "the record at {at} was removed by another transaction; isolate transactions by locks"
+                ))
+            };
             let (image, header) = self.record(txn, at)?.ok_or_else(gone)?;
             // It may be leaving its page now (E19.17).
             if header.is_dead() {
@@ -755,7 +759,7 @@ fn leads_back(inverse: &impl Inverse, after: &[u8], before: &[u8]) -> Result<()>
     if object_of(&back)? == object_of(before)? {
         Ok(())
     } else {
-        Err(Refused::new("the inverse does not lead back to the object as it was before the delta").into())
+        Err(Refused::new("the inverse does not restore the object as it was before the delta").into())
     }
 }
 

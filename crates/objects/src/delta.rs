@@ -145,7 +145,7 @@ impl Delta for Resize {
     fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
         live_len(record)?;
         let body = record::body(record);
-        let object = body.get_mut(..self.len.into()).ok_or(Refused::new("the record has no room for the object"))?;
+        let object = body.get_mut(..self.len.into()).ok_or(Refused::new("the object is longer than its record"))?;
         put(object, self.at, &self.bytes)?;
         record::set_len(record, self.len);
         Ok(())
@@ -177,7 +177,7 @@ impl Delta for Forward {
     fn apply(&self, record: &mut [u8]) -> Result<(), Refused> {
         let header = Header::of(record)?;
         if header.is_dead() || header.is_target() {
-            return Err(Refused::new("only an object that is there can be moved to another record"));
+            return Err(Refused::new("the record has no object that could be moved"));
         }
         let to = RecordId::new(PageId::new(self.page), Slot(self.slot));
         record::body(record)[..PLACE_LEN].copy_from_slice(&record::place_bytes(to));

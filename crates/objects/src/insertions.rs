@@ -66,7 +66,7 @@ impl Operation for InsertAll {
             (last, len) = (slot, len + record.len());
             // Of each slot: one that was removed has no room, however much a later one has.
             if versioned.room(slot)?.is_none_or(|room| room < len) {
-                return Err(Refused::new("there is no room for the new records"));
+                return Err(Refused::new("the page has no space for the new records"));
             }
         }
         Ok(Undo::none())

@@ -132,7 +132,7 @@ impl Operation for ForgetSlots {
     fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
         match Versioned::of(page)?.may_forget(self.gone)? {
             true => Ok(Undo::none()),
-            false => Err(Refused::new("one of the slots that are to go has a record")),
+            false => Err(Refused::new("a slot that is to be dropped has a record")),
         }
     }
 

@@ -32,7 +32,7 @@ pub enum PoolError {
         what: String,
     },
     /// The page is beyond the end of the page file: it was never allocated, or the file was truncated.
-    #[error("{file}: page {page} was asked for, but the file ends after {pages} pages")]
+    #[error("{file}: page {page} does not exist: the file has {pages} pages")]
     Beyond {
         /// The page file.
         file: String,
@@ -54,7 +54,7 @@ pub enum PoolError {
         limit: u64,
     },
     /// The disk has no space for more pages. Nothing has changed; free some space on it and try again.
-    #[error("{file}: the disk has no room for {pages} pages; free space and try again")]
+    #[error("{file}: the disk has no space for {pages} pages; free space and try again")]
     DiskFull {
         /// The page file.
         file: String,

@@ -54,7 +54,7 @@ pub enum StructureError {
         root: PageId,
     },
     /// There is no such element.
-    #[error("index {index} was asked for, but there are {len} elements")]
+    #[error("index {index} is out of bounds: there are {len} elements")]
     OutOfBounds {
         /// The requested index.
         index: u64,
@@ -62,7 +62,7 @@ pub enum StructureError {
         len: u64,
     },
     /// There is no such record.
-    #[error("there is no record at {record}; it was deleted, or the page is none of this collection")]
+    #[error("there is no record at {record}; it was deleted, or the page belongs to another collection")]
     NoSuchRecord {
         /// The requested record.
         record: cedrat_txn::RecordId,

@@ -463,7 +463,8 @@ impl Txn {
     pub fn kept(&mut self, keeper: &Keeper, at: RecordId) -> Result<()> {
         self.may_keep(keeper)?;
         self.as_one_call(|txn| {
-            let behind = txn.cursor.last.ok_or(Error::Misuse("nothing was changed yet; say so after the change"))?;
+            let behind =
+                txn.cursor.last.ok_or(Error::Misuse("no change precedes this call; make it after that of the page"))?;
             txn.keep(keeper);
             txn.deferred.newest = Some(behind);
             txn.deferred.kept.push((behind, at, keeper.clone()));

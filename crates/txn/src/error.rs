@@ -27,7 +27,7 @@ pub enum Error {
     /// The log has no room. Roll back, or end the transactions that hold it, and try again. If the last checkpoint has
     /// failed, remove the cause of that failure first: until a checkpoint succeeds, ending transactions makes no room.
     #[error("{full}{}{}",
-        oldest.map(|txn| format!("; transaction {txn} is the oldest and keeps the log from being given up")).unwrap_or_default(),
+        oldest.map(|txn| format!("; transaction {txn} is the oldest and keeps the log from being truncated")).unwrap_or_default(),
         checkpoint.as_ref().map(|why| format!("; the last checkpoint has failed: {why}")).unwrap_or_default())]
     LogFull {
         /// The error of the log.
@@ -80,8 +80,8 @@ pub enum Error {
     /// The log failed, or its bytes are invalid.
     #[error(transparent)]
     Log(LogError),
-    /// The log contains records of something that is not registered. Nothing was changed.
-    #[error("{what} \"{name}\" stands in the log but is not registered; register it and open the store again")]
+    /// The log, or the call, needs something that is not registered. Nothing was changed.
+    #[error("{what} \"{name}\" is not registered: register it and open the store again")]
     Unregistered {
         /// An operation, an undo, or a record kind.
         what: &'static str,
@@ -107,7 +107,7 @@ pub enum Error {
         limit: u64,
     },
     /// A region cannot have this many contiguous pages.
-    #[error("a region of {pages} pages was asked for; choose 1 to {limit}")]
+    #[error("cannot allocate a region of {pages} pages: choose 1 to {limit}")]
     RegionLength {
         /// The number of pages requested.
         pages: u64,
@@ -124,8 +124,8 @@ pub enum Error {
     /// ([`TxnOptions::waits_for_prepared`](crate::TxnOptions::waits_for_prepared)). End the prepared transaction, then
     /// run this one again.
     #[error(
-        "what is needed is held by the transaction that is prepared under the identifier {id}, whose outcome is not known: \
-         commit it or roll it back (see who is in doubt), then try again"
+        "a needed lock is held by the prepared transaction {id}, whose outcome is unknown: commit it or roll it back \
+         (Store::in_doubt and `cedrat info` list it), then try again"
     )]
     InDoubt {
         /// The identifier, in hexadecimal digits.
@@ -169,7 +169,7 @@ pub enum OpenError {
         path: String,
     },
     /// The log contains records of something that is not registered. Register it, and open the store again.
-    #[error("{what} \"{name}\" stands in the log but is not registered; register it and open the store again")]
+    #[error("{what} \"{name}\" is used in the log and is not registered: register it and open the store again")]
     Unregistered {
         /// An operation, an undo, or a record kind.
         what: &'static str,
@@ -185,8 +185,8 @@ pub enum OpenError {
     /// The arguments of an operation have another type than those in the log, and would be decoded wrongly. Nothing was
     /// changed. Register the type that wrote them, and give the other one a name of its own.
     #[error(
-        "the arguments of \"{name}\" have another type than those that this store's log has of it: register the old type under \
-         this name, and the new one under another"
+        "the log has arguments of another type for \"{name}\" than those that are registered: register the old type under this \
+         name, and the new one under another"
     )]
     OtherArguments {
         /// The operation's name.
@@ -209,14 +209,15 @@ pub enum BranchError {
     },
     /// No transaction is prepared under this identifier.
     #[error(
-        "no transaction is prepared under the identifier {id}: it was ended, or never prepared; see who is in doubt"
+        "no transaction is prepared under the identifier {id}: it has ended, or was never prepared; Store::in_doubt and \
+         `cedrat info` list the prepared ones"
     )]
     Unknown {
         /// The identifier, in hexadecimal digits.
         id: String,
     },
     /// The prepared transaction has another handle. End it there, or drop that handle.
-    #[error("the transaction that is prepared under the identifier {id} is being ended by another thread")]
+    #[error("the prepared transaction {id} has another handle: end the transaction there, or drop that handle")]
     Held {
         /// The identifier, in hexadecimal digits.
         id: String,

@@ -62,7 +62,7 @@ impl Txn {
     pub fn take_over(&mut self, held: &mut Held) -> Result<()> {
         self.alive()?;
         if self.heap.get_mut().is_some() || self.how != How::Plain || self.undoing {
-            return Err(Error::Misuse("the transaction has come to heaps already, or is within something nested"));
+            return Err(Error::Misuse("the transaction has accessed heaps already, or is within a nested top action"));
         }
         let mut joined = held.hand_over(&self.store.inner.memory)?;
         joined.keep_up()?; // E10.2

@@ -159,7 +159,11 @@ impl Txn {
 
     /// Checks that the transaction may end: it can be moved out of a sequence that it nests.
     pub(crate) fn nests_nothing(&self) -> Result<()> {
-        if self.nesting.depth == 0 { Ok(()) } else { Err(Error::Misuse("a transaction ends outside of what it nests")) }
+        if self.nesting.depth == 0 {
+            Ok(())
+        } else {
+            Err(Error::Misuse("cannot end a transaction within its nested top action"))
+        }
     }
 
     /// Writes the end of a nested top action: rollback continues at `undo_next` once `undo` was done (E5.2).

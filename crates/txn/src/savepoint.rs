@@ -76,11 +76,11 @@ impl Txn {
             return Err(Error::Misuse("the savepoint belongs to another transaction"));
         }
         if savepoint.scope != self.nesting.scope {
-            return Err(Error::Misuse("the savepoint was taken inside or outside of what is nested here"));
+            return Err(Error::Misuse("the savepoint was taken at another depth of nesting; take one at this depth"));
         }
         // After it the chain returns to the older savepoint; following it from here would undo more than requested.
         if self.savepoints.is_gone(savepoint.number) {
-            return Err(Error::Misuse("an older savepoint was rolled back to, and with that this one is gone"));
+            return Err(Error::Misuse("a rollback to an older savepoint has ended this one; take a new one"));
         }
         Ok(())
     }
@@ -95,7 +95,7 @@ impl Txn {
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.check_savepoint(&savepoint)?;
         if self.how == How::Ordered {
-            return Err(Error::Misuse("an ordered sequence is redo-only; there is no way back within it"));
+            return Err(Error::Misuse("cannot roll back within an ordered sequence: it is redo-only"));
         }
         self.as_one_call(|txn| txn.return_to(savepoint))
     }

@@ -166,7 +166,9 @@ impl Txn {
 
     fn compensating_road<O: Operation>(&mut self, at: RecordId, operation: &O, next: crate::Savepoint) -> Result<()> {
         if self.deferred.since(next.last) {
-            return Err(Error::Misuse("rolling back would pass by changes that were deferred since the savepoint"));
+            return Err(Error::Misuse(
+                "the transaction has deferred changes since the savepoint, and a rollback would omit them",
+            ));
         }
         self.admit_change()?;
         self.enter()?;

@@ -201,7 +201,7 @@ fn invalid_commit_record_changes_are_refused() {
     let of_other = changes_of(&place_with(options(), 0).store, place.at(0)).unwrap();
     assert_misuse(commit_changes(of_other, Commit::Async, Some(())), "for another store");
     let nested = txn.nested_transaction(|txn| commit(txn, &[(place.at(0), 1)]));
-    assert_misuse(nested, "outside of what it nests");
+    assert_misuse(nested, "within its nested top action");
     assert_eq!(place.store.log().current_lsn(), newest, "nothing of it is in the log");
     // The transaction continues.
     assert!(commit(&mut txn, &[(place.at(0), 1)]).unwrap().is_some());

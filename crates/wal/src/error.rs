@@ -13,13 +13,13 @@ use crate::checksum::StoreId;
 #[non_exhaustive]
 pub enum LogError {
     /// There is no store here, or its creation never finished.
-    #[error("{file}: no store was ever completed here; create one")]
+    #[error("{file}: there is no complete store in this directory; create one")]
     Absent {
         /// The control file that is missing or was never completed.
         file: String,
     },
     /// A store exists here already.
-    #[error("{file}: a store lies here already; open it, or choose another directory")]
+    #[error("{file}: there is a store in this directory already; open it, or choose another directory")]
     AlreadyThere {
         /// The control file that was found.
         file: String,
@@ -53,7 +53,7 @@ pub enum LogError {
         path: String,
     },
     /// The directory holds a log of another kind. Choose another directory.
-    #[error("{file}: {found} lies here, not {wanted}; choose another directory")]
+    #[error("{file}: found {found}, expected {wanted}; choose another directory")]
     Foreign {
         /// The control file.
         file: String,
@@ -97,7 +97,7 @@ pub enum LogError {
         what: String,
     },
     /// The position was recycled: it precedes the oldest record kept.
-    #[error("the log no longer keeps {what}; its oldest kept record is later")]
+    #[error("cannot read {what}; the log was truncated, or never had it")]
     Truncated {
         /// The requested position.
         what: String,
@@ -140,7 +140,7 @@ impl LogError {
 pub enum LogFull {
     /// The log's configured size is used up: a checkpoint, or the end of the oldest transaction, frees space.
     #[error(
-        "the log is full: {asked} bytes asked for, limit {limit} bytes; the log is kept from LSN {kept_from}: \
+        "the log is full: cannot reserve {asked} bytes within the limit of {limit} bytes; it is kept from LSN {kept_from}: \
          end the oldest transaction, take a checkpoint, or raise the limit"
     )]
     Limit {
@@ -152,7 +152,7 @@ pub enum LogFull {
         kept_from: Lsn,
     },
     /// The disk has no space for another log segment. Free some space on it and try again.
-    #[error("the disk is full: no room for another log segment of {segment_len} bytes; free space and try again")]
+    #[error("the disk is full: no space for another log segment of {segment_len} bytes; free space and try again")]
     Disk {
         /// The length of the segment that could not be created.
         segment_len: u64,
@@ -170,7 +170,7 @@ pub enum LogFull {
 
 /// The log stopped and acknowledges nothing any more. Reopen the store; only that determines what was kept.
 #[derive(Clone, Debug, Error)]
-#[error("the log stopped: {reason}; reopen the store to learn what was kept")]
+#[error("the log stopped: {reason}; reopen the store to find out which commits were kept")]
 pub struct Stopped {
     /// The reason why it stopped.
     pub reason: Arc<StopReason>,

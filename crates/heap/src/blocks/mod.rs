@@ -169,7 +169,7 @@ impl BlockChange {
 impl Core {
     fn blocks(&self) -> Result<&Blocks, Interrupt> {
         self.blocks.as_ref().ok_or_else(|| {
-            Interrupt::failed(Error::Misuse("the heap keeps no account of blocks; create it with HeapOptions::new"))
+            Interrupt::failed(Error::Misuse("the heap was created without blocks; create it with HeapOptions::new"))
         })
     }
 
