@@ -22,17 +22,17 @@ pub struct Report {
     pub seed: u64,
     /// Commits that the workload made.
     pub commits: usize,
-    /// Boundaries between two I/O calls at which a crash was tried, those inside recovery not counted.
+    /// Boundaries between two I/O calls at which a crash was tried, without those inside recovery.
     pub points: usize,
-    /// Different states whose recovery had a transaction to undo.
+    /// Distinct images whose recovery had a transaction to undo.
     pub losers: usize,
-    /// Post-crash images that were made.
+    /// Images of the disk after a crash.
     pub states: usize,
-    /// Distinct ones among them, by hash; only these were recovered and compared.
+    /// Distinct images, by hash; only these were recovered and compared.
     pub distinct: usize,
-    /// Distinct ones among these that a second crash, inside recovery, has left.
+    /// Distinct images after a second crash, inside recovery.
     pub in_recovery: usize,
-    /// Distinct ones among them that a power loss has left after one to three processes were killed.
+    /// Distinct images after a power loss that followed one to three kills of the process.
     pub after_kills: usize,
     /// Faults that were injected and took effect (I/O errors, damaged bytes).
     pub faults: usize,
@@ -59,8 +59,8 @@ impl Report {
         self.notes.extend_from_slice(&other.notes);
     }
 
-    /// Prints the row; if it counts crash states, appends `name<TAB>states<TAB>distinct` to the file that the environment
-    /// variable [`STATES_VARIABLE`] names, if it is set.
+    /// Prints the row. If it counts crash states and the environment variable [`STATES_VARIABLE`] names a file, appends
+    /// `name<TAB>states<TAB>distinct` to that file.
     ///
     /// # Panics
     /// If that file cannot be written, because the row is required then.
@@ -129,7 +129,7 @@ pub enum Fault {
     LogBound,
     /// After an error the store was neither stopped nor usable.
     Unusable,
-    /// There was no failure, but the crashes did not reach the undo that the check is for.
+    /// The check found no failure, but its crashes did not reach the undo that it has to test.
     NotCovered,
 }
 
@@ -145,7 +145,7 @@ pub struct Failure {
     pub fault: Fault,
     /// Description of the failure.
     pub seen: String,
-    /// The last records that the log had when the store was opened after the last crash, a line each, oldest first.
+    /// The last records of the log at the opening after the last crash, a line each, oldest first.
     pub log: Vec<String>,
     /// A part of the workload that fails in the same way, if there is one.
     pub smaller: Option<Smaller>,

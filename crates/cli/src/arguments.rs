@@ -1,11 +1,11 @@
-//! The words after `cedrat`.
+//! The command line.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
-/// Transactions as a library: a tour, a crash workload, and eyes for what is inside a store.
+/// Transactions as a library: a tour, a crash workload, and subcommands that inspect a store.
 #[derive(Debug, Parser)]
 #[command(name = "cedrat", version, about, max_term_width = 100)]
 pub(crate) struct Arguments {
@@ -43,7 +43,7 @@ pub(crate) enum Command {
 ///
 /// Several threads count the words of text files in a transactional hash table, one transaction for
 /// each file. The working process is killed with SIGKILL part-way, several times; each new one recovers
-/// the store and goes on. At the end the counts are compared with a plain count of the same files.
+/// the store and continues. At the end the counts are compared with a plain count of the same files.
 ///
 /// Exit code 0 if they are equal, 1 if they are not or something failed, 2 for wrong arguments.
 #[derive(Debug, Args)]
@@ -51,7 +51,7 @@ pub(crate) struct Tour {
     /// Files, and folders that are walked for text files [default: the current folder]
     pub(crate) paths: Vec<PathBuf>,
 
-    /// How often the working process is killed
+    /// Number of times that the working process is killed
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u64).range(0..=1000))]
     pub(crate) kills: u64,
 
@@ -68,7 +68,7 @@ pub(crate) struct Tour {
     pub(crate) json: bool,
 }
 
-/// A crash workload: move money between accounts, and check what was promised.
+/// A crash workload: move money between accounts, and check that no acknowledged transfer is lost.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bank {
     Run(BankRun),
@@ -124,12 +124,12 @@ pub(crate) enum CommitMode {
     Async,
 }
 
-/// Recover a bank and check that nothing promised is missing.
+/// Recover a bank and check that no acknowledged transfer is missing.
 ///
 /// Checks that the total of all accounts is what it was at the beginning, and that every transfer in the
 /// list of acknowledgements is recorded.
 ///
-/// Exit code 0 if so; 1 with what is wrong.
+/// Exit code 0 if so; otherwise 1, with the problems.
 #[derive(Debug, Args)]
 pub(crate) struct BankVerify {
     /// The store's folder
@@ -149,7 +149,7 @@ pub(crate) struct BankVerify {
     pub(crate) json: bool,
 }
 
-/// Heaps of a store: which there are, whether they are sound, how fast they are here.
+/// List, verify and measure the heaps of a store.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Heap {
     Info(HeapInfo),
@@ -157,7 +157,7 @@ pub(crate) enum Heap {
     Bench(HeapBench),
 }
 
-/// Say which heaps a store has, without loading or changing them.
+/// List the heaps of a store, without loading or changing them.
 #[derive(Debug, Args)]
 pub(crate) struct HeapInfo {
     /// The store's folder
@@ -172,9 +172,9 @@ pub(crate) struct HeapInfo {
 /// Load the heaps of a store as recovery would leave them, and check them, without changing them.
 ///
 /// Checks every chunk of the newest checkpoints against its checksum, replays the log in memory, and
-/// walks over the blocks of heaps that keep account of them. It takes as much memory as the heaps.
+/// checks the block lists of heaps that have blocks. It takes as much memory as the heaps.
 ///
-/// Exit code 0 if all is well; 1 with what is wrong, file and offset.
+/// Exit code 0 if there are no problems; otherwise 1, with file and offset of each.
 #[derive(Debug, Args)]
 pub(crate) struct HeapVerify {
     /// The store's folder
@@ -232,7 +232,7 @@ pub(crate) enum HeapCommitMode {
     Partition,
 }
 
-/// Say what a store is and what it holds, without changing it.
+/// Print the properties and the files of a store, without changing it.
 #[derive(Debug, Args)]
 pub(crate) struct Info {
     /// The store's folder
@@ -249,7 +249,7 @@ pub(crate) struct Info {
 /// A store whose log still needs recovery is checked as recovery would leave it; what that would write
 /// goes to a temporary folder.
 ///
-/// Exit code 0 if all is well; 1 with what is wrong, file and offset.
+/// Exit code 0 if there are no problems; otherwise 1, with file and offset of each.
 #[derive(Debug, Args)]
 pub(crate) struct Verify {
     /// The store's folder
@@ -318,20 +318,20 @@ pub(crate) enum ResolveOutcome {
     Rollback,
 }
 
-/// Say which Java objects a store has, without changing it: roots, classes, and what is in them.
+/// Summarise the Java objects of a store, without changing it: roots, classes, objects.
 ///
 /// Without a subcommand: the roots, and for each class how many objects there are, and how many bytes they have, with those that no
-/// root reaches. A store whose log still needs recovery is looked at as recovery would leave it. Memory: 50 bytes or so for each page
+/// root reaches. A store whose log still needs recovery is read as recovery would leave it. Memory: some 50 bytes for each page
 /// with objects, and the largest object; 16 bytes for each object are written to a temporary file.
 ///
-/// Exit code 0 if all could be read; 1 with what could not, object and byte: the rest is shown nevertheless.
+/// Exit code 0 if all objects could be read; otherwise 1, with object and byte of each problem. The rest is printed nevertheless.
 #[derive(Debug, Args)]
 pub(crate) struct Objects {
     /// The store's folder
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
-    /// The graph that they lie in [default: the only one, or that of Java, `objects`]
+    /// The graph with the objects [default: the only one, or that of Java, `objects`]
     #[arg(long, value_name = "NAME", global = true)]
     pub(crate) graph: Option<String>,
 
@@ -350,14 +350,14 @@ pub(crate) enum ObjectsWhat {
     Why(ObjectsWhy),
     /// List the classes as they are stored: kind, superclass, fields with their types, constants of enums.
     ///
-    /// Compare it with the program's, before it opens the store: a class that has changed has several definitions, of which the
-    /// newest is what its objects are stored by from now on.
+    /// Compare them with the classes of the program before it opens the store. A changed class has several definitions; objects
+    /// that are stored from now on use the newest.
     Classes,
 }
 
-/// Show an object, and what it leads to, as a tree.
+/// Print an object, and the objects that it refers to, as a tree.
 ///
-/// An object that was shown already, above or in another branch, is named by its identity, PAGE:SLOT.
+/// An object that was printed before, above or in another branch, is replaced by its identity, PAGE:SLOT.
 #[derive(Debug, Args)]
 pub(crate) struct ObjectsShow {
     /// The name of a root, or an object's identity, PAGE:SLOT
@@ -373,9 +373,9 @@ pub(crate) struct ObjectsShow {
     pub(crate) width: u32,
 }
 
-/// Say why an object is there: a shortest way from a root to it.
+/// Print a shortest path from a root to an object, the reason why it is kept.
 ///
-/// Exit code 0 also if there is none: then the next collection takes the object. 1 if there is no such object.
+/// Exit code 0 also if there is none: the next garbage collection removes the object then. 1 if there is no such object.
 #[derive(Debug, Args)]
 pub(crate) struct ObjectsWhy {
     /// The object's identity, PAGE:SLOT

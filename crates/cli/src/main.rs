@@ -1,4 +1,4 @@
-//! The `cedrat` command: a tour, a crash workload, and eyes for what is inside a store.
+//! The `cedrat` command: a tour, a crash workload, and subcommands that inspect a store.
 #![forbid(unsafe_code)]
 
 mod arguments;

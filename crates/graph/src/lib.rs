@@ -4,8 +4,8 @@
 //! knows which eight bytes of an object are references, and does not interpret the others: a runtime of another
 //! language stores its objects here in a form of its own.
 //!
-//! | you want to | take |
 //! | you want to | use |
+//! |---|---|
 //! | keep a graph under a name | [`Graph::create`], [`Graph::open`] |
 //! | change many objects at once, all or nothing | [`Changes`], [`Graph::commit`] |
 //! | do that together with other stores, in two phases | [`Graph::prepare`] |

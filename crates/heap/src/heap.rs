@@ -354,7 +354,7 @@ impl Heap {
         self.core.region.words().len() as u64 * WORD_LEN
     }
 
-    /// Returns the first offset that programs may use: 0, or the end of the account of blocks where the heap has one.
+    /// Returns the first offset that programs may use: 0, or the end of the block table if the heap has blocks.
     pub fn first_offset(&self) -> u64 {
         self.core.first_word * WORD_LEN
     }

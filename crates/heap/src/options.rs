@@ -127,7 +127,7 @@ pub struct HeapOptions {
     pub file: Option<String>,
     /// Required start address, so that raw addresses in it survive a restart. By default any address.
     pub address: Option<usize>,
-    /// Whether the heap has an account of blocks (`pmalloc`, `pfree`, roots). Without one, the program manages all of it.
+    /// Whether the heap has blocks and roots (`pmalloc`, `pfree`). Without them, the program manages all of its memory.
     pub blocks: bool,
     /// Unit of copying in a checkpoint, in bytes: a multiple of 4,096.
     pub chunk_len: u64,

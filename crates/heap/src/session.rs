@@ -18,8 +18,8 @@ use crate::tx::{Descriptor, Tx};
 pub struct Done<T> {
     /// Result of the work.
     pub value: T,
-    /// Once this LSN is stable ([`Memory::is_stable`]), so is the transaction, and everything that it read. For a
-    /// transaction that wrote something, it is the LSN of its commit or a later one.
+    /// The LSN that the transaction depends on: once it is stable ([`Memory::is_stable`]), so are the transaction and
+    /// everything that it read. If the transaction wrote something, it is the LSN of its commit or a later one.
     pub lsn: Lsn,
     /// Position of the record of a `Partition` commit. `None` if the commit was made `Sync` because it depended on others,
     /// and for all other commits.
@@ -45,7 +45,7 @@ impl Session {
         &self.memory
     }
 
-    /// Runs `work` in a transaction and commits it; returns as late as `mode` requires.
+    /// Runs `work` in a transaction and commits it. Returns when `mode` requires.
     ///
     /// After a conflict `work` runs again, at first immediately, then after increasing waits, so it should change nothing
     /// but heaps. If it fails, or panics, everything that it wrote, allocated or freed is rolled back.
@@ -115,7 +115,9 @@ pub(crate) fn interrupted(mut tx: Tx<'_>, interrupt: Interrupt) -> Result<()> {
         Some(Why::Retry) => {
             tx.let_writes_go();
             if !tx.has_read() {
-                return Err(Error::Misuse("a transaction that has read nothing would never be woken"));
+                return Err(Error::Misuse(
+                    "cannot wait: the transaction has read nothing, so no commit would wake it; read before Interrupt::retry",
+                ));
             }
             tx.shared.wait_for_change(&tx);
             Ok(())

@@ -37,8 +37,8 @@ pub use cedrat_wal::LOCK_FILE;
 /// An open store. Cheap to clone; all clones are the same store, and may be used from any thread.
 ///
 /// Dropping the last clone, including those in transactions, closes it: asynchronous commits are forced, and the
-/// threads end. Dropped by a [`Waker`](std::task::Waker) on a thread of the store, it is closed in the background, and
-/// [`OpenError::InUse`] until then. [`Store::close`] also spares the next opening its recovery.
+/// threads end. If a [`Waker`](std::task::Waker) drops it on a thread of the store, it closes in the background; until
+/// then another opening fails with [`OpenError::InUse`]. After [`Store::close`], the next opening has nothing to recover.
 #[derive(Clone)]
 pub struct Store {
     // Dropped in this order: the lease last, since it waits for the threads that use `inner`.
@@ -100,11 +100,10 @@ struct Threads {
 }
 
 impl Store {
-    /// Opens a store, and recovers it: there is no other way to open one. Creates the store if it is missing and
-    /// [`Options::create`] is set.
+    /// Opens a store and recovers it. Creates the store if it is missing and [`Options::create`] is set.
     ///
-    /// When this returns, history was repeated, and every transaction without a commit record was undone,
-    /// except those that are [in doubt](Store::in_doubt), whose locks were restored.
+    /// When this returns, the changes in the log were redone, and every transaction without a commit record was undone. The
+    /// [in-doubt](Store::in_doubt) ones were not: they have their locks again.
     ///
     /// # Errors
     /// [`OpenError::InUse`]; [`OpenError::Unregistered`], and damage of any file, with nothing written.
@@ -228,8 +227,8 @@ impl Store {
         }
     }
 
-    /// Returns the reason why the last checkpoint has failed, if it has: until one succeeds, the log is not released,
-    /// or not completely, and may fill up. It also covers checkpoints taken in the background.
+    /// Returns the reason why the last checkpoint, perhaps in the background, has failed, if it has. Until one succeeds,
+    /// the log is not truncated, or not completely, and may fill up.
     pub fn checkpoint_failure(&self) -> Option<String> {
         self.inner.checkpoints.failed().map(|failed| failed.why)
     }
@@ -239,7 +238,7 @@ impl Store {
         self.inner.report.lock().clone()
     }
 
-    /// Returns the undo of each operation and the runs of each logical undo and finish, by name, since the store was
+    /// Returns, by name, how often each operation was undone and each logical undo and finish has run since the store was
     /// opened, including recovery. Names with a count of 0 are absent.
     pub fn undone(&self) -> BTreeMap<String, Undone> {
         let counted = self.inner.numbers.all().zip(&self.inner.undone);
@@ -262,8 +261,8 @@ impl Store {
         self.resident_of(root, |_| true, init)
     }
 
-    /// As [`resident`](Store::resident), but replaces state for which `is_meant` returns `false`: that of another
-    /// structure, which had the root page before, and whose state a late caller created.
+    /// Returns the resident state as [`resident`](Store::resident) does, but replaces it if `is_meant` returns `false`. Such
+    /// state belongs to another structure, which had the root page before; a late caller has created it.
     ///
     /// # Errors
     /// Those of `init`.
@@ -340,9 +339,9 @@ impl Store {
         self.inner.table.len()
     }
 
-    /// Takes a checkpoint: writes pages, advances the redo point, and releases log that is no longer needed, and the
-    /// space of pages that stayed free. Transactions continue meanwhile (it is *fuzzy*); those over their limit are
-    /// rolled back before ([`Store::enforce_limits`]).
+    /// Takes a fuzzy checkpoint: writes pages, advances the redo point, truncates the log, and releases the space of pages
+    /// that stayed free. Transactions continue meanwhile; those over their limit are rolled back first
+    /// ([`Store::enforce_limits`]).
     ///
     /// # Errors
     /// The store stopped.
@@ -351,8 +350,7 @@ impl Store {
         self.inner.checkpoint()
     }
 
-    /// Closes the store so that the next opening has nothing to recover: takes a checkpoint, writes the log's promise,
-    /// ends the threads.
+    /// Closes the store: takes a checkpoint, so that the next opening has nothing to recover, and ends the threads.
     ///
     /// # Errors
     /// [`Error::Misuse`] while other clones, transactions, heaps or sessions exist: then the store stays open, but this

@@ -50,8 +50,8 @@ pub use cedrat_heap::Commit;
 pub struct TxnOptions {
     /// Whether it is undone as a whole if it does not commit. Without atomicity, a rollback leaves the changes in
     /// place, and less log is written: changes are redo-only. A nested top action, or a call of [`Txn::isolated`] or
-    /// [`Txn::ordered`], still happens as a whole or, if it fails or a crash interrupts it, not at all (or is
-    /// finished); once it has ended it stays.
+    /// [`Txn::ordered`], is still atomic: if it fails or a crash interrupts it, it is undone or finished. Once it has
+    /// ended, it stays.
     pub atomicity: bool,
     /// Whether it takes locks. Without isolation, it sees uncommitted changes of others, and they see its own.
     pub isolation: bool,
@@ -70,22 +70,22 @@ impl Default for TxnOptions {
 }
 
 impl TxnOptions {
-    /// Without [`atomicity`](TxnOptions::atomicity).
+    /// Returns the options without [`atomicity`](TxnOptions::atomicity).
     pub const fn without_atomicity(self) -> TxnOptions {
         TxnOptions { atomicity: false, ..self }
     }
 
-    /// Without [`isolation`](TxnOptions::isolation).
+    /// Returns the options without [`isolation`](TxnOptions::isolation).
     pub const fn without_isolation(self) -> TxnOptions {
         TxnOptions { isolation: false, ..self }
     }
 
-    /// Without [`durability`](TxnOptions::durability).
+    /// Returns the options without [`durability`](TxnOptions::durability).
     pub const fn without_durability(self) -> TxnOptions {
         TxnOptions { durability: false, ..self }
     }
 
-    /// Without [waiting for prepared transactions](TxnOptions::waits_for_prepared).
+    /// Returns the options without [waiting for prepared transactions](TxnOptions::waits_for_prepared).
     pub const fn without_waiting_for_prepared(self) -> TxnOptions {
         TxnOptions { waits_for_prepared: false, ..self }
     }
@@ -268,7 +268,7 @@ impl Txn {
 
     // ---- reading ----------------------------------------------------------------------------------------------
 
-    /// Reads a page, after the lock manager's callback for reads and under the shared latch.
+    /// Reads a page under its shared latch, after the lock manager has admitted the read.
     ///
     /// Drop the page soon. Within a nested top action, and in undo, only the latch protects it.
     ///
@@ -306,8 +306,8 @@ impl Txn {
         Ok(result)
     }
 
-    /// Notes that this transaction has seen a change of `lsn`, from a cache for example: its commit, if `Sync`, then
-    /// waits until that is durable.
+    /// Notes that this transaction has read a change with this LSN, for example from a cache. A `Sync` commit then waits
+    /// until that change is durable.
     #[inline]
     pub fn saw(&self, lsn: Lsn) {
         if lsn > self.seen.get() {
@@ -317,8 +317,8 @@ impl Txn {
 
     // ---- changing ---------------------------------------------------------------------------------------------
 
-    /// Changes one page by one operation, after the lock manager's callback for updates. All page changes take this
-    /// path (`docs/inside/walk.md`).
+    /// Changes one page by one operation, after the lock manager has admitted the update. All page changes take this path
+    /// (`docs/inside/walk.md`).
     ///
     /// Within [`nested`](Txn::nested), [`isolated`](Txn::isolated) and [`ordered`](Txn::ordered) no page is locked.
     ///
@@ -331,7 +331,7 @@ impl Txn {
         self.as_last_step(|txn| txn.road(at, operation, UndoOf::Own).map(|_| ()))
     }
 
-    /// As [`update`](Txn::update), without a lock on the page: for structures that lock something else.
+    /// Changes a page as [`update`](Txn::update) does, without a lock on it: for structures that lock something else.
     ///
     /// The undo of the change must remain valid whatever other transactions do to the page meanwhile: an undo by key,
     /// by a slot that no other transaction takes, or one that commutes.
@@ -343,8 +343,8 @@ impl Txn {
         self.road_under_latch(at, operation, UndoOf::Own)
     }
 
-    /// As [`update_latched`](Txn::update_latched), with another undo than the operation's own, usually a logical one: a
-    /// nested top action of a single record.
+    /// Changes a page as [`update_latched`](Txn::update_latched) does, with this undo in place of the operation's own. It is
+    /// usually a logical one: a nested top action of a single record.
     ///
     /// # Errors
     /// As [`update`](Txn::update).
@@ -368,8 +368,8 @@ impl Txn {
     ///
     /// # Errors
     /// [`Error::Unregistered`], [`Error::TooLarge`], [`Error::LogFull`]. [`Error::PinsLog`]: the transaction was rolled
-    /// back. So hold no latch that its undo takes, except within [`nested`](Txn::nested) or [`ordered`](Txn::ordered),
-    /// where it rolls back later.
+    /// back. That takes the latches of its undo, so the caller must hold none of them, except within
+    /// [`nested`](Txn::nested) or [`ordered`](Txn::ordered), where the rollback comes later.
     pub fn log_record(&mut self, kind: &'static str, bytes: &[u8]) -> Result<Lsn> {
         let number = self
             .inner()
@@ -397,7 +397,7 @@ impl Txn {
     pub fn nested_transaction<T>(&mut self, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
         self.alive()?;
         if self.how == How::Ordered {
-            return Err(Error::Misuse("an ordered sequence is redo-only; there is no way back within it"));
+            return Err(Error::Misuse("cannot roll back within an ordered sequence: it is redo-only"));
         }
         self.in_sequence(self.how, |txn| Ok((work(txn)?, None)))
     }
@@ -406,8 +406,8 @@ impl Txn {
 
     /// Commits, and returns when `mode` requires.
     ///
-    /// Locks are released when the commit record is appended, before it is durable: other transactions may read the
-    /// changes, but cannot be durable earlier, since the log is cut at one point.
+    /// Locks are released when the commit record is appended, before it is durable. Other transactions may then read the
+    /// changes, but do not become durable earlier: a crash cuts the log at one point.
     ///
     /// # Errors
     /// [`Error::Stopped`]: only reopening the store shows whether the commit was kept. With any other error the

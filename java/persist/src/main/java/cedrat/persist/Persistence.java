@@ -6,8 +6,7 @@ import java.util.ServiceLoader;
 import java.util.Set;
 import javax.transaction.xa.XAResource;
 
-/// A store of ordinary objects (Transactions for Java, §2.2): what a name leads to is persistent, and whatever
-/// that leads to.
+/// A store of ordinary objects (Transactions for Java, §2.2). Objects that a named root reaches are persistent.
 ///
 /// ```java
 /// try (var store = Persistence.open(Path.of("bank"), new PersistenceOptions())) {
@@ -23,34 +22,32 @@ import javax.transaction.xa.XAResource;
 /// reachable from them. An object is loaded when the program first follows a reference to it; as long as the
 /// program has it, every reference leads to that same object.
 ///
-/// - What is persistent is stored to within transactions only; outside of one a store throws
+/// - Persistent objects are changed within transactions only; an assignment outside of one throws
 ///   [IllegalStateException].
 /// - An object belongs to one store. A transaction may read objects of several, and change those of one.
-/// - Nothing is stored by a nested transaction, but by the outermost one.
+/// - A nested transaction stores nothing; the outermost one stores all changes.
 ///
-/// **Threads:** any. **Failure:** [PersistenceException], also out of [Transaction#commit], which then has
-/// rolled back, and out of the reading of a field that has to be loaded; [IllegalStateException] once the store
-/// is closed.
+/// **Threads:** any. **Failure:** [PersistenceException]. [Transaction#commit] throws it after it has rolled
+/// back, and the read of a field if its object cannot be loaded. [IllegalStateException] once the store is closed.
 public abstract class Persistence implements AutoCloseable {
     /// Called by the implementation.
     protected Persistence() {}
 
-    /// Makes the stores that are opened by a path. [Persistence#open(Path, PersistenceOptions)] finds it as a
-    /// service.
+    /// Opens stores by their path, for [Persistence#open(Path, PersistenceOptions)], which finds it as a service.
     public interface Provider {
-        /// Opens the store in a folder, which is made if it is not there.
+        /// Opens the store in a folder, which is created if it does not exist.
         ///
-        /// @param pageBytesMax how many bytes of its pages stay in memory
-        /// @throws GraphStoreException if it does not open; it says why, and need not name the folder
+        /// @param pageBytesMax maximum memory for its pages, in bytes
+        /// @throws GraphStoreException if it does not open, with the reason; it need not name the folder
         GraphStore open(Path folder, long pageBytesMax) throws GraphStoreException;
     }
 
-    /// Opens the store in a folder, which is made if it is not there.
+    /// Opens the store in a folder, which is created if it does not exist.
     ///
-    /// @throws PersistenceException  if it cannot be opened, or has classes that do not fit the program's: it
-    ///     says which
-    /// @throws IllegalStateException if the agent is not loaded, or was loaded too late: some class would see null
-    ///     where a reference is not loaded yet
+    /// @throws PersistenceException  if it cannot be opened, or its classes do not match those of the program; the
+    ///     message names them
+    /// @throws IllegalStateException if the agent is not loaded, or was loaded so late that some class would see null
+    ///     in place of a reference that is not loaded
     public static Persistence open(Path folder, PersistenceOptions options) {
         Provider provider = ServiceLoader.load(Provider.class)
                 .findFirst()
@@ -66,80 +63,81 @@ public abstract class Persistence implements AutoCloseable {
         return open(graph, options);
     }
 
-    /// As [#open(Path, PersistenceOptions)], of a store that is open, which closes with this one.
+    /// Opens a graph store, as [#open(Path, PersistenceOptions)] does. It closes with the returned store.
     public static Persistence open(GraphStore graph, PersistenceOptions options) {
         return PersistenceRuntime.get().open(graph, options.settings());
     }
 
-    /// Lets a name lead to an object, from the next commit on (J013): that of the transaction that this thread
-    /// is in, which may also roll back; of one of its own if it is in none.
+    /// Makes an object a named root. This is a change of the thread's transaction: its commit stores it, and a
+    /// rollback restores the former root. Outside of a transaction the call commits by itself.
     ///
-    /// @return whether the name led to nothing before
+    /// @return whether the name was not in use before
     public abstract boolean mark(String name, Object root);
 
-    /// Takes a name away, as [#mark] gives one.
+    /// Removes a named root, as [#mark] sets one.
     public abstract void unmark(String name);
 
     /// Returns the object of a name, or null if there is none: the object that was committed last, or that this or
     /// another running transaction has marked.
     public abstract <T> T lookup(String name);
 
-    /// The names that lead to something, in their order.
+    /// Returns the names of all roots, sorted.
     public abstract Set<String> roots();
 
-    /// The collection of records of a name without NUL, made if there is none; always the same object.
+    /// Returns the collection of records with this name, which must not contain NUL, and creates it if there is none.
+    /// Always returns the same object.
     ///
-    /// @throws PersistenceException if the store has no pages, or the name stands for something else in it
+    /// @throws PersistenceException if the store has no pages, or the name belongs to another kind of structure
     public abstract Records records(String name);
 
-    /// The heap of a name without NUL, made if there is none; always the same object.
+    /// Returns the heap with this name, which must not contain NUL, and creates it if there is none. Always returns the
+    /// same object.
     ///
-    /// @param bytes the size that it is made with, and may grow to eight times; one that is there stays
-    /// @throws PersistenceException if the store has no heaps, or cannot make one of that size
+    /// @param bytes the size of a new heap, which may grow to eight times that; an existing heap keeps its size
+    /// @throws PersistenceException if the store has no heaps, or cannot create one of that size
     public abstract Heap heap(String name, long bytes);
 
     /// Whether something had been committed to the store before it was opened.
     public abstract boolean restarted();
 
-    /// Removes from the store what no name leads to any more and the program has not loaded, and gives its room
-    /// to what comes (Transactions for Java, §3.4). Transactions of other threads go on meanwhile. What becomes
-    /// unreachable while it runs is removed by the next one. A crash forgets it.
+    /// Collects garbage: removes the objects that no root reaches and the program has not loaded. New objects reuse
+    /// their space (Transactions for Java, §3.4). Transactions of other threads continue. Objects that become
+    /// unreachable meanwhile are removed by the next call. After a crash, call it again.
     ///
-    /// It reads every object that is reachable, so let a thread of yours call it now and then.
+    /// It reads every reachable object, so call it from time to time, on a thread of its own.
     ///
-    /// @return how many objects were removed
+    /// @return the number of removed objects
     public abstract long collect();
 
     /// Returns a resource for a transaction manager (XA, by `javax.transaction.xa`), so that a transaction changes
     /// objects of this store and data of other stores, all or nothing. Each call returns another resource of
     /// the same store.
     ///
-    /// From `start` to `end` the transactions of the thread, by [Transaction#begin], are nested in the branch:
-    /// what they commit is stored when that commits, and taken back when it rolls back, but for locals. A thread
-    /// has one branch at a time. From `prepare` on, what the branch has changed is on the disk, and stays locked,
+    /// From `start` to `end` the transactions of the thread, by [Transaction#begin], are nested in the branch. Their
+    /// changes are stored when the branch commits. When it rolls back, they are undone, except for local variables.
+    /// A thread has one branch at a time. After `prepare` the changes of the branch are durable, and stay locked
     /// until the transaction manager commits it or rolls it back.
     ///
-    /// Objects that were changed by a branch that is in doubt since an earlier opening are not loaded before the
-    /// branch has ended: [InDoubtException].
+    /// A load of an object that an in-doubt branch of an earlier opening has changed throws [InDoubtException] until
+    /// the branch has ended.
     ///
     /// **Threads:** any; a branch is on one at a time.
     public abstract XAResource xaResource();
 
-    /// Closes the store: what was committed becomes durable. Objects stay as far as they are loaded, and
-    /// are no longer persistent objects of an open store: what is pending cannot be read, and a transaction that
-    /// changes one, an array or a collection too, gets [IllegalStateException]. Outside of transactions they may be
-    /// changed, in memory. May be called again. What branches have changed that are prepared is in memory as it was
-    /// before; in the store they stay in doubt.
+    /// Closes the store: all commits become durable. Loaded objects stay in memory. References that are not loaded
+    /// cannot be read any more, and a transaction that changes such an object, array or collection throws
+    /// [IllegalStateException]. Outside of transactions the objects may be changed, in memory only. Changes of
+    /// prepared branches are undone in memory; in the store they stay in doubt. A second call does nothing.
     ///
     /// @throws IllegalStateException if this thread is in a transaction, or branches have neither prepared
     /// nor ended
     @Override
     public abstract void close();
 
-    /// Says that fields of an object, or elements of an array, are about to be changed where no barrier sees it:
-    /// by native code, or by a `MethodHandle` (Transactions for Java, §3.2). A rollback restores what they are now,
-    /// a commit stores what they are then. It takes the object's write lock, and loads all that its fields lead to.
-    /// Each object is named by itself; again after the transaction has ended.
+    /// Announces that code without barriers is about to change fields of an object, or elements of an array: native
+    /// code, or a `MethodHandle` (Transactions for Java, §3.2). A rollback restores the present values, and a commit
+    /// stores the values that it finds. This takes the object's write lock, and loads all objects that its fields
+    /// refer to. Call it for each object, and in each transaction.
     ///
     /// @param object persistent or not
     /// @throws IllegalStateException         if this thread is in no transaction
