@@ -352,7 +352,7 @@ impl Content {
     /// references (E21.4).
     fn of(graph: &Graph) -> Content {
         let mut problems = graph.check().expect("nothing keeps it from looking").problems;
-        problems.retain(|problem| !problem.contains("no object is"));
+        problems.retain(|problem| !problem.contains("is not an object"));
         assert!(problems.is_empty(), "E21.4: {problems:?}");
         let mut objects = BTreeMap::new();
         for page in graph.object_pages().expect("an honest disk") {

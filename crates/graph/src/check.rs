@@ -129,7 +129,7 @@ impl Walk<'_> {
         for (piece, is_node) in pieces {
             match (self.seen.get(&piece), is_node) {
                 (Some(Seen::Node), true) | (Some(Seen::Leaf), false) => {}
-                _ => self.problem(at, format_args!("its piece at {piece} is none")),
+                _ => self.problem(at, format_args!("the object at {piece} is not one of its pieces")),
             }
             if let Some(other) = self.heads.insert(piece, at) {
                 self.problem(at, format_args!("its piece at {piece} belongs to the object at {other} as well"));
@@ -171,9 +171,9 @@ impl Walk<'_> {
             match word.kind() {
                 Word::Null | Word::Value => {}
                 Word::Object(to) if self.reach(to) => {}
-                Word::Object(to) => self.problem(at, format_args!("it refers to {to}, where no object is")),
+                Word::Object(to) => self.problem(at, format_args!("it refers to {to}, which is not an object")),
                 Word::New(_) | Word::Nowhere => {
-                    self.problem(at, format_args!("its reference {:#x} leads nowhere", word.word()));
+                    self.problem(at, format_args!("its reference {:#x} is invalid", word.word()));
                 }
             }
         }
@@ -198,7 +198,7 @@ impl Walk<'_> {
                     let word = to.word();
                     self.checked
                         .problems
-                        .push(format!("page {page}: the root \"{name}\" leads to {word:#x}, where no object is"));
+                        .push(format!("page {page}: the root \"{name}\" refers to {word:#x}, which is not an object"));
                 }
             }
         }

@@ -107,7 +107,7 @@ fn put_together(pieces: &BTreeMap<u64, Vec<u8>>) -> Result<Vec<Arc<[u8]>>, &'sta
             next += 1;
         }
         if whole.len() != u32::from_le_bytes(*len) as usize {
-            return Err("a definition is not as long as it says");
+            return Err("a definition has another length than its header");
         }
         all.push(whole.into());
     }

@@ -91,7 +91,7 @@ impl<'b> Stored<'b> {
 
 fn identities(bytes: &[u8]) -> Result<Vec<Identity>, &'static str> {
     let (words, []) = bytes.as_chunks() else { return Err("its words are not whole") };
-    let identity = |word: &[u8; 8]| Identity::new(u64::from_le_bytes(*word)).ok_or("a word in it leads nowhere");
+    let identity = |word: &[u8; 8]| Identity::new(u64::from_le_bytes(*word)).ok_or("a word in it is not an identity");
     words.iter().map(identity).collect()
 }
 

@@ -69,7 +69,7 @@ pub(crate) fn check_words(bytes: &[u8], new_objects: u64) -> Result<(), String> 
             }
             Word::Nowhere => {
                 let word = word.word();
-                return Err(format!("the reference {word:#x} leads to no place that an object can have"));
+                return Err(format!("the reference {word:#x} is invalid: no object has such an identity"));
             }
         }
     }

@@ -64,12 +64,12 @@ fn references_that_lead_nowhere_are_told() {
         };
         place.check();
         to(id.get() + 300);
-        assert!(problem(&place, id).contains("where no object is"));
+        assert!(problem(&place, id).contains("is not an object"));
         to(id.get());
         place.check();
         if len > 4000 {
             to(pieces(&place, id)[0].get());
-            assert!(problem(&place, id).contains("where no object is"));
+            assert!(problem(&place, id).contains("is not an object"));
         }
     }
 }

@@ -213,7 +213,7 @@ fn refused_commit_names_entry_and_changes_nothing() {
     assert!(refused(&|changes| just(changes.patch(id, 20, &[0; 4]))).contains("whole words"));
     assert!(refused(&|changes| just(changes.patch(id, 12, &[0; 6]))).contains("whole words"));
     assert!(refused(&|changes| just(changes.patch(long, 9008, &[0; 4]))).contains("whole words"));
-    assert!(refused(&|changes| just(changes.patch_reference(id, 16, Reference::from_word(5)))).contains("no place"));
+    assert!(refused(&|changes| just(changes.patch_reference(id, 16, Reference::from_word(5)))).contains("is invalid"));
     let next = Changes::new().next(9);
     assert!(refused(&|changes| just(changes.patch_reference(id, 16, next))).contains("new object 9"));
     assert!(refused(&|changes| just(changes.patch(id, u32::MAX, b"x"))).contains("where no object does"));

@@ -189,7 +189,7 @@ impl FoundHeaps {
     pub fn prepared(&mut self, txn: TxnId, lsn: Lsn, bytes: &[u8]) -> Result<PreparedWords> {
         let bad = |what: &str| Error::damaged("the log", 0, format!("the prepare record with LSN {lsn}: {what}"));
         let Ok((Logged { words, blocks, batches }, [])) = postcard::take_from_bytes::<Logged<'_>>(bytes) else {
-            return Err(bad("what it says of heaps is cut short"));
+            return Err(bad("its part for heaps is truncated"));
         };
         let mut prepared = PreparedWords { txn, words: Vec::new(), blocks: Vec::new(), batches: Vec::new() };
         for run in Runs::of(words) {
@@ -204,7 +204,7 @@ impl FoundHeaps {
         for block in blocks {
             let Some(core) = self.core_with(block.heap, block.first, 1).map_err(bad)? else { continue };
             if !core.has_blocks() {
-                return Err(bad("it has allocated or freed blocks in a heap without"));
+                return Err(bad("it has allocated or freed blocks in a heap without blocks"));
             }
             if matches!(block.kind, LoggedKind::Freed) {
                 self.core_with(block.heap, block.first, block.words).map_err(bad)?;
@@ -215,7 +215,7 @@ impl FoundHeaps {
         for batch in batches {
             let Some(core) = self.core_with(batch.heap, 0, 1).map_err(bad)? else { continue };
             if !core.may_carve(batch.stride, batch.span) {
-                return Err(bad("it has carved what is no span of blocks"));
+                return Err(bad("it has carved blocks outside of all spans"));
             }
             prepared.batches.push(batch);
         }

@@ -260,7 +260,7 @@ pub(crate) struct Runs<'a> {
     pairs: u64,
 }
 
-const CUT: Corrupt = Corrupt("a run of words is cut short");
+const CUT: Corrupt = Corrupt("a run of words is truncated");
 
 impl<'a> Runs<'a> {
     pub(crate) fn of(body: &'a [u8]) -> Runs<'a> {
@@ -276,11 +276,11 @@ impl<'a> Runs<'a> {
             self.rest = rest;
             let number = self.number(usize::from(tag & LEN_MASK))?;
             if tag & HEAP != 0 {
-                let heap = u32::try_from(number).map_err(|_| Corrupt("no heap has such a number"))?;
+                let heap = u32::try_from(number).map_err(|_| Corrupt("the number of a heap is too large"))?;
                 self.heap = Some(heap);
                 continue;
             }
-            let heap = self.heap.ok_or(Corrupt("words of no heap"))?;
+            let heap = self.heap.ok_or(Corrupt("words without a heap"))?;
             if tag & PAIRS != 0 {
                 self.pairs = number;
                 if number == 0 {
@@ -300,7 +300,7 @@ impl<'a> Runs<'a> {
     /// Decodes the next pair, as a run of one word.
     #[inline]
     fn pair(&mut self) -> Result<Run<'a>, Corrupt> {
-        let heap = self.heap.ok_or(Corrupt("words of no heap"))?;
+        let heap = self.heap.ok_or(Corrupt("words without a heap"))?;
         let Some((pair, rest)) = self.rest.split_at_checked(PAIR_LEN) else {
             *self = Runs::of(&[]); // the rest cannot be decoded
             return Err(CUT);

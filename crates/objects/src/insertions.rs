@@ -59,7 +59,7 @@ impl Operation for InsertAll {
         let versioned = Versioned::of(page)?;
         let (mut last, mut len) = (LINK, 0);
         for insertion in self.all() {
-            let (slot, record) = insertion.ok_or(Refused::new("a record that is to be inserted is cut off"))?;
+            let (slot, record) = insertion.ok_or(Refused::new("an inserted record is truncated"))?;
             if slot <= last || versioned.get(slot)?.is_some() {
                 return Err(Refused::new("the slots of new records are not vacant, or not in ascending order"));
             }
@@ -76,8 +76,7 @@ impl Operation for InsertAll {
         let (id, version) = (page.id(), page.changing_at());
         let mut versioned = VersionedMut::of(page)?;
         for insertion in self.all() {
-            let (slot, record) =
-                insertion.ok_or(Damaged::in_layout_word(id, "a record that is to be inserted is cut off"))?;
+            let (slot, record) = insertion.ok_or(Damaged::in_layout_word(id, "an inserted record is truncated"))?;
             versioned.insert(slot, version, record)?;
         }
         Ok(())

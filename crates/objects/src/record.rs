@@ -111,7 +111,7 @@ impl Header {
         };
         let (state, len) = (record[at::STATE], usize::from(u16::from_le_bytes([record[at::LEN], record[at::LEN + 1]])));
         if state & !(bit::DEAD | bit::FORWARD | bit::TARGET) != 0 {
-            return bad(at::STATE, "the object's state is none that there is");
+            return bad(at::STATE, "the object's state is invalid");
         }
         if state & bit::FORWARD != 0 && state & bit::TARGET != 0 {
             return bad(at::STATE, "the object would have to be looked for in a third record");

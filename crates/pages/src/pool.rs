@@ -312,7 +312,7 @@ impl Pool {
     ) -> Result<R, PoolError> {
         let latched = self.read(page)?;
         look(latched.as_optimistic())
-            .ok_or_else(|| self.damaged(Damaged::in_body(page, 0, "its reader finds no sense in its bytes")))
+            .ok_or_else(|| self.damaged(Damaged::in_body(page, 0, "its bytes do not match its layout")))
     }
 
     /// Returns the page, for changes, under its exclusive latch. Only for the code path of updates and for redo.

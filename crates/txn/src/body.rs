@@ -165,7 +165,7 @@ impl<'a> Carried<'a> {
         let (&kind, body) = rest.split_first().ok_or(CUT)?;
         let kind =
             Kind::new(kind).filter(|kind| matches!(*kind, Kind::UPDATE | Kind::UNDO_ONLY | Kind::USER | Kind::VOID));
-        let kind = kind.ok_or(Corrupt("no record of such a kind is carried forward; it may be of a newer version"))?;
+        let kind = kind.ok_or(Corrupt("records of this kind are not carried forward; it may be of a newer version"))?;
         Ok(Carried { lsn, kind, body })
     }
 
@@ -192,7 +192,7 @@ pub(crate) fn take_space(mut bytes: &[u8], mut seen: impl FnMut(u64, u64, Lsn)) 
     while !rest.is_empty() {
         let mut number = || varint::take(rest).ok_or(CUT);
         let (first, pages, lsn) = (number()?, number()?, number()?);
-        first.checked_add(pages).ok_or(Corrupt("no such pages are there"))?;
+        first.checked_add(pages).ok_or(Corrupt("the range of pages is too large"))?;
         seen(first, pages, Lsn::new(lsn));
     }
     Ok(())
@@ -241,7 +241,7 @@ impl<'a> Iterator for Changes<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt(pub(crate) &'static str);
 
-const CUT: Corrupt = Corrupt("it ends too early");
+const CUT: Corrupt = Corrupt("it is truncated");
 
 impl<'a> Body<'a> {
     /// Parses a body.
@@ -254,7 +254,7 @@ impl<'a> Body<'a> {
                 let committed_only = shape & COMMITTED_ONLY != 0;
                 let operation = number(rest)?;
                 let at = place(rest, shape)?;
-                let undo_shape = UndoShape::from_bits(shape & UNDO_MASK).ok_or(Corrupt("no such undo"))?;
+                let undo_shape = UndoShape::from_bits(shape & UNDO_MASK).ok_or(Corrupt("its undo is invalid"))?;
                 if matches!(undo_shape, UndoShape::None | UndoShape::Derived) {
                     let undo = if undo_shape == UndoShape::None { LoggedUndo::None } else { LoggedUndo::Derived };
                     Body::Update { redo: Redo { operation, at, arguments: rest }, undo, committed_only }
@@ -296,7 +296,9 @@ impl<'a> Body<'a> {
                     is_copy: which & COPY != 0,
                     part,
                 },
-                Some(_) => return Err(Corrupt("no such part of what is prepared; it may be of a newer version")),
+                Some(_) => {
+                    return Err(Corrupt("a prepared part is unknown; it may be of a newer version"));
+                }
                 None => return Err(CUT),
             },
             CARRIED => {
@@ -309,7 +311,7 @@ impl<'a> Body<'a> {
             }
             Kind::ROLLBACK_END => Body::RollbackEnd,
             Kind::VOID => Body::Void,
-            _ => return Err(Corrupt("no such kind of record; it may be of a newer version")),
+            _ => return Err(Corrupt("its kind is unknown; it may be of a newer version")),
         })
     }
 
@@ -356,7 +358,7 @@ fn undo_alone<'a>(shape: u8, rest: &mut &'a [u8]) -> Result<LoggedUndo<'a>, Corr
             let number = number(rest)?;
             Ok(logged(shape, number, None, rest))
         }
-        _ => Err(Corrupt("an undo that needs a page, where no page is")),
+        _ => Err(Corrupt("its undo needs a page, and it names none")),
     }
 }
 
@@ -366,7 +368,7 @@ fn shape(rest: &mut &[u8], known: u8) -> Result<u8, Corrupt> {
     let (&shape, others) = rest.split_first().ok_or(CUT)?;
     *rest = others;
     if shape & !(UNDO_MASK | known) != 0 {
-        return Err(Corrupt("no such shape; it may be of a newer version"));
+        return Err(Corrupt("its shape is unknown; it may be of a newer version"));
     }
     Ok(shape)
 }

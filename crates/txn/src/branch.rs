@@ -46,7 +46,7 @@ pub(crate) struct Branch {
 /// Exclusive upper bound of `owed`: no log has room for so much undo.
 const OWED_LIMIT: u64 = 1 << 62;
 
-const CUT: Corrupt = Corrupt("what is prepared is cut short");
+const CUT: Corrupt = Corrupt("the list of prepared changes is truncated");
 
 impl Branch {
     /// Appends the branch. Only locks under which something may have been written are worth listing (E9.3).
@@ -90,7 +90,7 @@ impl Branch {
         let id = take_id(rest)?;
         let (id, owed, key_stripes) = (id.to_vec(), number(rest)?, number(rest)?);
         if owed >= OWED_LIMIT {
-            return Err(Corrupt("its undo takes more log than there can be"));
+            return Err(Corrupt("its undo takes more log than any log has"));
         }
         let mut branch = Branch { id, owed, key_stripes, ..Branch::default() };
         for _ in 0..number(rest)? {
@@ -130,7 +130,7 @@ fn take_lock(rest: &mut &[u8]) -> Result<(Resource, LockMode), Corrupt> {
     let (&what, others) = rest.split_first().ok_or(CUT)?;
     *rest = others;
     let mode = MODES.iter().find(|(number, _)| *number == what >> 4).map(|(_, mode)| *mode);
-    let mode = mode.ok_or(Corrupt("no lock is held so"))?;
+    let mode = mode.ok_or(Corrupt("the mode of a lock is invalid"))?;
     let page = PageId::new(varint::take(rest).ok_or(CUT)?);
     let resource = match what & 0x0f {
         PAGE => Resource::Page(page),
@@ -138,10 +138,10 @@ fn take_lock(rest: &mut &[u8]) -> Result<(Resource, LockMode), Corrupt> {
         STRUCTURE => Resource::Structure(page),
         RECORD => {
             let slot = varint::take(rest).ok_or(CUT)?;
-            let slot = u16::try_from(slot).map_err(|_| Corrupt("no page has such a slot"))?;
+            let slot = u16::try_from(slot).map_err(|_| Corrupt("the slot of a locked record is too large"))?;
             Resource::Record(RecordId::new(page, Slot(slot)))
         }
-        _ => return Err(Corrupt("nothing like that is locked")),
+        _ => return Err(Corrupt("the kind of a locked resource is invalid")),
     };
     Ok((resource, mode))
 }

@@ -91,7 +91,7 @@ impl Layout for SpaceMapLayout {
             return Err(Damaged::wrong_kind(page.id()));
         }
         if page.body()[0] & 1 == 0 {
-            return Err(Damaged::in_body(page.id(), 0, "a space map says of itself that it is free"));
+            return Err(Damaged::in_body(page.id(), 0, "a space map marks itself as free"));
         }
         Ok(())
     }

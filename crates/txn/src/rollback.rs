@@ -56,7 +56,7 @@ impl Chain {
         self.backwards.seek(to);
         let Some(read) = self.backwards.next()? else { return Ok(None) };
         if read.head.txn != self.txn {
-            return Err(Error::bad_record(read.lsn, "it stands in another transaction's chain"));
+            return Err(Error::bad_record(read.lsn, "it is in the chain of another transaction"));
         }
         let record = &mut self.record;
         record.lsn = read.lsn;
@@ -329,7 +329,7 @@ impl Txn {
             },
             (LoggedUndo::Derived, Some(redo)) => self.derived(redo, lsn)?,
             (LoggedUndo::Operation { .. } | LoggedUndo::Derived, None) => {
-                return Err(Error::bad_record(lsn, "an undo that needs a page, where no page is"));
+                return Err(Error::bad_record(lsn, "its undo needs a page, and it names none"));
             }
         })
     }
@@ -363,7 +363,7 @@ impl Txn {
                 Step::DerivedCall { number: number(call.of)?, arguments: call.arguments, how: How::Ordered }
             }
             UndoKind::Derived | UndoKind::Unspeakable(_) => {
-                return Err(Error::bad_record(lsn, "its operation derives no undo that could be done"));
+                return Err(Error::bad_record(lsn, "its operation derives an undo that is not possible"));
             }
         })
     }

@@ -595,7 +595,7 @@ fn undone_insertion_removes_its_kept_changes() {
         shelf.flush_one(born, |kept| store.flush_record(kept)).unwrap();
     };
     let mut txn = store.begin();
-    assert_misuse(txn.kept(&keeper, born), "nothing was changed yet");
+    assert_misuse(txn.kept(&keeper, born), "no change precedes this call");
     let savepoint = txn.savepoint();
     bear(&mut txn);
     let later = txn.savepoint();
@@ -646,7 +646,7 @@ fn what_cannot_be_deferred_is_refused() {
     let savepoint = txn.savepoint();
     txn.defer(keeper, place.at(0), &Mix { by: 1 }).unwrap();
     assert_misuse(txn.defer_inverse(keeper, place.at(0), &Mix { by: 1 }, &Unmix { by: 1 }), "with inverses, or none");
-    assert_misuse(txn.update_compensating(at(place.page, 0), &Add { amount: 1 }, savepoint), "deferred since");
+    assert_misuse(txn.update_compensating(at(place.page, 0), &Add { amount: 1 }, savepoint), "has deferred");
     txn.rollback_to(savepoint).unwrap();
     let page = page_with_zeros(&mut txn).unwrap();
     txn.update_compensating(at(page, 0), &Add { amount: 1 }, savepoint).unwrap();

@@ -242,7 +242,7 @@ impl Control {
         let next_txn = below_limit(at::NEXT_TXN)?.get();
         let promise = below_limit(at::PROMISE)?;
         if scan_lsn > redo_lsn {
-            return Err(SlotFault::Bad(at::SCAN_LSN, "the log would be read from behind where redo begins"));
+            return Err(SlotFault::Bad(at::SCAN_LSN, "the scan point is behind the redo point"));
         }
         let mut partitions = Vec::new();
         for _ in 0..partition_count {
@@ -328,7 +328,7 @@ struct Lists<'a> {
 impl<'a> Lists<'a> {
     fn number(&mut self) -> Result<u64, SlotFault> {
         if self.slot.len() - self.at < 8 {
-            return Err(SlotFault::Bad(self.at, "a list goes on behind the end"));
+            return Err(SlotFault::Bad(self.at, "a list continues behind the end"));
         }
         let value = get_u64(self.slot, self.at);
         self.at += 8;
@@ -397,7 +397,7 @@ impl<'a> Lists<'a> {
 
     fn schema(&mut self) -> Result<u32, SlotFault> {
         let at = self.at;
-        let rest = self.slot.get(at..at + 4).ok_or(SlotFault::Bad(at, "a schema is cut off"))?;
+        let rest = self.slot.get(at..at + 4).ok_or(SlotFault::Bad(at, "a schema is truncated"))?;
         self.at += 4;
         Ok(get_u32(rest, 0))
     }
@@ -410,7 +410,7 @@ impl<'a> Lists<'a> {
             .flatten()
             .and_then(|bytes| std::str::from_utf8(bytes).ok())
             .filter(|text| text.len() <= NAME_LEN_MAX)
-            .ok_or(SlotFault::Bad(at, "a name is cut off, too long or not text"))?;
+            .ok_or(SlotFault::Bad(at, "a name is truncated, too long, or not UTF-8"))?;
         self.at += 2 + text.len();
         Ok(text)
     }

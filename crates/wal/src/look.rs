@@ -88,7 +88,7 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
             return Err(LogError::ForeignSegment { file: path, offset, found, wanted });
         }
         if header.segment_len != geometry.segment_len {
-            let what = "this log segment has another length than the control file says";
+            let what = "this log segment has another length than in the control file";
             return Err(LogError::damaged(path, segment_at::SEGMENT_LEN as u64, what));
         }
         let kept = control
@@ -107,7 +107,7 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
         let slot = Arc::new(Slot { number, name, file });
         if !whole {
             let len = media.len(file).map_err(io)?;
-            return Err(LogError::damaged(path, len, "the log segment is cut off here"));
+            return Err(LogError::damaged(path, len, "the log segment is truncated here"));
         }
         if in_use[header.partition.index()].insert(header.sequence, slot).is_some() {
             let what = "two log segments claim the same part of the log";

@@ -201,7 +201,7 @@ impl Found {
         }
         // Another opening may have appended records between the look and the lock. They would be cut off.
         if is_locked_late && look::ends(&self.reader, &control)?.stops != ends.stops {
-            let what = "another opening has appended records since the log was looked at; look again";
+            let what = "another opening has appended records since the log was read; open the store again";
             return Err(LogError::Options { option: "control", what: what.into() });
         }
         let (in_use, mut files) = look::files(&**media, &control, OpenMode::ReadWrite)?;

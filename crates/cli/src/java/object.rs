@@ -120,7 +120,7 @@ fn array(classes: &Classes, object: &Object, definition: &Definition, width: usi
     let mut bytes = Bytes::new(&object.data, HEADER_LEN);
     let (count, _) = (bytes.u32()? as usize, bytes.u32()?);
     if count.checked_mul(len).is_none_or(|len| len > object.data.len() - HEADER_LEN) {
-        return Err(format!("byte {HEADER_LEN}: it has no room for {count} elements"));
+        return Err(format!("byte {HEADER_LEN}: it is too short for {count} elements"));
     }
     let shown = (0..count.min(width)).map(|_| primitive_value(element, &mut bytes)).collect::<Result<_, _>>()?;
     Ok(Content { meaning: None, comparator: None, members: Members::Elements(shown, count) })

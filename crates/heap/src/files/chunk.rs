@@ -155,7 +155,7 @@ impl ChunkFile<'_> {
         let header = ChunkHeader::decode(block, self.store).map_err(|(at, what)| damaged(at as u64, what))?;
         let Some(header) = header else { return Ok(None) };
         if header.heap != self.heap || header.chunk != chunk || header.checkpoint > checkpoint {
-            return Err(damaged(0, "another chunk lies here"));
+            return Err(damaged(0, "another chunk was written to this place"));
         }
         if crc32c::crc32c(data) != header.data_crc {
             return Err(damaged(BLOCK_LEN as u64, "the checksum of a chunk does not hold"));

@@ -171,7 +171,7 @@ impl Files {
         let state = self.state.lock();
         let named: Vec<String> =
             state.root.heaps.iter().flat_map(|heap| [heap.file_name(0), heap.file_name(1)]).collect();
-        let doing = |error| Error::io("removing what heaps that are gone left behind", error);
+        let doing = |error| Error::io("removing the files of dropped heaps", error);
         for file in self.media.list(DIRECTORY).map_err(doing)? {
             let name = format!("{DIRECTORY}/{file}");
             if !named.contains(&name) {

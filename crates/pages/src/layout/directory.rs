@@ -222,11 +222,11 @@ impl Directory {
     /// Returns the index of a slot into which a record of `len` bytes may be put.
     fn check_insert(&self, page: &PageRef<'_>, slot: Slot, len: usize) -> Result<usize, Damaged> {
         if self.find(page, slot)?.is_some() {
-            return Err(self.damaged_slot(page.id(), slot, "a record is to go where another one is"));
+            return Err(self.damaged_slot(page.id(), slot, "a record would overwrite another one"));
         }
         match self.index(slot) {
             Some(index) if self.room_at(index).is_some_and(|room| room >= len) => Ok(index),
-            _ => Err(self.damaged_slot(page.id(), slot, "a record is to go where there is no room for it")),
+            _ => Err(self.damaged_slot(page.id(), slot, "a record has no space in the page")),
         }
     }
 
@@ -252,10 +252,10 @@ impl Directory {
     /// Returns the index of a slot and the extent of its record, which is to be replaced by one of `len` bytes.
     fn check_update(&self, page: &PageRef<'_>, slot: Slot, len: usize) -> Result<(usize, Extent), Damaged> {
         let Some(old) = self.present(slot).zip(self.find(page, slot)?) else {
-            return Err(self.damaged_slot(page.id(), slot, "the record to be replaced is not there"));
+            return Err(self.damaged_slot(page.id(), slot, "the record to be replaced does not exist"));
         };
         if self.room(page, slot)?.is_none_or(|room| room < len) {
-            return Err(self.damaged_slot(page.id(), slot, "there is no room for the longer record"));
+            return Err(self.damaged_slot(page.id(), slot, "the longer record has no space in the page"));
         }
         Ok(old)
     }
@@ -269,14 +269,14 @@ impl Directory {
             Some(_) => {
                 Err(self.damaged_slot(page.id(), slot, "the record is shorter than what is to be written to it"))
             }
-            None => Err(self.damaged_slot(page.id(), slot, "the record to be written to is not there")),
+            None => Err(self.damaged_slot(page.id(), slot, "the record to be written to does not exist")),
         }
     }
 
     /// Removes the record of a slot. `trims`: removes vacant slots at the end of the directory too.
     pub(super) fn delete(&mut self, page: &mut PageMut<'_>, slot: Slot, trims: bool) -> Result<(), Damaged> {
         let Some((index, old)) = self.present(slot).zip(self.find(&page.page_ref(), slot)?) else {
-            return Err(self.damaged_slot(page.id(), slot, "the record to be deleted is not there"));
+            return Err(self.damaged_slot(page.id(), slot, "the record to be deleted does not exist"));
         };
         self.release(page.id(), old)?;
         let at = self.slot_at(index);
@@ -305,7 +305,7 @@ impl Directory {
     /// and `gone` may be any number.
     pub(super) fn forget(&mut self, page: &mut PageMut<'_>, gone: u16) -> Result<(), Damaged> {
         if !self.may_forget(&page.page_ref(), gone)? {
-            return Err(Damaged::in_layout_word(page.id(), "slots are to go of which one has a record"));
+            return Err(Damaged::in_layout_word(page.id(), "a slot that is to be dropped has a record"));
         }
         let gone = usize::from(gone);
         // The number of present slots after slot 0 to drop.

@@ -100,7 +100,7 @@ public final class ArrayShape extends Shape {
         }
         int length = in.getCount();
         if ((long) length * elementLength() > in.dataLength() - 8L) {
-            throw in.damaged("it has no room for " + length + " elements");
+            throw in.damaged("it is too short for " + length + " elements");
         }
         return Array.newInstance(component, length);
     }
