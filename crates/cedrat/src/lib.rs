@@ -11,7 +11,7 @@ pub use cedrat_check as check;
 pub mod media {
     #[doc(inline)]
     pub use cedrat_media::{
-        Call, Cursor, Damage, Durability, Fault, FileId, Image, Journal, LockGuard, Loss, Mark, Media, OpenMode,
+        Call, Cursor, Damage, Durability, Fault, FileId, Image, Journal, Kill, LockGuard, Loss, Mark, Media, OpenMode,
         RealDisk, SimDisk,
     };
 }
