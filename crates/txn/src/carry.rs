@@ -13,6 +13,10 @@
 //! were undone are omitted, so undo goes from each copy to the previous one. The copies take effect with the last
 //! copied prepare record. Until that record is durable the log keeps the originals: after a crash the newest complete
 //! set is used.
+//!
+//! Deferred changes with inverses, and the compensations of those that were undone, are flushed before: redo may begin between
+//! them, and of what was undone there is no copy. Changes without inverses are not flushed before the commit; redo takes them
+//! from the copies alone.
 
 use cedrat_sync::planted;
 use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, Reservation, record_len_bound};
@@ -185,6 +189,7 @@ impl Txn {
     /// Copies all records that the transaction needs to the head of the log. After a failure or a panic the transaction
     /// is unchanged, and the copies made so far have no effect.
     fn carry_forward(&mut self, since: Lsn) -> Result<()> {
+        self.flush_inverses()?;
         let needed = self.needed()?;
         self.carry.len = needed.len;
         let is_of_run_before = std::mem::take(&mut self.carry.is_of_run_before);

@@ -73,7 +73,7 @@ pub trait Unflushed: Send + Sync {
     /// (Lemon §7.2).
     fn oldest(&self) -> Option<Lsn>;
 
-    /// Flushes all committed changes older than `before`; called by a checkpoint.
+    /// Flushes all changes older than `before` that are committed or have an inverse; called by a checkpoint.
     ///
     /// Normally `before` is the time of the previous checkpoint, so a record that changes constantly is flushed once
     /// per checkpoint interval. If the log is full, or the store is being closed, `before` is the current time. An
@@ -608,6 +608,28 @@ impl Txn {
             }
             (None, false) => Ok(false), // without atomicity the change stays
         }
+    }
+
+    /// Flushes the records that it has changed with inverses, before a checkpoint carries its changes forward (E9.13).
+    pub(crate) fn flush_inverses(&self) -> Result<()> {
+        if self.deferred.by != Some(TakenBackBy::Inverse) || planted!("carried_before_flushed") {
+            return Ok(());
+        }
+        let (before, pages) = (self.inner().log.current_lsn().next(), ToPages(self.inner()));
+        let keepers = self.deferred.keepers.iter();
+        keepers.map(|keeper| keeper.0.unflushed.flush(before, &pages)).fold(Ok(()), Result::and)
+    }
+
+    /// Returns the LSN from which on redo of a page that this transaction changes has to begin, if its next record has at least
+    /// `next`.
+    ///
+    /// An undo in a page makes keepers forget a record (E19.7) with changes that the page has never had, and compensations of
+    /// them. Redo must not begin between these: a compensation alone may not fit. So the page holds the log from the first of
+    /// them on, once the transaction has ended (E19.4).
+    pub(crate) fn redone_from(&self, next: Lsn) -> Lsn {
+        let has_inverses = self.deferred.by == Some(TakenBackBy::Inverse) && !planted!("withdrawn_changes_not_held");
+        let deferred = self.entry.as_ref().filter(|_| has_inverses).and_then(|entry| entry.deferred_since());
+        deferred.unwrap_or(next).min(next)
     }
 
     /// Logs that changes after `place` that count only if committed no longer count (E19.5).

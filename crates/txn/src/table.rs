@@ -86,6 +86,11 @@ impl Entry {
         }
     }
 
+    /// Returns an LSN such that no change that it has deferred has a smaller one; `None` if it has deferred none.
+    pub(crate) fn deferred_since(&self) -> Option<Lsn> {
+        Some(Lsn::new(self.deferred_since.load(Ordering::Relaxed))).filter(|&since| since > Lsn::ZERO)
+    }
+
     /// Whether a deferred change with this LSN holds the log.
     pub(crate) fn has_announced(&self, lsn: Lsn) -> bool {
         let since = self.deferred_since.load(Ordering::Relaxed);

@@ -44,10 +44,11 @@ pub(crate) enum UndoOf {
 /// A macro, because `page` borrows one field of the transaction while others change.
 macro_rules! announce_and_append {
     ($txn:ident, $page:ident, $kind:expr, $last_part:expr) => {{
+        let next = $txn.store.inner.log.current_lsn().next();
+        $page.will_change(if $txn.undoing { $txn.redone_from(next) } else { next });
         let room = $txn.cursor.room.as_mut().expect("E6.2: room is reserved before a record is made");
         room.spend(if $txn.undoing { Spending::Undo } else { Spending::Forward });
         let log = &$txn.store.inner.log;
-        $page.will_change(log.current_lsn().next());
         let record = RecordHead::new($kind, $txn.id, $txn.cursor.last);
         let partition = if planted!("records_in_other_partition") { PartitionId(0) } else { $txn.partition };
         let appended = log.append(partition, record, &[&$txn.head, &$txn.arguments, $last_part], room);

@@ -2,18 +2,23 @@
 
 use std::collections::{HashMap, HashSet};
 
+use cedrat_sync::planted;
 use cedrat_wal::{LogOffset, RecordRef, TxnId};
 
 use crate::body::Body;
 
 /// The changes that do not count, among those that count only if their transaction commits (E19.5). It holds the
-/// transactions that have made such changes and have not committed, and the ranges of the log that returns to
-/// savepoints have undone.
+/// transactions that have made such changes and have not committed, the ranges of the log that returns to savepoints have
+/// undone, and the places from which on the copies of prepared transactions count instead.
 #[derive(Debug, Default)]
 pub(crate) struct Uncounted {
     without_commit: HashSet<TxnId>,
     /// Undone ranges: each from after one position of the partition to before another.
     returns: HashMap<TxnId, Returns>,
+    /// Beginning of the newest complete set of copies of a transaction (E9.13).
+    copies: HashMap<TxnId, LogOffset>,
+    /// Beginning of the newest set, which may be incomplete.
+    copying: HashMap<TxnId, LogOffset>,
 }
 
 /// Undone ranges of a partition, in log order, none within another.
@@ -38,6 +43,9 @@ impl Returns {
 impl Uncounted {
     pub(super) fn note(&mut self, record: &RecordRef<'_>, body: &Body<'_>) {
         let id = record.head.txn;
+        if matches!(body, Body::Carried(_) | Body::Prepare { is_copy: true, .. }) {
+            self.note_copy(record, body);
+        }
         match body.unwrapped() {
             Body::Update { committed_only: true, .. } => {
                 self.without_commit.insert(id);
@@ -52,9 +60,28 @@ impl Uncounted {
         }
     }
 
+    /// Notes a record of a set of copies, which ends with its last prepare record.
+    fn note_copy(&mut self, record: &RecordRef<'_>, body: &Body<'_>) {
+        let id = record.head.txn;
+        if record.head.previous.is_none() {
+            self.copying.insert(id, record.position.offset);
+        }
+        if matches!(body, Body::Prepare { goes_on: false, .. })
+            && let Some(begin) = self.copying.remove(&id)
+        {
+            self.copies.insert(id, begin);
+        }
+    }
+
     /// Whether the change at `offset` of its transaction's partition counts.
+    ///
+    /// One of which there is a copy does not: redo may begin behind an earlier change of the same record. With the version of
+    /// the later one the record would seem to have the copy of the earlier one (E19.2).
     pub(crate) fn counts(&self, id: TxnId, offset: LogOffset) -> bool {
-        !self.without_commit.contains(&id) && !self.returns.get(&id).is_some_and(|returns| returns.has(offset))
+        let is_copied = self.copies.get(&id).is_some_and(|&begin| offset < begin) && !planted!("copied_change_counts");
+        !is_copied
+            && !self.without_commit.contains(&id)
+            && !self.returns.get(&id).is_some_and(|returns| returns.has(offset))
     }
 }
 
