@@ -3,31 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use cedrat_tests::invariants::{PlantedFault, planted_faults};
 use cedrat_tests::{root, sources};
 
-use crate::invariants::sentences;
-
-struct Row {
-    fault: String,
-    invariant: String,
-    package: String,
-    target: String,
-    test: String,
-}
-
-fn rows() -> Vec<Row> {
-    let table = std::fs::read_to_string(root().join("tests/planted.txt")).expect("the table");
-    let row = |line: &str| {
-        let fields: Vec<&str> = line.split('\t').collect();
-        let [fault, invariant, package, target, test, sentence] = fields[..] else {
-            panic!("a row has six fields, separated by tabs: {line}")
-        };
-        assert!(sentence.ends_with('.'), "a row ends with a sentence: {line}");
-        let [fault, invariant, package, target, test] = [fault, invariant, package, target, test].map(String::from);
-        Row { fault, invariant, package, target, test }
-    };
-    table.lines().filter(|line| !line.is_empty() && !line.starts_with('#')).map(row).collect()
-}
+use crate::invariants::numbers;
 
 /// Returns the number of occurrences of each fault point in the code.
 fn fault_points() -> BTreeMap<String, usize> {
@@ -44,7 +23,7 @@ fn fault_points() -> BTreeMap<String, usize> {
 
 #[test]
 fn each_planted_fault_has_row_and_point() {
-    let (rows, points) = (rows(), fault_points());
+    let (rows, points) = (planted_faults(), fault_points());
     let of_rows: BTreeSet<&String> = rows.iter().map(|row| &row.fault).collect();
     assert_eq!(of_rows.len(), rows.len(), "a fault has one row in tests/planted.txt");
     assert_eq!(of_rows, points.keys().collect(), "faults of tests/planted.txt, and fault points of the code");
@@ -53,10 +32,9 @@ fn each_planted_fault_has_row_and_point() {
 
 #[test]
 fn each_planted_fault_names_invariant_and_test() {
-    let page = std::fs::read_to_string(root().join("docs/inside/invariants.md")).expect("the page");
-    let (sentences, sources) = (sentences(&page), sources(&[".rs"]));
-    for Row { fault, invariant, package, target, test } in rows() {
-        assert!(sentences.contains(&invariant), "{fault}: there is no invariant {invariant}");
+    let (numbers, sources) = (numbers(), sources(&[".rs"]));
+    for PlantedFault { fault, invariant, package, target, test } in planted_faults() {
+        assert!(numbers.contains(&invariant), "{fault}: there is no invariant {invariant}");
         let folder = package.strip_prefix("cedrat-").expect("a package of ours");
         let place = match target.as_str() {
             "lib" => format!("crates/{folder}/src/"),
@@ -70,9 +48,8 @@ fn each_planted_fault_names_invariant_and_test() {
 
 #[test]
 fn invariants_without_a_planted_fault_become_fewer() {
-    let page = std::fs::read_to_string(root().join("docs/inside/invariants.md")).expect("the page");
-    let planted: BTreeSet<String> = rows().into_iter().map(|row| row.invariant).collect();
-    let without: BTreeSet<String> = sentences(&page).difference(&planted).cloned().collect();
+    let planted: BTreeSet<String> = planted_faults().into_iter().map(|row| row.invariant).collect();
+    let without: BTreeSet<String> = numbers().difference(&planted).cloned().collect();
     let path = root().join("tests/house/unplanted.txt");
     if std::env::var_os("UPDATE").is_some() {
         let mut list = String::from("# Invariants without a row in tests/planted.txt: only shrinks.\n");

@@ -4,7 +4,9 @@
 //! effects of hostile bytes.
 #![forbid(unsafe_code)]
 
+pub mod citations;
 pub mod hostile;
+pub mod invariants;
 pub mod repair;
 pub mod seed;
 
