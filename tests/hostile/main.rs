@@ -65,6 +65,7 @@ fn random_pages_do_not_break_reader() {
     random_inputs(5000, |input| hostile::page_reader(input) > 1);
 }
 
+/// E21.4.
 #[test]
 fn random_commits_do_not_break_graph() {
     static SAMPLE: OnceLock<Image> = OnceLock::new();

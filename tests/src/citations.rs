@@ -25,7 +25,7 @@ pub enum Language {
 }
 
 /// Annotations of tests in Java; in Rust it is the attribute `test`.
-const TESTS_OF_JAVA: [&str; 4] = ["Test", "ParameterizedTest", "RepeatedTest", "TestFactory"];
+const TESTS_OF_JAVA: [&str; 5] = ["Test", "Property", "ParameterizedTest", "RepeatedTest", "TestFactory"];
 
 /// Returns whether the arguments of this macro or function are an assertion, of which a string is the message.
 fn is_assertion(name: &str) -> bool {

@@ -79,7 +79,7 @@ fn explore(test: &str, cases: u64, is_real: bool) {
     }
 }
 
-/// E1.8, W3, W4, E5.3, E9.2.
+/// S7, E1.8, W3, W4, E5.3, E9.2.
 #[test]
 fn random_calls_damage_nothing() {
     explore("random_calls_damage_nothing", 300, false);

@@ -42,11 +42,13 @@ fn caught<S: check::Scenario>(name: &str, scenario: S) {
     println!("{failure}");
 }
 
+/// R6.
 #[test]
 fn killed_bank_survives_power_loss() {
     passes("kills-bank", bank(small));
 }
 
+/// R6.
 #[test]
 fn killed_heaps_survive_power_loss() {
     passes("kills-heap", purse(small));

@@ -94,7 +94,7 @@ fn batches_on_store(options: MemoryOptions, seed: u64) -> Result<(), String> {
     judge_batches(&memory, &heap_of(&memory), play(), seed)
 }
 
-/// H1, H2, H4.
+/// H6, H1, H2, H4.
 #[test]
 fn batches_are_isolated() {
     passes(batches_on_volatile, |_| {});

@@ -265,6 +265,7 @@ fn why_shows_the_shortest_path() {
     }
 }
 
+/// J10.
 #[test]
 fn classes_are_listed_as_they_are_stored() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -329,7 +329,7 @@ mod tests {
         assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("no other transaction writes"), 7);
     }
 
-    /// A call that has panicked is half done.
+    /// H4: a call that has panicked is half done.
     #[test]
     fn panicked_call_does_not_commit() {
         let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
@@ -467,6 +467,7 @@ mod tests {
         assert_eq!(heap.atomically(|tx| tx.read(&heap, 8)).expect("reading"), 8);
     }
 
+    /// H5.
     /// Outside code does not journal what it overwrites.
     #[test]
     fn savepoint_closes_window_for_stores() {
@@ -487,7 +488,7 @@ mod tests {
         }
     }
 
-    /// A program may hold a transaction for hours: its memory is bounded by what it has changed.
+    /// H4: a program may hold a transaction for hours: its memory is bounded by what it has changed.
     #[test]
     fn successful_calls_leave_no_savepoints() {
         let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
@@ -556,7 +557,7 @@ mod tests {
         assert!(matches!(joined.prepare(usize::MAX), Err(Error::Misuse(_))));
     }
 
-    /// A call that met a conflict and says nothing of it has done only a part of its work.
+    /// H4: a call that met a conflict and says nothing of it has done only a part of its work.
     #[test]
     fn swallowed_conflict_does_not_commit() {
         let options = MemoryOptions { locking: crate::Locking::EncounterTime, ..MemoryOptions::small() };

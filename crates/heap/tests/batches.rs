@@ -223,7 +223,7 @@ fn savepoint_of_another_is_refused() {
     assert_eq!(heap.atomically(|tx| tx.read(&heap, 8)).expect("reading"), 1);
 }
 
-/// Each session counts its savepoints, and none takes those of another one for its own.
+/// H4: each session counts its savepoints, and none takes those of another one for its own.
 #[test]
 fn savepoint_of_other_session_is_refused() {
     let (memory, heap) = logged();

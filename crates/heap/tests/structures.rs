@@ -575,7 +575,7 @@ impl Plain for Bomb {
     }
 }
 
-/// A program may catch a panic of its own code within a call, and commit.
+/// H4: a program may catch a panic of its own code within a call, and commit.
 #[test]
 fn panicked_call_leaves_no_half() {
     let memory = Memory::volatile(MemoryOptions::small()).expect("memory");

@@ -275,7 +275,7 @@ enum Changes {
     MeanwhileAndCommits,
 }
 
-/// A computed change is valid only while the object has the same version.
+/// E19.15: a computed change is valid only while the object has the same version.
 #[test]
 fn commit_notices_unlocked_change() {
     for when in [Changes::Before, Changes::Meanwhile, Changes::MeanwhileAndCommits] {

@@ -192,6 +192,7 @@ impl Yard {
     }
 }
 
+/// E19.18.
 #[test]
 fn load_keeps_no_other_object_waiting() {
     let yard = Yard::new();
@@ -221,7 +222,7 @@ fn load_blocks_only_its_own_object() {
     yard.check([3; 4]);
 }
 
-/// The record is changed while an older copy of it is written to its page: the newer change is not lost.
+/// E19.18: the record is changed while an older copy of it is written to its page: the newer change is not lost.
 #[test]
 fn flush_keeps_no_object_waiting() {
     let yard = Yard::new();
@@ -242,6 +243,7 @@ fn flush_of_all_keeps_no_object_waiting() {
     yard.check([3; 4]);
 }
 
+/// E19.18.
 /// Victims with committed changes whose pages are not in memory.
 #[test]
 fn eviction_keeps_no_object_waiting() {
@@ -259,7 +261,7 @@ fn eviction_keeps_no_object_waiting() {
     yard.check([3; 4]);
 }
 
-/// The frame that a flush needs contains a page with a log that is not durable yet.
+/// E19.18: the frame that a flush needs contains a page with a log that is not durable yet.
 #[test]
 fn log_force_keeps_no_object_waiting() {
     let yard = Yard::new();
@@ -274,6 +276,7 @@ fn log_force_keeps_no_object_waiting() {
     yard.check([3; 4]);
 }
 
+/// E19.18.
 #[test]
 fn checkpoint_keeps_no_object_waiting() {
     for call in [Held::ReadOfPages, Held::ForceOfLog, Held::SyncOfPages] {
@@ -285,7 +288,7 @@ fn checkpoint_keeps_no_object_waiting() {
     }
 }
 
-/// A page that leaves its collection blocks only threads that need this page.
+/// E19.18: a page that leaves its collection blocks only threads that need this page.
 #[test]
 fn page_that_leaves_keeps_no_insertion_waiting() {
     let yard = Yard::new();

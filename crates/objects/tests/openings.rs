@@ -232,7 +232,7 @@ impl ObjectDelta for BesideReader {
     }
 }
 
-/// E19.13: a branch has inserted an object and changed it; its changes are made page by page.
+/// E9.11, E19.13: a branch has inserted an object and changed it; its changes are made page by page.
 #[test]
 fn inserted_object_is_seen_with_its_changes() {
     let open = |disk: &Arc<SimDisk>| {

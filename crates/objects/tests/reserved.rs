@@ -25,6 +25,7 @@ fn others(store: &Store) -> Objects {
     Objects::create(store, "others", Options::default()).expect("the name is free")
 }
 
+/// S7.
 #[test]
 fn place_of_other_collection_is_refused() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -43,6 +44,7 @@ fn place_of_other_collection_is_refused() {
     place.check();
 }
 
+/// S7.
 #[test]
 fn place_of_other_transaction_is_refused() {
     let place = place(UndoPolicy::CommittedOnly);
@@ -57,6 +59,7 @@ fn place_of_other_transaction_is_refused() {
     place.check();
 }
 
+/// S7.
 #[test]
 fn place_in_other_store_is_refused() {
     let [here, there] = [(); 2].map(|()| place(UndoPolicy::CommittedOnly));

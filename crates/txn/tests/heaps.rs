@@ -262,7 +262,7 @@ fn an_interrupt_that_is_swallowed_still_counts() {
     assert_eq!(word(&heap, 1024), 0);
 }
 
-/// A program may catch a panic of its own work, which is the same in each attempt.
+/// H4: a program may catch a panic of its own work, which is the same in each attempt.
 #[test]
 fn transaction_with_panicked_call_is_not_repeated() {
     let store = open(&Arc::new(SimDisk::new())).unwrap();

@@ -197,6 +197,7 @@ fn waiting_for(mut waits: Txn, locks: &PageLocks, page: PageId) -> thread::JoinH
     waiting
 }
 
+/// E16.3.
 #[test]
 fn transaction_over_time_limit_is_rolled_back() {
     let (options, clock, _) = timed();
@@ -426,6 +427,7 @@ fn ends_either_way(disk: &SimDisk, pages: &[PageId], branches: usize) {
     }
 }
 
+/// E9.13.
 #[test]
 fn many_branches_keep_no_log() {
     let (disk, store, _) = store(small());
@@ -450,6 +452,7 @@ fn many_branches_keep_no_log() {
     ends_either_way(&disk, &pages, 12);
 }
 
+/// E9.13.
 #[test]
 fn branch_with_heap_words_keeps_no_log() {
     let (disk, store, _) = store(small());
@@ -514,7 +517,7 @@ impl LogicalUndo for RunsAnother {
     }
 }
 
-/// The rollback of a transaction over its limit does not wait for itself.
+/// E16.8: the rollback of a transaction over its limit does not wait for itself.
 #[test]
 fn undo_runs_other_transaction_in_full_log() {
     let disk = Arc::new(SimDisk::new());
@@ -557,7 +560,7 @@ impl LogicalUndo for Waits {
     }
 }
 
-/// The undo waits for the lock of a transaction that finds the log full: if that one waited for the rollback, both would
+/// E16.8: the undo waits for the lock of a transaction that finds the log full: if that one waited for the rollback, both would
 /// wait without end, and no lock manager would see it.
 #[test]
 fn full_log_awaits_no_blocked_undo() {

@@ -88,6 +88,7 @@ fn savepoint_of_committed_transaction_is_refused() {
     store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })).unwrap();
 }
 
+/// S7.
 /// Transactions of two stores have the same numbers.
 #[test]
 fn savepoint_of_another_store_is_refused() {

@@ -270,6 +270,7 @@ fn recovery_on_full_disk_uses_free_pages() {
     store.check().unwrap();
 }
 
+/// E7.5.
 /// Another program takes the space of pages that a checkpoint has punched. An allocation fails, if it needs that space, and no
 /// later write of a page does: that would stop the store, and each later opening.
 #[test]

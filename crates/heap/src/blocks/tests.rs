@@ -265,7 +265,7 @@ fn keys_of(heap: &Heap, maps: &(HeapMap<u64, u64>, HeapOrderedMap<u64, u64>)) ->
     found.expect("they are whole")
 }
 
-/// E17.3: a call that fails leaves nothing, so that a transaction that goes on after its error commits whole calls only.
+/// H4, E17.3: a call that fails leaves nothing, so that a transaction that goes on after its error commits whole calls only.
 #[cfg(not(cedrat_shuttle))]
 #[test]
 fn failed_call_leaves_no_half() {

@@ -343,7 +343,7 @@ fn wait_for_own_thread_is_refused() {
     });
 }
 
-/// A thread that waits for its own transaction gets an error: no other thread would wake it.
+/// E15.7: a thread that waits for its own transaction gets an error: no other thread would wake it.
 #[cfg(not(cedrat_shuttle))] // no time passes under the scheduler
 #[test]
 fn thread_waits_for_itself_with_patience() {

@@ -130,6 +130,7 @@ class DeadClientsTest {
         assertEquals(new Contents(1, 2, 0), Contents.of(store.tables()));
     }
 
+    /// O7.
     /// O4: the client gets an abort, which only the expiry of its session can have caused: no other client has
     /// written its cell meanwhile.
     @Test

@@ -81,6 +81,7 @@ class FaultsTest {
                 .join();
     }
 
+    /// O7.
     @Test
     void regionsMoveSplitAndAreCompacted() throws Exception {
         load.start();
@@ -108,6 +109,7 @@ class FaultsTest {
         load.judge("regions-move-split-and-are-compacted");
     }
 
+    /// O7.
     @Test
     void aRegionServerIsKilled() throws Exception {
         load.start();
@@ -137,6 +139,7 @@ class FaultsTest {
                 .start();
     }
 
+    /// O7.
     /// Clients are killed at any point: no other client waits for them, and none sees a partial transaction.
     @Test
     void clientsAreKilled() throws Exception {

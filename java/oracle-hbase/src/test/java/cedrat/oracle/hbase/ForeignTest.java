@@ -67,6 +67,7 @@ class ForeignTest {
         }
     }
 
+    /// O7.
     @Test
     void whoWritesByTheClockIsFound() {
         try (HBaseTables again = HBaseTables.open(Cluster.get().configuration(), oracle, store.namespace)) {
@@ -82,6 +83,7 @@ class ForeignTest {
         assertTrue(message.contains("table " + table.name() + " holds the timestamp "), message);
     }
 
+    /// O7.
     @Test
     void whoDeletesByTheClockIsFound() {
         byte[] row = {'a'};

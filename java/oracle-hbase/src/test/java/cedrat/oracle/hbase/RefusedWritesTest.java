@@ -79,6 +79,7 @@ class RefusedWritesTest {
         }
     }
 
+    /// O7.
     @Test
     void temporarilyRefusedWriteIsRetried() {
         Failing busy = new Failing(
@@ -87,7 +88,7 @@ class RefusedWritesTest {
         assertEquals(4, busy.sent);
     }
 
-    /// It may have been done, or be done later.
+    /// O7: it may have been done, or be done later.
     @Test
     void unansweredWriteIsNotRetried() {
         Failing silent = new Failing(new CallQueueTooBigException(), new CallTimeoutException("a minute"));

@@ -51,6 +51,7 @@ class SchemaTest {
                 .build();
     }
 
+    /// O7.
     @Test
     void tooShortRetentionIsRefusedWithRemedy() {
         isRefused(with(family -> family.setMaxVersions(3)), "{NAME => 'f', VERSIONS => 2147483647}");

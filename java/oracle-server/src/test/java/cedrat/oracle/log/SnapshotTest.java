@@ -183,6 +183,7 @@ class SnapshotTest {
         }
     }
 
+    /// O5.
     @Property(tries = 40)
     void anOracleComesBackFromTheSnapshotThatTheRuleNames(@ForAll @LongRange(min = 1) long seed)
             throws DamagedEntryException {
@@ -191,6 +192,7 @@ class SnapshotTest {
         assertAnswersSame(running, running.keepFrom(), Fault.NONE);
     }
 
+    /// O5.
     /// The rule lets go no more than it may, and keeps no more than it must: from any older place the oracle
     /// comes back, too, whether a snapshot begins there or not.
     @Property(tries = 20)
@@ -216,7 +218,7 @@ class SnapshotTest {
         }
     }
 
-    /// An opening of the log forgets the same entries as its writer, whichever entry it begins with.
+    /// O5: an opening of the log forgets the same entries as its writer, whichever entry it begins with.
     @Property(tries = 20)
     void theRuleIsToldOfTheSnapshotsThatWereReplayed(@ForAll @LongRange(min = 1) long seed)
             throws DamagedEntryException {
@@ -234,7 +236,7 @@ class SnapshotTest {
         }
     }
 
-    /// At any time, of what is acknowledged: a crash may take the rest.
+    /// O5: at any time, of what is acknowledged: a crash may take the rest.
     @Property(tries = 20)
     void whatTheRuleKeepsIsEnoughAfterACrash(@ForAll @LongRange(min = 1) long seed) throws DamagedEntryException {
         Running running = new Running(seed);
@@ -255,6 +257,7 @@ class SnapshotTest {
         return Math.max(1, running.log.size() - 12);
     }
 
+    /// O5.
     /// Purpose of the rule: T_max := now, with an empty map, is no snapshot.
     @Test
     void aYoungerSnapshotRaisesTMax() throws DamagedEntryException {

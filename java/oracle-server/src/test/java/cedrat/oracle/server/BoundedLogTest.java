@@ -82,6 +82,7 @@ class BoundedLogTest {
         }
     }
 
+    /// O5.
     @Test
     void aSmallMapHasAShortLog() throws Exception {
         HeldLog log = new HeldLog();
@@ -101,6 +102,7 @@ class BoundedLogTest {
         assertSame(replayed(log.everything()), replayed(log.kept()));
     }
 
+    /// O5.
     /// Though none of them runs for as long as a snapshot is in the making.
     @Test
     void repeatedRestartsKeepLogShort() throws Exception {
@@ -121,6 +123,7 @@ class BoundedLogTest {
         assertSame(replayed(everything), replayed(kept));
     }
 
+    /// O5.
     /// Where no row is committed, bytes bound it. What was open stays open, and what has an outcome keeps it.
     @Test
     void readOnlyServerKeepsLogShort() throws Exception {
@@ -150,7 +153,7 @@ class BoundedLogTest {
         }
     }
 
-    /// A crash may take what was not acknowledged: of that nothing is forgotten.
+    /// O5: a crash may take what was not acknowledged: of that nothing is forgotten.
     @Test
     void whatIsNotAcknowledgedMakesNothingNeedless() throws Exception {
         HeldLog log = new HeldLog(1000, List.of());

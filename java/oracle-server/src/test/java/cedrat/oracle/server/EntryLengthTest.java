@@ -82,6 +82,7 @@ class EntryLengthTest {
                 "an entry of " + longest(entries) + " bytes");
     }
 
+    /// O5.
     /// A server that ends between two of the entries leaves the others of the session's transactions open,
     /// as if it had ended before.
     @Test
@@ -155,7 +156,7 @@ class EntryLengthTest {
         assertEquals(0, replayed(log.everything()).halfAborted());
     }
 
-    /// A full batch has this number of bytes, and at most the last decision beyond them.
+    /// O5: a full batch has this number of bytes, and at most the last decision beyond them.
     @Test
     void aBatchIsFull() {
         EntryWriter entry = new EntryWriter();

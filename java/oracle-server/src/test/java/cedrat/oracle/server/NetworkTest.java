@@ -42,6 +42,7 @@ class NetworkTest {
         }
     }
 
+    /// O3.
     @Test
     void whatIsAnsweredHolds() throws Exception {
         run(Fault.NONE, Load.Client.HEARS);

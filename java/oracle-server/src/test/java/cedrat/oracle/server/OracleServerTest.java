@@ -128,12 +128,14 @@ class OracleServerTest {
         }
     }
 
+    /// O6.
     @Test
     void everyReplyWaitsForTheLog() throws Exception {
         everyReplyWaitsForTheLog(OPTIONS, Fault.NONE);
         everyReplyWaitsForTheLog(OPTIONS.withNetworkThreads(2), Fault.NONE);
     }
 
+    /// O6.
     @Test
     void anAppendFromBeforeAnswersNothing() throws Exception {
         for (int appendsMax = 1; appendsMax <= 3; appendsMax++) {
@@ -158,7 +160,7 @@ class OracleServerTest {
         }
     }
 
-    /// A server that was replaced while it slept: its log acknowledges nothing, and then says so.
+    /// O6: a server that was replaced while it slept: its log acknowledges nothing, and then says so.
     @Test
     void aZombieAnswersNothingAndStops() throws Exception {
         HeldLog log = new HeldLog();

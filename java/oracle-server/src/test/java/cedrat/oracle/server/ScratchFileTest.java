@@ -32,6 +32,7 @@ class ScratchFileTest {
         assertArrayEquals(put.bytes, Arrays.copyOf(found, put.bytes.length));
     }
 
+    /// O2.
     /// A page that is put stays until it is freed, beside all others; and the file is no longer than the pages
     /// that were in it at a time need.
     @Test
@@ -59,7 +60,7 @@ class ScratchFileTest {
         }
     }
 
-    /// A place of one that is not there, or was overwritten, is an error, and no other's bytes.
+    /// O2: a place of one that is not there, or was overwritten, is an error, and no other's bytes.
     @Test
     void whatIsNotThereIsAnError() throws IOException {
         try (ScratchFile file = new ScratchFile(folder)) {
@@ -87,6 +88,7 @@ class ScratchFileTest {
                 .array();
     }
 
+    /// O2.
     /// Damage is found: bytes that are not those of the checksum, and a whole block that lies elsewhere than
     /// where it was put.
     @Test
@@ -112,7 +114,7 @@ class ScratchFileTest {
         }
     }
 
-    /// The file has no directory entry; so a killed server leaves no file behind.
+    /// O2: the file has no directory entry; so a killed server leaves no file behind.
     @Test
     void theFileHasNoName() throws IOException {
         Path made = folder.resolve("made/here");

@@ -128,6 +128,7 @@ class WallClockTest {
         }
     }
 
+    /// O8.
     @Test
     void nothingDependsOnIt() throws Exception {
         WallClock clock = new WallClock(folder.resolve("clock"));

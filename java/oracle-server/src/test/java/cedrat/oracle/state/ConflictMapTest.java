@@ -163,6 +163,7 @@ class ConflictMapTest {
         assertEquals(first, map.forgottenBefore(), "M3");
     }
 
+    /// O10.
     @Test
     void aRowTakesSixteenBytesAtMost() {
         for (int log2 = ConflictMap.ROWS_LOG2_MIN; log2 <= 22; log2++) {

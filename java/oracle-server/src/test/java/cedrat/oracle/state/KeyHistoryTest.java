@@ -29,7 +29,7 @@ class KeyHistoryTest {
         return Arrays.compareUnsigned(key, from) >= 0 && (to.length == 0 || Arrays.compareUnsigned(key, to) < 0);
     }
 
-    /// H1; and what is kept is the same for a history that began later, if it has put enough.
+    /// O9, H1; and what is kept is the same for a history that began later, if it has put enough.
     @Property(tries = 200)
     void itIsAsAListOfTheNewest(@ForAll @LongRange(min = 1) long seed) {
         SplittableRandom random = new SplittableRandom(seed);

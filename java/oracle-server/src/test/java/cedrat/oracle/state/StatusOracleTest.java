@@ -479,7 +479,7 @@ class StatusOracleTest {
         assertEquals(Map.of(), pages.all);
     }
 
-    /// A page whose transactions belong to others is not read when a session is over.
+    /// O2: a page whose transactions belong to others is not read when a session is over.
     @Test
     void onlyPagesOfTheSessionAreRead() {
         Pages pages = new Pages();
@@ -506,13 +506,14 @@ class StatusOracleTest {
         assertEquals(19 * 80, oracle.halfAborted());
     }
 
+    /// O1, O9.
     @Property(tries = 40)
     void itDecidesAsAModelThatForgetsNothing(
             @ForAll @LongRange(min = 1) long seed, @ForAll @IntRange(min = 2, max = 3_000) int keySpace) {
         new SideBySide(seed, keySpace, Fault.NONE).run(STEPS);
     }
 
-    /// S5: from its decisions alone the oracle comes back, and goes on deciding the same.
+    /// O5, S5: from its decisions alone the oracle comes back, and goes on deciding the same.
     @Property(tries = 20)
     void decisionsToldAgainMakeTheSameOracle(
             @ForAll @LongRange(min = 1) long seed, @ForAll @IntRange(min = 2, max = 3_000) int keySpace) {
@@ -594,6 +595,7 @@ class StatusOracleTest {
         assertTrue(atFirst < 1 << 20, "it takes " + atFirst + " bytes");
     }
 
+    /// O5.
     /// Reports in parts are the same as one report, however few of many transactions are remembered.
     @Test
     void whatIsRememberedIsToldInParts() {
@@ -659,7 +661,7 @@ class StatusOracleTest {
         }
     }
 
-    /// The same where pages were spilled since a part that ended within one: the next part joins it.
+    /// O2: the same where pages were spilled since a part that ended within one: the next part joins it.
     @Test
     void oldOutcomesAreRestoredIntoSpilledPages() {
         Pages pages = new Pages();

@@ -257,6 +257,7 @@ public abstract class CleaningContract {
         }
     }
 
+    /// O7.
     @Test
     void delayedCleanerRestoresNothing() throws Exception {
         assertNull(holdUpACleaner(Fault.NONE));
@@ -279,7 +280,7 @@ public abstract class CleaningContract {
         assertEquals("4", see(manager, rows, "a"));
     }
 
-    /// P3: a version that was not stamped yet lies below a delete; without the delete it would be seen.
+    /// O7, P3: a version that was not stamped yet lies below a delete; without the delete it would be seen.
     @Test
     void deleteStaysAboveUnstampedVersion() {
         put(world.manager(NEVER, Fault.NONE), rows, "a", "ghost");

@@ -168,6 +168,7 @@ class FailOverHistoryTest {
         history.write("fail-over-slept", "strict-serializable");
     }
 
+    /// O6.
     /// A replaced server that was suspended answers a begin when it wakes: the transaction then reads a snapshot
     /// from before the suspension.
     @Test

@@ -135,7 +135,7 @@ public abstract class TransactionContract {
         });
     }
 
-    /// A scan meets own writes, pending versions of committed, open and aborted transactions; filter and
+    /// O7: a scan meets own writes, pending versions of committed, open and aborted transactions; filter and
     /// limit count what is seen.
     @Test
     void aScanSeesWhatIsVisible() {
@@ -226,6 +226,7 @@ public abstract class TransactionContract {
         }
     }
 
+    /// O9.
     @Test
     void writeSkewPassesSnapshotIsolationOnly() {
         for (Table table : List.of(rows, world.cells)) {

@@ -241,6 +241,7 @@ class FlowTest {
                         } }"""));
     }
 
+    /// J15.
     @ParameterizedTest
     @MethodSource
     void mistakesAreToldWhereTheyAre(String message, String members) {
@@ -251,6 +252,7 @@ class FlowTest {
         assertTrue(more.contains(expected), more.toString());
     }
 
+    /// J15.
     @ParameterizedTest
     @ValueSource(
             strings = {

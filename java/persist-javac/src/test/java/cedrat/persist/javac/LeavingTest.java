@@ -225,6 +225,7 @@ class LeavingTest {
         return cases;
     }
 
+    /// J15.
     @ParameterizedTest
     @ValueSource(strings = {"-g", "-g:none"})
     void rollsBackUnlessItCommits(String debug) throws Exception {
@@ -232,13 +233,14 @@ class LeavingTest {
         leave(alone("transaction (rollback)", false), debug);
     }
 
+    /// J15.
     @ParameterizedTest
     @ValueSource(strings = {"-g", "-g:none"})
     void commitsUnlessItRollsBack(String debug) throws Exception {
         leave(alone("transaction (commit)", true), debug);
     }
 
-    /// Each way out of the inner one, with each end of the outer one where it is reached.
+    /// J15: each way out of the inner one, with each end of the outer one where it is reached.
     @ParameterizedTest
     @CsvSource({"false, false", "false, true", "true, false", "true, true"})
     void aNestedOneIsLeftAsAnyOther(boolean outerCommits, boolean innerCommits) throws Exception {

@@ -111,6 +111,7 @@ class NativeBranchTest {
         }
     }
 
+    /// J11, J11.1.
     @Test
     void preparedBranchCommitsInLaterOpening() throws XAException {
         prepare();
@@ -125,6 +126,7 @@ class NativeBranchTest {
         assertEquals(102, store.<Account>lookup("other").balance);
     }
 
+    /// J11.
     @Test
     void preparedBranchRollsBackInLaterOpening() throws XAException {
         prepare();
@@ -137,6 +139,7 @@ class NativeBranchTest {
         assertIs(101, false);
     }
 
+    /// J11.
     @Test
     void outcomeArrivesInTheSameOpening() throws XAException {
         prepare();
@@ -150,6 +153,7 @@ class NativeBranchTest {
         assertIs(70, true);
     }
 
+    /// J11.
     /// Garbage collection keeps an object that a branch in doubt has made and that only the branch refers to.
     @Test
     void aCollectionLeavesWhatABranchNeeds() throws XAException {
@@ -160,6 +164,7 @@ class NativeBranchTest {
         assertIs(70, true);
     }
 
+    /// J11.6.
     @Test
     void pagesAndHeapsTakeNoPart() throws XAException {
         Records records = store.records("records");

@@ -94,6 +94,7 @@ class FacesTest {
         assertAllAre(7);
     }
 
+    /// J16.
     @Test
     void pagesAndWordsAloneAreCommittedToo() {
         Transaction.run(() -> heap.write(word, 3));
@@ -106,7 +107,7 @@ class FacesTest {
         });
     }
 
-    /// A transaction that only reads pages and heaps of a store may change objects of another one.
+    /// J16: a transaction that only reads pages and heaps of a store may change objects of another one.
     @Test
     void whatIsOnlyReadIsNotCommitted() {
         Transaction.run(() -> set(7));
@@ -157,6 +158,7 @@ class FacesTest {
         assertTrue(refused.getMessage().contains(why), refused.getMessage());
     }
 
+    /// J16.
     @Test
     void aRollbackTakesAllOfItBack() {
         Transaction.run(() -> set(1));
@@ -178,6 +180,7 @@ class FacesTest {
         assertAllAre(1);
     }
 
+    /// J16.
     @Test
     void nestedRollbackUndoesOnlyNestedChanges() {
         Transaction.run(() -> {
@@ -204,6 +207,7 @@ class FacesTest {
         assertAllAre(4);
     }
 
+    /// J16.
     @Test
     void refusedCommitChangesNothing() {
         Transaction.run(() -> set(1));

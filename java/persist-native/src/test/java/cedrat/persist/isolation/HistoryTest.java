@@ -13,6 +13,7 @@ class HistoryTest {
     @TempDir
     Path folder;
 
+    /// J3.
     @Test
     void ofOrdinaryObjectsHistoriesAreStrictlySerialisable() throws Throwable {
         Lists lists = new Lists();
@@ -21,7 +22,7 @@ class HistoryTest {
         history.write("ordinary", "strict-serializable");
     }
 
-    /// While objects are unloaded, loaded, and collected.
+    /// J3: while objects are unloaded, loaded, and collected.
     @Test
     void ofPersistentObjectsHistoriesAreStrictlySerialisable() throws Throwable {
         PersistenceOptions options = new PersistenceOptions().loadedBytesMax(4_000);
@@ -42,6 +43,7 @@ class HistoryTest {
         Threads.readWithoutLock(new Lists(), "ordinary-without-lock");
     }
 
+    /// J3.
     @Test
     void unlockedReadOfPersistentObjectsIsFound() throws Exception {
         try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {

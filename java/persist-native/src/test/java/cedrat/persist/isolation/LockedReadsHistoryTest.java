@@ -16,7 +16,7 @@ class LockedReadsHistoryTest {
     @TempDir
     Path folder;
 
-    /// While objects are unloaded, loaded, and collected.
+    /// J3.2: while objects are unloaded, loaded, and collected.
     @Test
     void whereReadsLockHistoriesAreStrictlySerialisable() throws Throwable {
         PersistenceOptions options =
@@ -32,7 +32,7 @@ class LockedReadsHistoryTest {
         history.write("persistent-reads-lock", "strict-serializable");
     }
 
-    /// The planted fault: a store that does not ask for it, with the same barriers.
+    /// J3.2: the planted fault: a store that does not ask for it, with the same barriers.
     @Test
     void storeWithoutLockedReadsMayBeUnserialisable() throws Exception {
         try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {

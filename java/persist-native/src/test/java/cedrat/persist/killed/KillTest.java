@@ -53,6 +53,7 @@ class KillTest {
         programs = new Programs(folder.resolve("programs"));
     }
 
+    /// J11.
     @Test
     void acknowledgedCommitsSurviveAndNothingIsHalf() throws IOException, InterruptedException {
         long seed = Long.getLong("cedrat.seed", System.nanoTime());
@@ -72,7 +73,7 @@ class KillTest {
         printCounts(seed);
     }
 
-    /// Each transfer moves money between an object, a record and a word, as a whole or not at all.
+    /// J16: each transfer moves money between an object, a record and a word, as a whole or not at all.
     @Test
     void moneyIsConservedAcrossObjectsRecordsWords() throws IOException, InterruptedException {
         long seed = Long.getLong("cedrat.seed", System.nanoTime());

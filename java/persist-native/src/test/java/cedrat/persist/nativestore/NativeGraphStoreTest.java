@@ -121,6 +121,7 @@ class NativeGraphStoreTest {
         }
     }
 
+    /// J11.2.
     @Test
     void changesOfBranchInDoubtAreListed() throws GraphStoreException {
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
@@ -139,7 +140,7 @@ class NativeGraphStoreTest {
         }
     }
 
-    /// The library gives the LSN of what it has appended, and so tells what an error has hidden.
+    /// J9: the library gives the LSN of what it has appended, and so tells what an error has hidden.
     @Test
     void errorTellsWhetherCommitIsAppended() throws GraphStoreException {
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {

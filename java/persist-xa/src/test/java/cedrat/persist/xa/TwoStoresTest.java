@@ -167,6 +167,7 @@ class TwoStoresTest {
         assertEquals("committed", child.says("transfer " + AMOUNT + " NONE"));
     }
 
+    /// J11.10.
     @Test
     void aStoreTakesPartTwice() throws Exception {
         assertEquals("true true", child.says("twice " + AMOUNT));
@@ -189,6 +190,7 @@ class TwoStoresTest {
         assertEquals(left, child.says("show"));
     }
 
+    /// J11.
     @Test
     void oneRefusesAndBothRollBack() throws Exception {
         assertEquals("failed RollbackException", child.says("transfer " + AMOUNT + " ONE_REFUSES"));
@@ -210,6 +212,7 @@ class TwoStoresTest {
         return EnumSet.complementOf(EnumSet.of(Point.NONE, Point.ONE_REFUSES));
     }
 
+    /// J11.
     @ParameterizedTest
     @MethodSource("pointsOnTheWay")
     void theProcessIsKilled(Point point) throws Exception {
@@ -227,6 +230,7 @@ class TwoStoresTest {
         assertEquals(after(isDecided ? 2 * AMOUNT : AMOUNT), child.says("show"));
     }
 
+    /// J11.
     /// Between its vote and the word of the outcome, and before it was asked.
     @ParameterizedTest
     @MethodSource("pointsOnTheWay")

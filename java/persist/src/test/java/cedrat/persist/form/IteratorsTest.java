@@ -107,6 +107,7 @@ class IteratorsTest {
         assertEquals(Set.of(), left);
     }
 
+    /// J3.2.
     /// But what has nothing of its own, and asks an enumeration that is.
     @Test
     void whatRunsOverACollectionIsWoven() throws ReflectiveOperationException {

@@ -21,6 +21,7 @@ class JavaBaseTest {
         }
     }
 
+    /// J5.
     @Test
     void eachMutableTypeIsListedOnce() throws IOException {
         List<String> names = new ArrayList<>();
@@ -40,6 +41,7 @@ class JavaBaseTest {
         assertEquals(types.text(), String.join("\n", lines()) + "\n", "make the list again, see JavaBaseTypes");
     }
 
+    /// J5.
     @Test
     void typesListedAsWovenAreWoven() throws IOException {
         for (String line : lines()) {

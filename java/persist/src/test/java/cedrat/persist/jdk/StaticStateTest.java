@@ -49,6 +49,7 @@ class StaticStateTest {
             Map.entry("java/util/ResourceBundle", Set.of("clearCache")),
             Map.entry("java/util/concurrent/locks/LockSupport", Set.of("setCurrentBlocker")));
 
+    /// J5.
     @Test
     void eachMethodChangingStaticStateIsKnown() {
         Map<String, Set<String>> known = new TreeMap<>();

@@ -95,7 +95,7 @@ class ReadLocksTest extends Threads {
         }
     }
 
-    /// G1a, G1b
+    /// J3.2, G1a, G1b
     @ParameterizedTest
     @EnumSource
     void nobodyReadsWhatIsTakenBack(Place place) throws Exception {
@@ -115,6 +115,7 @@ class ReadLocksTest extends Threads {
         assertEquals(1, reader.get());
     }
 
+    /// J3.2.
     @ParameterizedTest
     @EnumSource
     void whatWasReadStaysSo(Place place) throws Exception {
@@ -129,7 +130,7 @@ class ReadLocksTest extends Threads {
         assertEquals(1, get(place, one).call());
     }
 
-    /// The result does not show how often a key was put.
+    /// J3.2: the result does not show how often a key was put.
     @ParameterizedTest
     @EnumSource(mode = Mode.EXCLUDE, names = "KEY")
     void noUpdateIsLost(Place place) throws Exception {
@@ -146,7 +147,7 @@ class ReadLocksTest extends Threads {
         assertEquals(3, changes.attempts(), "one of both has done it again");
     }
 
-    /// G2: each reads both, and changes its own, if the other's is as it was.
+    /// J3.2, G2: each reads both, and changes its own, if the other's is as it was.
     @ParameterizedTest
     @EnumSource
     void noWritesAreSkewed(Place place) throws Exception {
@@ -166,6 +167,7 @@ class ReadLocksTest extends Threads {
         assertEquals(3, changes.attempts(), "one of both has done it again");
     }
 
+    /// J3.2.
     /// One of two readers that want to change the object is the victim: all that it has changed is restored and
     /// unlocked.
     @Test
@@ -193,6 +195,7 @@ class ReadLocksTest extends Threads {
         assertEquals(7, one.number);
     }
 
+    /// J3.2.
     @Test
     void nestedReadLocksLastUntilOutermostEnds() throws Exception {
         Future<Integer> writer;
@@ -209,6 +212,7 @@ class ReadLocksTest extends Threads {
         assertEquals(1, one.number);
     }
 
+    /// J3.2.
     @Test
     void aRollbackUnlocksWhatWasRead() throws Exception {
         try (var transaction = Transaction.begin()) {
@@ -221,6 +225,7 @@ class ReadLocksTest extends Threads {
         assertEquals(1, one.number);
     }
 
+    /// J3.2.
     @Test
     void readersDoNotWaitForEachOther() throws Exception {
         for (Place place : Place.values()) {
@@ -232,6 +237,7 @@ class ReadLocksTest extends Threads {
         }
     }
 
+    /// J3.2.
     /// Outside of transactions reads do not wait, and see the present values.
     @Test
     void outsideOfTransactionsNothingIsLocked() throws Exception {
@@ -245,6 +251,7 @@ class ReadLocksTest extends Threads {
         }
     }
 
+    /// J3.2.
     /// Without the option the agent's argument locks nothing, whatever another store asks for.
     @Test
     void storeWithoutTheOptionLocksNothing() throws Exception {
@@ -262,6 +269,7 @@ class ReadLocksTest extends Threads {
         another.close();
     }
 
+    /// J3.2.
     /// Reads do not lock what is not persistent, statics included.
     @Test
     void ordinaryObjectsAreNotLocked() throws Exception {
@@ -302,7 +310,7 @@ class ReadLocksTest extends Threads {
         return new WeakReference<>(map());
     }
 
-    /// J7: nothing leads from an entry to its map, and its map in the store may have changed since.
+    /// J3.2, J7: nothing leads from an entry to its map, and its map in the store may have changed since.
     @Test
     void entryOfUnloadedMapIsNotRead() throws Exception {
         store.mark("map", new HashMap<>(Map.of("key", 0)));
@@ -319,7 +327,7 @@ class ReadLocksTest extends Threads {
         assertEquals(42, Transaction.<Integer, Exception>call(() -> entryOfMap().getValue()));
     }
 
-    /// A name, one that leads nowhere, and the names that there are.
+    /// J3.2: a name, one that leads nowhere, and the names that there are.
     @Test
     void namesAreReadUnderLocksToo() throws Exception {
         Future<Object> marking;
@@ -347,6 +355,7 @@ class ReadLocksTest extends Threads {
         marking.get();
     }
 
+    /// J3.2.
     /// Others come and go.
     @Test
     void creatorWaitsForReaderOfAbsentKey() throws Exception {
@@ -369,6 +378,7 @@ class ReadLocksTest extends Threads {
         assertEquals(null, looking.get());
     }
 
+    /// J3.2.
     @Test
     void absentNamesTakeNoMemory() throws ReflectiveOperationException {
         Object engine = field(store, "engine");

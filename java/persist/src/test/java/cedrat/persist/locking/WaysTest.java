@@ -324,6 +324,7 @@ class WaysTest extends Threads {
         world = store.lookup("world");
     }
 
+    /// J3.2.
     @ParameterizedTest
     @MethodSource("ways")
     void waitsForItsWriter(Way way) throws Exception {
@@ -337,7 +338,7 @@ class WaysTest extends Threads {
         reader.get();
     }
 
-    /// A value that was read in one way does not change, though a writer uses another way.
+    /// J3.2: a value that was read in one way does not change, though a writer uses another way.
     @ParameterizedTest
     @MethodSource("ways")
     void letsItsWriterWait(Way way) throws Exception {
@@ -351,7 +352,7 @@ class WaysTest extends Threads {
         writer.get();
     }
 
-    /// An iterator, and an entry, of before the transaction.
+    /// J3.2: an iterator, and an entry, of before the transaction.
     @ParameterizedTest
     @MethodSource("early")
     void whatIsThereBeforeReadsUnderLocksToo(String name, Access first, Use then) throws Exception {

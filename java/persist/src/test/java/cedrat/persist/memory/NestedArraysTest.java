@@ -14,6 +14,7 @@ class NestedArraysTest {
         return found;
     }
 
+    /// J3.2.
     @Test
     void arraysAreFoundHoweverDeep() {
         int[] ints = {1};
@@ -24,6 +25,7 @@ class NestedArraysTest {
         assertEquals(List.of(ints), found(ints));
     }
 
+    /// J3.2.
     @Test
     void oneThatContainsItselfIsFoundOnce() {
         Object[] inner = {null};

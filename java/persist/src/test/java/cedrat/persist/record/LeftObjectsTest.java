@@ -15,6 +15,7 @@ class LeftObjectsTest {
 
     private final LeftObjects left = new LeftObjects();
 
+    /// J7.2.
     @Test
     void onlyAddedObjectsAreFound() {
         assertFalse(left.has(new Object()));
@@ -29,6 +30,7 @@ class LeftObjectsTest {
         }
     }
 
+    /// J7.
     @Test
     void whatIsGoneIsTakenOut() {
         Object kept = new Object();

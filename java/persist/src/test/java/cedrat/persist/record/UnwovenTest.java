@@ -9,6 +9,7 @@ import org.junit.jupiter.api.Test;
 
 /// J12: this package is not woven, as code is that the agent has not seen.
 class UnwovenTest {
+    /// J12.
     @Test
     void noTransactionBeginsInCodeWithoutBarriers() {
         var thrown = assertThrows(IllegalStateException.class, Transaction::begin);
@@ -19,6 +20,7 @@ class UnwovenTest {
         assertThrows(IllegalStateException.class, () -> Transaction.call(transaction -> 1));
     }
 
+    /// J12.
     @Test
     void noTransactionBeginsWithAnUnwovenClass() {
         Recorder recorder = new Recorder(new Fields(declaring -> {}), false);

@@ -36,6 +36,7 @@ class IdentityTableTest {
         }
     }
 
+    /// J7.
     /// Few are added, so that it never grows.
     @Test
     void whatIsGoneIsTakenOut() {

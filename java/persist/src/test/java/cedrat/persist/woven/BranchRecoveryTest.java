@@ -19,6 +19,7 @@ import org.junit.jupiter.api.function.Executable;
 
 /// Branches that outlive an opening of their store, or meet a store that fails or closes.
 class BranchRecoveryTest extends BranchFixture {
+    /// J11.1, J11.3.
     @Test
     void aClosedStoreKeepsItsPromise() throws Exception {
         Account here = account("here");

@@ -22,6 +22,7 @@ import org.junit.jupiter.api.Test;
 
 /// Branches of transactions over several stores, from the first word of a transaction manager to the last.
 class BranchTest extends BranchFixture {
+    /// J11.3.
     @Test
     void aBranchCommitsInTwoPhases() throws Exception {
         transfer(ONE);
@@ -45,6 +46,7 @@ class BranchTest extends BranchFixture {
         fails(XAException.XAER_NOTA, () -> resource.commit(ONE, true));
     }
 
+    /// J11.3.
     @Test
     void whatRollsBackIsAsItWas() throws Exception {
         AtomicReference<Account> made = new AtomicReference<>();
@@ -145,6 +147,7 @@ class BranchTest extends BranchFixture {
         assertEquals(70, account("here").balance);
     }
 
+    /// J9.
     @Test
     void whatTheStoreRefusesIsRolledBack() throws Exception {
         for (boolean inOnePhase : new boolean[] {true, false}) {

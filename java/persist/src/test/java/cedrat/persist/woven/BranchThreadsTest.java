@@ -71,6 +71,7 @@ class BranchThreadsTest extends BranchFixture {
         assertSame(here, account("here"));
     }
 
+    /// J11.5.
     /// Work of a transaction manager and of other stores on the thread is neither logged nor locked.
     @Test
     void changesBetweenTransactionsAreKept() throws Exception {
@@ -202,7 +203,7 @@ class BranchThreadsTest extends BranchFixture {
         assertEquals(6, account("here").balance);
     }
 
-    /// A global transaction may be rolled back from within a transaction that is nested in it.
+    /// J11.7: a global transaction may be rolled back from within a transaction that is nested in it.
     @Test
     void aThreadGivesItsOwnBranchUp() throws Exception {
         Account here = account("here");
@@ -316,7 +317,7 @@ class BranchThreadsTest extends BranchFixture {
         assertEquals(102, here.balance);
     }
 
-    /// A transaction manager joins what is of one store, and says `start` and `end` for each of both.
+    /// J11.10: a transaction manager joins what is of one store, and says `start` and `end` for each of both.
     @Test
     void aStoreTakesPartTwice() throws Exception {
         Account here = account("here");
@@ -349,6 +350,7 @@ class BranchThreadsTest extends BranchFixture {
         assertEquals(70, account("here").balance);
     }
 
+    /// J11.10.
     @Test
     void oneResourceOfStoreMayFail() throws Exception {
         XAResource other = store.xaResource();

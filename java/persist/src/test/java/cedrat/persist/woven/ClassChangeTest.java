@@ -94,6 +94,7 @@ class ClassChangeTest {
             static Object make() { return new Item(); }
             """;
 
+    /// J10.
     @Test
     void fieldsAreAddedRemovedReorderedAndWidened() throws IOException {
         make(FIRST);
@@ -117,7 +118,7 @@ class ClassChangeTest {
         assertEquals("1 b 1 1099511627776 true", show(third));
     }
 
-    /// The superclass keeps its definition, whose order the definition of the subclass goes on.
+    /// J10: the superclass keeps its definition, whose order the definition of the subclass goes on.
     @Test
     void superclassFieldsMoveWhileSubclassGrows() throws IOException {
         String show =
@@ -133,7 +134,7 @@ class ClassChangeTest {
         assertEquals("3 2 changed d", change(second));
     }
 
-    /// One class, of which objects of three definitions are there at a time.
+    /// J10: one class, of which objects of three definitions are there at a time.
     @Test
     void objectsOfSeveralDefinitionsCoexist() throws IOException {
         String methods = """
@@ -156,6 +157,7 @@ class ClassChangeTest {
         assertEquals("1null0 2new0 3new0 4null5 ", change(third));
     }
 
+    /// J10.
     @Test
     void classesFieldsAndConstantsAreRenamed() throws IOException {
         make("""
@@ -179,6 +181,7 @@ class ClassChangeTest {
         assertEquals("6 LIME true Thing[] class Program$Thing {RED=1} BLUE", change(second));
     }
 
+    /// J4.
     @Test
     void enumConstantsAreAddedAndReordered() throws IOException {
         String make = "static Object make() { return new ArrayList<>(List.of(Color.RED, Color.GREEN)); } ";
@@ -193,6 +196,7 @@ class ClassChangeTest {
         assertTrue(problems("enum Color { RED, BLUE }").contains("Program$Color lacks the stored constant GREEN"));
     }
 
+    /// J10.
     @Test
     void allMisfitsAreReportedAtOnce() throws IOException {
         make("""
@@ -268,6 +272,7 @@ class ClassChangeTest {
                     + " static void change(Object it) { ((Cust) it).age++; }";
     private static final String SPELT = "static class Cust { String address; int age; }" + CUSTOMERS;
 
+    /// J10.
     @Test
     void oldNameOfUnknownFieldRefusesDrop() throws IOException {
         make(MISSPELT);
@@ -295,6 +300,7 @@ class ClassChangeTest {
         assertTrue(problems.contains("renameField(\"Program$Bse\"") && problems.contains(dropped), problems);
     }
 
+    /// J10.
     @Test
     void aDeclarationStaysWhenObjectsAreConverted() throws IOException {
         make(MISSPELT);
@@ -364,6 +370,7 @@ class ClassChangeTest {
         assertEquals("Elm41", show(second));
     }
 
+    /// J10.
     @Test
     void changeOfClassKindIsRefused() throws IOException {
         String first = """
@@ -413,7 +420,7 @@ class ClassChangeTest {
                 problems);
     }
 
-    /// Objects of a class may be stored though it is the superclass of others.
+    /// J10: objects of a class may be stored though it is the superclass of others.
     @Test
     void concreteSuperclassCannotBecomeAbstract() throws IOException {
         make("static class Base { int k = 4; } static class Item extends Base { int more; }"
@@ -423,6 +430,7 @@ class ClassChangeTest {
         assertTrue(problems.contains("Program$Base is abstract now"), problems);
     }
 
+    /// J10.
     @Test
     void abstractSuperclassMayBecomeConcrete() throws IOException {
         make(ABSTRACT_BASE);

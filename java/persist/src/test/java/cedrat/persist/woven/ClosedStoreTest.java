@@ -92,6 +92,7 @@ class ClosedStoreTest extends StoreFixture {
         };
     }
 
+    /// J7.2.
     @Test
     void aTransactionDoesNotChangeACollection() {
         check(new ArrayList<>(List.of("a")), list -> list.add("b"));
@@ -121,6 +122,7 @@ class ClosedStoreTest extends StoreFixture {
         check(new AbstractMap.SimpleEntry<>("a", "b"), entry -> entry.setValue("c"));
     }
 
+    /// J7.2.
     @Test
     void aTransactionDoesNotChangeAnArray() {
         check(new int[3], array -> array[0]++);
@@ -130,6 +132,7 @@ class ClosedStoreTest extends StoreFixture {
         check(new int[] {2, 1}, array -> System.arraycopy(array, 0, array, 1, 1));
     }
 
+    /// J7.2.
     @Test
     void wholeObjectsOfClosedStoreCannotChange() {
         check(new StringBuilder("a"), text -> text.append("b"));
@@ -140,7 +143,7 @@ class ClosedStoreTest extends StoreFixture {
         check(new AtomicReference<>("a"), reference -> reference.set("b"));
     }
 
-    /// The lock is no way around it.
+    /// J7.2: the lock is no way around it.
     @Test
     void norWhatItHasLocked() {
         check(new ArrayList<>(List.of("a")), list -> {
@@ -160,6 +163,7 @@ class ClosedStoreTest extends StoreFixture {
         }
     }
 
+    /// J7.2.
     @Test
     void onlyLoadedObjectsCanBeRead() {
         store.mark("nodes", new ArrayList<>(List.of(new Node(1, new Node(2, null)))));
@@ -177,6 +181,7 @@ class ClosedStoreTest extends StoreFixture {
         open();
     }
 
+    /// J7.2.
     @Test
     void outsideOfTransactionsItIsMemoryOnly() {
         List<String> list = new ArrayList<>(List.of("a"));
@@ -194,7 +199,7 @@ class ClosedStoreTest extends StoreFixture {
         assertEquals(1, store.<Node>lookup("node").value);
     }
 
-    /// Objects of a store that is open may change.
+    /// J7.2: objects of a store that is open may change.
     @Test
     void otherStoreRefusesObjectOfClosedOne() {
         List<String> list = new ArrayList<>(List.of("a"));
@@ -227,7 +232,7 @@ class ClosedStoreTest extends StoreFixture {
     private static final List<String> FIXED = List.of("x", "y", "z");
     private static final Map.Entry<String, Integer> PAIR = Map.entry("x", 1);
 
-    /// A program has them once, and stores them again whenever it opens a store.
+    /// J7.2: a program has them once, and stores them again whenever it opens a store.
     @Test
     void constantObjectsMayBeStoredAgain() {
         for (int opening = 0; opening < 3; opening++) {
@@ -244,6 +249,7 @@ class ClosedStoreTest extends StoreFixture {
         }
     }
 
+    /// J7.2.
     @Test
     void closingTheStoreRollsBackTransaction() throws Exception {
         ArrayList<String> list = new ArrayList<>(List.of("a"));
@@ -274,7 +280,7 @@ class ClosedStoreTest extends StoreFixture {
         open();
     }
 
-    /// As when another thread closes the store while the commit is within it.
+    /// J7.2: as when another thread closes the store while the commit is within it.
     @Test
     void objectsPersistedDuringCloseAreKnown() throws Exception {
         GraphStore below = new MemoryGraph().open();
@@ -296,7 +302,7 @@ class ClosedStoreTest extends StoreFixture {
         assertEquals(List.of("a"), list);
     }
 
-    /// Nothing of the store leads to it any more.
+    /// J7.2: nothing of the store leads to it any more.
     @Test
     void whatAClosedStoreHadIsCollected() {
         List<WeakReference<Object>> gone = new ArrayList<>();
@@ -325,6 +331,7 @@ class ClosedStoreTest extends StoreFixture {
         assertEquals(CLOSED, assertThrows(IllegalStateException.class, work).getMessage());
     }
 
+    /// J7.2.
     @Test
     void anIteratorOfBeforeIsRefusedToo() {
         check(new ArrayList<>(List.of("a", "b")), list -> {

@@ -140,6 +140,7 @@ class CollectionChangesTest extends StoreFixture {
         assertTrue(bytes > 0 && bytes <= BYTES_MAX, what + ": " + bytes);
     }
 
+    /// J9.
     @ParameterizedTest
     @MethodSource("kinds")
     void anEntryOfMany(Kind kind) {
@@ -164,6 +165,7 @@ class CollectionChangesTest extends StoreFixture {
         assertEquals(expected, kind.show(store.lookup("collection")));
     }
 
+    /// J9.
     @Test
     void aValueOfMany() {
         Map<Object, Object> map = new LinkedHashMap<>();
@@ -184,6 +186,7 @@ class CollectionChangesTest extends StoreFixture {
 
     // ---- beside a model
 
+    /// J9.
     @ParameterizedTest
     @MethodSource("kinds")
     void areAsTheirModels(Kind kind) {
@@ -416,7 +419,7 @@ class CollectionChangesTest extends StoreFixture {
 
     // ---- corners
 
-    /// A commit that is refused leaves the places of entries as they were.
+    /// J9: a commit that is refused leaves the places of entries as they were.
     @Test
     void aRefusedCommitMovesNothing() {
         Map<Object, Object> map = new LinkedHashMap<>();
@@ -526,7 +529,7 @@ class CollectionChangesTest extends StoreFixture {
         assertEquals(expected, store.lookup("collection").toString());
     }
 
-    /// As that, of a branch that has nothing to prepare.
+    /// J9: as that, of a branch that has nothing to prepare.
     @ParameterizedTest
     @MethodSource("netted")
     void whatABranchComesToLeavesItsPartsKnown(Netted netted) throws XAException {
@@ -565,7 +568,7 @@ class CollectionChangesTest extends StoreFixture {
         }
     }
 
-    /// As if the class had changed between two runs.
+    /// J9: as if the class had changed between two runs.
     @Test
     void heapWithNewComparatorIsStoredAnew() {
         PriorityQueue<Ranked> heap = new PriorityQueue<>();
@@ -588,6 +591,7 @@ class CollectionChangesTest extends StoreFixture {
         }
     }
 
+    /// J9.
     /// An entry that the program has kept is none of the map any more: when its cell is another's, and when the
     /// whole was stored since.
     @ParameterizedTest

@@ -50,6 +50,7 @@ class CollectionTest {
         return length;
     }
 
+    /// J8.
     @Test
     void whatNoNameLeadsToIsRemoved() {
         assertEquals(2 * LENGTH, graph.size());
@@ -71,6 +72,7 @@ class CollectionTest {
         assertEquals(0, graph.size());
     }
 
+    /// J8.
     @Test
     void heldObjectsStayWithReferencedOnes() {
         try (Persistence store = open()) {
@@ -88,6 +90,7 @@ class CollectionTest {
         }
     }
 
+    /// J8.
     @Test
     void objectRemovedAndPutBackStays() {
         try (Persistence store = open()) {

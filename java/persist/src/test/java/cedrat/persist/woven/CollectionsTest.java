@@ -121,6 +121,7 @@ class CollectionsTest {
         }
     }
 
+    /// J13.
     @ParameterizedTest
     @ValueSource(longs = {1, 2, 3})
     void mapsAreAsTheirModels(long seed) {
@@ -227,6 +228,7 @@ class CollectionsTest {
         }
     }
 
+    /// J13.
     @ParameterizedTest
     @ValueSource(longs = {1, 2, 3})
     void collectionsAreAsTheirModels(long seed) {

@@ -44,6 +44,7 @@ class CommitTokenTest {
         }
     }
 
+    /// J9.
     @Test
     void aTokenIsWaitedForLater() {
         CommitToken first = count(Durability.ASYNC);
@@ -64,6 +65,7 @@ class CommitTokenTest {
         assertTrue(third.isDurable());
     }
 
+    /// J9.
     @Test
     void transactionOptionOverridesStoreOption() {
         store.close();
@@ -104,7 +106,7 @@ class CommitTokenTest {
         });
     }
 
-    /// A store's own lists do not belong to the transaction that waits.
+    /// J9: a store's own lists do not belong to the transaction that waits.
     @Test
     void waitsInAnotherTransactionLeaveNothingThere() {
         CommitToken token = count(Durability.ASYNC);

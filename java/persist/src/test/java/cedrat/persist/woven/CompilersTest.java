@@ -25,6 +25,7 @@ class CompilersTest {
     @TempDir
     Path folder;
 
+    /// J1, J6.
     @ParameterizedTest
     @CsvSource({"JAVAC,-g", "JAVAC,-g:none", "ECJ,-g", "ECJ,-g:none"})
     void theTestsPassWithEachCompiler(Compiled.Compiler compiler, String debug) throws Throwable {

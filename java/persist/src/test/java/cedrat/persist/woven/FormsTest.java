@@ -220,6 +220,7 @@ class FormsTest {
         }
     }
 
+    /// J4.
     @Test
     void valuesComeBack() throws Exception {
         for (Object value : new Object[] {
@@ -392,6 +393,7 @@ class FormsTest {
         return map;
     }
 
+    /// J4.
     @Test
     void listsAndQueuesComeBack() {
         comesBack(filled(new ArrayList<>()));
@@ -416,6 +418,7 @@ class FormsTest {
         assertSame(found, found.get(0));
     }
 
+    /// J4.
     @Test
     void setsAndMapsComeBack() {
         comesBack(filled(new HashSet<>()));
@@ -457,6 +460,7 @@ class FormsTest {
         assertEquals(EnumSet.of(Planet.VENUS), found);
     }
 
+    /// J4.
     /// Hashes of keys are others when they are loaded.
     @Test
     void hashTablesAreMadeAnew() {
@@ -478,6 +482,7 @@ class FormsTest {
 
     private record Point(int x, List<Integer> more) {}
 
+    /// J4.
     /// Hash and comparison methods of keys read objects that are loaded with them.
     @Test
     void keysMayLeadToCollections() {

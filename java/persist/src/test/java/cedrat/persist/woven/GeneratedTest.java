@@ -480,6 +480,7 @@ class GeneratedTest {
         return new Look().from(root);
     }
 
+    /// J10.
     @ParameterizedTest
     @MethodSource("seeds")
     void comesBackAndChangesAsItsClassesDo(long seed) throws IOException {

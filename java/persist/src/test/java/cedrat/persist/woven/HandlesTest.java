@@ -52,6 +52,7 @@ class HandlesTest {
     private static final VarHandle INT_OF_BUFFER =
             MethodHandles.byteBufferViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
 
+    /// J5.
     @Test
     void whatHandlesStoreIsRestored() {
         Cell cell = new Cell();
@@ -81,6 +82,7 @@ class HandlesTest {
         assertArrayEquals(new byte[8], buffer.array());
     }
 
+    /// J5.
     @Test
     void whatUpdatersStoreIsRestored() {
         Cell cell = new Cell();
@@ -100,6 +102,7 @@ class HandlesTest {
         assertEquals(0, another.number);
     }
 
+    /// J5.
     /// Compiled by itself, because a compiler that is asked for all warnings has one for each use of `Unsafe`.
     @Test
     void whatUnsafeCodeStoresIsRestored(@TempDir Path folder) throws Exception {
@@ -146,6 +149,7 @@ class HandlesTest {
         }
     }
 
+    /// J5.
     @Test
     void handleOfStaticFieldIsRefused() {
         try (var transaction = Transaction.begin()) {

@@ -343,7 +343,7 @@ class HeldPartsTest extends StoreFixture {
         }
     }
 
-    /// J3, J11.2: what has voted has the locks of what it will have made a part of the collection.
+    /// J3.1, J3, J11.2: what has voted has the locks of what it will have made a part of the collection.
     @ParameterizedTest
     @MethodSource("growing")
     void whatABranchAddsIsLockedFromItsVoteOn(Growing growing) throws XAException, InterruptedException {

@@ -133,6 +133,7 @@ class JavaBaseTypesTest {
         return Arrays.toString(bytes.toByteArray());
     }
 
+    /// J5.
     @Test
     void randomNumbersComeAgain() {
         restores(() -> new Random(5), JavaBaseTypesTest::draw, JavaBaseTypesTest::written);
@@ -166,6 +167,7 @@ class JavaBaseTypesTest {
         }
     }
 
+    /// J5.
     @Test
     void buffersAreAsTheyWere() {
         byte[] wrapped = new byte[64];
@@ -205,6 +207,7 @@ class JavaBaseTypesTest {
         return buffer.toString();
     }
 
+    /// J5.
     @Test
     void theArrayOfABufferIsLocked() {
         byte[] array = new byte[8];
@@ -227,6 +230,7 @@ class JavaBaseTypesTest {
         assertTrue(isRefused[0]);
     }
 
+    /// J5.
     @Test
     void datesAreAsTheyWere() {
         restores(() -> new Date(5_000_000_000L), JavaBaseTypesTest::changeDate, JavaBaseTypesTest::written);
@@ -270,6 +274,7 @@ class JavaBaseTypesTest {
         return fields + next + copy;
     }
 
+    /// J5.
     @Test
     void formatsAreAsTheyWere() {
         restores(
@@ -306,6 +311,7 @@ class JavaBaseTypesTest {
                 StringCharacterIterator::getIndex);
     }
 
+    /// J5.
     @Test
     void streamsInMemoryAreAsTheyWere() {
         restores(
@@ -350,6 +356,7 @@ class JavaBaseTypesTest {
         }
     }
 
+    /// J5.
     @Test
     void matchersAndChecksumsAreAsTheyWere() {
         Pattern pattern = Pattern.compile("(a+)(b)");
@@ -366,6 +373,7 @@ class JavaBaseTypesTest {
         }
     }
 
+    /// J5.
     @Test
     void otherWovenClassesAreUnchanged() {
         restores(
@@ -382,6 +390,7 @@ class JavaBaseTypesTest {
                 java.util.LongSummaryStatistics::toString);
     }
 
+    /// J5.
     @Test
     void iteratorsAreWhereTheyWere() {
         List<Integer> numbers = IntStream.range(0, 40).boxed().toList();
@@ -433,6 +442,7 @@ class JavaBaseTypesTest {
         assertFalse(one.hasNext());
     }
 
+    /// J5.
     @Test
     void iteratorKnownToItsQueueStays() {
         var queue = new ArrayBlockingQueue<>(3, true, List.of(1, 2));
@@ -448,7 +458,7 @@ class JavaBaseTypesTest {
         assertEquals(List.of(1, 2, 3), List.copyOf(queue));
     }
 
-    /// A rollback does not write what the transaction has read by an iterator.
+    /// J5: a rollback does not write what the transaction has read by an iterator.
     @Test
     void collectionStaysWhenIteratorGoesBack() {
         // With room for more, so that its table stays.
@@ -478,6 +488,7 @@ class JavaBaseTypesTest {
         assertEquals(List.of("first"), texts.get());
     }
 
+    /// J5.
     @Test
     void segmentsOfMemoryAreAsTheyWere() {
         byte[] bytes = new byte[64];
@@ -527,6 +538,7 @@ class JavaBaseTypesTest {
         }
     }
 
+    /// J5.
     @Test
     void whatWouldBeHalfRestoredIsRefused() throws Exception {
         ByteBuffer direct = ByteBuffer.allocateDirect(8);
@@ -604,6 +616,7 @@ class JavaBaseTypesTest {
         }
     }
 
+    /// J5.
     @Test
     void whatInheritedMethodsWriteToIsRestored() throws IOException {
         Ones ones = new Ones();
@@ -675,6 +688,7 @@ class JavaBaseTypesTest {
         Object invoke(Object receiver, Object... arguments) throws ReflectiveOperationException;
     }
 
+    /// J5.
     @Test
     void reflectionDoesAsCallsDo() throws ReflectiveOperationException {
         StringBuilder text = new StringBuilder("text");
@@ -706,6 +720,7 @@ class JavaBaseTypesTest {
         assertEquals(0, number.get());
     }
 
+    /// J5.
     @Test
     void staticStateOfTheJdkStays() {
         Consumer<String> clearing = System::clearProperty;
@@ -724,6 +739,7 @@ class JavaBaseTypesTest {
         assertTrue(refused.getMessage().contains(named), refused.getMessage());
     }
 
+    /// J5.
     @Test
     void subclassIsTreatedAsItsSuperclass() throws IOException {
         Heard heard = new Heard();
@@ -748,6 +764,7 @@ class JavaBaseTypesTest {
         assertTrue(heard.isEmpty());
     }
 
+    /// J5.
     @Test
     void whatATransactionHasMadeItChanges() throws Exception {
         try (var transaction = Transaction.begin()) {
@@ -788,6 +805,7 @@ class JavaBaseTypesTest {
         }
     }
 
+    /// J5.
     @Test
     void readingAndLockingAreNotRefused() {
         var map = new ConcurrentHashMap<>(Map.of("a", 1));

@@ -61,6 +61,7 @@ class JdkCollectionsTest {
         return task.get();
     }
 
+    /// J5.1.
     @Test
     void jarResourcesAreReadByAllThreads() throws Exception {
         isNoTransactions(name -> {
@@ -69,12 +70,14 @@ class JdkCollectionsTest {
         });
     }
 
+    /// J5.1.
     @Test
     void loggersAreGivenToAll() throws Exception {
         isNoTransactions(
                 name -> Logger.getLogger("cedrat.persist.woven." + name).fine(name));
     }
 
+    /// J5.1.
     @Test
     void hooksAreAddedByAll() throws Exception {
         isNoTransactions(name -> {
@@ -84,6 +87,7 @@ class JdkCollectionsTest {
         });
     }
 
+    /// J5.1.
     @Test
     void threadsOfJdkClientGoOn() throws Exception {
         HttpServer server = HttpServer.create(new InetSocketAddress(InetAddress.getLoopbackAddress(), 0), 0);
@@ -105,7 +109,7 @@ class JdkCollectionsTest {
         }
     }
 
-    /// Also with classes of the JDK or the program in between.
+    /// J5.1: also with classes of the JDK or the program in between.
     @Test
     void changesOfJdkForProgramAreRestored() throws Throwable {
         List<Object> list = new ArrayList<>(List.of("old"));
@@ -142,7 +146,7 @@ class JdkCollectionsTest {
         }
     }
 
-    /// A collection that the program passes to a call is called by the JDK, and is the program's still.
+    /// J5.1: a collection that the program passes to a call is called by the JDK, and is the program's still.
     @Test
     void changesInJdkCallbacksAreRestored() {
         Map<String, List<Integer>> map = new HashMap<>();
@@ -162,7 +166,7 @@ class JdkCollectionsTest {
         assertEquals("{}{}[]", map + "" + counts + seen);
     }
 
-    /// Also by code that is no collection. A persistent object is restored, whichever code changes it.
+    /// J5.1: also by code that is no collection. A persistent object is restored, whichever code changes it.
     @Test
     void onlyPersistentChangesOfJdkAreRestored() throws Exception {
         List<Object> own = new ArrayList<>();
@@ -194,7 +198,7 @@ class JdkCollectionsTest {
         return MethodHandles.insertArguments(add.bindTo(list), 0, "by a handle");
     }
 
-    /// A refusal is for the program, not for the JDK.
+    /// J5.1: a refusal is for the program, not for the JDK.
     @Test
     void refusedChangeIsRefusedByViewToo() {
         var set = Collections.newSetFromMap(new ConcurrentHashMap<String, Boolean>());

@@ -194,6 +194,7 @@ class LaunchTest {
         assertFalse(said.contains("a store is open"), said);
     }
 
+    /// J1.
     @Test
     void wovenClassesSerialiseAsBefore() throws Exception {
         String[] line = {"-cp", CLASSES + java.io.File.pathSeparator + AGENT, Serialised.class.getName()};

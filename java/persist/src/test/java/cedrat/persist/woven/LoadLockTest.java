@@ -77,6 +77,7 @@ public class LoadLockTest {
         }
     }
 
+    /// J1.1.
     /// Another thread has read an object of the class, and waits for the end of the initialiser, which loads
     /// something.
     @Test
@@ -105,7 +106,7 @@ public class LoadLockTest {
         }
     }
 
-    /// It is half initialised, for its own thread only.
+    /// J1.1: it is half initialised, for its own thread only.
     @Test
     void oneLoadsObjectsOfItsOwnClass() throws Exception {
         fill();
@@ -139,7 +140,7 @@ public class LoadLockTest {
         final Map<Key, String> map = new HashMap<>(Map.of(key, "value"));
     }
 
-    /// A load calls `hashCode`, which waits for a monitor of the thread that waits for the load.
+    /// J1.1: a load calls `hashCode`, which waits for a monitor of the thread that waits for the load.
     @Test
     void loadThatNeedsThreadsMonitorThrows() throws Exception {
         try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {

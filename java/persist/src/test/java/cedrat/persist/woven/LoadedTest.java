@@ -67,6 +67,7 @@ class LoadedTest {
         return Persistence.open(graph.open(), new PersistenceOptions().loadedBytesMax(bytes));
     }
 
+    /// J7.
     @Test
     void walkedListIsUnloaded() {
         int length = 20_000;
@@ -87,6 +88,7 @@ class LoadedTest {
         }
     }
 
+    /// J7.
     @Test
     void whatTheProgramHasStaysItself() {
         int length = 2_000;
@@ -111,6 +113,7 @@ class LoadedTest {
         }
     }
 
+    /// J7.
     @Test
     void changedObjectsStayUntilTransactionEnds() {
         int length = 1_000;
@@ -147,7 +150,7 @@ class LoadedTest {
         }
     }
 
-    /// The hash of a record is made of its fields behind the barriers' back.
+    /// J7: the hash of a record is made of its fields behind the barriers' back.
     @Test
     void whatIsReadUnseenStaysLoaded() {
         int length = 300;
@@ -172,6 +175,7 @@ class LoadedTest {
         }
     }
 
+    /// J7.
     @Test
     void severalThreadsReadWhileOthersLetGo() throws Exception {
         int length = 3_000;

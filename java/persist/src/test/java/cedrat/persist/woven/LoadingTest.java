@@ -106,7 +106,7 @@ class LoadingTest extends StoreFixture {
         }
     }
 
-    /// Each thread follows references of its own to the same texts.
+    /// J7: each thread follows references of its own to the same texts.
     @Test
     void twoThreadsLoadTheSameString() throws Exception {
         int length = 2_000;
@@ -148,7 +148,7 @@ class LoadingTest extends StoreFixture {
         int[][] rows = new int[300][2];
     }
 
-    /// Of two threads one loads arrays, and the other one finds them, sooner or later.
+    /// J1.1: of two threads one loads arrays, and the other one finds them, sooner or later.
     @Test
     void objectLoadedByOtherThreadIsPersistent() throws Exception {
         Table[] tables = new Table[100];

@@ -45,6 +45,7 @@ class LocalsTest {
         return "" + z + b + c + s + i + j + f + d + l + z2 + b2 + c2 + s2 + i2 + j2 + f2 + d2 + l2 + array[0];
     }
 
+    /// J6.
     @Test
     void ofEachTypeAreRestored() {
         assertEquals(
@@ -97,6 +98,7 @@ class LocalsTest {
                 ofEachType(true, true, (byte) 1, 'a', (short) 2, 3, 4, 5f, 6, "l"));
     }
 
+    /// J6.
     @Test
     void areRestoredWhereRollbackIsCalled() {
         int x = 1;

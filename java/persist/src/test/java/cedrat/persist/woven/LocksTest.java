@@ -70,6 +70,7 @@ class LocksTest {
         return Elsewhere.submit(threads, work).get();
     }
 
+    /// J3.
     @Test
     void rollbackKeepsWritesOfOthers() throws Exception {
         Account account = new Account();
@@ -117,6 +118,7 @@ class LocksTest {
         assertEquals(List.of(6, 6, 6), List.of(account.balance, array[0], total));
     }
 
+    /// J3.
     @Test
     void staticsAndArraysAreLockedToo() throws Exception {
         int[] array = new int[1];
@@ -140,6 +142,7 @@ class LocksTest {
         assertEquals(1, array[0]);
     }
 
+    /// J3.
     @Test
     void locksOfNestedLastUntilOutermostEnds() throws Exception {
         Account account = new Account();
@@ -159,6 +162,7 @@ class LocksTest {
         assertEquals(7, account.balance);
     }
 
+    /// J3.
     @Test
     void assignmentOutsideRefusesLockedObject() throws Exception {
         Account account = new Account();
@@ -355,6 +359,7 @@ class LocksTest {
         }
     }
 
+    /// J3.
     /// Transfers in both directions, on many threads, platform and virtual, some rolled back.
     @Test
     void transfersKeepTheTotal() throws Exception {

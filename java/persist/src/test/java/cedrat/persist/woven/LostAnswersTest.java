@@ -19,6 +19,7 @@ class LostAnswersTest extends BranchFixture {
         lost.put("prepare", new OutOfMemoryError("as a test wants it"));
     }
 
+    /// J11.8.
     @Test
     void reportedRollbackIsNotInDoubt() throws XAException {
         fails(XAException.XA_RBROLLBACK, () -> resource.prepare(ONE));
@@ -29,6 +30,7 @@ class LostAnswersTest extends BranchFixture {
         assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
     }
 
+    /// J11.8.
     /// Then it is not reported as rolled back.
     @Test
     void doubtfulCommitIsNotReportedRolledBack() throws XAException {

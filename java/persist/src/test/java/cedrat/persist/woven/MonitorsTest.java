@@ -54,7 +54,7 @@ class MonitorsTest {
         return future;
     }
 
-    /// The other one waits for the vector's lock within its monitor, for which this thread waits.
+    /// J3.1: the other one waits for the vector's lock within its monitor, for which this thread waits.
     @Test
     void aCircleThroughAMonitorIsBroken() throws Exception {
         Vector<Integer> numbers = new Vector<>();
@@ -74,6 +74,7 @@ class MonitorsTest {
         assertEquals(true, runs.get() > 1);
     }
 
+    /// J3.1.
     /// To run the transaction again would leave the monitor as it is.
     @Test
     void threadAlreadyInMonitorIsVictim() throws Exception {
@@ -100,7 +101,7 @@ class MonitorsTest {
         assertEquals(2, account.balance);
     }
 
-    /// It has a lock of `java.util.concurrent`, whose owner is known though it is a virtual thread.
+    /// J3.1: it has a lock of `java.util.concurrent`, whose owner is known though it is a virtual thread.
     @Test
     void virtualThreadWithLockIsVictim() throws Exception {
         Account account = new Account();
@@ -138,7 +139,7 @@ class MonitorsTest {
         assertEquals(2, account.balance);
     }
 
-    /// A waits for B's lock, B's thread for a monitor of C's, which waits for A's lock.
+    /// J3.1: a waits for B's lock, B's thread for a monitor of C's, which waits for A's lock.
     @Test
     void aCircleOfSeveralIsBroken() throws Exception {
         Account first = new Account();

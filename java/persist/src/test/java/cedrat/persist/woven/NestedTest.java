@@ -56,6 +56,7 @@ class NestedTest {
         assertEquals(0, cell.other);
     }
 
+    /// J13.
     @Test
     void levelsAreRestoredOneByOne() {
         try (var first = Transaction.begin()) {
@@ -101,6 +102,7 @@ class NestedTest {
         assertEquals(1, cell.value);
     }
 
+    /// J2.
     @Test
     @SuppressWarnings("try") // closed twice
     void anEndedTransactionIsNotUsedAgain() {
@@ -136,6 +138,7 @@ class NestedTest {
         }
     }
 
+    /// J2.
     @Test
     void aTransactionBelongsToItsThread() throws Exception {
         try (var transaction = Transaction.begin()) {
@@ -157,6 +160,7 @@ class NestedTest {
         }
     }
 
+    /// J2.
     @Test
     void aTransactionIsHandedOver() throws Exception {
         try (var transaction = Transaction.begin()) {

@@ -116,6 +116,7 @@ class PendingStoresTest {
         assertSame(other, node.next);
     }
 
+    /// J1.
     @Test
     void assignmentLoadsTheValueToRestore() {
         assertRestores(changed -> changed.next = other);
@@ -137,6 +138,7 @@ class PendingStoresTest {
         assertTrue(store.isPending(node, "text"));
     }
 
+    /// J1.
     @Test
     void storesByHandlesAndReflectionLoadToo() throws ReflectiveOperationException {
         assertRestores(changed -> NEXT.set(changed, other));

@@ -114,6 +114,7 @@ class PersistenceTest extends StoreFixture {
         }
     }
 
+    /// J9.
     @Test
     void aFieldCostsFewBytes() {
         Everything everything = new Everything(1);
@@ -398,6 +399,7 @@ class PersistenceTest extends StoreFixture {
         assertEquals(7, ((Node[]) ((Object[]) again[12])[0])[0].value);
     }
 
+    /// J9.
     @Test
     void anElementCostsFewBytes() {
         int[] array = new int[10_000];

@@ -25,6 +25,7 @@ class RandomCollectionsTest {
     private static final int TRANSACTIONS = 25;
     private static final int NESTED_MAX = 3;
 
+    /// J9.
     @Test
     void areAsTheirCopies() {
         long first = Long.getLong("cedrat.seed", 1);

@@ -200,6 +200,7 @@ class ReadsTest implements AutoCloseable {
         assertEquals(List.of(names), store.takeReads());
     }
 
+    /// J1.
     @Test
     void aPendingReferenceIsLoadedOnce() {
         Node second = new Node();
@@ -211,6 +212,7 @@ class ReadsTest implements AutoCloseable {
         assertReads();
     }
 
+    /// J1.
     @Test
     void nullOfPersistentObjectIsChecked() {
         assertNull(node.text);
@@ -220,6 +222,7 @@ class ReadsTest implements AutoCloseable {
         assertReads();
     }
 
+    /// J1.
     @Test
     void otherObjectsAreNotAskedFor() {
         Node ordinary = new Node();
@@ -233,6 +236,7 @@ class ReadsTest implements AutoCloseable {
         assertReads();
     }
 
+    /// J1.
     @Test
     void ofEachType() {
         store.pend(node, "text", "one");
@@ -257,6 +261,7 @@ class ReadsTest implements AutoCloseable {
         assertReads("value", "kept", "kept");
     }
 
+    /// J1.
     @Test
     void inChainsAndLoops() {
         Node third = store.add(new Node());
@@ -276,6 +281,7 @@ class ReadsTest implements AutoCloseable {
         assertReads("next", "next", "text");
     }
 
+    /// J1.
     @Test
     void inNestedClassesAndLambdas() {
         Node second = store.add(new Node());
@@ -300,6 +306,7 @@ class ReadsTest implements AutoCloseable {
         assertReads("text", "any", "any");
     }
 
+    /// J1.
     @Test
     void ofTheSuperclass() {
         Leaf leaf = store.add(new Leaf());
@@ -319,6 +326,7 @@ class ReadsTest implements AutoCloseable {
         assertReads("any", "any", "any", "any", "any");
     }
 
+    /// J1.
     @Test
     void ofAProtectedFieldInAnotherPackage() {
         Far far = store.add(new Far());
@@ -344,6 +352,7 @@ class ReadsTest implements AutoCloseable {
         assertReads("other", "hidden", "shown", "shown");
     }
 
+    /// J1.
     @Test
     void ofRecords() {
         Node right = new Node();
@@ -381,6 +390,7 @@ class ReadsTest implements AutoCloseable {
         assertEquals("red", Colour.RED.read(node));
     }
 
+    /// J1.
     @Test
     void beforeAConstructorHasCalledAnother() {
         Node other = store.add(new Node());
@@ -425,6 +435,7 @@ class ReadsTest implements AutoCloseable {
         assertReads();
     }
 
+    /// J1.
     @Test
     void copyIsASeparateObject() {
         Node second = new Node();

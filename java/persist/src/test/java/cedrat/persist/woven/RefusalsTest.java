@@ -223,7 +223,7 @@ class RefusalsTest extends StoreFixture {
         Persistence.open(other.open(), options.readLocks(false)).close();
     }
 
-    /// J3
+    /// J9, J3
     @Test
     void whatTheStoreRefusesIsRolledBack() {
         Node node = new Node(1, null);
@@ -248,7 +248,7 @@ class RefusalsTest extends StoreFixture {
         assertEquals(3, found.next.value);
     }
 
-    /// J3
+    /// J9, J3
     @Test
     void failedSyncMakesStoreRefuseEverything() {
         Node node = new Node(1, new Node(2, null));

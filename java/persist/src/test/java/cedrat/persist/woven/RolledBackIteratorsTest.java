@@ -179,6 +179,7 @@ class RolledBackIteratorsTest {
         return collection;
     }
 
+    /// J5.2.
     @ParameterizedTest
     @MethodSource("kinds")
     <C, R> void whatHasSeenWhatWasTakenBackGoesNoFurther(Kind<C, R> kind) {
@@ -194,6 +195,7 @@ class RolledBackIteratorsTest {
         assertThrows(ConcurrentModificationException.class, () -> kind.next.accept(runner));
     }
 
+    /// J5.2.
     @ParameterizedTest
     @MethodSource("kinds")
     <C, R> void whatIsRolledBackMayBeNested(Kind<C, R> kind) {
@@ -213,6 +215,7 @@ class RolledBackIteratorsTest {
         assertThrows(ConcurrentModificationException.class, () -> kind.next.accept(runner));
     }
 
+    /// J5.2.
     /// After another end of the transaction, and on an unchanged Java collection, every iterator goes on.
     @ParameterizedTest
     @MethodSource("kinds")
@@ -234,7 +237,7 @@ class RolledBackIteratorsTest {
         }
     }
 
-    /// It would unlink a node that is not in the list.
+    /// J5.2: it would unlink a node that is not in the list.
     @Test
     void aListStaysWhole() {
         List<Integer> list = new LinkedList<>(List.of(1, 2));
@@ -253,6 +256,7 @@ class RolledBackIteratorsTest {
         assertEquals(3, list.size());
     }
 
+    /// J5.2.
     /// `forEachRemaining` makes a step before it finds that the list has changed.
     @Test
     void invalidatedIteratorStops() {
@@ -278,7 +282,7 @@ class RolledBackIteratorsTest {
         }
     }
 
-    /// An iterator that is not behind the list's end goes on, in both directions.
+    /// J5.2: an iterator that is not behind the list's end goes on, in both directions.
     @Test
     void iteratorAtValidPositionGoesOn() {
         LinkedList<String> list = new LinkedList<>(List.of("a", "b", "d"));
@@ -305,7 +309,7 @@ class RolledBackIteratorsTest {
         }
     }
 
-    /// It counts no changes.
+    /// J5.2: it counts no changes.
     @Test
     void iteratorOfRestoredDequeStops() {
         List<Function<ArrayDeque<String>, Iterator<String>>> runners =
@@ -327,7 +331,7 @@ class RolledBackIteratorsTest {
         }
     }
 
-    /// A deque that the transaction has not changed, or that was made in it.
+    /// J5.2: a deque that the transaction has not changed, or that was made in it.
     @Test
     void iteratorOfUnrestoredDequeGoesOn() {
         ArrayDeque<String> deque = new ArrayDeque<>(List.of("a", "b"));
@@ -350,7 +354,7 @@ class RolledBackIteratorsTest {
         assertEquals(List.of("a"), List.copyOf(deque));
     }
 
-    /// A part of a map counts its elements once as long as the map is not changed.
+    /// J5.2: a part of a map counts its elements once as long as the map is not changed.
     @Test
     void partOfMapIsCountedAgain() {
         TreeMap<Integer, Integer> map = new TreeMap<>(Map.of(1, 1, 2, 2));
@@ -365,7 +369,7 @@ class RolledBackIteratorsTest {
         assertEquals(2, part.size());
     }
 
-    /// A collection that was made there too is left as it was.
+    /// J5.2: a collection that was made there too is left as it was.
     @Test
     void iteratorOfNewCollectionGoesOn() {
         Iterator<Integer> numbers = Transaction.call(transaction -> {

@@ -331,6 +331,7 @@ class StoresTest {
         assertEquals(before, Counted.count);
     }
 
+    /// J14.
     @Test
     void nestedTransactionRestoresObjectsOfOuter() {
         try (var outer = Transaction.begin()) {
@@ -359,7 +360,7 @@ class StoresTest {
         assertEquals(1, first.links);
     }
 
-    /// A class is initialised once, so what its initialiser does is not undone.
+    /// J14: a class is initialised once, so what its initialiser does is not undone.
     @Test
     void classesAreInitialisedOutsideOfTransactions() {
         try (var transaction = Transaction.begin()) {
@@ -373,6 +374,7 @@ class StoresTest {
         assertEquals(0, Initialised.POINT.y);
     }
 
+    /// J14.
     @Test
     void classInitialiserMayBeginTransactions() {
         assertEquals(3, Beginning.POINT.x);

@@ -113,7 +113,7 @@ class SuspendedTest {
         Key key;
     }
 
-    /// Nothing else here may have used it before.
+    /// J14: nothing else here may have used it before.
     @Test
     void jdkClassesInitialiseOutsideOfTransactions() {
         try (var transaction = Transaction.begin()) {
@@ -123,6 +123,7 @@ class SuspendedTest {
         assertEquals("EUR", Currency.getInstance("EUR").getCurrencyCode());
     }
 
+    /// J14.
     @Test
     void applicationClassLoadersAreOutsideOfTransactions() throws Exception {
         ChildFirst loader = new ChildFirst(getClass().getClassLoader());
@@ -144,6 +145,7 @@ class SuspendedTest {
         assertSame(loaded, loader.loadClass(Plugin.class.getName()));
     }
 
+    /// J2.
     @Test
     void initialisersChangeNoPersistentCollectionsAndArrays() {
         MemoryGraph graph = new MemoryGraph();
@@ -176,7 +178,7 @@ class SuspendedTest {
         assertInstanceOf(IllegalStateException.class, thrown.getCause());
     }
 
-    /// It would be asked for again and again.
+    /// J4: it would be asked for again and again.
     @Test
     void wrapperNeededByItsKeyIsRefused() {
         MemoryGraph graph = new MemoryGraph();

@@ -57,6 +57,7 @@ class UnseenReadsTest {
         store.letGo(node, "text");
     }
 
+    /// J1.
     @Test
     void byReflection() throws ReflectiveOperationException {
         letGo();
@@ -70,6 +71,7 @@ class UnseenReadsTest {
         assertTrue(store.takeReads().isEmpty());
     }
 
+    /// J1.
     @Test
     void byHandlesOfVariables() throws ReflectiveOperationException {
         letGo();
@@ -88,6 +90,7 @@ class UnseenReadsTest {
         assertLoaded();
     }
 
+    /// J1.
     @Test
     void byHandlesOfMethods() throws Throwable {
         letGo();
@@ -107,6 +110,7 @@ class UnseenReadsTest {
                 store.takeReads().stream().sorted().toList());
     }
 
+    /// J1.
     @Test
     void bySerialisation() throws IOException, ClassNotFoundException {
         letGo();
@@ -124,6 +128,7 @@ class UnseenReadsTest {
         }
     }
 
+    /// J1.
     /// Compiled by itself, because a compiler that is asked for all warnings has one for each use of `Unsafe`.
     @Test
     void byUnsafeCode(@TempDir Path folder) throws Exception {

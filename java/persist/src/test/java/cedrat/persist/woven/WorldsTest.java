@@ -265,6 +265,7 @@ class WorldsTest {
         return kept;
     }
 
+    /// J9.
     @ParameterizedTest
     @ValueSource(longs = {1, 2, 3, 4, 5, 6})
     void areAsTheirModels(long seed) {
@@ -290,7 +291,7 @@ class WorldsTest {
         }
     }
 
-    /// For a list, the changed elements are stored.
+    /// J9: for a list, the changed elements are stored.
     @Test
     void listElementCostsFewBytes() {
         ArrayList<Object> list = new ArrayList<>();

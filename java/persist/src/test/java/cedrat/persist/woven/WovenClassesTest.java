@@ -46,6 +46,7 @@ class WovenClassesTest {
                 .anyMatch(field -> field.getName().equals("cedrat$identity"));
     }
 
+    /// J1.
     @Test
     void topmostClassOfHierarchyHasIdentity() {
         assertTrue(declaresIdentity(Base.class));
@@ -88,6 +89,7 @@ class WovenClassesTest {
         }
     }
 
+    /// J1.
     /// Class files before Java 6 have no stack maps, those before Java 7 may do without.
     @ParameterizedTest
     @ValueSource(ints = {45, 46, 47, 48, 49, 50, 51, 52, 69})

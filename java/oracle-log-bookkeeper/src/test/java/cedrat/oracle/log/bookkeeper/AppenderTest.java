@@ -153,7 +153,7 @@ class AppenderTest {
         appender.close();
     }
 
-    /// K3, L4: the content of the closed ledger belongs to the server that has taken the log meanwhile.
+    /// O6, K3, L4: the content of the closed ledger belongs to the server that has taken the log meanwhile.
     @Test
     void replacedAppenderAcknowledgesNoClosedEntries() throws Exception {
         Appender appender = appender(ENDLESS);
@@ -169,6 +169,7 @@ class AppenderTest {
         assertFalse(listener.wasCalledAfterEnd());
     }
 
+    /// O6.
     /// The same where the next ledger was listed before this one failed: that tells nothing of who has the
     /// log now.
     @Test

@@ -402,7 +402,7 @@ class BookKeeperLogTest extends LogContract {
         assertEquals(500, replayed(place).next);
     }
 
-    /// L4: once another server has the log, no append of the former owner is acknowledged.
+    /// O6, L4: once another server has the log, no append of the former owner is acknowledged.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
     void whoWasReplacedHasNothingAcknowledged() throws Exception {
@@ -427,7 +427,7 @@ class BookKeeperLogTest extends LogContract {
         assertEquals(100, replayed(place).next);
     }
 
-    /// The same where it was about to go on in another ledger: that one does not get into the list.
+    /// O6: the same where it was about to go on in another ledger: that one does not get into the list.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
     void whoWasReplacedWhileALedgerWasRolledHasNothingAcknowledged() throws Exception {
