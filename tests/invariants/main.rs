@@ -5,13 +5,13 @@
 use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
-use cedrat_tests::invariants::{Invariant, all_citations, guards, invariants, planted_faults};
+use cedrat_tests::invariants::{Invariant, all_citations, guards, invariants, planted_faults, whole};
 
 /// Returns whether an argument asks for the invariant of this number.
 fn is_asked_for(number: &str, argument: &str) -> bool {
     number.strip_prefix(argument).is_some_and(|rest| {
         let is_letter = argument.len() == 1 && rest.starts_with(|c: char| c.is_ascii_digit());
-        rest.is_empty() || rest.starts_with('.') || is_letter
+        rest.is_empty() || rest.starts_with('.') || is_letter || whole(number) == argument
     })
 }
 

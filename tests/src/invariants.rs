@@ -9,7 +9,7 @@ use std::fmt;
 use crate::citations::{Citation, Language, citations};
 use crate::{root, sources};
 
-/// One numbered sentence.
+/// One numbered sentence. A number that ends in a letter is that of a part: what cites the whole cites the part.
 #[derive(Clone, Debug)]
 pub struct Invariant {
     /// Its number, as `E1.3` or `W4`.
@@ -65,6 +65,16 @@ impl fmt::Display for Guard {
     }
 }
 
+/// Returns the number of the invariant that this one is a part of: `E1.8` for `E1.8a`. Others are their own.
+pub fn whole(number: &str) -> &str {
+    number.trim_end_matches(|c: char| c.is_ascii_lowercase())
+}
+
+/// Returns the numbers of the invariants, without those of parts.
+pub fn whole_numbers() -> BTreeSet<String> {
+    invariants().iter().map(|invariant| whole(&invariant.number).to_string()).collect()
+}
+
 /// Returns the invariants, in the order of their page.
 pub fn invariants() -> Vec<Invariant> {
     parse(&std::fs::read_to_string(root().join("docs/inside/invariants.md")).expect("the page"))
@@ -115,7 +125,7 @@ pub fn all_citations() -> Vec<Citation> {
         .collect()
 }
 
-/// Returns what guards the invariant of this number.
+/// Returns what cites this number: for a whole invariant also what cites one of its parts.
 pub fn guards(number: &str, citations: &[Citation], faults: &[PlantedFault]) -> BTreeSet<Guard> {
     let of_code =
         citations.iter().filter(|citation| is_citable(number, citation.language) && cites(&citation.text, number));
@@ -123,7 +133,7 @@ pub fn guards(number: &str, citations: &[Citation], faults: &[PlantedFault]) -> 
         Some(name) => Guard::Test { file: citation.file.clone(), name: name.clone() },
         None => Guard::Assertion { file: citation.file.clone() },
     });
-    let of_faults = faults.iter().filter(|row| row.invariant == number).flat_map(|row| {
+    let of_faults = faults.iter().filter(|row| cites(&row.invariant, number)).flat_map(|row| {
         let name = row.test.rsplit("::").next().expect("a name").to_string();
         let folder = row.package.strip_prefix("cedrat-").expect("a package of ours");
         let file = match row.target.as_str() {
@@ -149,13 +159,16 @@ fn is_citable(number: &str, language: Language) -> bool {
     }
 }
 
-/// Returns whether `text` contains `number`, but not as a part of a longer one: `E1.1` is not in `E1.12`.
+/// Returns whether `text` contains `number`, but not as the beginning of another one: `E1.1` is in `E1.1a`, which is a part of
+/// it, and not in `E1.12`.
 pub fn cites(text: &str, number: &str) -> bool {
+    let is_whole = whole(number) == number;
     text.match_indices(number).any(|(at, _)| {
         let before = text[..at].chars().next_back();
         let mut after = text[at + number.len()..].chars();
         let longer = match after.next() {
             Some('.') => after.next().is_some_and(|c| c.is_ascii_digit()),
+            Some(c) if c.is_ascii_lowercase() => !is_whole || after.next().is_some_and(|c| c.is_ascii_alphanumeric()),
             Some(c) => c.is_ascii_alphanumeric(),
             None => false,
         };
@@ -175,6 +188,11 @@ mod tests {
         assert!(!cites("E1.1.2", "E1.1"));
         assert!(!cites("RW4", "W4"));
         assert!(!cites("W45", "W4"));
+        assert!(cites("W4b: as said", "W4"));
+        assert!(cites("W4b", "W4b"));
+        assert!(!cites("W4", "W4b"));
+        assert!(!cites("W4b", "W4a"));
+        assert!(!cites("W4bytes", "W4"));
     }
 
     #[test]
