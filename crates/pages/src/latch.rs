@@ -630,6 +630,53 @@ mod tests {
         assert!(!latch.still(witness), "out and in again is not the same");
     }
 
+    /// E12.2, where loads return any value that the memory model allows: `./x test` runs this under Miri. While a page leaves its
+    /// frame, it contains the bytes of another one.
+    #[cfg(not(cedrat_shuttle))]
+    #[test]
+    fn page_is_seen_in_one_state() {
+        let page = Page::loaded();
+        let words = [const { AtomicU64::new(0) }; 3];
+        let look = || words.each_ref().map(|word| word.load(Ordering::Relaxed));
+        let is_one = |[one, two, three]: [u64; 3]| one == two && two == three;
+        let changes = || {
+            for _ in 0..3 {
+                let mut latch =
+                    std::iter::repeat_with(|| page.latch().exclusive()).flatten().next().expect("it comes back");
+                latch.will_change();
+                let next = look()[0] + 1;
+                words.iter().for_each(|word| word.store(next, Ordering::Relaxed));
+            }
+        };
+        let evicts = || {
+            page.latch().cool();
+            let Some(leaves) = page.latch().try_evict() else { return };
+            let home = look();
+            leaves.finish();
+            let loads = page.latch().begin_load().expect("no other thread loads it");
+            (7..).zip(&words).for_each(|(other, word)| word.store(other, Ordering::Relaxed));
+            words.iter().zip(home).for_each(|(word, byte)| word.store(byte, Ordering::Relaxed));
+            loads.finish();
+        };
+        let looks = || {
+            for _ in 0..16 {
+                let Some(witness) = page.latch().witness() else { continue };
+                let seen = look();
+                assert!(!page.latch().still(witness) || is_one(seen), "E12.2: {seen:?}");
+            }
+            let Some(_shared) = page.latch().shared() else { return };
+            assert!(is_one(look()), "E12.2");
+        };
+        thread::scope(|scope| {
+            scope.spawn(changes);
+            scope.spawn(changes);
+            scope.spawn(evicts);
+            scope.spawn(looks);
+            scope.spawn(looks);
+        });
+        assert_eq!(look(), [6; 3]);
+    }
+
     #[test]
     fn a_fresh_page_that_leaves_is_out() {
         let page = Page::out();

@@ -154,7 +154,7 @@ impl Shared {
         }
         completed.wake();
         if completed.advanced {
-            self.tickets.wake(self);
+            self.tickets.wake(|| self.durable_lsn());
         }
         Ok(next)
     }

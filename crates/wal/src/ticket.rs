@@ -97,10 +97,10 @@ impl Tickets {
         self.any.store(true, Ordering::SeqCst);
     }
 
-    /// Wakes the tasks whose LSN is stable now.
-    pub(crate) fn wake(&self, shared: &Shared) {
+    /// Wakes the tasks whose LSN is stable now. The caller has computed the durable LSN since it has written.
+    pub(crate) fn wake(&self, durable: impl FnOnce() -> Lsn) {
         if self.any.load(Ordering::SeqCst) {
-            self.wake_up_to(shared.durable_lsn());
+            self.wake_up_to(durable());
         }
     }
 
@@ -126,7 +126,9 @@ impl Tickets {
 #[cfg(all(test, not(cedrat_shuttle)))]
 mod tests {
     use super::*;
+    use crate::clock::{Bounds, Clock, Steps};
     use cedrat_sync::atomic::AtomicUsize;
+    use cedrat_sync::thread;
     use std::task::Wake;
 
     #[derive(Default)]
@@ -140,6 +142,30 @@ mod tests {
             self.woken.fetch_add(1, Ordering::SeqCst);
             assert!(!self.panics, "a task's waker panics");
         }
+    }
+
+    /// A task that registers beside the write of its LSN is woken, or finds the LSN durable: of the two threads that compute the
+    /// durable LSN, the second one sees what the first has done before. `./x test` runs this under Miri.
+    #[test]
+    fn ticket_registered_beside_write_is_woken() {
+        let (tickets, clock, bounds) = (Tickets::default(), Clock::new(Lsn::ZERO), Bounds::new());
+        let durable = || clock.durable(std::iter::once(&bounds));
+        let lsn = clock.draw(&bounds, Steps::BoundThenDraw, |lsn| lsn);
+        let task = Arc::new(Counting::default());
+        let is_durable = thread::scope(|scope| {
+            scope.spawn(|| {
+                bounds.flushed_before(None);
+                durable();
+                tickets.wake(durable);
+            });
+            let registers = scope.spawn(|| {
+                tickets.register(lsn, &Waker::from(Arc::clone(&task)));
+                clock.known_durable() >= lsn || durable() >= lsn
+            });
+            registers.join().expect("registering does not panic")
+        });
+        let is_woken = task.woken.load(Ordering::SeqCst) == 1;
+        assert!(is_durable || is_woken, "neither woken nor durable");
     }
 
     /// Many tasks wait for one LSN: read-only transactions after one commit.
