@@ -1,4 +1,4 @@
-//! Calls that make the kept stores. They compile with the versions named in `README.md` and with today's code.
+//! Calls that make the kept stores, as the versions named in `README.md` had them but for what the API has changed since.
 //!
 //! Each function ends with a call of `end` while the store is open: the process exits there, or takes an image of the disk.
 
@@ -10,7 +10,7 @@ use cedrat::media::Media;
 use cedrat::objects::{ObjectDelta, Objects, UndoPolicy, register_delta};
 use cedrat::pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat::prelude::*;
-use cedrat::structures::{Catalogue, Kind, PageList, Records, drop_named};
+use cedrat::structures::{Catalogue, Kind, Named, PageList, Records, drop_named};
 use cedrat::txn::{FormatFresh, Vote};
 use cedrat::wal::{LogOptions, SEGMENT_LEN_MIN};
 use serde::{Deserialize, Serialize};
@@ -115,7 +115,8 @@ impl InPages {
             stock,
         };
         let store = txn.store().clone();
-        Catalogue::open(&store)?.add(txn, "stock", Kind::User(1024), stock)?;
+        let named = Named { name: "stock".to_string(), kind: Kind::User(1024), root: stock, schema: 0 };
+        Catalogue::open(&store)?.add(txn, &named)?;
         Ok(kept)
     }
 

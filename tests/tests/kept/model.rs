@@ -100,7 +100,7 @@ impl InStructures {
 
     fn open(txn: &mut Txn) -> Result<InPages> {
         let store = txn.store().clone();
-        let stock: PageId = Catalogue::open(&store)?.expect(txn, "stock", Kind::User(1024))?;
+        let stock: PageId = Catalogue::open(&store)?.expect(txn, "stock", Kind::User(1024), 0)?;
         Ok(InPages {
             table: HashTable::open(txn, "table")?,
             wide: HashTable::open(txn, "wide")?,
