@@ -392,8 +392,8 @@ cedrat_status cedrat_begin(cedrat_thread *thread);
 /* Commits. lsn: receives the LSN for cedrat_is_stable; may be null. The transaction has ended with every status but
  * CEDRAT_MISUSE for an invalid mode.
  *
- * Errors: CEDRAT_ABORTED, CEDRAT_LOG_FULL: it is rolled back. CEDRAT_STOPPED: the next opening decides whether it has
- * committed. CEDRAT_UNKNOWN: a heap was dropped. CEDRAT_MISUSE: no transaction runs. */
+ * Errors: CEDRAT_ABORTED, CEDRAT_IN_DOUBT, CEDRAT_LOG_FULL: it is rolled back. CEDRAT_STOPPED: the next opening decides whether
+ * it has committed. CEDRAT_UNKNOWN: a heap was dropped. CEDRAT_MISUSE: no transaction runs. */
 cedrat_status cedrat_commit(cedrat_thread *thread, cedrat_commit_mode mode, uint64_t *lsn);
 
 /* Rolls back the transaction, if one runs. */
@@ -414,8 +414,9 @@ int cedrat_is_running(const cedrat_thread *thread);
  * id: its identifier, 1 to CEDRAT_BRANCH_ID_MAX bytes. read_only: receives 1 if the transaction has changed nothing, and so
  * has ended; may be null.
  *
- * Errors: CEDRAT_ABORTED, CEDRAT_LOG_FULL, CEDRAT_EXISTS (another one is prepared under this identifier), CEDRAT_LIMIT (a
- * longer identifier, or too many transactions at a time), CEDRAT_MISUSE (an empty one; no transaction runs). It is rolled back.
+ * Errors: CEDRAT_ABORTED, CEDRAT_IN_DOUBT, CEDRAT_LOG_FULL, CEDRAT_EXISTS (another one is prepared under this identifier),
+ * CEDRAT_LIMIT (a longer identifier, or too many transactions at a time), CEDRAT_MISUSE (an empty one; no transaction runs),
+ * CEDRAT_UNKNOWN (a heap was dropped). It is rolled back.
  * CEDRAT_STOPPED: the next opening decides whether it is prepared. */
 cedrat_status cedrat_prepare(cedrat_thread *thread, const void *id, size_t len, int *read_only);
 

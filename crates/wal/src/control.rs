@@ -416,6 +416,11 @@ impl<'a> Lists<'a> {
     }
 }
 
+/// Locks the control file.
+pub(crate) fn lock(media: &dyn Media) -> Result<LockGuard, LogError> {
+    media.lock(CONTROL_FILE).map_err(|error| crate::entries::not_locked(media, error))
+}
+
 /// The open control file.
 #[derive(Debug)]
 pub(crate) struct ControlFile {
@@ -440,7 +445,7 @@ impl ControlFile {
         // Also if another process has created it since the lock was taken: the lock of a deleted file excludes nothing.
         let lock = match is_locked || planted!("new_control_not_locked") {
             true => None,
-            false => Some(media.lock(CONTROL_FILE).map_err(|error| crate::entries::not_locked(media, error))?),
+            false => Some(lock(media)?),
         };
         let zeros = AlignedBuf::zeroed(2 * SLOT_LEN);
         write_all_at(media, file, 0, &zeros, Durability::Volatile)

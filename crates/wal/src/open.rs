@@ -8,7 +8,7 @@ use crate::backwards::Backwards;
 use crate::block::{BLOCK_UNIT, SEQUENCE_NONE};
 use crate::checksum::StoreId;
 use crate::clock::Clock;
-use crate::control::{CONTROL_FILE, Checkpoint, Control, ControlFile, ControlPartition};
+use crate::control::{self, CONTROL_FILE, Checkpoint, Control, ControlFile, ControlPartition};
 use crate::entries::DirectoryLock;
 use crate::epoch::{Epoch, Epochs};
 use crate::error::LogError;
@@ -193,7 +193,13 @@ impl Found {
             while scan.next()?.is_some() {}
         }
         let is_locked_late = matches!(lock, Lock::Take);
-        let lock = lock.take(&**media)?;
+        let taken = lock.take(&**media)?;
+        // Also if another process has created it since the lock was taken.
+        let lock_of_control =
+            match lock.held().is_none_or(DirectoryLock::has_control) || planted!("new_control_not_locked") {
+                true => None,
+                false => Some(control::lock(&**media)?),
+            };
         let (file, now) = ControlFile::open(&**media, OpenMode::ReadWrite)?;
         if now.generation != control.generation {
             let what = "another process has changed the control file since it was read";
@@ -224,7 +230,7 @@ impl Found {
         debug_assert_eq!(control.epochs.newest().map(|epoch| epoch.number), Some(number));
         give_back_behind(&**media, options, &control, ends, &in_use, &mut files)?;
         let reader = Arc::new(look::reader(media, &control, in_use, faults(options)));
-        reader.opening.keep(lock.map(LockGuard::new));
+        reader.opening.keep(Some(LockGuard::new((taken, lock_of_control))));
         build(media, options, ControlState { file, control }, reader, files, ends)
     }
 }

@@ -301,3 +301,26 @@ fn control_file_that_has_come_is_locked() {
         log.close().unwrap();
     }
 }
+
+/// E1.8: likewise if the other process has created a whole log.
+#[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
+fn log_that_has_come_is_locked() {
+    for other_goes_on in [false, true] {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let held = cedrat_wal::lock(&*media).unwrap();
+        media.remove(LOCK_FILE).unwrap();
+        let other = Log::create(&media, &LogOptions::small(), &[]).unwrap();
+        if !other_goes_on {
+            other.close().unwrap();
+        }
+        let begun = || Log::look(&media).unwrap().begin_locked(&held, &[], &LogOptions::small());
+        let first = begun();
+        assert_eq!(matches!(first, Err(LogError::InUse { .. })), other_goes_on, "{first:?}");
+        drop(other);
+        let log = first.or_else(|_| begun()).unwrap();
+        media.remove(LOCK_FILE).unwrap();
+        assert!(matches!(cedrat_wal::lock(&*media), Err(LogError::InUse { .. })));
+        log.close().unwrap();
+    }
+}

@@ -513,11 +513,16 @@ static void prepare(place *at, running *run) {
 
 static void end_branch(place *at) {
   unsigned char id[CEDRAT_BRANCH_ID_MAX];
-  int number = (int)draw(BRANCHES);
+  int number = (int)draw(BRANCHES), tries = (int)draw(BRANCHES);
   cedrat_commit_mode mode = (cedrat_commit_mode)draw(4);
-  branch *b = &at->model->branches[number];
-  size_t len = id_of(number, id);
+  branch *b;
+  size_t len;
   cedrat_status status;
+  while (tries-- > 0 && !at->model->branches[number].is_prepared) {
+    number = (number + 1) % BRANCHES;
+  }
+  b = &at->model->branches[number];
+  len = id_of(number, id);
   if (draw(3) == 0) {
     status = CALL(at, cedrat_rollback_prepared(at->store, id, len));
     if (is_child && status == CEDRAT_OK) {
