@@ -773,7 +773,7 @@ void cedrat_graph_collect_free(cedrat_graph_collection *collection);
 /* A transaction that may change records in pages, words of heaps, and at its commit the objects of a graph, with one commit
  * record for all of them. Records are isolated by locks on their pages; heaps as in their own transactions. One thread at a
  * time uses a handle, and may pass it to another. It lives until it is freed, also if its thread ends. A deadlock makes one
- * transaction CEDRAT_ABORTED. A thread that waits for a lock of its own other transaction waits without end.
+ * transaction CEDRAT_ABORTED, and so does, after ten seconds, a wait for another transaction of the same thread.
  *
  * For the calls below: after CEDRAT_ABORTED (a deadlock, or a write conflict of a word) free the transaction and run it again.
  * After CEDRAT_ROLLED_BACK (it kept too much of the log) free it, and run it in smaller steps. After any other error it
