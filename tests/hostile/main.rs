@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use cedrat::media::Image;
 use cedrat_tests::repair::Target;
-use cedrat_tests::{hostile, seed};
+use cedrat_tests::{hostile, hostile_entries, hostile_objects, seed};
 
 /// Number of inputs for each entry point.
 const INPUTS: u64 = 3000;
@@ -121,6 +121,17 @@ fn in_child() {
     every_head(&whole);
     let graph = hostile::graph_sample();
     repaired_inputs("graph", |input| hostile::repaired_graph(&graph, input).is_ok());
+    let objects = hostile_objects::objects_sample();
+    // 30 objects and the later one in each, less five that were removed before the checkpoint, and one behind it.
+    assert_eq!(hostile_objects::repaired_objects(&objects, &[]), Ok(2 * (30 + 1 - 5 - 1)));
+    repaired_inputs("objects", |input| hostile_objects::repaired_objects(&objects, input).is_ok());
+    let entries = hostile_entries::entries_sample();
+    assert_eq!(hostile_entries::repaired_entries(&entries, Target::Records, &[]), Ok(26));
+    for target in hostile_entries::TARGETS {
+        repaired_inputs(&format!("entries, {target:?}"), |input| {
+            hostile_entries::repaired_entries(&entries, target, input).is_ok()
+        });
+    }
 }
 
 /// Changes each byte of the heads of the newest records, among them those of a prepared transaction and of a loser, to a

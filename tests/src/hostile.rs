@@ -92,13 +92,36 @@ impl InHeap {
         heap.atomically(|tx| self.ordered.first(tx))?;
         heap.atomically(|tx| self.ordered.last(tx))?;
         heap.atomically(|tx| self.list.get(tx, 3))?;
+        heap.atomically(|tx| self.list.push(tx, 3))?;
+        heap.atomically(|tx| self.list.pop(tx))?;
         heap.atomically(|tx| self.counter.get(tx))?;
         heap.atomically(|tx| (0..5).try_for_each(|_| self.queue.pop(tx).map(drop)))?;
+        heap.atomically(|tx| self.queue.push(tx, 5))?;
         heap.atomically(|tx| self.map.insert(tx, 1_000, 1).map(drop))?;
         heap.atomically(|tx| self.ordered.remove(tx, &5).map(drop))?;
+        heap.atomically(|tx| self.ordered.insert(tx, 6, 5).map(drop))?;
         heap.atomically(|tx| self.map.clear(tx))?;
-        heap.atomically(|tx| self.ordered.clear(tx))
+        heap.atomically(|tx| self.ordered.clear(tx))?;
+        heap.atomically(|tx| self.list.clear(tx))?;
+        heap.atomically(|tx| self.queue.remove_as(tx, "queue"))
     }
+}
+
+/// Names, frees and allocates blocks, one of a few words and one of several spans.
+fn use_blocks(heap: &Heap) -> cedrat::heap::Result<()> {
+    heap.roots()?;
+    heap.atomically(|tx| {
+        for (name, len) in [("small", 40), ("wide", 12_000)] {
+            let before = tx.root(heap, name)?;
+            let block = tx.allocate(heap, len)?;
+            tx.write_bytes(heap, block, &[9; 40])?;
+            tx.set_root(heap, name, block, "bytes")?;
+            if let Some(before) = before {
+                tx.free(heap, before.offset)?;
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Makes a store with everything that recovery reads: a table and a list, a heap with one of each structure and a checkpoint,
@@ -110,6 +133,7 @@ pub fn whole_sample() -> Image {
     let heap = store.memory().create_heap(HEAP, &options).expect("room");
     let kept = InHeap::open(&heap).expect("room");
     kept.fill(&heap, 0).expect("room");
+    use_blocks(&heap).expect("room");
     store.checkpoint().expect("room");
     kept.fill(&heap, 100).expect("room");
     // Only one of them writes words of the heap: otherwise they would block each other.
@@ -159,7 +183,8 @@ fn used_whole(disk: &SimDisk) -> Result<u64, String> {
             store.prepared(&branch.id)?.rollback()?;
         }
         for heap in store.memory().heaps() {
-            let verified = heap.verify().map(drop);
+            // Each of these reads words that the others refuse.
+            let verified = heap.verify().map(drop).and(use_blocks(&heap));
             InHeap::open(&heap).and_then(|kept| kept.walk(&heap)).and(verified)?;
         }
         let length = store.transact(|txn| {

@@ -6,6 +6,8 @@
 
 pub mod citations;
 pub mod hostile;
+pub mod hostile_entries;
+pub mod hostile_objects;
 pub mod invariants;
 pub mod repair;
 pub mod seed;

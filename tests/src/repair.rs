@@ -1,10 +1,10 @@
 //! Changes of stored bytes with repaired checksums, so that hostile bytes reach every decoder.
 //!
 //! Everything here is written from `docs/formats` and shares no code with the decoders under test. An input is a list of
-//! changes: each names its target (a slot of the control file, a header or a record of the log, a page, a heap's root or
-//! chunk), place, and kind.
+//! changes: each names its target (a slot of the control file, a header or a record of the log, a page, the double-write
+//! area, the file of written pages, a heap's root, chunk or words), place, and kind.
 
-use cedrat_media::{Durability, Image, Media, OpenMode, SimDisk, read_exact_at, write_all_at};
+use cedrat_media::{Durability, Image, Media, OpenMode, SECTOR_LEN, SimDisk, read_exact_at, write_all_at};
 
 const BLOCK_LEN: usize = 4096;
 const SLOT_LEN: usize = 64 * 1024;
@@ -24,12 +24,28 @@ pub enum Target {
     HeapRoot,
     /// Chunks of heaps' checkpoints, their headers and words.
     HeapChunks,
+    /// Words of a heap that are in use: the account of blocks, roots, and the links of structures. One gets the value of
+    /// another, or the offset of another, so that chains lead back to themselves.
+    HeapWords,
+    /// The header of the double-write area, or one of its images, whose home is then torn.
+    DoubleWrite,
+    /// The file of written pages.
+    Written,
 }
 
 impl Target {
     /// All of them.
-    pub const ALL: [Target; 6] =
-        [Target::Control, Target::LogHeaders, Target::Records, Target::Pages, Target::HeapRoot, Target::HeapChunks];
+    pub const ALL: [Target; 9] = [
+        Target::Control,
+        Target::LogHeaders,
+        Target::Records,
+        Target::Pages,
+        Target::HeapRoot,
+        Target::HeapChunks,
+        Target::HeapWords,
+        Target::DoubleWrite,
+        Target::Written,
+    ];
 }
 
 /// Returns a disk with `image`, changed by `input` at `target`, or at any target for `None`.
@@ -157,7 +173,13 @@ impl Change {
             Target::LogHeaders => self.log(disk, true),
             Target::Records => self.log(disk, false),
             Target::Pages => self.page(disk),
-            Target::HeapChunks => self.chunk(disk),
+            Target::HeapChunks => self.chunk(disk, |header, words| match self.value {
+                0 => self.apply(&mut header[12..72]),
+                _ => self.apply(words),
+            }),
+            Target::HeapWords => self.chunk(disk, |_, words| self.word(words)),
+            Target::DoubleWrite => self.area(disk),
+            Target::Written => self.written(disk),
         }
     }
 
@@ -175,17 +197,23 @@ impl Change {
         file.write()
     }
 
+    /// Changes a page, but not its number, and returns its checksum.
+    fn change_page(&self, page: &mut [u8]) -> [u8; 4] {
+        let number = page[16..24].to_vec();
+        self.apply(&mut page[6..]);
+        page[16..24].copy_from_slice(&number);
+        let crc = crc32c::crc32c(&page[4..]).to_le_bytes();
+        page[..4].copy_from_slice(&crc);
+        crc
+    }
+
     fn page(&self, disk: &SimDisk) -> Option<()> {
         let mut file = File::open(disk, "pages")?;
         let mut written: Vec<&mut [u8]> =
             file.bytes.chunks_exact_mut(BLOCK_LEN).filter(|page| page.iter().any(|&byte| byte != 0)).collect();
         let place = self.place % written.len().max(1);
         let page = written.get_mut(place)?;
-        let number = page[16..24].to_vec();
-        self.apply(&mut page[6..]);
-        page[16..24].copy_from_slice(&number);
-        let crc = crc32c::crc32c(&page[4..]);
-        page[..4].copy_from_slice(&crc.to_le_bytes());
+        self.change_page(page);
         file.write()
     }
 
@@ -217,8 +245,64 @@ impl Change {
         file.write()
     }
 
-    /// Changes a chunk's words or its header, and repairs the header's checksum of the words and the root's digest.
-    fn chunk(&self, disk: &SimDisk) -> Option<()> {
+    /// Changes a word that is not zero.
+    fn word(&self, words: &mut [u8]) {
+        let used: Vec<usize> = (0..words.len()).step_by(8).filter(|&at| words[at..at + 8] != [0; 8]).collect();
+        let Some(&at) = used.get(self.at % used.len().max(1)) else { return };
+        let other = used[(self.value as usize * 64 + usize::from(self.how >> 2)) % used.len()];
+        match self.how & 3 {
+            0 => words.copy_within(other..other + 8, at),
+            1 => words[at..at + 8].copy_from_slice(&(other as u64 / 8).to_le_bytes()),
+            2 => words[at..at + 8].copy_from_slice(&(other as u64).to_le_bytes()),
+            _ => self.apply(&mut words[at..at + 8]),
+        }
+    }
+
+    /// Changes the header of the double-write area, or an image and the header's checksum of it. The home of the image is torn,
+    /// so that the image replaces it.
+    fn area(&self, disk: &SimDisk) -> Option<()> {
+        const CRC_AT: usize = 24;
+        const ENTRIES_AT: usize = 40;
+        let mut file = File::open(disk, "double-write")?;
+        // An earlier change may have made it any number.
+        let count = (u32_at(&file.bytes, 12)? as usize).min(253);
+        if self.value & 0x40 == 0 {
+            self.apply(&mut file.bytes[8..ENTRIES_AT + 16 * count]);
+        } else {
+            let image = self.place % count.max(1);
+            let entry = ENTRIES_AT + 16 * image;
+            let page = file.bytes.get_mut(BLOCK_LEN * (1 + image)..BLOCK_LEN * (2 + image))?;
+            let crc = self.change_page(page);
+            file.bytes[entry + 8..entry + 12].copy_from_slice(&crc);
+            let number = u64::from_le_bytes(file.bytes[entry..entry + 8].try_into().ok()?);
+            let mut pages = File::open(disk, "pages")?;
+            if let Some(home) = pages.bytes.chunks_mut(BLOCK_LEN).nth(number as usize) {
+                home[0] ^= 1;
+            }
+            pages.write()?;
+        }
+        file.bytes[CRC_AT..CRC_AT + 4].fill(0);
+        let crc = crc32c::crc32c(&file.bytes[..BLOCK_LEN]).to_le_bytes();
+        file.bytes[CRC_AT..CRC_AT + 4].copy_from_slice(&crc);
+        file.write()
+    }
+
+    /// Changes a sector of the file of written pages, or bits of the first one.
+    fn written(&self, disk: &SimDisk) -> Option<()> {
+        let mut file = File::open(disk, "written")?;
+        let sectors = file.bytes.chunks_exact_mut(SECTOR_LEN).filter(|sector| sector.iter().any(|&byte| byte != 0));
+        let mut sectors: Vec<&mut [u8]> = sectors.collect();
+        let place = self.place % sectors.len().max(1);
+        let sector = sectors.get_mut(place)?;
+        self.apply(&mut sector[4..]);
+        let crc = crc32c::crc32c(&sector[4..]).to_le_bytes();
+        sector[..4].copy_from_slice(&crc);
+        file.write()
+    }
+
+    /// Changes the header or the words of a chunk by `change`, and repairs the header's checksum of the words and the root's
+    /// digest.
+    fn chunk(&self, disk: &SimDisk, change: impl Fn(&mut [u8], &mut [u8])) -> Option<()> {
         let mut root = File::open(disk, "heaps.root")?;
         let heap = HeapRoot::of(&root.bytes)?;
         let mut file = File::open(disk, &format!("heaps/{}.{}", heap.file, heap.checkpoint & 1))?;
@@ -231,11 +315,7 @@ impl Change {
                 continue;
             }
             if number == self.place % heap.chunks.max(1) as usize {
-                if self.value == 0 {
-                    self.apply(&mut header[12..72])
-                } else {
-                    self.apply(words)
-                }
+                change(header, words);
                 header[64..68].copy_from_slice(&crc32c::crc32c(words).to_le_bytes());
                 let crc = crc32c::crc32c(&header[12..72]);
                 header[8..12].copy_from_slice(&crc.to_le_bytes());
