@@ -8,4 +8,11 @@ public final class DamagedEntryException extends Exception {
     public DamagedEntryException(String message) {
         super(message);
     }
+
+    /// The same error, whose message begins with the place of the bytes.
+    public DamagedEntryException in(String place) {
+        DamagedEntryException same = new DamagedEntryException(place + ": " + getMessage());
+        same.setStackTrace(getStackTrace());
+        return same;
+    }
 }

@@ -5,6 +5,7 @@ import static cedrat.oracle.log.EntryWriter.COMMITTED;
 import static cedrat.oracle.log.EntryWriter.ENDED;
 import static cedrat.oracle.log.EntryWriter.FORGOTTEN;
 import static cedrat.oracle.log.EntryWriter.HEADER_BYTES;
+import static cedrat.oracle.log.EntryWriter.TIMESTAMPS_MAX;
 import static cedrat.oracle.log.EntryWriter.VERSION;
 import static cedrat.oracle.log.EntryWriter.WROTE;
 
@@ -32,6 +33,10 @@ public final class EntryReader {
         newest = entry.number();
         if (before < 0 || newest < before) {
             throw damaged("an entry whose timestamps go from " + before + " to " + newest);
+        }
+        // Each of them takes memory, and none takes a byte of the entry.
+        if (newest - before > TIMESTAMPS_MAX) {
+            throw damaged("an entry that gives out " + (newest - before) + " timestamps; it has at most " + TIMESTAMPS_MAX);
         }
     }
 

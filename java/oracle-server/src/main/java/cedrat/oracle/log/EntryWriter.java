@@ -42,6 +42,9 @@ public final class EntryWriter implements Decisions {
     static final byte FORGOTTEN = 4;
     static final byte WROTE = 5;
 
+    /// An entry gives out no more timestamps. A server closes a batch at a sixteenth of that.
+    static final int TIMESTAMPS_MAX = 1 << 16;
+
     static final int BEFORE_AT = 1;
     static final int NEWEST_AT = BEFORE_AT + Long.BYTES;
     static final int HEADER_BYTES = NEWEST_AT + Long.BYTES;
@@ -76,6 +79,7 @@ public final class EntryWriter implements Decisions {
 
     /// Closes the entry, when `newest` is the newest timestamp that was given out.
     public void close(long newest) {
+        assert newest - before <= TIMESTAMPS_MAX : "no reader accepts the entry";
         LONG.set(bytes, NEWEST_AT, newest);
     }
 

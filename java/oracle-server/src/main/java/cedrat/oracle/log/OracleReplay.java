@@ -73,12 +73,16 @@ public final class OracleReplay implements Log.Replay {
     @Override
     public void entry(byte[] bytes, int from, int length) throws DamagedEntryException {
         rule.entry(length);
-        if (SnapshotReader.isPart(bytes, from, length)) {
-            part.open(bytes, from, length);
-            part();
-        } else {
-            reader.open(bytes, from, length);
-            batch();
+        try {
+            if (SnapshotReader.isPart(bytes, from, length)) {
+                part.open(bytes, from, length);
+                part();
+            } else {
+                reader.open(bytes, from, length);
+                batch();
+            }
+        } catch (DamagedEntryException damaged) {
+            throw damaged.in("entry " + rule.entries() + " of the log");
         }
     }
 
@@ -164,7 +168,11 @@ public final class OracleReplay implements Log.Replay {
         }
         end = part.end();
         if (state == State.RESTORING) {
-            part.tell(restoring);
+            try {
+                part.tell(restoring);
+            } catch (IllegalArgumentException impossible) {
+                throw part.damaged(impossible.getMessage());
+            }
             oracle.restored(end);
         } // else all that it tells is known
         if (part.isLast()) {

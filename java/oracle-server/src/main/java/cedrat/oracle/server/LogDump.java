@@ -47,14 +47,10 @@ final class LogDump implements Log.Replay {
                 batch.open(bytes, from, length);
                 showBatch(length);
             }
-            replay.entry(bytes, from, length);
         } catch (DamagedEntryException damaged) {
-            throw inEntry(damaged);
+            throw damaged.in("entry " + entries + " of the log");
         }
-    }
-
-    private DamagedEntryException inEntry(DamagedEntryException damaged) {
-        return new DamagedEntryException("entry " + entries + ": " + damaged.getMessage());
+        replay.entry(bytes, from, length);
     }
 
     /// There are no more entries; returns how many there were.
@@ -64,7 +60,7 @@ final class LogDump implements Log.Replay {
         try {
             replay.end();
         } catch (DamagedEntryException damaged) {
-            throw new DamagedEntryException("behind entry " + entries + ": " + damaged.getMessage());
+            throw damaged.in("behind entry " + entries + " of the log");
         }
         return entries;
     }

@@ -32,6 +32,9 @@ final class Transactions {
 
     private static final int PAGE_STEPS = 1 << 8;
 
+    /// Arrays are no longer: the ring has up to twice as many references as there are pages from the first to the last.
+    private static final long RING_PAGES_MAX = 1L << 29;
+
     /// Pages that are kept for later.
     private static final int SPARE_PAGES = 64;
 
@@ -138,7 +141,11 @@ final class Transactions {
 
     /// Restores the state of a transaction, as [#forEach] reported it, where there is none: in any order, and
     /// also after transactions that began later. Of a decided one, `state` is the outcome.
+    ///
+    /// @throws IllegalArgumentException if it began so far from the others that the ring of pages would take more
+    ///     than half of the memory
     void restore(long start, long state) {
+        checkDistance(start);
         Page page = make(start);
         page.states[slot(start)] = state;
         page.sessions[slot(start)] = StatusOracle.NO_SESSION;
@@ -150,6 +157,16 @@ final class Transactions {
         page.open++;
         if (open++ == 0 || start < oldestOpen) {
             oldestOpen = start;
+        }
+    }
+
+    private void checkDistance(long start) {
+        long number = start >> pageShift;
+        long span = firstPage == endPage ? 1 : Math.max(endPage, number + 1) - Math.min(firstPage, number);
+        long most = Math.min(RING_PAGES_MAX, Runtime.getRuntime().maxMemory() / 2 / (2 * Long.BYTES));
+        if (span > pages.length && span > most) {
+            throw new IllegalArgumentException("transaction " + start + " began " + (span << pageShift)
+                    + " timestamps from others, and memory has room for " + (most << pageShift));
         }
     }
 

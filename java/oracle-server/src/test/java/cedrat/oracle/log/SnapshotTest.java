@@ -32,7 +32,7 @@ class SnapshotTest {
     private static final int ROWS_LOG2 = 8;
 
     /// An oracle at work, and its log. Entries count from 1.
-    private static final class Running {
+    static final class Running {
         final List<byte[]> log = new ArrayList<>();
         /// Behind each entry: the oracle's position.
         final List<Long> positions = new ArrayList<>();
@@ -110,7 +110,7 @@ class SnapshotTest {
     }
 
     /// Asks one oracle something; the answer.
-    private static long step(SplittableRandom random, StatusOracle oracle) {
+    static long step(SplittableRandom random, StatusOracle oracle) {
         long start = random.nextLong(
                 Math.max(1, oracle.newest() - (random.nextInt(6) == 0 ? 4_000 : 60)), oracle.newest() + 2);
         Rows writes = rows(random, 5);

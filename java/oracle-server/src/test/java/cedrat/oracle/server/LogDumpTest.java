@@ -97,8 +97,8 @@ class LogDumpTest {
         List<byte[]> log = log();
         byte[] entry = log.get(0);
         entry[17] = 99;
-        assertMessage("entry 1: invalid log entry: a decision of kind 99, at byte 18", log);
-        assertMessage("entry 1: invalid log entry: an entry of 3 bytes", List.of(new byte[3]));
+        assertMessage("entry 1 of the log: invalid log entry: a decision of kind 99, at byte 18", log);
+        assertMessage("entry 1 of the log: invalid log entry: an entry of 3 bytes", List.of(new byte[3]));
     }
 
     private static void assertMessage(String expected, List<byte[]> log) {
@@ -111,9 +111,9 @@ class LogDumpTest {
         List<byte[]> log = log();
         log.remove(0);
         log.remove(0);
-        assertMessage("behind entry 1: the log lacks its first entry", log);
+        assertMessage("behind entry 1 of the log: the log lacks its first entry", log);
         List<byte[]> gap = log();
         gap.add(gap.get(0));
-        assertMessage("entry 4: invalid log entry: an entry that follows timestamp 0 behind one that ends at 5", gap);
+        assertMessage("entry 4 of the log: invalid log entry: an entry that follows timestamp 0 behind one that ends at 5", gap);
     }
 }

@@ -6,7 +6,9 @@ import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import java.util.zip.CRC32C;
 
 /// Which ledgers make up the log, and who has it: what one node of ZooKeeper holds (drawn in
@@ -105,7 +107,22 @@ record LedgerList(long openings, long owner, List<Long> doomed, List<Long> ledge
         if (checksum(array, array.length - CHECKSUM_BYTES) != bytes.getInt(array.length - CHECKSUM_BYTES)) {
             throw new IOException("invalid list of ledgers: its checksum does not match");
         }
-        return new LedgerList(openings, owner, longs(bytes, doomedCount), longs(bytes, ledgerCount));
+        LedgerList list = new LedgerList(openings, owner, longs(bytes, doomedCount), longs(bytes, ledgerCount));
+        list.checkLedgers();
+        return list;
+    }
+
+    /// Ledgers of the log are never deleted as doomed ones, nor read twice.
+    private void checkLedgers() throws IOException {
+        Set<Long> seen = new HashSet<>();
+        for (List<Long> some : List.of(doomed, ledgers)) {
+            for (long ledger : some) {
+                if (ledger < 0 || !seen.add(ledger)) {
+                    throw new IOException("invalid list of ledgers: ledger " + ledger
+                            + (ledger < 0 ? " has a negative number" : " is in it twice"));
+                }
+            }
+        }
     }
 
     private static List<Long> longs(ByteBuffer bytes, int count) {
@@ -116,7 +133,7 @@ record LedgerList(long openings, long owner, List<Long> doomed, List<Long> ledge
         return longs;
     }
 
-    private static int checksum(byte[] bytes, int length) {
+    static int checksum(byte[] bytes, int length) {
         CRC32C checksum = new CRC32C();
         checksum.update(bytes, 0, length);
         return (int) checksum.getValue();

@@ -55,7 +55,7 @@ final class LedgerReader implements AutoCloseable {
                 }
                 try (LedgerEntries entries = Ledgers.await("cannot read ledger " + id(), reads.remove())) {
                     for (LedgerEntry entry : entries) {
-                        replay(entry.getEntryBuffer(), replay);
+                        replay(entry, replay);
                     }
                 }
             }
@@ -64,13 +64,18 @@ final class LedgerReader implements AutoCloseable {
         }
     }
 
-    private void replay(ByteBuf entry, Log.Replay replay) throws DamagedEntryException {
+    private void replay(LedgerEntry of, Log.Replay replay) throws DamagedEntryException {
+        ByteBuf entry = of.getEntryBuffer();
         int length = entry.readableBytes();
         if (bytes.length < length) {
             bytes = new byte[Math.max(2 * bytes.length, length)];
         }
         entry.getBytes(entry.readerIndex(), bytes, 0, length);
-        replay.entry(bytes, 0, length);
+        try {
+            replay.entry(bytes, 0, length);
+        } catch (DamagedEntryException damaged) {
+            throw damaged.in("entry " + of.getEntryId() + " of ledger " + id());
+        }
     }
 
     @Override

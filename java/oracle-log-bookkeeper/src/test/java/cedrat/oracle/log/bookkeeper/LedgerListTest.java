@@ -2,13 +2,19 @@ package cedrat.oracle.log.bookkeeper;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
+import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.List;
+import java.util.Set;
+import java.util.SplittableRandom;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
@@ -37,6 +43,53 @@ class LedgerListTest {
             assertThrows(IOException.class, () -> LedgerList.of(damaged), "byte " + at);
             byte[] cut = Arrays.copyOf(bytes, at);
             assertThrows(IOException.class, () -> LedgerList.of(cut), at + " bytes");
+        }
+    }
+
+    /// Any bytes whose checksum holds are a list of different ledgers, or refused.
+    @Test
+    void bytesWithValidChecksumAreListOrRefused() {
+        for (long seed = 1; seed <= 2_000; seed++) {
+            assertListOrRefused(new SplittableRandom(seed));
+        }
+    }
+
+    private static void assertListOrRefused(SplittableRandom random) {
+        byte[] bytes = LIST.toBytes();
+        if (random.nextInt(4) == 0) {
+            bytes = Arrays.copyOf(bytes, random.nextInt(100));
+        }
+        ByteBuffer buffer = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
+        for (int changes = random.nextInt(1, 4); changes > 0 && bytes.length > 8; changes--) {
+            int at = random.nextInt(bytes.length - 8);
+            switch (random.nextInt(3)) {
+                case 0 -> bytes[at] = (byte) random.nextInt();
+                case 1 -> buffer.putInt(at, random.nextInt() >> random.nextInt(32));
+                default -> buffer.putLong(at, random.nextLong() >> random.nextInt(64));
+            }
+        }
+        if (bytes.length >= 4) {
+            buffer.putInt(bytes.length - 4, LedgerList.checksum(bytes, bytes.length - 4));
+        }
+        try {
+            LedgerList list = LedgerList.of(bytes);
+            Set<Long> different = new HashSet<>(list.ledgers());
+            different.addAll(list.doomed());
+            assertEquals(list.ledgers().size() + list.doomed().size(), different.size());
+            assertTrue(different.stream().allMatch(ledger -> ledger >= 0));
+        } catch (IOException refused) {
+            assertTrue(refused.getMessage().contains("list of ledgers"), refused.getMessage());
+        }
+    }
+
+    @Test
+    void ledgerThatIsDoomedAndReadIsRefused() {
+        for (LedgerList list : List.of(
+                new LedgerList(1, 7, List.of(3L), List.of(2L, 3L)),
+                new LedgerList(1, 7, List.of(), List.of(2L, 2L)),
+                new LedgerList(1, 7, List.of(), List.of(-2L)))) {
+            IOException refused = assertThrows(IOException.class, () -> LedgerList.of(list.toBytes()));
+            assertTrue(refused.getMessage().startsWith("invalid list of ledgers: ledger "), refused.getMessage());
         }
     }
 

@@ -135,6 +135,10 @@ public final class EmbeddedLog implements Log {
                 numbered++;
                 mark(numbered, length);
             });
+        } catch (DamagedEntryException damaged) {
+            try (opened) {
+                throw damaged.in("the log in " + options.directory());
+            }
         } catch (Throwable problem) {
             try (opened) {
                 throw problem;

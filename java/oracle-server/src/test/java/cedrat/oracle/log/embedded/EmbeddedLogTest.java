@@ -361,8 +361,10 @@ class EmbeddedLogTest extends LogContract {
         for (int attempt = 0; attempt < 2; attempt++) { // no process has it open afterwards
             EmbeddedLog log = new EmbeddedLog(options(folder));
             StatusOracle oracle = new StatusOracle(10, new EntryWriter());
-            assertThrows(
+            DamagedEntryException refused = assertThrows(
                     DamagedEntryException.class, () -> log.open(new OracleReplay(oracle), new RecordingListener()));
+            String place = "the log in " + folder + ": entry 2 of the log: ";
+            assertTrue(refused.getMessage().startsWith(place), refused.getMessage());
             log.close();
         }
     }
