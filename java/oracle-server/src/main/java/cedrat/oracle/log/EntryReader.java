@@ -36,7 +36,8 @@ public final class EntryReader {
         }
         // Each of them takes memory, and none takes a byte of the entry.
         if (newest - before > TIMESTAMPS_MAX) {
-            throw damaged("an entry that gives out " + (newest - before) + " timestamps; it has at most " + TIMESTAMPS_MAX);
+            throw damaged(
+                    "an entry that gives out " + (newest - before) + " timestamps; it has at most " + TIMESTAMPS_MAX);
         }
     }
 

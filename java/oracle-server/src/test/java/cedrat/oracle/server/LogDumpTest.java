@@ -114,6 +114,8 @@ class LogDumpTest {
         assertMessage("behind entry 1 of the log: the log lacks its first entry", log);
         List<byte[]> gap = log();
         gap.add(gap.get(0));
-        assertMessage("entry 4 of the log: invalid log entry: an entry that follows timestamp 0 behind one that ends at 5", gap);
+        assertMessage(
+                "entry 4 of the log: invalid log entry: an entry that follows timestamp 0 behind one that ends at 5",
+                gap);
     }
 }
