@@ -230,7 +230,22 @@ fn number(header: &[u8; PAGE_LEN], at: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use cedrat_media::SimDisk;
+
     use super::*;
+
+    /// The header has a valid checksum, and the largest number.
+    #[test]
+    fn any_batch_number_has_a_next() {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let mut area = DoubleWrite::open(&media).unwrap();
+        area.batch = u64::MAX;
+        area.write(&[PageId::new(7)], Lsn::new(1)).unwrap();
+        let mut block = AlignedBuf::zeroed(PAGE_LEN);
+        read_exact_at(&*media, area.file, 0, &mut block).unwrap();
+        let header = Header::read(&block, DOUBLE_WRITE_FILE).unwrap().expect("a valid header");
+        assert_eq!((header.batch, header.entries.len()), (0, 1));
+    }
 
     /// The drawing and the constants agree.
     #[test]

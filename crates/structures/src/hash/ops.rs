@@ -13,7 +13,6 @@
 //! transactions may have changed its neighbours (Lemon §4.2, §6.3).
 
 use cedrat_pages::{Damaged, LayoutKind, PageMut, PageRef, Slot};
-use cedrat_sync::planted;
 use cedrat_txn::{LogicalUndo, Operation, RecordId, Refused, Result, SmallBytes, Txn, Undo};
 use serde::{Deserialize, Serialize};
 
@@ -495,11 +494,7 @@ fn own(page: &PageRef<'_>, root: u64) -> Result<u64, Refused> {
 #[inline]
 fn hash_in(page: &PageRef<'_>, root: u64, key: &[u8], known: Option<KeyHash>) -> Result<KeyHash, Refused> {
     let hash = KeyHash::of(key, own(page, root)?);
-    if known.is_none_or(|known| known == hash) || planted!("other_seed_not_noticed") {
-        Ok(hash)
-    } else {
-        Err(Refused::new(FOREIGN))
-    }
+    if known.is_none_or(|known| known == hash) { Ok(hash) } else { Err(Refused::new(FOREIGN)) }
 }
 
 #[inline]

@@ -142,7 +142,7 @@ class HostileEntriesTest {
         return entry;
     }
 
-    /// What lies between two transactions takes memory as well.
+    /// The distance between two transactions takes memory as well.
     @Test
     void snapshotOfDistantTransactionsIsRefused() {
         for (int log2 = 43; log2 < 60; log2++) {

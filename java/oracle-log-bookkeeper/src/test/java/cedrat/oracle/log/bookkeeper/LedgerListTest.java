@@ -48,7 +48,7 @@ class LedgerListTest {
 
     /// Any bytes whose checksum holds are a list of different ledgers, or refused.
     @Test
-    void bytesWithValidChecksumAreListOrRefused() {
+    void validChecksumIsListOrRefused() {
         for (long seed = 1; seed <= 2_000; seed++) {
             assertListOrRefused(new SplittableRandom(seed));
         }
@@ -83,7 +83,7 @@ class LedgerListTest {
     }
 
     @Test
-    void ledgerThatIsDoomedAndReadIsRefused() {
+    void repeatedLedgerIsRefused() {
         for (LedgerList list : List.of(
                 new LedgerList(1, 7, List.of(3L), List.of(2L, 3L)),
                 new LedgerList(1, 7, List.of(), List.of(2L, 2L)),
