@@ -156,8 +156,8 @@ public final class HBaseTables implements Tables, AutoCloseable {
         return first == null ? table : first;
     }
 
-    /// Refuses a table with timestamps that the oracle has not given (H2). Transactions go on meanwhile: a timestamp is foreign if the oracle gives a lower one *after* it
-    /// was found.
+    /// Refuses a table with timestamps that the oracle has not given (H2). Transactions continue meanwhile: a timestamp
+    /// is foreign if the oracle gives a lower one *after* it was found.
     private void refuseForeignTimestamps(HBaseTable table) {
         long newest = newest();
         long found = table.timestampFrom(newest);
