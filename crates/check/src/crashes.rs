@@ -152,7 +152,7 @@ impl<S: Scenario> Crashes<S> {
 
     /// Sets how many images, spread over the workload, are recovered again in a fresh process (default 3): its statics are not those
     /// of the process that ran the workload. The test binary is executed again with the name of the running test; where that is
-    /// impossible, [`Report::notes`] says so. [`Scenario::set_up`] is called there on an empty disk, for the roots.
+    /// impossible, [`Report::notes`] has the reason. [`Scenario::set_up`] is called there on an empty disk, for the roots.
     ///
     /// Such a process has a minute to reach the check. Then the time limit of a state holds.
     pub fn fresh_processes(mut self, images: usize) -> Self {

@@ -160,7 +160,7 @@ fn note(root: PageId, what: u8, bytes: &[u8]) -> Vec<u8> {
 
 impl Graph {
     /// Prepares changes (as [`commit`](Graph::commit) takes them) as a branch of a transaction that spans several
-    /// stores: when this returns, the branch can be committed and rolled back, whatever happens, and everything that
+    /// stores: when this returns, the branch can be committed or rolled back, also after a crash, and everything that
     /// it depends on is durable. `id` identifies the branch, also in later openings of the store: see
     /// [`cedrat_txn::Txn::prepare`].
     ///

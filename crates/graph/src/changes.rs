@@ -73,7 +73,7 @@ impl Changes {
         self.patch(identity, offset, &to.into().word().to_le_bytes())
     }
 
-    /// Sets a root: the name leads to this object.
+    /// Makes an object the root of this name.
     pub fn set_root(&mut self, name: &str, to: impl Into<Reference>) -> &mut Changes {
         self.head(kind::ROOT, name.len(), [to.into().word()]);
         self.padded(name.as_bytes())

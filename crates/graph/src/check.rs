@@ -34,7 +34,7 @@ struct Walk<'g> {
 }
 
 impl Graph {
-    /// Walks the graph and verifies it: every root, and every reference of a reachable object, leads to an object;
+    /// Walks the graph and verifies it: every root, and every reference of a reachable object, refers to an object;
     /// every piece of such an object belongs to no other. Elements are objects, including unreachable ones.
     ///
     /// It waits until no commit changes the graph, makes other commits wait, and flushes the graph.

@@ -315,7 +315,7 @@ pub struct Collected {
     pub pieces: u64,
     /// Memory for marks, in bytes.
     pub mark_bytes: u64,
-    /// Pages that were given back to the store.
+    /// Pages that were returned to the store.
     pub pages: u64,
 }
 

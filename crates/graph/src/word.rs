@@ -83,7 +83,7 @@ impl Reference {
         Reference(u64::from(NEW) << PAYLOAD_BITS | number)
     }
 
-    /// The identity of the object, if the reference leads to one.
+    /// The identity of the object, if the reference is one to an object.
     pub fn identity(self) -> Option<Identity> {
         Identity::new(self.0)
     }

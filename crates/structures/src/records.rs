@@ -218,7 +218,7 @@ impl Records {
     /// Inserts a record, and returns its address.
     ///
     /// # Errors
-    /// [`Error::TooLarge`]; [`Error::Deadlock`] from the lock on a page; no room.
+    /// [`Error::TooLarge`]; [`Error::Deadlock`] from the lock on a page; a full log or disk.
     pub fn insert(&self, txn: &mut Txn, record: &[u8]) -> Result<RecordId> {
         check_len(record, SLOTTED_LEN_MAX)?;
         txn.lock(Resource::Structure(self.root), LockMode::IntentionExclusive)?;

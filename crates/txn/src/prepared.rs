@@ -43,7 +43,7 @@ pub enum Vote {
     Prepared(Prepared),
 }
 
-/// A handle of a prepared transaction, which can be committed, and rolled back, whatever happens.
+/// A handle of a prepared transaction, which can be committed or rolled back, also after a crash.
 ///
 /// If the handle is dropped, the transaction stays *in doubt*: it keeps its locks and the log, also over a restart of
 /// the store, until a caller takes it up again with [`Store::prepared`] and ends it.

@@ -51,10 +51,10 @@ pub struct RecoveryReport {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Undone {
-    /// How often.
+    /// Number of undos, or of runs.
     pub times: u64,
-    /// The most bytes of log that one run of a logical undo or finish has taken; at most its `LOG_BYTES_MAX`, or a rollback may find
-    /// no room. 0 for an operation.
+    /// The most bytes of log that one run of a logical undo or finish has taken; 0 for an operation. If it exceeds
+    /// `LOG_BYTES_MAX`, a rollback may find the log full.
     pub log_bytes_max: u64,
 }
 

@@ -141,7 +141,7 @@ fn same_body(one: &PageRef<'_>, other: &PageRef<'_>) -> bool {
 }
 
 impl<O: Operation> OperationCheck<O> {
-    /// Sets how a page of the operation is made: `format` gets a page of zeros.
+    /// Sets the generator of the operation's pages: `format` gets a page of zeros.
     pub fn pages(mut self, format: impl Fn(&mut Rng, &mut PageMut<'_>) + Send + Sync + 'static) -> Self {
         self.format = Box::new(format);
         self

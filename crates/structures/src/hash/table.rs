@@ -40,7 +40,7 @@ impl RawHashTable {
     /// [catalogue](crate::Catalogue), for example, can store.
     ///
     /// # Errors
-    /// Those of any change: no room, a stopped store.
+    /// Those of any change: a full log or disk, a stopped store.
     pub fn create(txn: &mut Txn) -> Result<RawHashTable> {
         let root = txn.nested((), |txn| {
             let root = txn.allocate()?;

@@ -122,7 +122,7 @@ where
     ///
     /// # Errors
     /// [`cedrat_txn::Error::TooLarge`] if the two encodings together exceed [`ENTRY_LEN_MAX`](super::ENTRY_LEN_MAX)
-    /// bytes; [`cedrat_txn::Error::Deadlock`] from the lock on the key; no room.
+    /// bytes; [`cedrat_txn::Error::Deadlock`] from the lock on the key; a full log or disk.
     pub fn insert<Q>(&self, txn: &mut Txn, key: &Q, value: &V) -> Result<bool>
     where
         K: Borrow<Q>,

@@ -98,7 +98,7 @@ impl RawHashTable {
     ///
     /// # Errors
     /// [`Error::TooLarge`] beyond [`ENTRY_LEN_MAX`](super::ENTRY_LEN_MAX) bytes; [`Error::Deadlock`] from the lock on
-    /// the key; no room; a stopped store. The table is unchanged, though buckets may have been split.
+    /// the key; a full log or disk; a stopped store. The table is unchanged, though buckets may have been split.
     pub fn put(&self, txn: &mut Txn, key: &[u8], value: &[u8]) -> Result<bool> {
         check_len(key, value)?;
         let hash = KeyHash::of(key, self.seed);

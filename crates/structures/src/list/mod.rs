@@ -90,7 +90,7 @@ impl RawList {
     ///
     /// # Errors
     /// [`cedrat_txn::Error::TooLarge`] beyond [`RawList::ELEMENT_LEN_MAX`] bytes; [`cedrat_txn::Error::Deadlock`] from
-    /// the lock; no room. The same for all methods that change the list.
+    /// the lock; a full log or disk. The same for all methods that change the list.
     pub fn push_front(&self, txn: &mut Txn, element: &[u8]) -> Result<()> {
         check_len(element, Self::ELEMENT_LEN_MAX)?;
         txn.isolated(self.root, |txn| self.insert_after(txn, None, element))

@@ -73,7 +73,7 @@ impl<T: Serialize + DeserializeOwned> List<T> {
     ///
     /// # Errors
     /// [`cedrat_txn::Error::TooLarge`] if its encoding exceeds [`RawList::ELEMENT_LEN_MAX`] bytes;
-    /// [`cedrat_txn::Error::Deadlock`] from the lock on the list; no room. The same for all methods that change the
+    /// [`cedrat_txn::Error::Deadlock`] from the lock on the list; a full log or disk. The same for all methods that change the
     /// list.
     pub fn push_back(&self, txn: &mut Txn, element: &T) -> Result<()> {
         self.raw.push_back(txn, &encode(element, ELEMENT)?)

@@ -78,7 +78,7 @@ impl RawPageList {
     /// Appends a record.
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond [`RECORD_LEN_MAX`] bytes; [`Error::Deadlock`] from the lock; no room. The same for
+    /// [`Error::TooLarge`] beyond [`RECORD_LEN_MAX`] bytes; [`Error::Deadlock`] from the lock; a full log or disk. The same for
     /// all methods that change the list.
     pub fn push_back(&self, txn: &mut Txn, record: &[u8]) -> Result<()> {
         check_len(record)?;
