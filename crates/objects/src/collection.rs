@@ -366,8 +366,8 @@ impl Objects {
     /// Its record has the capacity for its current length, rounded up; an object that outgrows its record moves.
     ///
     /// # Errors
-    /// [`Error::TooLarge`]; [`Error::Deadlock`]; full log or disk; [`Error::Misuse`] with [`UndoPolicy::Relaxed`] in a transaction with
-    /// atomicity.
+    /// [`Error::TooLarge`]; [`Error::Deadlock`]; a full log or disk; [`Error::Misuse`] with [`UndoPolicy::Relaxed`] in a
+    /// transaction with atomicity.
     pub fn insert(&self, txn: &mut Txn, bytes: &[u8]) -> Result<ObjectId> {
         self.policy(txn)?;
         check_len(bytes.len())?;
