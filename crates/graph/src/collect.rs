@@ -20,7 +20,7 @@ use std::collections::HashMap;
 use cedrat_objects::{ObjectError, ObjectId};
 use cedrat_pages::PageId;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::{Mutex, RwLock};
+use cedrat_sync::{Mutex, RwLock, planted};
 use cedrat_txn::{Commit, Error, Result, Txn};
 
 use crate::graph::{Graph, Shared};
@@ -119,7 +119,9 @@ impl Marks {
 
     /// Marks the objects that a commit reports at its end.
     fn notify(&mut self, notice: &GcNotice, is_marking: bool) {
-        notice.born.iter().for_each(|&identity| self.keep(identity));
+        if !planted!("new_objects_not_marked") {
+            notice.born.iter().for_each(|&identity| self.keep(identity));
+        }
         if is_marking {
             notice.kept.iter().for_each(|&identity| self.reach(identity));
         }
@@ -445,7 +447,7 @@ impl Graph {
         let mut marks = Marks::default();
         let of_roots = roots.iter().filter_map(|(_, to)| to.identity());
         alive.into_iter().chain(of_roots).for_each(|identity| marks.reach(identity));
-        for branch in branches.values() {
+        for branch in branches.values().filter(|_| !planted!("branches_not_marked")) {
             // As if the branch were just being prepared.
             marks.notify(&branch.into(), true);
         }

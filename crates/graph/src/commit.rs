@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use cedrat_objects::{Change, Edit, NewObjects, ObjectError, Objects, Reserved};
 use cedrat_pages::Damaged;
+use cedrat_sync::planted;
 use cedrat_txn::{Commit, Error, Result, SmallBytes, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
@@ -117,6 +118,10 @@ impl Graph {
         // This commit waits behind the gate, where a beginning garbage collection, and all commits after it, would wait with
         // it.
         txn.waits_for_prepared_no_longer();
+        if planted!("objects_committed_apart") {
+            txn.commit(Commit::Sync)?;
+            return self.try_commit(&entries, || self.begin());
+        }
         let changed = self.try_commit(&entries, || txn)?;
         if mode == Mode::Sync {
             changed.wait()?;
@@ -149,7 +154,13 @@ impl Graph {
         let _open = self.shared.collecting.gate.read();
         let mut txn = txn(); // declared after the gate, so that a rollback happens before the gate opens
         let mut work = Work::of(&self.shared, &mut txn, false);
-        let ticket = work.make(entries, true)?;
+        let ticket = match work.make(entries, true) {
+            Err(error) if planted!("refused_changes_kept") => {
+                txn.commit(Commit::Async)?;
+                return Err(error);
+            }
+            made => made?,
+        };
         let identities = work.identities;
         // Not in a closure, which would have its own copy of the transaction.
         let ticket = match ticket {
@@ -339,7 +350,7 @@ impl<'w> Work<'w> {
     /// Keeps the objects that these words refer to alive for a running garbage collection: the words are about to be written
     /// or overwritten.
     fn keep(&mut self, bytes: &[u8]) {
-        if self.keeps() {
+        if self.keeps() && !planted!("overwritten_reference_not_marked") {
             self.notice.kept.extend(words(bytes).filter_map(Reference::identity));
         }
     }
@@ -357,7 +368,8 @@ impl<'w> Work<'w> {
 
     /// Returns an error if a sweeping garbage collection treats this object as removed (E21.7).
     fn still_there(&self, identity: Identity) -> Result<()> {
-        if self.beside == GcPhase::Sweeping && !self.shared.collecting.is_marked(identity) {
+        let is_condemned = self.beside == GcPhase::Sweeping && !self.shared.collecting.is_marked(identity);
+        if is_condemned && !planted!("condemned_object_used") {
             return Err(GraphError::NoSuchObject { identity }.into());
         }
         Ok(())
@@ -384,7 +396,8 @@ impl<'w> Work<'w> {
         all.sort_unstable_by_key(|(identity, entry)| (*identity, entry.number));
         let locks = || entries.new_objects as usize + all.chunk_by(|(one, _), (next, _)| one == next).count();
         // Not for a branch: no other commit would be possible while it is in doubt.
-        if !self.is_branch && entries.all.len() > LOCKS_MAX && locks() > LOCKS_MAX {
+        let may_lock_all = !self.is_branch || planted!("branch_locks_whole_graph");
+        if may_lock_all && entries.all.len() > LOCKS_MAX && locks() > LOCKS_MAX {
             self.objects().try_lock_all(self.txn)?;
         }
         if !all.is_empty() {
@@ -406,6 +419,9 @@ impl<'w> Work<'w> {
             let identity = Identity::of(place.id());
             self.identities.push(identity);
             places.push(place);
+        }
+        if planted!("later_objects_not_known") {
+            self.identities.truncate(1);
         }
         if self.tells() {
             // From here on other objects refer to them.
@@ -468,7 +484,7 @@ impl<'w> Work<'w> {
         let mut word = to.word().to_le_bytes();
         resolve(&mut word, &self.identities);
         self.refer(&word)?;
-        if let Some(identity) = to.identity() {
+        if let Some(identity) = to.identity().filter(|_| !planted!("target_of_root_not_checked")) {
             self.is_object(identity)?;
         }
         let (roots, name) = (&self.shared.roots, name.as_bytes());

@@ -183,6 +183,25 @@ fn mixed_transfers_survive_every_crash() {
     check.run().unwrap_or_else(|failure| panic!("{failure}")).print();
 }
 
+/// E10.8: if the objects are refused, the record and the word are rolled back.
+#[test]
+fn refused_objects_take_record_and_word_along() {
+    let place = common::place();
+    let store = place.graph.store();
+    let records = store.transact(|txn| Records::create(txn, "records")).unwrap();
+    let words = store.memory().create_heap("words", &HeapOptions::raw(4096)).unwrap();
+    let id = place.add(b"as it is", &[]);
+    let absent = Identity::new(id.get() + 100).unwrap();
+    let mut txn = store.begin();
+    let record = records.insert(&mut txn, b"gone").unwrap();
+    txn.heap(|tx| tx.write(&words, 0, 7)).unwrap();
+    let refused = place.graph.commit_with(txn, Changes::new().patch(absent, 8, b"changed!"), Mode::Sync, 0);
+    assert!(refused.is_err());
+    let mut txn = store.begin();
+    assert!(records.read(&mut txn, record).is_err(), "E10.8");
+    assert_eq!(words.atomically(|tx| tx.read(&words, 0)).unwrap(), 0, "E10.8");
+}
+
 #[test]
 fn a_transaction_of_another_store_is_refused() {
     let (here, there) = (common::place(), common::place());

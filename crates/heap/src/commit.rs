@@ -300,7 +300,7 @@ impl Tx<'_> {
                 // Another transaction holds this stripe, or its word was read and has changed.
                 let write = self.this.writes.all()[met];
                 self.lock(write.stripe)?;
-                if write.read && !self.was_old_when_locked(write.stripe) {
+                if write.read && !self.was_old_when_locked(write.stripe) && !planted!("overtaken_update_commits") {
                     return Err(self.this.conflict());
                 }
                 from = met + 1;
@@ -473,6 +473,9 @@ impl Tx<'_> {
     fn may_go_alone(&self, log: &Log) -> bool {
         #[cfg(feature = "planted-faults")]
         if self.shared.options.fault == Some(crate::Fault::AloneWhateverItRead) {
+            return true;
+        }
+        if planted!("dependent_commit_alone") {
             return true;
         }
         let durable = log.durable_lsn();

@@ -408,6 +408,39 @@ mod tests {
         assert_eq!(all_known(&heap), known, "E17.3");
     }
 
+    /// H1: of two transactions that add to one word, the second does not commit.
+    #[test]
+    fn overtaken_update_does_not_commit() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
+        let (mut one, mut other) = (Held::new(&memory).expect("a place"), Held::new(&memory).expect("a place"));
+        let add = |held: &mut Held| held.run(|tx| tx.update(&heap, 0, |value| value + 1)).expect("not looked at yet");
+        for held in [&mut one, &mut other] {
+            held.begin().expect("it goes on");
+            add(held);
+        }
+        one.commit(Commit::Sync).expect("it is the first one");
+        assert!(matches!(other.commit(Commit::Sync), Err(Error::Conflict)), "H1");
+        assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("no other transaction writes"), 1, "H1");
+    }
+
+    /// H2: two words that change together are read as they were before a commit, or as they are after it.
+    #[test]
+    fn reads_show_one_state() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let heap = memory.create_heap("held", &HeapOptions::raw(1 << 16)).expect("a heap");
+        let mut reader = Held::new(&memory).expect("a place");
+        reader.begin().expect("it goes on");
+        assert_eq!(reader.run(|tx| tx.read(&heap, 0)).expect("its snapshot"), 0);
+        heap.atomically(|tx| [0, 4096].into_iter().try_for_each(|at| tx.write(&heap, at, 1))).expect("space");
+        assert!(matches!(reader.run(|tx| tx.read(&heap, 4096)), Err(Error::Conflict)), "H2");
+        reader.abort();
+        reader.begin().expect("it goes on");
+        let both =
+            reader.run(|tx| Ok((tx.read(&heap, 0)?, tx.read(&heap, 4096)?))).expect("no other transaction writes");
+        assert_eq!(both, (1, 1), "H2: not older than its beginning");
+    }
+
     #[test]
     fn block_is_freed_by_one_transaction() {
         let memory = Memory::volatile(MemoryOptions::small()).expect("memory");

@@ -135,7 +135,9 @@ impl Tx<'_> {
     }
 
     fn undo_since(&mut self, savepoint: &HeapSavepoint) {
-        self.keep_reads_since(savepoint.writes);
+        if !planted!("reads_undone_with_writes") {
+            self.keep_reads_since(savepoint.writes);
+        }
         self.this.writes.back_to(savepoint.writes);
         self.drop_blocks(savepoint.blocks);
     }

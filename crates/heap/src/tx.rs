@@ -413,7 +413,7 @@ impl<'a> Tx<'a> {
             seen = before;
             match before.free_version() {
                 Some(_) if again != before => {}
-                Some(version) if version <= self.this.snapshot => {
+                Some(version) if version <= self.this.snapshot || planted!("newer_word_read") => {
                     self.note_read(stripe);
                     return Ok(value);
                 }

@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use cedrat_pages::{Damaged, LatchedPage, PageId};
 use cedrat_structures::{Catalogue, Kind, Named, StructureError};
-use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::{Arc, planted};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Delta, Error, FormatFresh, Keeper, Opening, RecordId, Refused, Result, Store, Txn};
 use cedrat_wal::{Lsn, TxnId};
@@ -551,6 +551,9 @@ impl Objects {
                     let bytes: [u8; PLACE_LEN] = before[HEADER_LEN..][..PLACE_LEN].try_into().expect("as many");
                     Arc::new(RemoveForward { bytes })
                 }),
+                Some(_) if planted!("second_record_refers_to_third") => {
+                    self.change(txn, found.at, found.image, &to, |_, _| Arc::new(Forward::to(found.at)))
+                }
                 Some(home) => {
                     self.change(txn, found.id, home, &to, |_, _| Arc::new(Forward::to(found.at)))?;
                     self.die(txn, found.at, found.image)

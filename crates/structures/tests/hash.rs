@@ -139,6 +139,30 @@ fn dropped_table_fails_handles_frees_pages() -> Result<()> {
     Ok(())
 }
 
+/// S3: pages that an insertion has added stay if its transaction rolls back, because others may have entries in them.
+#[test]
+fn rolled_back_insertions_leave_pages_of_others() -> Result<()> {
+    let bench = Bench::new();
+    let store = bench.store();
+    let table = store.transact(RawHashTable::create)?;
+    let put = |txn: &mut Txn, keys: std::ops::Range<u32>| {
+        keys.into_iter().try_for_each(|key| table.put(txn, &key.to_le_bytes(), &[7; 700]).map(drop))
+    };
+    for round in 0..20 {
+        let mut rolls_back = store.begin();
+        put(&mut rolls_back, 1_000..1_010 + round)?;
+        store.transact(|txn| put(txn, round * 10..round * 10 + 10))?;
+        rolls_back.rollback()?;
+        let mut txn = store.begin();
+        for key in 0..round * 10 + 10 {
+            assert!(table.contains(&mut txn, &key.to_le_bytes())?, "S3: key {key}, round {round}");
+        }
+        let checked = table.check(&txn)?;
+        assert!(checked.is_sound() && checked.elements == u64::from(round * 10 + 10), "S3: {:?}", checked.problems);
+    }
+    Ok(())
+}
+
 /// S5.
 #[test]
 fn handle_of_rolled_back_table_is_refused() -> Result<()> {

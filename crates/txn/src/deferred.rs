@@ -595,6 +595,10 @@ impl Txn {
         let (at, change) = (deferred.at, record.lsn());
         let txn = self.id;
         match (deferred.inverse, deferred.committed_only) {
+            (Some(_), _) if planted!("inverse_not_logged") => {
+                self.deferred.taken_back(TakenBack { txn, at, change, inverse: Some(change) });
+                Ok(true)
+            }
             (Some((operation, arguments)), _) => {
                 let next = record.next_to_undo()?;
                 Head(&mut self.head).compensation(operation, at, next);

@@ -6,6 +6,7 @@
 //! changed until then.
 
 use cedrat_heap::{HEAP_PART, HeapSavepoint, Held, Interrupt, Joined, Tx};
+use cedrat_sync::planted;
 use cedrat_wal::{Kind, Lsn, RecordHead, Spending};
 
 use crate::body::room_for;
@@ -74,8 +75,8 @@ impl Txn {
     #[inline]
     pub(crate) fn heap_keeps_up(&self) -> Result<()> {
         match &mut *self.heap.borrow_mut() {
-            None => Ok(()),
-            Some(joined) => Ok(joined.keep_up()?),
+            Some(joined) if !planted!("lock_moves_no_snapshot") => Ok(joined.keep_up()?),
+            _ => Ok(()),
         }
     }
 
@@ -93,7 +94,9 @@ impl Txn {
         if !heap.wrote() && self.entry.is_none() {
             // E10.3: all reads are of the snapshot's moment. They are validated nevertheless: it is cheap, and locks
             // that an application did without (L022) would have let a change through.
-            heap.keep_up()?;
+            if !planted!("reader_not_validated") {
+                heap.keep_up()?;
+            }
             return Ok(self.newest_read().max(heap.seen()));
         }
         let part_len_max = self.inner().body_len_max;
@@ -110,6 +113,11 @@ impl Txn {
         for part in heap.parts() {
             self.head.clear();
             self.append(HEAP_PART, part)?;
+        }
+        if planted!("faces_committed_apart") && self.cursor.last.is_some() {
+            self.head.clear();
+            let pages = self.append(Kind::COMMIT, &[])?;
+            self.store.inner.log.force(pages.lsn)?;
         }
         let body = heap.last_part().to_vec();
         self.head.clear();

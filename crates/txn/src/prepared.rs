@@ -392,7 +392,7 @@ impl Prepared {
             let inner = txn.inner();
             // A place to which a record was moved has no lock of its own: others may have read it before it was undone.
             withdrawn(inner);
-            if !inner.plants(Plant::RollbackNotForced) {
+            if !inner.plants(Plant::RollbackNotForced) && !planted!("rollback_of_branch_not_forced") {
                 inner.log.force(inner.log.current_lsn())?;
             }
             Ok(())
@@ -467,7 +467,7 @@ impl Txn {
             return Ok(lsn);
         };
         heap.commits();
-        for part in heap.parts() {
+        for part in heap.parts().filter(|_| !planted!("words_of_branch_not_repeated")) {
             self.append(HEAP_PART, part)?; // E9.10
         }
         let lsn = self.append(Kind::COMMIT, heap.last_part())?.lsn;
@@ -505,6 +505,7 @@ impl Txn {
     /// record half changed. A failure stops the store.
     fn make_late(&self, late: &[OrphanedChange], commit: Lsn) -> Result<()> {
         let inner = self.inner();
+        let late = if planted!("deferred_by_branch_left_out") { &[] } else { late };
         let made = late.chunk_by(|one, next| one.at.page == next.at.page).try_for_each(|of_page| {
             of_page.iter().for_each(|change| inner.keepers.withdrawn(change.at));
             inner.make_late(of_page, commit)
@@ -575,7 +576,7 @@ pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
             entry.defers(lsn); // E19.4
         }
         txn.entry = Some(entry);
-        if !inner.plants(Plant::FreedTooEarly) {
+        if !inner.plants(Plant::FreedTooEarly) && !planted!("freed_by_branch_reused") {
             freed.iter().for_each(|freed| inner.space.withhold(freed.extent)); // E9.6
         }
         txn.freed = freed;

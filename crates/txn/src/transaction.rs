@@ -641,6 +641,7 @@ impl Txn {
         if self.has_room(forward, undo) {
             return Ok(());
         }
+        cedrat_pages::assert_no_page_latch("log space");
         // Larger pieces than requested, so that most updates already have room.
         const PIECE: u64 = 4096;
         let (has_forward, has_undo) =

@@ -88,6 +88,8 @@ impl Txn {
             if !self.has_room(body_len_bound, undo_room) {
                 // Making room may wait for the disk, which is never done under a page's latch (E13.5).
                 drop(page);
+                let latching = planted!("room_awaited_under_latch").then(|| self.store.clone());
+                let _latched = latching.as_ref().map(|store| store.read(at.page));
                 self.room_for_records(body_len_bound, undo_room)?;
                 continue;
             }

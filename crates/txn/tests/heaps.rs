@@ -294,7 +294,7 @@ fn contents(store: &Store) -> Vec<(String, Vec<u64>)> {
     store.memory().heaps().iter().map(|heap| (heap.name().to_owned(), read(heap.name()))).collect()
 }
 
-/// R4 for words, E10.5: heaps are created, grow and are dropped while the log is written; runs cross chunks, some
+/// H3, R4 for words, E10.5: heaps are created, grow and are dropped while the log is written; runs cross chunks, some
 /// commits have several parts.
 #[test]
 fn replay_threads_do_not_change_heaps() {

@@ -3,7 +3,7 @@
 mod common;
 
 use cedrat_heap::{Heap, HeapOptions, Interrupt};
-use cedrat_media::SimDisk;
+use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Error, Store, Txn};
@@ -65,15 +65,51 @@ fn both_faces_are_there_or_neither() {
     }
     drop((heap, store));
     let states = every_crash(&disk, 3, |disk, marks, what| {
-        let Ok(store) = open(disk) else { return };
-        let Ok(heap) = store.memory().heap("words") else { return };
+        let store = match open(disk) {
+            Err(error) if is_before_creation(&error) => return,
+            opened => opened.unwrap_or_else(|error| panic!("E10.1: {what}: {error}")),
+        };
+        let Ok(heap) = store.memory().heap("words") else {
+            return assert!(marks.is_empty(), "{what}");
+        };
         let word = store.memory().run(Commit::Async, |tx| tx.read(&heap, 0)).unwrap().value;
         let on_page = read_number(&store, at(page, 0)).unwrap_or(0);
-        assert_eq!(word as i64, on_page, "{what}");
+        assert_eq!(word as i64, on_page, "E10.1: {what}");
         let acknowledged: i64 = marks.iter().map(|&mark| mark as i64).sum();
         assert!(on_page >= acknowledged, "{what}");
     });
     assert!(states > 50, "{states}");
+}
+
+/// E10.5: words that fill several records are there all at once, with the commit record.
+#[test]
+fn parts_count_with_their_commit() {
+    const WORDS: u64 = 6_000;
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    let page = store.transact(page_with_zeros).unwrap();
+    let heap =
+        store.memory().create_heap("words", &HeapOptions { chunk_len: 4096, ..HeapOptions::raw(1 << 17) }).unwrap();
+    let written = disk.journal_len();
+    let mut txn = store.begin();
+    txn.heap(|tx| (0..WORDS).try_for_each(|word| tx.write(&heap, word * 16, 7))).unwrap();
+    txn.update(at(page, 0), &Add { amount: 7 }).unwrap();
+    txn.commit(Commit::Sync).unwrap();
+    drop((heap, store));
+    let (mut without, mut with) = (0, 0);
+    for calls in written..=disk.journal_len() {
+        for loss in [Loss::Everything, Loss::Nothing] {
+            let crashed = Arc::new(disk.journal().crash(calls, loss));
+            let store = open(&crashed).unwrap();
+            let heap = store.memory().heap("words").unwrap();
+            let sum = heap.atomically(|tx| (0..WORDS).try_fold(0, |sum, word| Ok(sum + tx.read(&heap, word * 16)?)));
+            let sum = sum.unwrap();
+            assert!(sum == 0 || sum == 7 * WORDS, "E10.5: {sum}, crash at {calls}, {loss:?}");
+            assert_eq!(numbers(&store, page)[0] as u64 * WORDS, sum, "E10.1: crash at {calls}, {loss:?}");
+            *if sum == 0 { &mut without } else { &mut with } += 1;
+        }
+    }
+    assert!(without > 2 && with > 0, "{without} crashes before the commit, {with} after it");
 }
 
 /// E10.3, also for a transaction that has written pages.
@@ -108,14 +144,15 @@ fn savepoint_restores_words_and_keeps_reads() {
     let one = txn.savepoint();
     txn.heap(|tx| tx.write(&heap, 0, 2)).unwrap();
     txn.heap(|tx| tx.update(&heap, 64, |value| value + 1)).unwrap();
+    txn.heap(|tx| tx.update(&heap, 1024, |value| value + 1)).unwrap();
     txn.update(at(page, 0), &Add { amount: 3 }).unwrap();
     txn.rollback_to(one).unwrap();
     assert_eq!(txn.heap(|tx| Ok((tx.read(&heap, 0)?, tx.read(&heap, 64)?))).unwrap(), (1, 0));
     txn.rollback_to(nothing_yet).unwrap();
     assert_eq!(txn.heap(|tx| tx.read(&heap, 0)).unwrap(), 0);
     txn.heap(|tx| tx.write(&heap, 8, 9)).unwrap();
-    // Reads that were undone are still validated.
-    heap.atomically(|tx| tx.write(&heap, 64, 5)).unwrap();
+    // Reads that were undone are still validated. This word was read by nothing else.
+    heap.atomically(|tx| tx.write(&heap, 1024, 5)).unwrap();
     assert!(is_conflict(txn.commit(Commit::Sync)), "E10.6");
     assert_eq!(heap.atomically(|tx| tx.read(&heap, 8)).unwrap(), 0);
 }

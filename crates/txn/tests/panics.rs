@@ -239,6 +239,22 @@ fn lock_manager_is_called_without_latches() {
     assert_eq!(numbers(&store, page)[0], 1);
 }
 
+/// E13.5: in builds that check, a thread that waits for log space under a page latch panics. Of many updates some find that
+/// their transaction has used its space.
+#[test]
+fn log_space_is_awaited_without_latches() {
+    let (store, page) = store_with(options(), registry());
+    store.transact(|txn| (0..300).try_for_each(|_| txn.update(at(page, 0), &Add { amount: 1 }))).unwrap();
+    assert_eq!(numbers(&store, page)[0], 300);
+    #[cfg(debug_assertions)]
+    {
+        let _held = store.read(page).unwrap();
+        let waits = || cedrat_pages::assert_no_page_latch("log space");
+        let message = *catch_unwind(waits).unwrap_err().downcast::<String>().unwrap();
+        assert!(message.starts_with("E13.5: log space must not be waited for while holding the"), "{message}");
+    }
+}
+
 /// A delta whose second argument cannot be encoded.
 #[derive(Debug, Serialize, Deserialize)]
 struct Unencodable {

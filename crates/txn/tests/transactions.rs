@@ -654,6 +654,18 @@ fn undo_needs_no_lock_recovery_restores_them() {
     assert_eq!(numbers(&store, page), [0; 4]);
 }
 
+/// E15.2: nothing of a loser is left when an opening returns.
+#[test]
+fn store_opens_after_undo_of_losers() {
+    let (disk, store, page) = store();
+    let mut loser = store.begin();
+    (0..200).for_each(|number| add(&mut loser, page, number % 4, 1).unwrap());
+    store.log().force(store.log().current_lsn()).unwrap();
+    let reopened = open(&Arc::new(disk.cut_power(cedrat_media::Loss::Everything))).unwrap();
+    assert_eq!(reopened.recovery().undone, 200, "E15.2");
+    assert_eq!(numbers(&reopened, page), [0; 4], "E15.2");
+}
+
 #[test]
 fn options_disable_atomicity_isolation_and_durability() {
     let clerk = Arc::new(Clerk::default());

@@ -489,13 +489,14 @@ fn has_no_segments(media: &Arc<dyn Media>) -> Result<bool, LogError> {
 
 #[cfg_attr(not(feature = "planted-faults"), allow(unused_variables))]
 fn faults(options: &LogOptions) -> Faults {
+    let is_passed_over = planted!("holes_passed_over");
     #[cfg(feature = "planted-faults")]
     return Faults {
         any_epoch: options.fault == Some(crate::Fault::StaleEpochAccepted),
-        over_holes: options.fault == Some(crate::Fault::HolesPassedOver),
+        over_holes: options.fault == Some(crate::Fault::HolesPassedOver) || is_passed_over,
     };
     #[cfg(not(feature = "planted-faults"))]
-    Faults::default()
+    Faults { over_holes: is_passed_over, ..Faults::default() }
 }
 
 /// A part of [`Settling`] that a planted fault omits.

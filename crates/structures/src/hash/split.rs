@@ -13,6 +13,7 @@
 //! 1 on (S4), and nothing is lost if step 2 never happens. The bucket's next split would drop them.
 
 use cedrat_pages::PageId;
+use cedrat_sync::planted;
 use cedrat_txn::{Operation, RecordId, Result, Txn, Undo};
 
 use super::bucket::{self, KeyHash};
@@ -38,7 +39,7 @@ impl RawHashTable {
         let old = new - (1 << new.ilog2());
         let buckets = new + 1;
         let chain = self.chain(txn, old)?;
-        let moved = self.pack(txn, &chain, |hash| hash.bucket(buckets) == new)?;
+        let moved = self.pack(txn, &chain, |hash| hash.bucket(buckets) == new && !planted!("split_moves_nothing"))?;
         let overflow = moved.len() as i64 - 1;
 
         let (region, offset) = growth.place(new);
@@ -55,6 +56,9 @@ impl RawHashTable {
             };
             self.fill(txn, watch, first.after(offset), moved)?;
             step(txn, watch, self.root, &SetBuckets { buckets })?;
+            if planted!("purged_within_split") {
+                self.purge(txn, watch, &chain, old, buckets)?;
+            }
             Ok((first, Undo::none()))
         })?;
         if !known {
@@ -64,12 +68,22 @@ impl RawHashTable {
         self.resident.overflow_changed(overflow);
 
         // S4: not earlier.
-        for &page in &chain {
-            let purge = Purge { root: self.root.get(), bucket: old, buckets };
-            step(txn, watch, page, &purge)?;
-        }
+        self.purge(txn, watch, &chain, old, buckets)?;
         self.fold(txn, watch, chain)?;
         Ok(true)
+    }
+
+    /// Removes the entries that a split has copied to the new bucket from these pages of the old one.
+    fn purge(
+        &self,
+        txn: &mut Txn,
+        watch: &mut dyn FnMut(&Txn),
+        chain: &[PageId],
+        bucket: u64,
+        buckets: u64,
+    ) -> Result<()> {
+        let purge = Purge { root: self.root.get(), bucket, buckets };
+        chain.iter().try_for_each(|&page| step(txn, watch, page, &purge))
     }
 
     /// Packs the entries on these pages whose hash is `wanted`, into as few packages as pages are needed, at least one.

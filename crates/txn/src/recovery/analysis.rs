@@ -96,6 +96,7 @@ pub(crate) fn analyse(
         let id = record.head.txn;
         match body {
             Body::Commit { heap, .. } if !heap.is_empty() => parts.commit(found, heaps, &record, heap)?,
+            Body::HeapPart { heap } if planted!("part_counts_without_commit") => heaps.replay(record.lsn, heap)?,
             Body::HeapPart { .. } => parts.keep(id, record.position),
             Body::RollbackEnd => parts.forget(id),
             _ => {}

@@ -291,7 +291,7 @@ impl<'a> Worker<'a> {
         if self.inner.fault == Some(crate::Fault::RedoneByPageLsn) {
             return false;
         }
-        table.by_version
+        table.by_version && !planted!("delta_redone_by_page_lsn")
     }
 
     #[cold]
