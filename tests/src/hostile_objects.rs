@@ -96,7 +96,9 @@ fn use_objects(store: &Store, objects: &Objects) -> cedrat::Result<u64> {
     let checked = objects.check(&txn)?;
     txn.rollback()?;
     store.checkpoint()?;
-    (pages?, inserted?, removed?, swept?);
+    pages?;
+    inserted.and(removed)?;
+    swept?;
     match checked.problems.first() {
         Some(problem) => Err(cedrat::Error::Refused(cedrat::txn::Refused::new(problem.clone()))),
         None => Ok(ids?.len() as u64),

@@ -31,8 +31,11 @@ const KEPT: [(&str, &str, &str); 5] = [
 /// Variable that names a directory, into which the stores of today's code are written as text.
 const KEEP: &str = "CEDRAT_KEEP";
 
+/// Called by the calls that make a store, while it is open.
+type End = Box<dyn FnOnce()>;
+
 /// Expands each kept store of this name into a new directory, and today's store, and calls `take` with it.
-fn each(name: &str, make: fn(Arc<dyn Media>, Box<dyn FnOnce()>), take: impl Fn(&Path)) {
+fn each(name: &str, make: fn(Arc<dyn Media>, End), take: impl Fn(&Path)) {
     let mut versions = 0;
     for (version, _, text) in KEPT.iter().filter(|kept| kept.1 == name) {
         let directory = tempfile::tempdir().expect("a temporary directory");
@@ -91,41 +94,37 @@ fn passes<M: Model>(directory: &Path) {
 
 #[test]
 fn older_pages_open_with_their_content() {
-    each("pages", |media, end| make::pages(media, end), passes::<InStructures>);
+    each("pages", make::pages, passes::<InStructures>);
 }
 
 #[test]
 fn older_heaps_open_with_their_content() {
-    each("heaps", |media, end| make::heaps(media, end), passes::<InHeaps>);
+    each("heaps", make::heaps, passes::<InHeaps>);
 }
 
 #[test]
 fn older_objects_open_with_their_content() {
-    each("objects", |media, end| make::objects(media, end), passes::<InGraph>);
+    each("objects", make::objects, passes::<InGraph>);
 }
 
 #[test]
 fn older_log_alone_opens_with_its_entries() {
-    each(
-        "log-alone",
-        |media, end| make::log_alone(media, end),
-        |directory| {
-            let media: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
-            let mut entries: Vec<Vec<u8>> = (5..make::ENTRIES).map(make::entry).collect();
-            for _ in 0..3 {
-                let options = EntryLogOptions { create: false, background: false, ..EntryLogOptions::default() };
-                let log = EntryLog::open(&media, &options).expect("an older log opens");
-                let mut cursor = log.cursor(Lsn::ZERO).expect("a sound log");
-                let mut found = Vec::new();
-                while let Some(entry) = cursor.next().expect("a sound log") {
-                    found.push(entry.bytes.to_vec());
-                }
-                assert!(found == entries, "{} entries found, {} written", found.len(), entries.len());
-                entries.push(b"one more".to_vec());
-                let lsn = log.append(b"one more").expect("room");
-                log.force(lsn).expect("a sound disk");
-                log.close().expect("a sound disk");
+    each("log-alone", make::log_alone, |directory| {
+        let media: Arc<dyn Media> = Arc::new(RealDisk::new(directory));
+        let mut entries: Vec<Vec<u8>> = (5..make::ENTRIES).map(make::entry).collect();
+        for _ in 0..3 {
+            let options = EntryLogOptions { create: false, background: false, ..EntryLogOptions::default() };
+            let log = EntryLog::open(&media, &options).expect("an older log opens");
+            let mut cursor = log.cursor(Lsn::ZERO).expect("a sound log");
+            let mut found = Vec::new();
+            while let Some(entry) = cursor.next().expect("a sound log") {
+                found.push(entry.bytes.to_vec());
             }
-        },
-    );
+            assert!(found == entries, "{} entries found, {} written", found.len(), entries.len());
+            entries.push(b"one more".to_vec());
+            let lsn = log.append(b"one more").expect("room");
+            log.force(lsn).expect("a sound disk");
+            log.close().expect("a sound disk");
+        }
+    });
 }

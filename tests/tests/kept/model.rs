@@ -291,7 +291,7 @@ impl Default for InGraph {
     fn default() -> InGraph {
         let object = |number: u64| match number {
             3 => vec![7; 60],
-            _ => [&(number + if number % 2 == 0 { 100 } else { 0 }).to_le_bytes()[..], b" object"].concat(),
+            _ => [&(number + if number.is_multiple_of(2) { 100 } else { 0 }).to_le_bytes()[..], b" object"].concat(),
         };
         let mut objects: Vec<_> = (0..12).filter(|&number| number != 5).map(object).collect();
         objects.sort();
