@@ -193,7 +193,7 @@ fn valgrind_finds_no_errors() {
 
 /// With `ulimit -v` at 8 GiB, of which valgrind needs a part itself.
 #[test]
-fn valgrind_in_limited_address_space_finds_no_errors() {
+fn limited_valgrind_finds_no_errors() {
     under_valgrind("8388608");
 }
 
