@@ -416,9 +416,13 @@ impl<'a> Lists<'a> {
     }
 }
 
-/// Locks the control file.
-pub(crate) fn lock(media: &dyn Media) -> Result<LockGuard, LogError> {
-    media.lock(CONTROL_FILE).map_err(|error| crate::entries::not_locked(media, error))
+/// Locks the control file, unless it was locked with the directory. Another process may have created it since then, and the lock
+/// of a deleted file excludes nothing.
+pub(crate) fn lock_unless(is_locked: bool, media: &dyn Media) -> Result<Option<LockGuard>, LogError> {
+    if is_locked || planted!("new_control_not_locked") {
+        return Ok(None);
+    }
+    media.lock(CONTROL_FILE).map(Some).map_err(|error| crate::entries::not_locked(media, error))
 }
 
 /// The open control file.
@@ -442,11 +446,7 @@ impl ControlFile {
             created => created,
         };
         let file = file.map_err(|error| LogError::io(doing, error))?;
-        // Also if another process has created it since the lock was taken: the lock of a deleted file excludes nothing.
-        let lock = match is_locked || planted!("new_control_not_locked") {
-            true => None,
-            false => Some(lock(media)?),
-        };
+        let lock = lock_unless(is_locked, media)?;
         let zeros = AlignedBuf::zeroed(2 * SLOT_LEN);
         write_all_at(media, file, 0, &zeros, Durability::Volatile)
             .and_then(|()| media.sync(file))

@@ -194,12 +194,8 @@ impl Found {
         }
         let is_locked_late = matches!(lock, Lock::Take);
         let taken = lock.take(&**media)?;
-        // Also if another process has created it since the lock was taken.
-        let lock_of_control =
-            match lock.held().is_none_or(DirectoryLock::has_control) || planted!("new_control_not_locked") {
-                true => None,
-                false => Some(control::lock(&**media)?),
-            };
+        let is_locked = lock.held().is_none_or(DirectoryLock::has_control);
+        let lock_of_control = control::lock_unless(is_locked, &**media)?;
         let (file, now) = ControlFile::open(&**media, OpenMode::ReadWrite)?;
         if now.generation != control.generation {
             let what = "another process has changed the control file since it was read";
