@@ -23,6 +23,7 @@ mod objects;
 mod plot;
 mod random;
 mod raw_words;
+mod reads;
 mod recovery;
 mod report;
 mod systems;
@@ -34,7 +35,7 @@ struct Figure {
     measure: fn(&Settings, &mut Yard) -> Result<Report>,
 }
 
-const FIGURES: [Figure; 10] = [
+const FIGURES: [Figure; 11] = [
     Figure {
         name: "commit",
         about: "durable transactions per second, one insert each, by threads (Lemon, Figure 4)",
@@ -59,6 +60,11 @@ const FIGURES: [Figure; 10] = [
         name: "locks",
         about: "hand-over of a contended lock by threads, an unrelated lock meanwhile, a lock with many holders",
         measure: locks::figure,
+    },
+    Figure {
+        name: "read-only",
+        about: "transactions that only read and commit durably, alone and beside a thread that writes elsewhere",
+        measure: reads::figure,
     },
     Figure {
         name: "heap-words",
