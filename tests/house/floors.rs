@@ -1,28 +1,8 @@
 //! The dependencies of the crates have one direction: a crate depends only on crates of lower layers.
 
-use crate::metadata;
+use std::collections::BTreeMap;
 
-/// The layers, from the lowest up. A crate may use those above it in this list, never those below.
-///
-/// `check` stands below `structures` because their tests use it; a second test here verifies that only tests and the public
-/// API do.
-const FLOORS: [&str; 15] = [
-    "cedrat-sync",
-    "cedrat-media",
-    "cedrat-wal",
-    "cedrat-pages",
-    "cedrat-heap-derive",
-    "cedrat-heap",
-    "cedrat-txn",
-    "cedrat-check",
-    "cedrat-structures",
-    "cedrat-objects",
-    "cedrat-graph",
-    "cedrat",
-    "cedrat-capi",
-    "cedrat-cli",
-    "cedrat-tests",
-];
+use crate::metadata;
 
 #[derive(Debug)]
 struct Edge {
@@ -47,21 +27,37 @@ fn edges() -> Vec<Edge> {
     edges
 }
 
-fn floor(name: &str) -> usize {
-    FLOORS
-        .iter()
-        .position(|known| *known == name)
-        .unwrap_or_else(|| panic!("{name} has no floor yet: give it one in FLOORS"))
+/// Returns the layer of each crate, by its package name: the table in `ARCHITECTURE.md`.
+///
+/// `check` is below `structures` because their tests use it; a second test here verifies that only tests and the public API
+/// do.
+fn layers() -> BTreeMap<String, usize> {
+    let page = std::fs::read_to_string(cedrat_tests::root().join("ARCHITECTURE.md")).expect("the architecture");
+    let mut layers = BTreeMap::new();
+    for line in page.lines() {
+        let mut columns = line.split('|').map(str::trim).skip(1);
+        let (Some(Ok(layer)), Some(folders)) = (columns.next().map(str::parse), columns.next()) else { continue };
+        for folder in folders.split('`').skip(1).step_by(2) {
+            let name = folder.trim_start_matches("crates/");
+            let package = if name == "cedrat" { name.to_string() } else { format!("cedrat-{name}") };
+            layers.insert(package, layer);
+        }
+    }
+    layers
 }
 
 #[test]
-fn lower_rooms_do_not_know_upper_ones() {
+fn lower_layers_do_not_know_upper_ones() {
+    let layers = layers();
     for edge in edges() {
+        let layer = |name: &str| {
+            *layers.get(name).unwrap_or_else(|| panic!("{name} is not in the table of layers in ARCHITECTURE.md"))
+        };
         // A crate's own tests may build it once more, with its planted faults.
-        let itself = edge.for_tests && edge.to == edge.from;
+        let is_own_test = edge.for_tests && edge.to == edge.from;
         assert!(
-            itself || floor(&edge.to) < floor(&edge.from),
-            "{} uses {}: this would be a staircase upwards",
+            is_own_test || layer(&edge.to) < layer(&edge.from),
+            "{} depends on {}, which is not in a lower layer of ARCHITECTURE.md",
             edge.from,
             edge.to
         );
@@ -69,7 +65,7 @@ fn lower_rooms_do_not_know_upper_ones() {
 }
 
 #[test]
-fn what_ships_does_not_need_the_checker() {
+fn products_do_not_depend_on_checker() {
     for edge in edges() {
         let may = ["cedrat", "cedrat-cli", "cedrat-tests"].contains(&edge.from.as_str());
         assert!(
@@ -82,18 +78,13 @@ fn what_ships_does_not_need_the_checker() {
 
 #[test]
 fn every_crate_has_a_layer() {
-    let mut crates: Vec<String> = std::fs::read_dir(cedrat_tests::root().join("crates"))
-        .expect("crates")
-        .map(|entry| entry.expect("an entry").path())
-        .filter(|path| path.join("Cargo.toml").exists())
-        .map(|path| match path.file_name().expect("a folder has a name").to_string_lossy() {
-            name if name == "cedrat" => name.into_owned(),
-            name => format!("cedrat-{name}"),
-        })
-        .chain(["cedrat-tests".to_string()])
-        .collect();
-    let mut floors = FLOORS.map(String::from).to_vec();
-    crates.sort();
-    floors.sort();
-    assert_eq!(crates, floors);
+    let packages: Vec<String> =
+        metadata::of_workspace().iter().map(|package| package["name"].as_str().expect("a name").to_string()).collect();
+    let listed: Vec<String> = layers().into_keys().collect();
+    for package in &packages {
+        assert!(listed.contains(package), "{package} is not in the table of layers in ARCHITECTURE.md");
+    }
+    for package in &listed {
+        assert!(packages.contains(package), "ARCHITECTURE.md lists {package}, which the workspace does not have");
+    }
 }
