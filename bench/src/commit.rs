@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::Settings;
 use crate::ceiling::{Loop, RECORD_LEN, Strategy};
 use crate::disk::{Block, Ring};
-use crate::job::{Job, Outcome, Yard, rate};
+use crate::job::{Job, Outcome, Scratch, rate};
 use crate::keys::key;
 use crate::report::{Goal, Point, Report, median, params};
 use crate::systems::{self, Result, Sizing, Which};
@@ -49,13 +49,13 @@ struct Row {
 }
 
 /// Measures everything and reports which ratios were reached.
-pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Report> {
     let (probe, seconds, repetitions) = if settings.quick { (0.2, 0.5, 1) } else { (0.4, 2.0, 3) };
 
     let mut rows = Vec::new();
     for threads in THREADS {
         settings.tell(&format!("commit: {threads} threads, looking for the best way of each system"));
-        rows.extend(best_ways(yard, threads, probe, seconds)?);
+        rows.extend(best_ways(scratch, threads, probe, seconds)?);
     }
     let which = Which::Cedrat;
     rows.push(Row {
@@ -71,7 +71,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
         for threads in THREADS {
             settings.tell(&format!("commit: repetition {repetition} of {repetitions}, {threads} threads"));
             for row in rows.iter_mut().filter(|row| row.threads == threads) {
-                let outcome = yard.run(&row.job)?;
+                let outcome = scratch.run(&row.job)?;
                 row.rates.push(outcome["commits_per_s"]);
                 row.raw.extend(outcome.get("raw_writes_per_s"));
             }
@@ -81,7 +81,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
 }
 
 /// Returns the rows to repeat: of each system the two configurations that did best in a short trial.
-fn best_ways(yard: &mut Yard, threads: u32, probe: f64, seconds: f64) -> Result<Vec<Row>> {
+fn best_ways(scratch: &mut Scratch, threads: u32, probe: f64, seconds: f64) -> Result<Vec<Row>> {
     let mut ways: Vec<(&'static str, String, Job, Job)> = Vec::new();
     for strategy in Strategy::for_threads(threads) {
         let job = |seconds| Job::Ceiling { strategy: strategy.name(), threads, seconds, record_len: RECORD_LEN };
@@ -98,7 +98,7 @@ fn best_ways(yard: &mut Yard, threads: u32, probe: f64, seconds: f64) -> Result<
     for system in systems {
         let mut trials = Vec::new();
         for (_, way, short, long) in ways.iter().filter(|way| way.0 == system) {
-            let reached = yard.run(short)?["commits_per_s"];
+            let reached = scratch.run(short)?["commits_per_s"];
             trials.push((reached, way, long));
         }
         trials.sort_by(|left, right| right.0.total_cmp(&left.0));

@@ -58,14 +58,14 @@ pub(crate) enum Job {
 pub(crate) type Outcome = BTreeMap<String, f64>;
 
 /// Directory for the data of a run; removed when this is dropped.
-pub(crate) struct Yard {
+pub(crate) struct Scratch {
     path: PathBuf,
     made: u32,
 }
 
-impl Yard {
+impl Scratch {
     /// Opens `CEDRAT_BENCH_DIR`, or a directory beside this program, which is on a real disk.
-    pub(crate) fn open() -> Result<Yard> {
+    pub(crate) fn open() -> Result<Scratch> {
         let base = match std::env::var_os("CEDRAT_BENCH_DIR") {
             Some(dir) => PathBuf::from(dir),
             None => std::env::current_exe()?.with_file_name("bench-data"),
@@ -79,7 +79,7 @@ impl Yard {
             Ok(()) => Some(Ok(path)),
         };
         let path = paths.into_iter().find_map(made).expect("there is always a next number")?;
-        Ok(Yard { path, made: 0 })
+        Ok(Scratch { path, made: 0 })
     }
 
     /// Creates a new, empty directory.
@@ -99,7 +99,7 @@ impl Yard {
     }
 }
 
-impl Drop for Yard {
+impl Drop for Scratch {
     fn drop(&mut self) {
         if let Err(error) = std::fs::remove_dir_all(&self.path) {
             eprintln!("{}: {error}; remove it by hand", self.path.display());

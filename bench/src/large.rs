@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::Settings;
-use crate::job::{Job, Outcome, Yard, peak_rss_bytes, run_in};
+use crate::job::{Job, Outcome, Scratch, peak_rss_bytes, run_in};
 use crate::keys::{Keys, Picks};
 use crate::load::MEMORY_BESIDE_POOL;
 use crate::report::{Goal, Point, Report, params};
@@ -35,11 +35,11 @@ const FILLING_POOL_BYTES: u64 = 2 << 30;
 const BATCH: u64 = 1_000;
 
 /// Measures, and adds the results to the report of `load`.
-pub(crate) fn add(settings: &Settings, yard: &mut Yard, report: &mut Report) -> Result<()> {
+pub(crate) fn add(settings: &Settings, scratch: &mut Scratch, report: &mut Report) -> Result<()> {
     let size = if settings.quick { QUICK } else { FULL };
     let Size { records, inserts, gets, pool_bytes } = size;
     settings.tell(&format!("load: {records} records, then a pool of {} MiB", pool_bytes >> 20));
-    let dir = yard.fresh()?;
+    let dir = scratch.fresh()?;
     let root = run_in(&dir, &Job::LargeFill { records })?["root"] as u64;
     let outcome = run_in(&dir, &Job::LargeUse { root, records, inserts, gets, pool_bytes, threads: THREADS })?;
     std::fs::remove_dir_all(&dir)?;

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Instant;
 
 use crate::Settings;
-use crate::job::{Job, Outcome, Yard, peak_rss_bytes};
+use crate::job::{Job, Outcome, Scratch, peak_rss_bytes};
 use crate::keys::{Keys, Picks};
 use crate::report::{Goal, Point, Report, median, params};
 use crate::systems::{self, Result, Sizing, Which};
@@ -27,7 +27,7 @@ const ROWS: [(Which, &str, bool); 5] = [
 pub(crate) const MEMORY_BESIDE_POOL: u64 = 64 << 20;
 
 /// Measures everything and reports which ratios were reached.
-pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Report> {
     let (records, repetitions) = if settings.quick { (200_000, 1) } else { (1_000_000, 5) };
     let mut outcomes: BTreeMap<usize, Vec<Outcome>> = BTreeMap::new();
     for repetition in 1..=repetitions {
@@ -36,7 +36,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
             let presize_records = if presized { records } else { 0 };
             let sizing = Sizing { pool_bytes: POOL_BYTES, presize_records };
             let job = Job::Load { which, sizing, records, gets: records, threads: THREADS.to_vec() };
-            outcomes.entry(row).or_default().push(yard.run(&job)?);
+            outcomes.entry(row).or_default().push(scratch.run(&job)?);
         }
     }
     let mut report = Report::default();
@@ -56,7 +56,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
         add(1, "peak_rss_bytes", middle("peak_rss_bytes"), "B");
     }
     goals(&mut report);
-    crate::large::add(settings, yard, &mut report)?;
+    crate::large::add(settings, scratch, &mut report)?;
     Ok(report)
 }
 

@@ -12,7 +12,7 @@ use cedrat::txn::{LockManager, LockMode, PageLocks, Resource};
 use cedrat::wal::TxnId;
 
 use crate::Settings;
-use crate::job::{Yard, rate};
+use crate::job::{Scratch, rate};
 use crate::report::{Goal, Point, Report, median, params};
 use crate::systems::Result;
 
@@ -29,7 +29,7 @@ const UNRELATED: Resource = Resource::Page(PageId::new(2));
 const ROOT: Resource = Resource::Structure(PageId::new(3));
 
 /// Measures hand-overs, an unrelated lock meanwhile, and a lock with very many holders.
-pub(crate) fn figure(settings: &Settings, _: &mut Yard) -> Result<Report> {
+pub(crate) fn figure(settings: &Settings, _: &mut Scratch) -> Result<Report> {
     let (seconds, repetitions) = if settings.quick { (0.3, 1) } else { (2.0, 3) };
     let seconds = settings.seconds.unwrap_or(seconds);
     let mut report = Report::default();

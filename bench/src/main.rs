@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
-use job::{Job, Yard};
+use job::{Job, Scratch};
 use report::{Params, Report};
 use systems::Result;
 
@@ -32,7 +32,7 @@ mod systems;
 struct Figure {
     name: &'static str,
     about: &'static str,
-    measure: fn(&Settings, &mut Yard) -> Result<Report>,
+    measure: fn(&Settings, &mut Scratch) -> Result<Report>,
 }
 
 const FIGURES: [Figure; 11] = [
@@ -218,9 +218,9 @@ fn run(arguments: Arguments) -> Result<()> {
         figures.extend(&FIGURES);
     }
     let settings = Settings::of(&arguments)?;
-    let mut yard = Yard::open()?;
+    let mut scratch = Scratch::open()?;
     for figure in figures {
-        let report = (figure.measure)(&settings, &mut yard)?;
+        let report = (figure.measure)(&settings, &mut scratch)?;
         let mut out = std::io::stdout().lock();
         if arguments.json {
             for point in &report.points {

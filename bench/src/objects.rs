@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::Settings;
-use crate::job::{Job, Outcome, Yard, rate, run_and_kill, run_in, say_and_wait};
+use crate::job::{Job, Outcome, Scratch, rate, run_and_kill, run_in, say_and_wait};
 use crate::random::Random;
 use crate::report::{Goal, Params, Point, Report, median, params};
 use crate::systems::Result;
@@ -162,7 +162,7 @@ impl Place {
 }
 
 /// Measures each point, and verifies the state that each leaves.
-pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Report> {
     let seconds = settings.seconds(4.0, 0.5);
     let places: Vec<Place> = Place::all().into_iter().filter(|place| settings.wants(&place.labels())).collect();
     let mut outcomes: Vec<Vec<Outcome>> = vec![Vec::new(); places.len()];
@@ -170,7 +170,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     for repetition in 1..=settings.repetitions() {
         settings.tell(&format!("object-cache: repetition {repetition} of {}", settings.repetitions()));
         for (&place, outcomes) in places.iter().zip(&mut outcomes) {
-            let outcome = measure(yard, place, seconds)?;
+            let outcome = measure(scratch, place, seconds)?;
             verified += outcome["verified"];
             outcomes.push(outcome);
         }
@@ -192,8 +192,8 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
     Ok(report)
 }
 
-fn measure(yard: &mut Yard, place: Place, seconds: f64) -> Result<Outcome> {
-    let dir = yard.fresh()?;
+fn measure(scratch: &mut Scratch, place: Place, seconds: f64) -> Result<Outcome> {
+    let dir = scratch.fresh()?;
     let mut outcome: Outcome = run_and_kill(&dir, &Job::ObjectCache { place, seconds })?;
     let turns = outcome["turns"] as u64;
     outcome.extend(run_in(&dir, &Job::ObjectCacheVerify { place, turns })?);
@@ -394,7 +394,7 @@ mod tests {
 
     /// The check detects a lost update, and allows one of an unfinished transaction only with relaxed atomicity.
     #[test]
-    fn what_was_lost_or_kept_is_seen() {
+    fn lost_and_kept_updates_are_noticed() {
         let apply = |found: &mut Vec<Vec<u8>>, update: &Update, turn: u8| {
             found[update.number as usize][update.at.into()..][..4].fill(turn);
         };

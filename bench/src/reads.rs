@@ -7,7 +7,7 @@ use cedrat::structures::HashTable;
 use cedrat::{Commit, Store};
 
 use crate::Settings;
-use crate::job::{Yard, rate};
+use crate::job::{Scratch, rate};
 use crate::report::{Goal, Point, Report, median, params};
 use crate::systems::Result;
 
@@ -17,10 +17,10 @@ const KEYS: u64 = 1_000;
 const METRIC: &str = "commits_per_s";
 
 /// Measures one reading thread, alone and beside another one that commits changes of another table without waiting.
-pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Report> {
     let (seconds, repetitions) = if settings.quick { (0.3, 1) } else { (2.0, 5) };
     let seconds = settings.seconds.unwrap_or(seconds);
-    let store = cedrat::open(yard.fresh()?)?;
+    let store = cedrat::open(scratch.fresh()?)?;
     let [read, written] = ["read", "written"].map(|name| {
         store.transact(|txn| {
             let table = HashTable::<u64, u64>::create(txn, name)?;

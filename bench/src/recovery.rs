@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::Settings;
-use crate::job::{Job, Outcome, Yard, run_and_kill, run_in, say_and_wait};
+use crate::job::{Job, Outcome, Scratch, run_and_kill, run_in, say_and_wait};
 use crate::keys::{Keys, key, value};
 use crate::report::{Goal, Point, Report, median, params};
 use crate::systems::cedrat::{Cedrat, options};
@@ -20,12 +20,12 @@ const LOSERS: u64 = 4;
 const LOSER_INSERTS: u64 = 1_000;
 
 /// Measures everything and reports which ratios were reached.
-pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Report> {
     let (records, repetitions) = if settings.quick { (200_000, 1) } else { (1_000_000, 5) };
     let mut outcomes = Vec::new();
     for repetition in 1..=repetitions {
         settings.tell(&format!("recovery: repetition {repetition} of {repetitions}"));
-        let dir = yard.fresh()?;
+        let dir = scratch.fresh()?;
         let root = run_and_kill(&dir, &Job::RecoveryFill { records })?;
         let started = SystemTime::now().duration_since(UNIX_EPOCH)?;
         outcomes.push(run_in(&dir, &Job::RecoveryOpen { root, records, started })?);

@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_judged_is_not_right() {
+    fn unjudged_history_is_not_right() {
         for history in ["", "{", r#"{"type":"ok","process":0,"value":[["r","x",[1]]]}"#] {
             for expectation in ["strict-serializable", "not-strict-serializable"] {
                 assert!(Expectation::named(expectation).judge(history).is_err(), "{history} is {expectation}");

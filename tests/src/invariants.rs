@@ -120,7 +120,7 @@ pub fn all_citations() -> Vec<Citation> {
     sources(&[".rs", ".java"])
         .into_iter()
         .filter(|file| ["crates/", "tests/", "java/"].iter().any(|folder| file.name.starts_with(folder)))
-        .filter(|file| !file.name.starts_with("tests/house/") && !file.name.starts_with("tests/src/"))
+        .filter(|file| !file.name.starts_with("tests/lint/") && !file.name.starts_with("tests/src/"))
         .flat_map(|file| citations(&file))
         .collect()
 }

@@ -1,6 +1,6 @@
 //! Shared code of the tests of the whole repository.
 //!
-//! The tests lie beside this folder, one folder for each subject: `house` verifies the repository's own rules, `hostile` the
+//! The tests lie beside this folder, one folder for each subject: `lint` verifies the repository's own rules, `hostile` the
 //! effects of hostile bytes.
 #![forbid(unsafe_code)]
 

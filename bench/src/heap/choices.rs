@@ -5,14 +5,14 @@ use super::run::Turns;
 use super::words::Run;
 use super::{Choices, Setting};
 use crate::Settings;
-use crate::job::{Job, Outcome, Yard};
+use crate::job::{Job, Outcome, Scratch};
 use crate::report::{Params, Point, Report, median, params};
 use crate::systems::Result;
 
 const THREADS: [u32; 2] = [1, 2];
 
 /// Measures each option separately, with the defaults for all others.
-pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Report> {
     let heaps: [u64; 2] = if settings.quick { [64 << 20, 1 << 30] } else { [64 << 20, 4 << 30] };
     let seconds = settings.seconds(5.0, 0.5);
     let mut report = Report::default();
@@ -27,7 +27,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
             settings.tell(&format!("heap-choices: {} MiB, {name} {value}", heap_bytes >> 20));
             let setting = Setting { heap_bytes, blocks: false, log: None, choices };
             let job = Job::HeapWords { setting, runs: runs.clone(), turns: Turns::of(seconds), plain: false };
-            let outcomes = (0..settings.repetitions()).map(|_| yard.run(&job)).collect::<Result<Vec<Outcome>>>()?;
+            let outcomes = (0..settings.repetitions()).map(|_| scratch.run(&job)).collect::<Result<Vec<Outcome>>>()?;
             for run in runs {
                 for (metric, unit) in [("txn_per_s", "1/s"), ("conflicts_per_s", "1/s")] {
                     let name = format!("{}:{metric}", run.name());

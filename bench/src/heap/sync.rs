@@ -9,7 +9,7 @@ use super::vacation::{Agency, Contention, Run, add_points, setting as agency_set
 use super::{Choices, LogSetting, PARTITIONS_MAX, Place, Setting};
 use crate::Settings;
 use crate::ceiling::Strategy;
-use crate::job::{Job, Outcome, Yard};
+use crate::job::{Job, Outcome, Scratch};
 use crate::random::Random;
 use crate::report::{Goal, Params, Point, Report, median, params};
 use crate::systems::Result;
@@ -39,12 +39,12 @@ const OWN_WORDS: u64 = 1024;
 const RECORD_LEN: usize = 32;
 
 /// Measures everything and reports which ratios were reached.
-pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Report> {
     let mut report = Report::default();
     for threads in THREADS {
-        small(settings, yard, threads, &mut report)?;
+        small(settings, scratch, threads, &mut report)?;
     }
-    agency(settings, yard, &mut report)?;
+    agency(settings, scratch, &mut report)?;
     goals(&mut report);
     report.notes.push("1 in 1000 sync costs one wait for the disk beside 1000 transactions: the quicker those are, the larger its part".into());
     report.notes.push("Hathi, Figure 3(b), of all asynchronous: all sync -87 %, 1 in 1000 sync -3 %; of 1 in 100 sync and 1 in 100 partition it gives 50 % and 40 %, and calls partition about 25 % faster".into());
@@ -52,20 +52,20 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
 }
 
 /// Measures transactions of one word, and the ceiling, with this many threads. All modes take turns.
-fn small(settings: &Settings, yard: &mut Yard, threads: u32, report: &mut Report) -> Result<()> {
+fn small(settings: &Settings, scratch: &mut Scratch, threads: u32, report: &mut Report) -> Result<()> {
     settings.tell(&format!("heap-sync: {threads} threads"));
     let ceiling = params! {"threads": threads};
-    let strategies = if settings.wants(&ceiling) { best_strategies(settings, yard, threads)? } else { Vec::new() };
+    let strategies = if settings.wants(&ceiling) { best_strategies(settings, scratch, threads)? } else { Vec::new() };
     let ways = ways(settings, threads);
     let mut rates = vec![Vec::new(); strategies.len()];
     let mut outcomes = vec![Vec::new(); ways.len()];
     for _ in 0..settings.repetitions() {
         for (strategy, rates) in strategies.iter().zip(&mut rates) {
             let job = ceiling_job(strategy, threads, settings.seconds(2.0, 0.5));
-            rates.push(yard.run(&job)?["commits_per_s"]);
+            rates.push(scratch.run(&job)?["commits_per_s"]);
         }
         for (way, outcomes) in ways.iter().zip(&mut outcomes) {
-            outcomes.push(yard.run(&way.job)?);
+            outcomes.push(scratch.run(&way.job)?);
         }
     }
     if let Some(best) = rates.into_iter().filter_map(median).reduce(f64::max) {
@@ -86,11 +86,11 @@ fn ceiling_job(strategy: &str, threads: u32, seconds: f64) -> Job {
 }
 
 /// Returns the two strategies of the bare loop that did best in a short trial.
-fn best_strategies(settings: &Settings, yard: &mut Yard, threads: u32) -> Result<Vec<String>> {
+fn best_strategies(settings: &Settings, scratch: &mut Scratch, threads: u32) -> Result<Vec<String>> {
     let mut trials = Vec::new();
     for strategy in Strategy::for_threads(threads).into_iter().filter(|strategy| strategy.system() == "ceiling") {
         let name = strategy.name();
-        let reached = yard.run(&ceiling_job(&name, threads, settings.probe_seconds()))?["commits_per_s"];
+        let reached = scratch.run(&ceiling_job(&name, threads, settings.probe_seconds()))?["commits_per_s"];
         trials.push((reached, name));
     }
     trials.sort_by(|left, right| right.0.total_cmp(&left.0));
@@ -132,7 +132,7 @@ fn add_mix(labels: &mut Params, mode: Mode) {
 }
 
 /// Measures the mixes over the travel agency, as in Hathi.
-fn agency(settings: &Settings, yard: &mut Yard, report: &mut Report) -> Result<()> {
+fn agency(settings: &Settings, scratch: &mut Scratch, report: &mut Report) -> Result<()> {
     let agency = Agency::new(Contention::Low, settings);
     let labels = |mode: Mode| {
         let mut labels = params! {
@@ -154,7 +154,7 @@ fn agency(settings: &Settings, yard: &mut Yard, report: &mut Report) -> Result<(
     let seconds = settings.seconds(5.0, 0.5);
     let setting = agency_setting(agency, AGENCY_THREADS as u16, seconds);
     let outcome =
-        yard.run(&Job::HeapVacation { setting, agency, runs: runs.clone(), turns: Turns::of(seconds), twin: false })?;
+        scratch.run(&Job::HeapVacation { setting, agency, runs: runs.clone(), turns: Turns::of(seconds), twin: false })?;
     for run in runs {
         add_points(report, "heap-sync", &labels(run.mode), run, &outcome);
     }

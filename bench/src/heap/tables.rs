@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reservation_that_nobody_holds_is_noticed() {
+    fn reservation_without_holder_is_noticed() {
         let (memory, tables) = tables();
         let work = |tx: &mut HeapTx<'_, '_>| {
             let item = tables.item(tx, Wish { kind: 1, number: 3 })?.expect("it was made");

@@ -9,7 +9,7 @@ use super::run::{METRICS, Turns, timed};
 use super::tables::{Behaviour, Tables};
 use super::{Choices, LogSetting, Logging, Place, Setting, UNLOGGED};
 use crate::Settings;
-use crate::job::{Job, Outcome, Yard};
+use crate::job::{Job, Outcome, Scratch};
 use crate::random::Random;
 use crate::report::{Goal, Params, Point, Report, params};
 use crate::systems::Result;
@@ -78,7 +78,7 @@ impl Run {
 }
 
 /// Measures everything and reports which ratios were reached.
-pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Report> {
     let mut report = Report::default();
     for contention in Contention::ALL {
         let agency = Agency::new(contention, settings);
@@ -95,7 +95,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
                 let setting = setting(agency, partitions, seconds);
                 let turns = Turns::of(seconds);
                 let outcome =
-                    yard.run(&Job::HeapVacation { setting, agency, runs: runs.clone(), turns, twin: true })?;
+                    scratch.run(&Job::HeapVacation { setting, agency, runs: runs.clone(), turns, twin: true })?;
                 for run in runs {
                     add_points(&mut report, "heap-vacation", &labels(run.threads), run, &outcome);
                     let unlogged = outcome.get(&format!("{}:unlogged_txn_per_s", run.name()));

@@ -14,7 +14,7 @@ use super::run::{Done, Length, METRICS, Turns, timed};
 use super::writes::Writes;
 use super::{Choices, LogSetting, Logging, PARTITIONS_MAX, Place, Setting, UNLOGGED};
 use crate::Settings;
-use crate::job::{Job, Outcome, Yard};
+use crate::job::{Job, Outcome, Scratch};
 use crate::random::Random;
 use crate::raw_words::{WORDS_IN_ROUND, Words};
 use crate::report::{Goal, Params, Point, Report, median, params};
@@ -94,12 +94,12 @@ impl Series {
 }
 
 /// Measures everything and reports which ratios were reached.
-pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+pub(crate) fn figure(settings: &Settings, scratch: &mut Scratch) -> Result<Report> {
     let heaps: [u64; 2] = if settings.quick { [64 << 20, 1 << 30] } else { [64 << 20, 4 << 30] };
     let mut report = Report::default();
     for heap_bytes in heaps {
         for series in all_series(settings, heap_bytes) {
-            measure(settings, yard, &series.wanted(settings), &mut report)?;
+            measure(settings, scratch, &series.wanted(settings), &mut report)?;
         }
     }
     goals(&mut report, heaps[1]);
@@ -108,7 +108,7 @@ pub(crate) fn figure(settings: &Settings, yard: &mut Yard) -> Result<Report> {
 }
 
 /// Figure `heap-large`: larger transactions (Hathi §5), which hold more locks for longer, with four and eight threads.
-pub(crate) fn large(settings: &Settings, yard: &mut Yard) -> Result<Report> {
+pub(crate) fn large(settings: &Settings, scratch: &mut Scratch) -> Result<Report> {
     const HEAP_BYTES: u64 = 64 << 20;
     let mut report = Report::default();
     let seconds = settings.seconds(10.0, 1.0);
@@ -121,7 +121,7 @@ pub(crate) fn large(settings: &Settings, yard: &mut Yard) -> Result<Report> {
         turns: Turns::of(seconds),
         plain: false,
     };
-    measure(settings, yard, &series.wanted(settings), &mut report)?;
+    measure(settings, scratch, &series.wanted(settings), &mut report)?;
     let of = |threads: u32| ("cedrat", "txn_per_s", params! {"threads": threads});
     let [(system, metric, four), (_, _, eight)] = LARGE_THREADS.map(of);
     let reached = report.ratio((system, metric, &eight), (system, metric, &four));
@@ -173,7 +173,7 @@ fn whole_log(partitions: u16, seconds: f64) -> LogSetting {
     }
 }
 
-fn measure(settings: &Settings, yard: &mut Yard, series: &Series, report: &mut Report) -> Result<()> {
+fn measure(settings: &Settings, scratch: &mut Scratch, series: &Series, report: &mut Report) -> Result<()> {
     if series.runs.is_empty() {
         return Ok(());
     }
@@ -184,7 +184,7 @@ fn measure(settings: &Settings, yard: &mut Yard, series: &Series, report: &mut R
         turns: series.turns,
         plain: series.plain,
     };
-    let outcome = yard.run(&job)?;
+    let outcome = scratch.run(&job)?;
     let mut ceilings: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
     for &run in &series.runs {
         let value = |metric: &str| outcome.get(&format!("{}:{metric}", run.name())).copied();
@@ -401,18 +401,18 @@ fn in_batches(heap: &Heap, batch: usize, number: u32, session: &mut Session, sto
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::job::Yard;
+    use crate::job::Scratch;
 
     /// A heap, the same without a log, and plain memory take turns; each metric is present and plausible.
     #[test]
     fn short_run_reports_every_figure() {
-        let mut yard = Yard::open().unwrap();
+        let mut scratch = Scratch::open().unwrap();
         let log =
             LogSetting { partitions: 2, limit_bytes: 256 << 20, checkpoint_every_bytes: None, ready_bytes: 1 << 20 };
         let setting = Setting { heap_bytes: 1 << 20, blocks: false, log: Some(log), choices: Choices::default() };
         let small = Run::single(2);
         let all = [small, Run { batch: 64, ..small }, Run { words: LARGE, ..small }];
-        let outcome = runs(&yard.fresh().unwrap(), &setting, &all, Turns::of(0.2), true).unwrap();
+        let outcome = runs(&scratch.fresh().unwrap(), &setting, &all, Turns::of(0.2), true).unwrap();
         for run in all {
             let value = |metric: &str| outcome[&format!("{}:{metric}", run.name())];
             for metric in ["txn_per_s", "unlogged_txn_per_s", "plain_per_s", "plain_beside_writes", "bare_lag_ms_max"] {

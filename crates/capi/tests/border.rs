@@ -85,7 +85,7 @@ fn compiled(source: &Path, flags: &[&str], folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn errors_are_told_and_do_nothing() {
+fn errors_are_returned_and_change_nothing() {
     holds("errors");
 }
 

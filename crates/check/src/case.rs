@@ -91,7 +91,7 @@ pub enum Injected {
     /// The n-th call to the disk is an error, once.
     Once(u64),
     /// From the n-th call on, every call is an error.
-    ForEver(u64),
+    Permanent(u64),
     /// The n-th sync is an error and forgets what it should have made durable.
     Forgets(u64),
     /// The disk takes so many more bytes and is then full.
@@ -106,7 +106,7 @@ impl Injected {
     fn word(self) -> (&'static str, u64) {
         match self {
             Injected::Once(n) => ("once", n),
-            Injected::ForEver(n) => ("ever", n),
+            Injected::Permanent(n) => ("ever", n),
             Injected::Forgets(n) => ("forgets", n),
             Injected::Full(n) => ("full", n),
             Injected::Damage(n) => ("damage", n),
@@ -115,8 +115,14 @@ impl Injected {
     }
 
     fn from_word(word: &str, n: u64) -> Option<Injected> {
-        let kinds =
-            [Injected::Once, Injected::ForEver, Injected::Forgets, Injected::Full, Injected::Damage, Injected::Panics];
+        let kinds = [
+            Injected::Once,
+            Injected::Permanent,
+            Injected::Forgets,
+            Injected::Full,
+            Injected::Damage,
+            Injected::Panics,
+        ];
         let mut all = kinds.into_iter().map(|kind| kind(n));
         all.find(|injected| injected.word().0 == word)
     }

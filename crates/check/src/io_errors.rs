@@ -108,7 +108,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
     fn all(&self, calls: u64) -> Vec<Injected> {
         let mut all = Vec::new();
         for n in (1..=calls).step_by(self.every as usize) {
-            all.extend([Injected::Once(n), Injected::ForEver(n)]);
+            all.extend([Injected::Once(n), Injected::Permanent(n)]);
         }
         all.extend((1..=FORGETS_MAX.min(calls)).map(Injected::Forgets));
         all.extend((0..FULL_STEPS).map(|blocks| Injected::Full(blocks * blocks * 256)));
@@ -240,7 +240,7 @@ pub(crate) fn inject(disk: &SimDisk, injected: Injected) {
     let error = || DiskFault::error(Call::Any, std::io::ErrorKind::Other);
     match injected {
         Injected::Once(n) => disk.inject(error().nth(n)),
-        Injected::ForEver(n) => disk.inject(error().nth(n).for_ever()),
+        Injected::Permanent(n) => disk.inject(error().nth(n).permanent()),
         Injected::Forgets(n) => disk.inject(DiskFault::forgetful_sync().nth(n)),
         Injected::Full(bytes) => disk.set_capacity(Some(disk.space() + bytes)),
         Injected::Panics(n) => disk.inject(DiskFault::panic(Call::Any).nth(n)),

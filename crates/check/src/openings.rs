@@ -154,7 +154,7 @@ impl<'a, S: Scenario> Trial<'a, S> {
     fn all(&self, calls: u64) -> Vec<Injected> {
         let mut all = Vec::new();
         for n in (1..=calls).step_by(self.check.every as usize) {
-            all.extend([Injected::Once(n), Injected::ForEver(n), Injected::Forgets(n), Injected::Panics(n)]);
+            all.extend([Injected::Once(n), Injected::Permanent(n), Injected::Forgets(n), Injected::Panics(n)]);
         }
         all.extend((0..FULL_STEPS).map(|step| Injected::Full(step * step * 4096)));
         all

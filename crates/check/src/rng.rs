@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_seed_says_the_same_for_ever() {
+    fn seed_repeats_its_sequence() {
         let mut rng = Rng::new(7);
         assert_eq!([rng.next_u64(), rng.next_u64()], [0x63cb_e1e4_5932_0dd7, 0x044c_3cd7_f43c_661c]);
     }

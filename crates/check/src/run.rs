@@ -385,7 +385,7 @@ impl<S: Scenario> Run<S> {
     }
 
     /// Notes that the store has acknowledged everything up to `lsn` as durable. Does not wait.
-    pub fn was_told(&self, lsn: Lsn) {
+    pub fn mark_acknowledged(&self, lsn: Lsn) {
         self.inner.disk.mark(lsn.get());
     }
 

@@ -3,11 +3,11 @@
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // threads: interleavings.rs of cedrat-txn
 
-mod shelf;
+mod article_cache;
 
+use article_cache::{Shop, unlocked};
 use cedrat_check as check;
 use cedrat_txn::Options;
-use shelf::{Shop, unlocked};
 
 fn passes(check: check::Crashes<Shop>) {
     check.seed(check::seed(1)).run().unwrap_or_else(|failure| panic!("{failure}")).print();

@@ -5,12 +5,12 @@
 
 mod accounts;
 mod bank;
-mod purse;
+mod heap_bank;
 
 use bank::Bank;
 use cedrat_check as check;
 use cedrat_txn::Options;
-use purse::Purse;
+use heap_bank::HeapBank;
 
 const KILLS: usize = 60;
 
@@ -18,8 +18,8 @@ fn bank(options: fn() -> Options) -> Bank {
     Bank { accounts: 160, transfers: 24, checkpoint_every: 5, memo_len: 600, options, ..Bank::default() }
 }
 
-fn purse(options: fn() -> Options) -> Purse {
-    Purse { transfers: 30, checkpoint_every: 4, options, ..Purse::default() }
+fn heap_bank(options: fn() -> Options) -> HeapBank {
+    HeapBank { transfers: 30, checkpoint_every: 4, options, ..HeapBank::default() }
 }
 
 fn small() -> Options {
@@ -51,7 +51,7 @@ fn killed_bank_survives_power_loss() {
 /// R6.
 #[test]
 fn killed_heaps_survive_power_loss() {
-    passes("kills-heap", purse(small));
+    passes("kills-heap", heap_bank(small));
 }
 
 #[test]

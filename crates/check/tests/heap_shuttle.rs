@@ -4,19 +4,19 @@
 #![cfg(cedrat_shuttle)]
 
 mod accounts;
-mod purse;
+mod heap_bank;
 
 use cedrat_check as check;
 use cedrat_heap::Fault;
 use cedrat_txn::Options;
-use purse::Purse;
+use heap_bank::HeapBank;
 
 /// Tests crashes of many schedules, up to the first failure.
-fn schedules(name: &str, count: u64, purse: &Purse) -> Result<check::Report, check::Failure> {
+fn schedules(name: &str, count: u64, heap_bank: &HeapBank) -> Result<check::Report, check::Failure> {
     let mut total: Option<check::Report> = None;
     for schedule in 0..count {
         let seed = check::seed(1) * 1_000 + schedule;
-        let check = check::crashes(name, purse.clone()).seed(seed).at_least(250).at_most(400).again(50, 10);
+        let check = check::crashes(name, heap_bank.clone()).seed(seed).at_least(250).at_most(400).again(50, 10);
         let report = check.run()?;
         match &mut total {
             Some(total) => total.add(&report),
@@ -27,8 +27,8 @@ fn schedules(name: &str, count: u64, purse: &Purse) -> Result<check::Report, che
 }
 
 /// A small store that two clerks and a checkpointer use heavily.
-fn busy(options: fn() -> Options) -> Purse {
-    Purse { clerks: 3, words: 6, transfers: 5, checkpoint_every: 2, options, ..Purse::default() }
+fn busy(options: fn() -> Options) -> HeapBank {
+    HeapBank { clerks: 3, words: 6, transfers: 5, checkpoint_every: 2, options, ..HeapBank::default() }
 }
 
 fn two_partitions() -> Options {
@@ -45,15 +45,15 @@ fn schedules_of_a_purse_survive_crashes() {
 /// E8, E10: with commits that need only their own partition, or include pages.
 #[test]
 fn schedules_of_commits_alone_survive_crashes() {
-    let purse = Purse { words: 9, alone_one_in: 2, ..busy(two_partitions) };
-    let report = schedules("heap-schedules-alone", 40, &purse);
+    let heap_bank = HeapBank { words: 9, alone_one_in: 2, ..busy(two_partitions) };
+    let report = schedules("heap-schedules-alone", 40, &heap_bank);
     report.unwrap_or_else(|failure| panic!("{failure}")).print();
 }
 
 #[test]
 fn schedules_of_words_and_pages_survive_crashes() {
-    let purse = Purse { places: 3, ..busy(two_partitions) };
-    let report = schedules("heap-schedules-pages", 40, &purse);
+    let heap_bank = HeapBank { places: 3, ..busy(two_partitions) };
+    let report = schedules("heap-schedules-pages", 40, &heap_bank);
     report.unwrap_or_else(|failure| panic!("{failure}")).print();
 }
 

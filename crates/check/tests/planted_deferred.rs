@@ -4,11 +4,11 @@
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
-mod shelf;
+mod article_cache;
 
+use article_cache::{Shop, unlocked};
 use cedrat_check as check;
 use cedrat_txn::{Fault, Options};
-use shelf::{Shop, unlocked};
 
 #[track_caller]
 fn caught(name: &str, options: fn() -> Options) {

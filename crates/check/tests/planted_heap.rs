@@ -4,12 +4,12 @@
 #![cfg(not(cedrat_shuttle))]
 
 mod accounts;
-mod purse;
+mod heap_bank;
 
 use cedrat_check as check;
 use cedrat_heap::Fault;
 use cedrat_txn::Options;
-use purse::Purse;
+use heap_bank::HeapBank;
 
 fn options(fault: Option<Fault>) -> Options {
     let mut options = Options { partitions: 2, ..Options::simulated() };
@@ -18,8 +18,8 @@ fn options(fault: Option<Fault>) -> Options {
 }
 
 #[track_caller]
-fn caught(name: &str, purse: Purse) -> check::Failure {
-    let check = check::crashes(&format!("planted-{name}"), purse).at_least(20_000).again(20, 60);
+fn caught(name: &str, heap_bank: HeapBank) -> check::Failure {
+    let check = check::crashes(&format!("planted-{name}"), heap_bank).at_least(20_000).again(20, 60);
     let failure = check.run().expect_err("the planted fault must be caught");
     println!("{failure}");
     failure
@@ -29,8 +29,8 @@ fn caught(name: &str, purse: Purse) -> check::Failure {
 #[test]
 fn early_generation_switch_is_caught() {
     let options = || options(Some(Fault::GenerationSwitchedEarly));
-    let purse = Purse { checkpoint_every: 5, options, ..Purse::default() };
-    let failure = caught("generation-early", purse);
+    let heap_bank = HeapBank { checkpoint_every: 5, options, ..HeapBank::default() };
+    let failure = caught("generation-early", heap_bank);
     assert_eq!(failure.fault, check::Fault::Refused, "{failure}");
 }
 
@@ -38,7 +38,7 @@ fn early_generation_switch_is_caught() {
 #[test]
 fn commit_depending_on_lost_one_is_caught() {
     let options = || options(Some(Fault::AloneWhateverItRead));
-    let purse = Purse { sessions: 2, words: 6, alone_one_in: 2, options, ..Purse::default() };
-    let failure = caught("alone-dependent", purse);
+    let heap_bank = HeapBank { sessions: 2, words: 6, alone_one_in: 2, options, ..HeapBank::default() };
+    let failure = caught("alone-dependent", heap_bank);
     assert_eq!(failure.fault, check::Fault::Model, "{failure}");
 }

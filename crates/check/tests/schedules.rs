@@ -3,7 +3,7 @@
 #![cfg(all(feature = "scheduler", not(cedrat_shuttle)))]
 
 mod accounts;
-mod purse;
+mod heap_bank;
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use cedrat_check::{Failure, Fault, Outcome, Report, Run, Scenario};
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_sync::Arc;
 use cedrat_txn::{FormatFresh, NoLocks, Operation, Options, RecordId, Refused, Registry, Store, Undo};
-use purse::Purse;
+use heap_bank::HeapBank;
 use serde::{Deserialize, Serialize};
 
 /// Sets a number; its undo restores the previous one.
@@ -319,8 +319,9 @@ fn endless_wait_exceeds_step_limit() {
 /// default limits.
 #[test]
 fn threads_over_heap_and_page_pass() {
-    let purse = Purse { clerks: 3, words: 6, transfers: 12, places: 3, checkpoint_every: 5, ..Purse::default() };
-    let check = check::crashes("threads-heap-and-page", purse).at_least(250).at_most(400).again(50, 10);
+    let heap_bank =
+        HeapBank { clerks: 3, words: 6, transfers: 12, places: 3, checkpoint_every: 5, ..HeapBank::default() };
+    let check = check::crashes("threads-heap-and-page", heap_bank).at_least(250).at_most(400).again(50, 10);
     let report = check.run().unwrap_or_else(|failure| panic!("{failure}"));
     assert!(report.commits >= 300, "{report}");
     report.print();

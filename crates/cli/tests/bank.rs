@@ -94,7 +94,7 @@ fn small_bank(folder: &Path, face: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn what_was_never_recorded_is_missed() {
+fn unrecorded_transfer_counts_as_missing() {
     for face in FACES {
         let folder = tempfile::tempdir().expect("a folder");
         let (store, acks) = small_bank(folder.path(), face);

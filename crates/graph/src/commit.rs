@@ -539,7 +539,7 @@ impl<'w> Work<'w> {
     fn patch(&mut self, identity: Identity, offset: u64, bytes: &[u8]) -> Result<()> {
         let new = &self.identities;
         let (mut overwritten, mut written) = (Vec::new(), Vec::new());
-        let is_told = self.tells();
+        let notifies = self.tells();
         let then = self.shared.objects.edit_locked(self.txn, identity.place(), |old| {
             let old = match object_or_absent(old, identity)? {
                 Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
@@ -548,7 +548,7 @@ impl<'w> Work<'w> {
             };
             let references_from = references_in(old, old.len() as u64, offset, bytes, new)?;
             let at = offset as usize;
-            if is_told {
+            if notifies {
                 let bytes = resolved_from(bytes, references_from, new);
                 let end = old.len().min(at + bytes.len());
                 written = bytes[references_from..].to_vec();

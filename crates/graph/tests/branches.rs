@@ -377,7 +377,7 @@ fn mixed_commit_does_not_await_branch() {
 }
 
 #[test]
-fn who_changes_nothing_votes_so() {
+fn branch_without_changes_votes_read_only() {
     let place = place();
     let branch = place.graph.prepare(Changes::new(), BRANCH).unwrap();
     assert!(matches!(branch.vote, Vote::ReadOnly));
@@ -386,7 +386,7 @@ fn who_changes_nothing_votes_so() {
 
 /// Nothing has happened, and no branch is in doubt.
 #[test]
-fn what_is_refused_is_not_prepared() {
+fn refused_branch_is_not_prepared() {
     let place = place();
     let id = place.add(b"there", &[]);
     let mut changes = Changes::new();

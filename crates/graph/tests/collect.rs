@@ -35,7 +35,7 @@ fn records(graph: &Graph) -> usize {
 
 /// J034: reference cycles too, and long objects with all their pieces.
 #[test]
-fn what_nobody_reaches_goes() {
+fn unreachable_objects_are_collected() {
     let place = place();
     let mut changes = Changes::new();
     let [kept, held] = [0, 1].map(|number| changes.next(number));
@@ -259,7 +259,7 @@ type Cuts = (&'static str, usize, fn(&mut Changes, Identity, u32));
 /// E21.5: objects that were reachable at the beginning stay, by whatever change their last reference was removed meanwhile;
 /// the next collection removes them.
 #[test]
-fn what_was_reached_at_the_beginning_stays() {
+fn objects_reachable_at_start_stay() {
     let cuts: [Cuts; 8] = [
         ("patched", 24, |changes, from, at| just(changes.patch_reference(from, at, Reference::NULL))),
         ("patched from before", 24, |changes, from, at| just(changes.patch(from, at - 8, &[0; 16]))),
@@ -294,7 +294,7 @@ fn what_was_reached_at_the_beginning_stays() {
 
 /// E21.5: objects that the program names stay, with all that they reach, and so do objects that it reads, or refers to again.
 #[test]
-fn what_the_program_has_stays() {
+fn objects_in_use_stay() {
     type Has = fn(&Place, &mut Collection, Identity);
     let ways: [(&str, bool, Has); 5] = [
         ("at the beginning", true, |_, _, _| ()),

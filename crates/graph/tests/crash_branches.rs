@@ -163,7 +163,7 @@ impl Teller<'_> {
         self.run.enter(prepared.since(), move |state: &mut State| {
             state.in_doubt.insert(transfer);
         });
-        self.run.was_told(prepared.since());
+        self.run.mark_acknowledged(prepared.since());
         self.state.in_doubt.insert(transfer);
         if self.chance.one_in(2) {
             self.hands.push(prepared);
@@ -189,14 +189,14 @@ impl Teller<'_> {
             };
             self.run.enter(log.current_lsn().next(), gone);
             prepared.rollback()?;
-            self.run.was_told(log.current_lsn());
+            self.run.mark_acknowledged(log.current_lsn());
             self.state.in_doubt.remove(&transfer);
         } else {
             let mode = *self.chance.pick(&[Commit::Sync, Commit::Async]);
             let ticket = prepared.commit(mode)?;
             self.run.enter(ticket.lsn(), move |state: &mut State| state.committed(&transfer));
             if mode == Commit::Sync {
-                self.run.was_told(ticket.lsn());
+                self.run.mark_acknowledged(ticket.lsn());
             }
             self.state.committed(&transfer);
         }

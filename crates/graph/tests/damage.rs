@@ -55,7 +55,7 @@ fn pieces(place: &Place, identity: Identity) -> [Identity; 2] {
 
 /// E21.4.
 #[test]
-fn references_that_lead_nowhere_are_told() {
+fn dangling_references_are_reported() {
     let place = place();
     for len in [8, 6000] {
         let id = root(&place, len);
@@ -75,7 +75,7 @@ fn references_that_lead_nowhere_are_told() {
 }
 
 #[test]
-fn roots_that_lead_nowhere_are_told() {
+fn dangling_roots_are_reported() {
     let place = place();
     let id = root(&place, 8);
     let store = place.graph.store();
@@ -87,7 +87,7 @@ fn roots_that_lead_nowhere_are_told() {
 }
 
 #[test]
-fn what_nobody_reaches_may_lead_nowhere() {
+fn unreachable_object_may_dangle() {
     let place = place();
     let id = place.add(b"", &[Reference::NULL]);
     place.commit(Changes::new().patch_reference(id, 8, Identity::new(id.get() + 300).unwrap()));
@@ -96,7 +96,7 @@ fn what_nobody_reaches_may_lead_nowhere() {
 
 /// E21.4: a read reports it, too.
 #[test]
-fn pieces_that_are_none_are_told() {
+fn invalid_pieces_are_reported() {
     let place = place();
     for case in 0..4 {
         let id = root(&place, 6000);
@@ -146,7 +146,7 @@ fn long_object_has_length_of_header() {
 }
 
 #[test]
-fn definitions_that_make_no_sense_are_told() {
+fn invalid_definitions_are_reported() {
     let place = place();
     let store = place.graph.store();
     let classes = PageId::new(store.read(place.graph.root_page()).unwrap().u64_at(16).unwrap());
@@ -159,7 +159,7 @@ fn definitions_that_make_no_sense_are_told() {
 }
 
 #[test]
-fn a_piece_of_two_objects_is_told() {
+fn shared_piece_is_reported() {
     let place = place();
     let first = root(&place, 6000);
     place.commit(Changes::new().set_root("a", first));
@@ -174,7 +174,7 @@ fn a_piece_of_two_objects_is_told() {
 }
 
 #[test]
-fn objects_that_make_no_sense_are_told() {
+fn invalid_objects_are_reported() {
     let place = place();
     let nonsense: [&[u8]; 8] = [
         b"\x01\0",

@@ -226,7 +226,7 @@ fn refused_commit_names_entry_and_changes_nothing() {
 }
 
 #[test]
-fn what_never_was_is_not_read() {
+fn unknown_object_is_not_read() {
     let place = place();
     let id = place.add(b"", &[]);
     for number in [id.get() + 1, 1 << 16 | 1, (1 << 55) | 1] {

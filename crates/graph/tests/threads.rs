@@ -224,7 +224,7 @@ fn a_ball_in_pieces_is_not_collected() {
 
 /// E21.6: objects in pieces are inserted into the pages that a collection is sweeping.
 #[test]
-fn what_comes_while_a_collection_sweeps_stays() {
+fn object_created_during_sweep_stays() {
     explore(38, 4 * SCHEDULES, || {
         let graph = graph(1 << 20);
         // One page is full, and the next, with one object, has room for a whole piece.

@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_damage() {
+    fn invalid_prepared_state_is_corrupt() {
         let (media, log, memory, heap, blocks) = used();
         let mut joined = Joined::begin(&memory).expect("a seat");
         joined.run(|tx| change(tx, &heap, &blocks[..3], 1)).expect("no other transaction runs");

@@ -373,7 +373,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_written_is_read(
+        fn written_redo_is_read_back(
             words in proptest::collection::vec((0u32..3, 0u64..600, any::<u64>()), 0..500), heaps in 1u32..4, far: bool,
             sets in 1usize..4,
         ) {

@@ -202,7 +202,7 @@ fn small_heap() -> Heap {
 }
 
 #[test]
-fn what_is_no_block_cannot_be_freed() {
+fn free_of_no_block_is_refused() {
     let heap = small_heap();
     let (small, large) = heap.atomically(|tx| Ok((tx.allocate(&heap, 100)?, tx.allocate(&heap, 100_000)?))).unwrap();
     // Bytes that look like a header, inside of a block.

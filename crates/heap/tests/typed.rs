@@ -116,7 +116,7 @@ fn fields_are_places_of_their_own() {
 }
 
 #[test]
-fn what_was_deleted_is_refused() {
+fn deleted_value_is_refused() {
     let heap = heap();
     let (node, row) = heap.transaction(|tx| Ok((tx.create(node(1))?, tx.create_array(5, |at| at as u8)?))).unwrap();
     assert_eq!(heap.transaction(|tx| tx.array_len(row)).unwrap(), 5);

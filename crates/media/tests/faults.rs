@@ -52,7 +52,7 @@ fn the_nth_call_fails_once() {
 fn every_call_from_nth_on_fails() {
     let (disk, file) = disk_with_file();
     let other = disk.open("log/other", OpenMode::Create).unwrap();
-    disk.inject(Fault::error(Call::Any, ErrorKind::Other).nth(2).of("log/").for_ever());
+    disk.inject(Fault::error(Call::Any, ErrorKind::Other).nth(2).of("log/").permanent());
     assert!(disk.len(other).is_ok());
     for _ in 0..3 {
         assert!(disk.len(other).is_err() && disk.sync(other).is_err() && disk.remove("log/other").is_err());
@@ -198,7 +198,7 @@ fn short_reads_and_writes_finally_complete() {
 }
 
 #[test]
-fn a_bit_flips_now_and_for_ever() {
+fn bit_flips_once_and_permanently() {
     let (disk, file) = disk_with_file();
     write(&disk, file, 0, &[0b1000; 1000]);
     disk.sync(file).unwrap();
@@ -212,7 +212,7 @@ fn a_bit_flips_now_and_for_ever() {
 }
 
 #[test]
-fn sectors_go_stale_and_astray() {
+fn sectors_become_stale_or_misplaced() {
     let (disk, file) = disk_with_file();
     write(&disk, file, 0, &[1; 4 * SECTOR_LEN]);
     write(&disk, file, SECTOR, &[2; SECTOR_LEN]);

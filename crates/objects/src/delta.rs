@@ -442,7 +442,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_is_refused() {
+    fn delta_that_does_not_fit_is_refused() {
         let mut record = new_record(b"object", 16, false);
         assert!(PutBytes { at: 5, bytes: b"xx"[..].into() }.apply(&mut record).is_err());
         assert!(Resize { len: 17, at: 0, bytes: SmallBytes::new() }.apply(&mut record).is_err());

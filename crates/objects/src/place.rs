@@ -681,7 +681,7 @@ mod tests {
 
     /// E19.16: no page leaves while a thread iterates over the pages, or chooses a place.
     #[test]
-    fn who_goes_along_the_pages_finds_each() {
+    fn walk_along_pages_finds_each() {
         let registry = Registry::new().with(cedrat_structures::register).with(crate::register);
         let disk: Arc<dyn Media> = Arc::new(SimDisk::new());
         let store = Store::open(disk, cedrat_txn::Options::simulated(), registry).unwrap();

@@ -87,7 +87,7 @@ impl Gate {
 }
 
 /// A store with objects of a page each, a few of which fit into memory.
-struct Yard {
+struct Fixture {
     disk: SimDisk,
     gate: Arc<Gate>,
     store: Store,
@@ -111,18 +111,18 @@ fn open(disk: &SimDisk) -> (Store, Objects) {
     (store, objects)
 }
 
-impl Yard {
-    fn new() -> Yard {
+impl Fixture {
+    fn new() -> Fixture {
         let disk = SimDisk::new();
         let gate = Gate::before(&disk);
         let (store, objects) = open(&disk);
         let bytes = number(0, 0, &"x".repeat(OBJECT_LEN - 9));
         let ids = (0..OBJECTS).map(|_| store.transact(|txn| objects.insert(txn, &bytes)).unwrap()).collect();
         store.checkpoint().unwrap();
-        let yard = Yard { disk, gate, store, objects, ids };
-        WARM.for_each(|one| yard.add(one));
-        yard.evict_pages_but([]);
-        yard
+        let fixture = Fixture { disk, gate, store, objects, ids };
+        WARM.for_each(|one| fixture.add(one));
+        fixture.evict_pages_but([]);
+        fixture
     }
 
     /// Changes an object, without waiting for the disk.
@@ -179,141 +179,141 @@ impl Yard {
 
     /// Checks the committed values, now and after a crash.
     fn check(self, values: [u64; 4]) {
-        let found = |yard: &Yard| [0, 1, 2, 3].map(|one| yard.value(one));
+        let found = |fixture: &Fixture| [0, 1, 2, 3].map(|one| fixture.value(one));
         assert_eq!(found(&self), values);
         self.store.checkpoint().unwrap();
         let journal = self.disk.journal();
         let disk = journal.crash(self.disk.journal_len(), cedrat_media::Loss::Everything);
         let gate = Gate::before(&disk);
         let (store, objects) = open(&disk);
-        let yard = Yard { disk, gate, store, objects, ids: self.ids };
-        assert_eq!(found(&yard), values);
-        yard.objects.check(&yard.store.begin()).unwrap().expect_sound();
+        let fixture = Fixture { disk, gate, store, objects, ids: self.ids };
+        assert_eq!(found(&fixture), values);
+        fixture.objects.check(&fixture.store.begin()).unwrap().expect_sound();
     }
 }
 
 /// E19.18.
 #[test]
 fn load_keeps_no_other_object_waiting() {
-    let yard = Yard::new();
-    let cold = || assert_eq!(yard.value(10), 0);
-    yard.beside(Held::ReadOfPages, cold, || {
-        yard.use_what_is_warm();
-        assert_eq!(yard.value(11), 0, "another load, with I/O of its own");
+    let fixture = Fixture::new();
+    let cold = || assert_eq!(fixture.value(10), 0);
+    fixture.beside(Held::ReadOfPages, cold, || {
+        fixture.use_what_is_warm();
+        assert_eq!(fixture.value(11), 0, "another load, with I/O of its own");
     });
-    yard.check([3; 4]);
+    fixture.check([3; 4]);
 }
 
 /// Two threads request one object: one waits, and both get it.
 #[test]
 fn load_blocks_only_its_own_object() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     thread::scope(|scope| {
-        yard.gate.close(Held::ReadOfPages);
-        let first = scope.spawn(|| yard.value(10));
-        yard.gate.wait_until_one_is_held();
-        let second = scope.spawn(|| yard.value(10));
-        yard.use_what_is_warm();
+        fixture.gate.close(Held::ReadOfPages);
+        let first = scope.spawn(|| fixture.value(10));
+        fixture.gate.wait_until_one_is_held();
+        let second = scope.spawn(|| fixture.value(10));
+        fixture.use_what_is_warm();
         assert!(!first.is_finished() && !second.is_finished(), "there is one way to it");
-        yard.gate.open();
+        fixture.gate.open();
         assert_eq!((first.join().unwrap(), second.join().unwrap()), (0, 0));
     });
-    assert_eq!(yard.objects.statistics().records, WARM.len() as u64 + 1);
-    yard.check([3; 4]);
+    assert_eq!(fixture.objects.statistics().records, WARM.len() as u64 + 1);
+    fixture.check([3; 4]);
 }
 
 /// E19.18: the record is changed while an older copy of it is written to its page: the newer change is not lost.
 #[test]
 fn flush_keeps_no_object_waiting() {
-    let yard = Yard::new();
-    let flush = || yard.objects.flush(&yard.store, yard.ids[0]).unwrap();
-    yard.beside(Held::ReadOfPages, flush, || {
-        yard.use_what_is_warm();
-        assert_eq!(yard.value(11), 0);
-        assert_eq!(yard.objects.statistics().flushes, 0, "of this one first");
+    let fixture = Fixture::new();
+    let flush = || fixture.objects.flush(&fixture.store, fixture.ids[0]).unwrap();
+    fixture.beside(Held::ReadOfPages, flush, || {
+        fixture.use_what_is_warm();
+        assert_eq!(fixture.value(11), 0);
+        assert_eq!(fixture.objects.statistics().flushes, 0, "of this one first");
     });
-    yard.check([3; 4]);
+    fixture.check([3; 4]);
 }
 
 #[test]
 fn flush_of_all_keeps_no_object_waiting() {
-    let yard = Yard::new();
-    let flush = || yard.objects.flush_all(&yard.store).unwrap();
-    yard.beside(Held::ReadOfPages, flush, || yard.use_what_is_warm());
-    yard.check([3; 4]);
+    let fixture = Fixture::new();
+    let flush = || fixture.objects.flush_all(&fixture.store).unwrap();
+    fixture.beside(Held::ReadOfPages, flush, || fixture.use_what_is_warm());
+    fixture.check([3; 4]);
 }
 
 /// E19.18.
 /// Victims with committed changes whose pages are not in memory.
 #[test]
 fn eviction_keeps_no_object_waiting() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     // Only dirty records are left to evict.
-    yard.evict_pages_but([4, 5, 6]);
-    [4, 5].into_iter().for_each(|one| assert_eq!(yard.value(one), 0));
-    [4, 5].into_iter().for_each(|one| yard.add(one));
-    yard.evict_pages_but([6]);
-    assert_eq!(yard.objects.statistics().records, ROOM);
-    let evicting = || assert_eq!(yard.value(6), 0);
-    yard.beside(Held::ReadOfPages, evicting, || yard.use_what_is_warm());
-    assert_eq!(yard.objects.statistics().records, ROOM);
-    assert!(yard.objects.statistics().evictions > 0);
-    yard.check([3; 4]);
+    fixture.evict_pages_but([4, 5, 6]);
+    [4, 5].into_iter().for_each(|one| assert_eq!(fixture.value(one), 0));
+    [4, 5].into_iter().for_each(|one| fixture.add(one));
+    fixture.evict_pages_but([6]);
+    assert_eq!(fixture.objects.statistics().records, ROOM);
+    let evicting = || assert_eq!(fixture.value(6), 0);
+    fixture.beside(Held::ReadOfPages, evicting, || fixture.use_what_is_warm());
+    assert_eq!(fixture.objects.statistics().records, ROOM);
+    assert!(fixture.objects.statistics().evictions > 0);
+    fixture.check([3; 4]);
 }
 
 /// E19.18: the frame that a flush needs contains a page with a log that is not durable yet.
 #[test]
 fn log_force_keeps_no_object_waiting() {
-    let yard = Yard::new();
+    let fixture = Fixture::new();
     // All frames are dirty, by records that were not forced.
-    while yard.store.pool().stats().dirty_pages < POOL_PAGES {
-        let mut txn = yard.store.begin();
-        yard.objects.insert(&mut txn, &number(0, 0, &"x".repeat(OBJECT_LEN - 9))).unwrap();
+    while fixture.store.pool().stats().dirty_pages < POOL_PAGES {
+        let mut txn = fixture.store.begin();
+        fixture.objects.insert(&mut txn, &number(0, 0, &"x".repeat(OBJECT_LEN - 9))).unwrap();
         txn.commit(Commit::Async).unwrap();
     }
-    let flush = || yard.objects.flush(&yard.store, yard.ids[0]).unwrap();
-    yard.beside(Held::ForceOfLog, flush, || yard.use_what_is_warm());
-    yard.check([3; 4]);
+    let flush = || fixture.objects.flush(&fixture.store, fixture.ids[0]).unwrap();
+    fixture.beside(Held::ForceOfLog, flush, || fixture.use_what_is_warm());
+    fixture.check([3; 4]);
 }
 
 /// E19.18.
 #[test]
 fn checkpoint_keeps_no_object_waiting() {
     for call in [Held::ReadOfPages, Held::ForceOfLog, Held::SyncOfPages] {
-        let yard = Yard::new();
-        yard.store.checkpoint().unwrap(); // older changes go to their pages next
-        yard.add(0);
-        yard.beside(call, || yard.store.checkpoint().unwrap(), || yard.use_what_is_warm());
-        yard.check([4, 3, 3, 3]);
+        let fixture = Fixture::new();
+        fixture.store.checkpoint().unwrap(); // older changes go to their pages next
+        fixture.add(0);
+        fixture.beside(call, || fixture.store.checkpoint().unwrap(), || fixture.use_what_is_warm());
+        fixture.check([4, 3, 3, 3]);
     }
 }
 
 /// E19.18: a page that leaves its collection blocks only threads that need this page.
 #[test]
 fn page_that_leaves_keeps_no_insertion_waiting() {
-    let yard = Yard::new();
-    let (before, leaving) = (yard.ids[10].page, yard.ids[11].page);
-    yard.store.transact(|txn| yard.objects.remove(txn, yard.ids[11])).unwrap();
-    yard.objects.flush_all(&yard.store).unwrap();
+    let fixture = Fixture::new();
+    let (before, leaving) = (fixture.ids[10].page, fixture.ids[11].page);
+    fixture.store.transact(|txn| fixture.objects.remove(txn, fixture.ids[11])).unwrap();
+    fixture.objects.flush_all(&fixture.store).unwrap();
     let small = || {
-        let mut txn = yard.store.begin();
-        yard.objects.insert(&mut txn, b"small").unwrap();
+        let mut txn = fixture.store.begin();
+        fixture.objects.insert(&mut txn, b"small").unwrap();
         txn.commit(Commit::Async).unwrap();
     };
     // Its dead record is purged; the page before it is not in memory.
-    let purge = || yard.store.transact(|txn| yard.objects.take_out(txn, leaving, leaving)).unwrap();
+    let purge = || fixture.store.transact(|txn| fixture.objects.take_out(txn, leaving, leaving)).unwrap();
     assert!(!purge(), "no page leads to itself");
-    yard.evict_pages_but([]);
+    fixture.evict_pages_but([]);
     small();
     // Its own page is in memory, though it contains no object.
-    yard.objects.read_committed(&yard.store, yard.ids[11], |_| ()).unwrap_err();
+    fixture.objects.read_committed(&fixture.store, fixture.ids[11], |_| ()).unwrap_err();
     let take_out = || {
-        assert!(yard.store.transact(|txn| yard.objects.take_out(txn, before, leaving)).unwrap());
+        assert!(fixture.store.transact(|txn| fixture.objects.take_out(txn, before, leaving)).unwrap());
     };
-    yard.beside(Held::ReadOfPages, take_out, || {
+    fixture.beside(Held::ReadOfPages, take_out, || {
         small();
-        yard.use_what_is_warm();
+        fixture.use_what_is_warm();
     });
-    assert!(!yard.objects.pages(&yard.store).unwrap().contains(&leaving));
-    yard.check([3; 4]);
+    assert!(!fixture.objects.pages(&fixture.store).unwrap().contains(&leaving));
+    fixture.check([3; 4]);
 }

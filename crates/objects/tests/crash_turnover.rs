@@ -194,7 +194,7 @@ impl Scenario for WaitingRoom {
 
 /// E19.1, E19.3, E19.11: changes of removed objects are not redone on later objects in their places.
 #[test]
-fn what_comes_and_goes_survives_every_crash() {
+fn turnover_survives_every_crash() {
     for (name, pool_bytes, seed) in [("objects-turnover", 1 << 20, 1), ("objects-turnover-eviction", 8 * 4096, 2)] {
         let scenario = WaitingRoom { steps: 120, pool_bytes, shrinks: false, taken_out: Arc::default() };
         let crashes = check::crashes(name, scenario).at_least(2_500).again(8, 60);

@@ -82,7 +82,7 @@ fn missing_moved_object_is_reported() {
 }
 
 #[test]
-fn a_page_of_no_collection_is_told() {
+fn page_without_collection_is_reported() {
     let place = place(UndoPolicy::CommittedOnly);
     let id = place.insert(b"object");
     let link = RecordId::new(id.page, Slot(0));

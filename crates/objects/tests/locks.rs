@@ -11,7 +11,7 @@ use common::{place, place_with};
 
 /// Each object has a lock of its own; a transaction that has locked the collection locks no object.
 #[test]
-fn who_has_the_collection_locks_no_object() {
+fn lock_on_collection_replaces_object_locks() {
     let locks = Arc::new(PageLocks::default());
     let options = cedrat_txn::Options { locks: Arc::<PageLocks>::clone(&locks), ..cedrat_txn::Options::simulated() };
     let place = place_with(Options::default(), options);

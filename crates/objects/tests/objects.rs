@@ -12,7 +12,7 @@ use common::{Add, HalfWay, POLICIES, Place, Subtract, get, is_absent, number, pl
 
 /// L071: objects survive a restart, with their identities.
 #[test]
-fn what_was_committed_is_there_again() {
+fn committed_objects_survive_reopening() {
     for policy in POLICIES {
         let place = place(policy);
         let ids: Vec<_> = (0..200_u64).map(|value| place.insert(&number(value, 0, "name"))).collect();
@@ -67,7 +67,7 @@ fn a_change_leaves_the_page_alone() {
 
 /// L074, L075: a rollback, and a return to a savepoint, restore the previous state, in the cache and in the page.
 #[test]
-fn what_is_rolled_back_was_never_there() {
+fn rolled_back_insertion_leaves_nothing() {
     for policy in [UndoPolicy::CommittedOnly, UndoPolicy::Inverses] {
         for flushes in [false, true] {
             let place = place(policy);
@@ -216,7 +216,7 @@ fn failed_delta_changes_nothing() {
 
 /// L074: no page contains uncommitted changes.
 #[test]
-fn what_is_not_committed_is_not_flushed() {
+fn uncommitted_change_is_not_flushed() {
     let place = place(UndoPolicy::CommittedOnly);
     let id = place.insert(&number(1, 0, "one"));
     let mut txn = place.store.begin();

@@ -75,17 +75,17 @@ const SPINS: usize = 100;
 /// The wait queues of page latches: a few, shared by all pages.
 #[derive(Debug)]
 pub(crate) struct Parking {
-    beds: Box<[(Mutex<()>, Condvar)]>,
+    queues: Box<[(Mutex<()>, Condvar)]>,
 }
 
 impl Parking {
     pub(crate) fn new() -> Parking {
-        let beds = if cfg!(cedrat_shuttle) { 2 } else { 64 };
-        Parking { beds: (0..beds).map(|_| (Mutex::new(()), Condvar::new())).collect() }
+        let queues = if cfg!(cedrat_shuttle) { 2 } else { 64 };
+        Parking { queues: (0..queues).map(|_| (Mutex::new(()), Condvar::new())).collect() }
     }
 
-    fn bed(&self, page: PageId) -> &(Mutex<()>, Condvar) {
-        &self.beds[page.get() as usize % self.beds.len()]
+    fn queue(&self, page: PageId) -> &(Mutex<()>, Condvar) {
+        &self.queues[page.get() as usize % self.queues.len()]
     }
 }
 
@@ -222,8 +222,8 @@ impl<'a> Latch<'a> {
             return spin_hint();
         }
         let end = Instant::now() + HOLD_OFF;
-        let (bed, woken) = self.parking.bed(self.page);
-        let mut bed = bed.lock();
+        let (queue, woken) = self.parking.queue(self.page);
+        let mut queue = queue.lock();
         loop {
             let word = self.word.load(Ordering::Relaxed);
             let left = end.saturating_duration_since(Instant::now());
@@ -231,7 +231,7 @@ impl<'a> Latch<'a> {
                 return;
             }
             if self.mark(word, WAITERS) {
-                woken.wait_for(&mut bed, left);
+                woken.wait_for(&mut queue, left);
             }
         }
     }
@@ -349,8 +349,8 @@ impl<'a> Latch<'a> {
             }
             spin_hint();
         }
-        let (bed, woken) = self.parking.bed(self.page);
-        let mut bed = bed.lock();
+        let (queue, woken) = self.parking.queue(self.page);
+        let mut queue = queue.lock();
         loop {
             let word = self.word.load(Ordering::Relaxed);
             if !busy(word) {
@@ -358,7 +358,7 @@ impl<'a> Latch<'a> {
             }
             let bar = if word & SHARED == 0 || planted!("readers_overtake_writer") { 0 } else { bar };
             if self.mark(word, WAITERS | bar) {
-                woken.wait(&mut bed);
+                woken.wait(&mut queue);
             }
         }
     }
@@ -372,8 +372,8 @@ impl<'a> Latch<'a> {
 
     #[cold]
     fn wake(&self) {
-        let (bed, woken) = self.parking.bed(self.page);
-        let _bed = bed.lock();
+        let (queue, woken) = self.parking.queue(self.page);
+        let _bed = queue.lock();
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
         woken.notify_all();
     }
@@ -544,7 +544,7 @@ mod tests {
 
     /// The diagram at the top of this file: refused attempts leave the word unchanged.
     #[test]
-    fn what_is_refused_changes_nothing() {
+    fn refused_latch_changes_nothing() {
         let page = Page::out();
         let latch = page.latch();
         let refused = || {

@@ -186,7 +186,7 @@ mod tests {
 
     /// The table of docs/inside/latches.md.
     #[test]
-    fn who_may_wait_for_what() {
+    fn latches_are_taken_in_rank_order() {
         let rows = [
             // held, wanted, allowed
             (RANK_1, RANK_2, true),
@@ -217,7 +217,7 @@ mod tests {
 
     #[cfg(debug_assertions)]
     #[test]
-    fn what_was_released_is_no_obstacle() {
+    fn released_latch_does_not_order() {
         drop(Held::take(EXCLUSIVE));
         let _rank = Held::take(RANK_2);
         drop(Held::take(SHARED));

@@ -404,14 +404,14 @@ mod tests {
     #[test]
     fn sleepers_are_woken_once() {
         explore(1, 1, || {
-            let bed = WaitQueue::default();
-            bed.wake();
-            assert_eq!(bed.calls.load(), 0, "no thread sleeps");
+            let queue = WaitQueue::default();
+            queue.wake();
+            assert_eq!(queue.calls.load(), 0, "no thread sleeps");
             // As set by a thread that has not run since.
-            bed.has_sleepers.store(true, Ordering::SeqCst);
-            bed.wake();
-            bed.wake();
-            assert_eq!(bed.calls.load(), 1);
+            queue.has_sleepers.store(true, Ordering::SeqCst);
+            queue.wake();
+            queue.wake();
+            assert_eq!(queue.calls.load(), 1);
         });
     }
 }

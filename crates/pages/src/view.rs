@@ -520,7 +520,7 @@ mod tests {
 
     /// E12.1, E12.3: also for readers without a latch, whatever they request.
     #[test]
-    fn what_lies_outside_the_body_is_refused() {
+    fn offset_outside_body_is_refused() {
         let mut page = page();
         page.change(Lsn::new(1), |page| {
             for (offset, len) in [(BODY_LEN, 1), (BODY_LEN - 1, 2), (usize::MAX, 1), (0, BODY_LEN + 1)] {

@@ -1,6 +1,6 @@
 //! Every crash of a workload that writes pages home: redo must be able to repair the state that a crash leaves.
 
-mod yard;
+mod fixture;
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -8,7 +8,7 @@ use cedrat_media::{Journal, Loss, Media, SimDisk};
 use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId, PoolOptions, WriteBack, verify};
 use cedrat_sync::Arc;
 use cedrat_wal::{Log, Lsn};
-use yard::{REDO_POINT, Yard, options, page};
+use fixture::{Fixture, REDO_POINT, options, page};
 
 /// Pages that the workload uses: neighbours, and some far from each other.
 const PAGES: [u64; 10] = [0, 1, 2, 3, 7, 8, 20, 21, 40, 63];
@@ -24,11 +24,11 @@ struct Run {
 
 /// Changes pages, writes them home in batches, evicts, and repeats that over the homes of the first time.
 fn run(options: PoolOptions) -> Run {
-    let (disk, yard) = Yard::watched(options, 64);
+    let (disk, fixture) = Fixture::watched(options, 64);
     let begin = disk.journal_len();
     let mut changes = Vec::new();
     let mut set = |number: u64, offset: usize, byte: u8| {
-        let lsn = yard.set(page(number), offset, byte).unwrap();
+        let lsn = fixture.set(page(number), offset, byte).unwrap();
         changes.push((page(number), offset, byte));
         assert_eq!(lsn.get() as usize, changes.len());
         disk.mark(lsn.get());
@@ -40,12 +40,12 @@ fn run(options: PoolOptions) -> Run {
                 set(number, offset, round * 10 + (number % 7) as u8);
             }
         }
-        yard.pool.write_back(WriteBack::Below(Lsn::new(u64::from(round) * 40 - 15))).unwrap();
+        fixture.pool.write_back(WriteBack::Below(Lsn::new(u64::from(round) * 40 - 15))).unwrap();
         set(1, 100, round);
-        yard.pool.write_back(WriteBack::Pages(3)).unwrap();
+        fixture.pool.write_back(WriteBack::Pages(3)).unwrap();
     }
-    yard.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
-    drop(yard);
+    fixture.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
+    drop(fixture);
     Run { journal: disk.journal(), changes, begin }
 }
 
@@ -85,17 +85,17 @@ fn redo_point(run: &Run, at: usize) -> Lsn {
 fn check(run: &Run, disk: SimDisk, options: PoolOptions, redo_point: Lsn) -> u64 {
     let media: Arc<dyn Media> = Arc::new(disk);
     let end = Log::look(&media).unwrap().end_lsn();
-    let yard = Yard::recovered(&media, options, redo_point);
+    let fixture = Fixture::recovered(&media, options, redo_point);
     let records = (end.get() as usize - 1).min(run.changes.len());
     let model = model(&run.changes, records);
     for &number in &PAGES {
-        let read = yard.pool.read(page(number)).unwrap_or_else(|error| panic!("page {number}: {error}"));
+        let read = fixture.pool.read(page(number)).unwrap_or_else(|error| panic!("page {number}: {error}"));
         for offset in [0, 100, 511, 2000, 3999] {
             let expected = model.get(&(page(number), offset)).copied().unwrap_or(0);
             assert_eq!(read.body()[offset], expected, "page {number} offset {offset} after {records} records");
         }
     }
-    yard.pool.stats().pages_restored
+    fixture.pool.stats().pages_restored
 }
 
 /// E11.3, E11.5: at every point, with every loss.
@@ -128,11 +128,11 @@ fn restoring_may_itself_be_cut_short() {
         let disk = run.journal.crash(at, Loss::Random(at as u64));
         let disk = Arc::new(disk);
         let media: Arc<dyn Media> = disk.clone();
-        let yard = Yard::recovered(&media, options(8), redo_point(&run, at));
-        if yard.pool.stats().pages_restored == 0 {
+        let fixture = Fixture::recovered(&media, options(8), redo_point(&run, at));
+        if fixture.pool.stats().pages_restored == 0 {
             continue;
         }
-        drop(yard);
+        drop(fixture);
         seen += 1;
         let journal = disk.journal();
         for again in (0..=journal.len()).step_by(2) {

@@ -1,18 +1,18 @@
 //! Opening a store with a double-write area of any bytes.
 
-mod yard;
+mod fixture;
 
 use cedrat_media::{Durability, Media, OpenMode, SimDisk};
 use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE, PAGE_LEN, Pool, PoolError, WriteBack};
 use cedrat_sync::Arc;
 use cedrat_wal::{Log, LogOptions, Lsn};
-use yard::{Yard, options, page};
+use fixture::{Fixture, options, page};
 
 /// Returns a disk on which the newest batch wrote page 3 home.
 fn disk() -> Arc<SimDisk> {
-    let (disk, yard) = Yard::simulated(options(8), 16);
-    yard.set(page(3), 0, 7).unwrap();
-    yard.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
+    let (disk, fixture) = Fixture::simulated(options(8), 16);
+    fixture.set(page(3), 0, 7).unwrap();
+    fixture.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
     disk
 }
 

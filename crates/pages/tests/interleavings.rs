@@ -3,13 +3,13 @@
 //! An ordinary build runs each test once, on real threads. Built with `RUSTFLAGS="--cfg cedrat_shuttle"` each runs through
 //! many interleavings; a deadlock, a lost wake-up included, ends the run with the schedule that leads to it.
 
-mod yard;
+mod fixture;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cedrat_pages::{LatchRank, PAGE_FILE, PAGE_LEN, PageId, PartLatch, PoolOptions, StructureLatch, WriteBack};
 use cedrat_sync::{Arc, Mutex, explore, thread};
-use yard::{Yard, options, page};
+use fixture::{Fixture, options, page};
 
 const SCHEDULES: usize = 300;
 
@@ -27,10 +27,10 @@ fn few_pages(capacity: usize) -> PoolOptions {
 }
 
 /// Changes two offsets of a page, with a moment between them in which other threads may read.
-fn set_both(yard: &Yard, number: PageId, value: u64) {
-    let mut exclusive = yard.pool.exclusive(number).unwrap();
-    exclusive.will_change(yard.log.current_lsn().next());
-    let lsn = yard.append(number, 0, 0);
+fn set_both(fixture: &Fixture, number: PageId, value: u64) {
+    let mut exclusive = fixture.pool.exclusive(number).unwrap();
+    exclusive.will_change(fixture.log.current_lsn().next());
+    let lsn = fixture.append(number, 0, 0);
     exclusive.change(lsn, |page| {
         page.put_u64(8, value).unwrap();
         thread::yield_now();
@@ -42,29 +42,29 @@ fn set_both(yard: &Yard, number: PageId, value: u64) {
 #[test]
 fn no_reader_sees_half_a_change() {
     explore(1, SCHEDULES, || {
-        let (_disk, yard) = Yard::simulated(few_pages(8), 12);
-        let yard = Arc::new(yard);
+        let (_disk, fixture) = Fixture::simulated(few_pages(8), 12);
+        let fixture = Arc::new(fixture);
         let writer = {
-            let yard = yard.clone();
+            let fixture = fixture.clone();
             thread::spawn(move || {
                 for value in 1..4 {
-                    set_both(&yard, page(0), value);
-                    set_both(&yard, page(1), value);
+                    set_both(&fixture, page(0), value);
+                    set_both(&fixture, page(1), value);
                 }
             })
         };
         let evictor = {
-            let yard = yard.clone();
+            let fixture = fixture.clone();
             // More pages than frames: the other two's pages must be evicted and loaded again.
             thread::spawn(move || {
                 for number in 2..12 {
-                    assert_eq!(yard.byte(page(number), 8).unwrap(), 0);
+                    assert_eq!(fixture.byte(page(number), 8).unwrap(), 0);
                 }
             })
         };
         for _ in 0..3 {
             for number in 0..2 {
-                let (front, back) = yard
+                let (front, back) = fixture
                     .pool
                     .optimistic(page(number), |page| {
                         let front = page.u64_at(8)?;
@@ -73,14 +73,14 @@ fn no_reader_sees_half_a_change() {
                     })
                     .unwrap();
                 assert_eq!(front, back);
-                let latched = yard.pool.read(page(number)).unwrap();
+                let latched = fixture.pool.read(page(number)).unwrap();
                 assert_eq!(latched.u64_at(8), latched.u64_at(3000));
             }
         }
         writer.join().unwrap();
         evictor.join().unwrap();
         for number in 0..2 {
-            assert_eq!(yard.pool.read(page(number)).unwrap().u64_at(3000), Ok(3));
+            assert_eq!(fixture.pool.read(page(number)).unwrap().u64_at(3000), Ok(3));
         }
     });
 }
@@ -90,33 +90,33 @@ fn no_reader_sees_half_a_change() {
 #[test]
 fn redo_point_passes_no_unwritten_change() {
     explore(2, SCHEDULES, || {
-        let (disk, yard) = Yard::simulated(few_pages(8), 12);
-        let yard = Arc::new(yard);
+        let (disk, fixture) = Fixture::simulated(few_pages(8), 12);
+        let fixture = Arc::new(fixture);
         let changes = Arc::new(Mutex::new(Vec::new()));
         let writers: Vec<_> = [[0, 1, 0], [1, 2, 9]]
             .into_iter()
             .map(|pages| {
-                let (yard, changes) = (yard.clone(), changes.clone());
+                let (fixture, changes) = (fixture.clone(), changes.clone());
                 thread::spawn(move || {
                     for number in pages {
-                        let lsn = yard.set(page(number), number as usize, 1).unwrap();
+                        let lsn = fixture.set(page(number), number as usize, 1).unwrap();
                         changes.lock().push((lsn.get(), number));
                     }
                 })
             })
             .collect();
         let home = {
-            let yard = yard.clone();
+            let fixture = fixture.clone();
             thread::spawn(move || {
                 for number in 3..9 {
-                    yard.byte(page(number), 0).unwrap();
+                    fixture.byte(page(number), 0).unwrap();
                 }
-                yard.pool.write_back(WriteBack::Below(yard.pool.redo_point().next().next())).unwrap();
+                fixture.pool.write_back(WriteBack::Below(fixture.pool.redo_point().next().next())).unwrap();
             })
         };
         let mut noted = Vec::new();
         for _ in 0..4 {
-            let redo_point = yard.pool.redo_point().get();
+            let redo_point = fixture.pool.redo_point().get();
             let image = disk.image().file(PAGE_FILE).unwrap();
             let lsn = |page: &[u8]| u64::from_le_bytes(page[8..16].try_into().unwrap());
             noted.push((redo_point, image.chunks_exact(PAGE_LEN).map(lsn).collect::<Vec<_>>()));
@@ -139,26 +139,26 @@ fn redo_point_passes_no_unwritten_change() {
 #[test]
 fn copy_is_dirty_before_page_is_clean() {
     explore(5, SCHEDULES, || {
-        let (disk, yard) = Yard::simulated(few_pages(8), 12);
-        let yard = Arc::new(yard);
+        let (disk, fixture) = Fixture::simulated(few_pages(8), 12);
+        let fixture = Arc::new(fixture);
         // The dirty page is in the last frame, so that little happens between reading its state and that of the
         // copies.
         for number in 0..7 {
-            yard.byte(page(number), 0).unwrap();
+            fixture.byte(page(number), 0).unwrap();
         }
-        let lsn = yard.set(page(7), 0, 1).unwrap();
+        let lsn = fixture.set(page(7), 0, 1).unwrap();
         let home = {
-            let yard = yard.clone();
-            thread::spawn(move || yard.pool.write_back(WriteBack::Below(lsn.next())).unwrap())
+            let fixture = fixture.clone();
+            thread::spawn(move || fixture.pool.write_back(WriteBack::Below(lsn.next())).unwrap())
         };
         for _ in 0..30 {
-            if yard.pool.redo_point() > lsn {
+            if fixture.pool.redo_point() > lsn {
                 let image = disk.image().file(PAGE_FILE).unwrap();
                 assert_eq!(image[7 * PAGE_LEN + 8..][..8], lsn.get().to_le_bytes(), "it is home");
             }
         }
         assert_eq!(home.join().unwrap(), 1);
-        assert!(yard.pool.redo_point() > lsn);
+        assert!(fixture.pool.redo_point() > lsn);
     });
 }
 
@@ -166,30 +166,30 @@ fn copy_is_dirty_before_page_is_clean() {
 #[test]
 fn a_page_is_loaded_once() {
     explore(3, SCHEDULES, || {
-        let (_disk, yard) = Yard::simulated(few_pages(8), 12);
-        yard.set(page(1), 0, 5).unwrap();
-        yard.pool.write_back(WriteBack::Below(yard.log.current_lsn().next())).unwrap();
-        let yard = Arc::new(yard);
+        let (_disk, fixture) = Fixture::simulated(few_pages(8), 12);
+        fixture.set(page(1), 0, 5).unwrap();
+        fixture.pool.write_back(WriteBack::Below(fixture.log.current_lsn().next())).unwrap();
+        let fixture = Arc::new(fixture);
         let threads: Vec<_> = (0..3)
             .map(|offset| {
-                let yard = yard.clone();
+                let fixture = fixture.clone();
                 thread::spawn(move || {
                     for number in 0..12 {
                         if offset == 2 && number == 1 {
-                            drop(yard.pool.exclusive_fresh(page(1)).unwrap());
+                            drop(fixture.pool.exclusive_fresh(page(1)).unwrap());
                         } else if offset == 1 && number == 3 {
-                            yard.pool.prefetch(&[page(1), page(2), page(3), page(4)]);
+                            fixture.pool.prefetch(&[page(1), page(2), page(3), page(4)]);
                         }
-                        yard.byte(page(number), 0).unwrap();
+                        fixture.byte(page(number), 0).unwrap();
                     }
-                    yard.byte(page(1), 0).unwrap()
+                    fixture.byte(page(1), 0).unwrap()
                 })
             })
             .collect();
         for thread in threads {
             assert_eq!(thread.join().unwrap(), 5);
         }
-        assert!(yard.pool.stats().resident_pages <= 8);
+        assert!(fixture.pool.stats().resident_pages <= 8);
     });
 }
 
@@ -310,11 +310,11 @@ fn part_latch_admits_one_thread() {
 #[test]
 fn readers_of_two_pages_and_writers_end() {
     explore(7, SCHEDULES, || {
-        let (_disk, yard) = Yard::simulated(few_pages(8), 12);
-        let yard = Arc::new(yard);
+        let (_disk, fixture) = Fixture::simulated(few_pages(8), 12);
+        let fixture = Arc::new(fixture);
         let mut threads = Vec::new();
         for (first, second) in [(0, 1), (1, 0)] {
-            let reading = yard.clone();
+            let reading = fixture.clone();
             threads.push(thread::spawn(move || {
                 for _ in 0..3 {
                     let outer = reading.pool.read(page(first)).unwrap();
@@ -324,10 +324,10 @@ fn readers_of_two_pages_and_writers_end() {
                     drop(outer);
                 }
             }));
-            let writing = yard.clone();
+            let writing = fixture.clone();
             threads.push(thread::spawn(move || (1..4).for_each(|value| set_both(&writing, page(first), value))));
         }
-        yard.pool.write_back(WriteBack::Below(yard.pool.redo_point().next().next())).unwrap();
+        fixture.pool.write_back(WriteBack::Below(fixture.pool.redo_point().next().next())).unwrap();
         threads.into_iter().for_each(|thread| thread.join().unwrap());
     });
 }

@@ -1,6 +1,6 @@
 //! The file of written pages: a lost page is not taken for one that was never written (E22).
 
-mod yard;
+mod fixture;
 
 use std::collections::HashSet;
 
@@ -9,7 +9,7 @@ use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId, PoolError, WRITTEN_FILE, WriteBa
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_wal::Lsn;
-use yard::{Yard, options, page};
+use fixture::{Fixture, options, page};
 
 /// Pages that the workload uses.
 const PAGES: [u64; 6] = [0, 1, 2, 5, 6, 40];
@@ -25,19 +25,19 @@ fn zero(disk: &SimDisk, page: PageId) {
 }
 
 /// Opens the store on a disk without redo.
-fn open(image: Image) -> (Arc<SimDisk>, Yard) {
+fn open(image: Image) -> (Arc<SimDisk>, Fixture) {
     let disk = Arc::new(SimDisk::from_image(image));
     let media: Arc<dyn Media> = disk.clone();
-    let yard = Yard::recovered(&media, options(8), Lsn::MAX);
-    (disk, yard)
+    let fixture = Fixture::recovered(&media, options(8), Lsn::MAX);
+    (disk, fixture)
 }
 
 /// Takes a checkpoint: pages are written home, the redo point is computed, the pages written are noted. Returns the
 /// redo point.
-fn checkpoint(yard: &Yard) -> Result<Lsn, PoolError> {
-    yard.pool.write_back(WriteBack::Below(Lsn::MAX))?;
-    let redo_point = yard.pool.redo_point();
-    yard.pool.note_written()?;
+fn checkpoint(fixture: &Fixture) -> Result<Lsn, PoolError> {
+    fixture.pool.write_back(WriteBack::Below(Lsn::MAX))?;
+    let redo_point = fixture.pool.redo_point();
+    fixture.pool.note_written()?;
     Ok(redo_point)
 }
 
@@ -50,29 +50,29 @@ fn is_punched(number: u64) -> bool {
 }
 
 /// Writes pages, frees them, and writes them anew.
-fn work(yard: &Yard, disk: &SimDisk, first_round: u8) -> Result<(), PoolError> {
+fn work(fixture: &Fixture, disk: &SimDisk, first_round: u8) -> Result<(), PoolError> {
     for round in first_round..first_round + 2 {
         for number in PAGES {
             if is_punched(number) {
-                yard.format(page(number));
+                fixture.format(page(number));
             }
-            yard.set(page(number), 10, round)?;
+            fixture.set(page(number), 10, round)?;
         }
-        let redo_point = checkpoint(yard)?;
+        let redo_point = checkpoint(fixture)?;
         disk.mark(CHECKPOINT | redo_point.get());
-        yard.pool.punch(&places())?;
-        yard.set(page(0), 20, round)?;
-        yard.pool.write_back(WriteBack::Below(Lsn::MAX))?; // the only image in the double-write area
+        fixture.pool.punch(&places())?;
+        fixture.set(page(0), 20, round)?;
+        fixture.pool.write_back(WriteBack::Below(Lsn::MAX))?; // the only image in the double-write area
     }
     Ok(())
 }
 
 /// Returns the journal of a run, and its length when the work began.
 fn run() -> (Journal, usize) {
-    let (disk, yard) = Yard::simulated(options(8), 64);
+    let (disk, fixture) = Fixture::simulated(options(8), 64);
     let begin = disk.journal_len();
-    work(&yard, &disk, 1).unwrap();
-    drop(yard);
+    work(&fixture, &disk, 1).unwrap();
+    drop(fixture);
     (disk.journal(), begin)
 }
 
@@ -82,15 +82,15 @@ fn redo_point(journal: &Journal, at: usize) -> Lsn {
     Lsn::new(noted.map_or(1, |mark| mark.label & !CHECKPOINT))
 }
 
-fn recovered(image: Image, redo_point: Lsn) -> Yard {
+fn recovered(image: Image, redo_point: Lsn) -> Fixture {
     let media: Arc<dyn Media> = Arc::new(SimDisk::from_image(image));
-    Yard::recovered(&media, options(8), redo_point)
+    Fixture::recovered(&media, options(8), redo_point)
 }
 
 /// E22.2: no page reads as lost that is not.
-fn assert_nothing_is_lost(yard: &Yard, context: &dyn std::fmt::Display) {
+fn assert_nothing_is_lost(fixture: &Fixture, context: &dyn std::fmt::Display) {
     for number in 0..64 {
-        if let Err(error) = yard.pool.read(page(number)) {
+        if let Err(error) = fixture.pool.read(page(number)) {
             // A crash may tear a page that is being punched: it is free, and will be formatted.
             let is_torn = is_punched(number) && error.to_string().contains("checksum");
             assert!(is_torn, "E22.2: {context}: {error}");
@@ -107,8 +107,8 @@ fn assert_losses_are_noticed(image: &Image, redo_point: Lsn, context: &dyn std::
         let disk = SimDisk::from_image(image.clone());
         zero(&disk, page(number));
         let media: Arc<dyn Media> = Arc::new(disk);
-        match Yard::try_recovered(&media, options(8), redo_point).and_then(|yard| {
-            let read = yard.pool.read(page(number))?;
+        match Fixture::try_recovered(&media, options(8), redo_point).and_then(|fixture| {
+            let read = fixture.pool.read(page(number))?;
             assert!(read.body()[10..21] == expected[42..53], "E22.1: {context}: page {number} was lost unnoticed");
             Ok(())
         }) {
@@ -126,77 +126,77 @@ fn assert_losses_are_noticed(image: &Image, redo_point: Lsn, context: &dyn std::
 /// No checksum proves the length of the file: it must not decide how much an opening reads, and how much memory it takes.
 #[test]
 fn long_written_file_is_read_in_part() {
-    let (disk, yard) = Yard::simulated(options(8), 64);
-    yard.set(page(3), 0, 7).unwrap();
-    checkpoint(&yard).unwrap();
-    let (disk, _) = (SimDisk::from_image(disk.image()), drop(yard));
+    let (disk, fixture) = Fixture::simulated(options(8), 64);
+    fixture.set(page(3), 0, 7).unwrap();
+    checkpoint(&fixture).unwrap();
+    let (disk, _) = (SimDisk::from_image(disk.image()), drop(fixture));
     let file = disk.open(WRITTEN_FILE, OpenMode::ReadWrite).unwrap();
     disk.set_len(file, 1 << 30).unwrap();
-    let (disk, yard) = open(disk.image());
+    let (disk, fixture) = open(disk.image());
     assert!(disk.calls() < 50_000, "{} calls", disk.calls());
-    assert_eq!(yard.byte(page(3), 0).unwrap(), 7);
-    yard.set(page(63), 0, 8).unwrap();
-    checkpoint(&yard).unwrap();
-    drop(yard);
+    assert_eq!(fixture.byte(page(3), 0).unwrap(), 7);
+    fixture.set(page(63), 0, 8).unwrap();
+    checkpoint(&fixture).unwrap();
+    drop(fixture);
     assert_eq!(open(disk.image()).1.byte(page(63), 0).unwrap(), 8);
 }
 
 #[test]
 fn lost_page_is_damage() {
-    let (disk, yard) = Yard::simulated(options(8), 64);
-    yard.set(page(3), 0, 7).unwrap();
-    checkpoint(&yard).unwrap();
+    let (disk, fixture) = Fixture::simulated(options(8), 64);
+    fixture.set(page(3), 0, 7).unwrap();
+    checkpoint(&fixture).unwrap();
     let (disk_before, image) = (disk.clone(), disk.image());
     for number in 8..30 {
-        yard.set(page(number), 0, 1).unwrap(); // evicts page 3
+        fixture.set(page(number), 0, 1).unwrap(); // evicts page 3
     }
     zero(&disk_before, page(3));
-    let message = yard.pool.read(page(3)).unwrap_err().to_string();
+    let message = fixture.pool.read(page(3)).unwrap_err().to_string();
     assert!(
         message.starts_with("pages, byte 12288: page 3 is damaged at its byte 0: the page was written"),
         "{message}"
     );
-    drop(yard);
+    drop(fixture);
 
     // The newest batch still has an image of the page, so an opening restores it.
     let disk = SimDisk::from_image(image);
     zero(&disk, page(3));
-    let (disk, yard) = open(disk.image());
-    assert_eq!((yard.pool.stats().pages_restored, yard.byte(page(3), 0).unwrap()), (1, 7));
-    yard.set(page(9), 0, 7).unwrap();
-    checkpoint(&yard).unwrap();
-    drop(yard);
+    let (disk, fixture) = open(disk.image());
+    assert_eq!((fixture.pool.stats().pages_restored, fixture.byte(page(3), 0).unwrap()), (1, 7));
+    fixture.set(page(9), 0, 7).unwrap();
+    checkpoint(&fixture).unwrap();
+    drop(fixture);
     zero(&disk, page(3));
-    let (_disk, yard) = open(disk.image());
-    assert!(yard.pool.read(page(3)).is_err(), "E22.3: the next batch has no image of it");
-    assert_eq!(yard.pool.read(page(4)).unwrap().lsn(), Lsn::ZERO, "never written");
+    let (_disk, fixture) = open(disk.image());
+    assert!(fixture.pool.read(page(3)).is_err(), "E22.3: the next batch has no image of it");
+    assert_eq!(fixture.pool.read(page(4)).unwrap().lsn(), Lsn::ZERO, "never written");
 }
 
 #[test]
 fn store_without_the_file_opens() {
-    let (disk, yard) = Yard::simulated(options(8), 64);
-    yard.set(page(3), 0, 7).unwrap();
-    checkpoint(&yard).unwrap();
-    drop(yard);
+    let (disk, fixture) = Fixture::simulated(options(8), 64);
+    fixture.set(page(3), 0, 7).unwrap();
+    checkpoint(&fixture).unwrap();
+    drop(fixture);
     disk.remove(WRITTEN_FILE).unwrap();
-    let (disk, yard) = open(disk.image());
-    assert_eq!(yard.byte(page(3), 0).unwrap(), 7);
-    yard.set(page(3), 0, 8).unwrap();
-    checkpoint(&yard).unwrap();
-    yard.set(page(9), 0, 8).unwrap();
-    checkpoint(&yard).unwrap();
-    drop(yard);
+    let (disk, fixture) = open(disk.image());
+    assert_eq!(fixture.byte(page(3), 0).unwrap(), 7);
+    fixture.set(page(3), 0, 8).unwrap();
+    checkpoint(&fixture).unwrap();
+    fixture.set(page(9), 0, 8).unwrap();
+    checkpoint(&fixture).unwrap();
+    drop(fixture);
     zero(&disk, page(3));
-    let (_disk, yard) = open(disk.image());
-    assert!(yard.pool.read(page(3)).is_err(), "E22.1: known from its next write on");
+    let (_disk, fixture) = open(disk.image());
+    assert!(fixture.pool.read(page(3)).is_err(), "E22.1: known from its next write on");
 }
 
 #[test]
 fn damaged_file_is_refused_before_writing() {
-    let (disk, yard) = Yard::simulated(options(8), 64);
-    yard.set(page(3), 0, 7).unwrap();
-    checkpoint(&yard).unwrap();
-    drop(yard);
+    let (disk, fixture) = Fixture::simulated(options(8), 64);
+    fixture.set(page(3), 0, 7).unwrap();
+    checkpoint(&fixture).unwrap();
+    drop(fixture);
     let file = disk.open(WRITTEN_FILE, OpenMode::ReadWrite).unwrap();
     disk.write_at(file, 600, &[1], Durability::Durable).unwrap();
     let media: Arc<dyn Media> = disk.clone();
@@ -237,10 +237,10 @@ fn power_loss_after_kill_knows_written_pages() {
         for kill in [Kill::Process(at as u64), Kill::FailedSync(at as u64)] {
             let disk = Arc::new(cursor.kill(kill));
             let media: Arc<dyn Media> = disk.clone();
-            let yard = Yard::recovered(&media, options(8), redo_point(&journal, at));
+            let fixture = Fixture::recovered(&media, options(8), redo_point(&journal, at));
             let opened = disk.journal_len();
-            work(&yard, &disk, 5).unwrap();
-            drop(yard);
+            work(&fixture, &disk, 5).unwrap();
+            drop(fixture);
             let next = disk.journal();
             for cut in (opened..=next.len()).step_by(5) {
                 let image = next.crash(cut, Loss::Everything).image();
@@ -259,14 +259,14 @@ fn power_loss_after_kill_knows_written_pages() {
 /// R6: a note that was read from the cache is made durable before the next process relies on it.
 #[test]
 fn read_note_is_durable_before_punch() {
-    let (disk, yard) = Yard::simulated(options(8), 64);
+    let (disk, fixture) = Fixture::simulated(options(8), 64);
     for number in [40, 9] {
-        yard.format(page(number));
-        checkpoint(&yard).unwrap(); // the last one overwrites the image of page 40
+        fixture.format(page(number));
+        checkpoint(&fixture).unwrap(); // the last one overwrites the image of page 40
     }
     let begin = disk.journal_len();
-    yard.pool.punch(&[(page(40), 1)]).unwrap();
-    drop(yard);
+    fixture.pool.punch(&[(page(40), 1)]).unwrap();
+    drop(fixture);
     let journal = disk.journal();
     let mut cursor = journal.cursor();
     for at in begin..=journal.len() {
@@ -274,10 +274,10 @@ fn read_note_is_durable_before_punch() {
         for seed in 0..8 {
             let disk = Arc::new(cursor.kill(Kill::Process(seed)));
             let media: Arc<dyn Media> = disk.clone();
-            let yard = Yard::recovered(&media, options(8), Lsn::MAX);
+            let fixture = Fixture::recovered(&media, options(8), Lsn::MAX);
             let opened = disk.journal_len();
-            yard.pool.punch(&[(page(40), 1)]).unwrap();
-            drop(yard);
+            fixture.pool.punch(&[(page(40), 1)]).unwrap();
+            drop(fixture);
             let next = disk.journal();
             for cut in opened..=next.len() {
                 let image = next.crash(cut, Loss::Random(seed + cut as u64)).image();
@@ -296,13 +296,13 @@ fn failed_note_stops_the_store() {
         Fault::forgetful_sync().of(WRITTEN_FILE),
     ];
     for fault in faults {
-        let (disk, yard) = Yard::simulated(options(8), 64);
-        yard.set(page(3), 0, 7).unwrap();
-        checkpoint(&yard).unwrap();
+        let (disk, fixture) = Fixture::simulated(options(8), 64);
+        fixture.set(page(3), 0, 7).unwrap();
+        checkpoint(&fixture).unwrap();
         disk.inject(fault);
-        assert!(yard.pool.punch(&[(page(3), 1)]).is_err());
-        assert!(yard.log.is_stopped());
-        assert!(yard.pool.punch(&[(page(3), 1)]).is_err(), "not tried again");
+        assert!(fixture.pool.punch(&[(page(3), 1)]).is_err());
+        assert!(fixture.log.is_stopped());
+        assert!(fixture.pool.punch(&[(page(3), 1)]).is_err(), "not tried again");
         let home = disk.image().file(PAGE_FILE).unwrap();
         assert!(home[3 * PAGE_LEN..4 * PAGE_LEN].iter().any(|&byte| byte != 0), "E22.2");
     }
@@ -311,7 +311,7 @@ fn failed_note_stops_the_store() {
 /// E22.4: calls on the file for each checkpoint.
 #[test]
 fn checkpoint_writes_only_changed_blocks() {
-    let (disk, yard) = Yard::simulated(options(200), 300);
+    let (disk, fixture) = Fixture::simulated(options(200), 300);
     let counted = Arc::new([const { AtomicU64::new(0) }; 2]);
     let counting = Arc::clone(&counted);
     disk.before_each_call(move |_, call, name| match call {
@@ -331,12 +331,12 @@ fn checkpoint_writes_only_changed_blocks() {
     };
     let change = |from: u64, to: u64| {
         for number in from..to {
-            yard.set(page(number), 0, 1).unwrap();
+            fixture.set(page(number), 0, 1).unwrap();
         }
-        checkpoint(&yard).unwrap();
+        checkpoint(&fixture).unwrap();
     };
     assert_eq!(calls(&|| change(0, 100)), (1, 1), "100 pages that are new at home");
     assert_eq!(calls(&|| change(0, 100)), (0, 0), "the same again");
     assert_eq!(calls(&|| change(100, 101)), (1, 1), "one more");
-    assert_eq!(calls(&|| yard.pool.punch(&[(page(0), 20), (page(40), 20)]).unwrap()), (1, 1));
+    assert_eq!(calls(&|| fixture.pool.punch(&[(page(0), 20), (page(40), 20)]).unwrap()), (1, 1));
 }

@@ -469,7 +469,7 @@ fn a_wild_root_is_refused() {
 /// Damage is reported with its position, also for a page whose checksum is valid and whose layout is wrong for its
 /// structure.
 #[test]
-fn damage_is_told_with_file_and_offset() -> Result<()> {
+fn damage_names_file_and_offset() -> Result<()> {
     type Look = fn(&mut Txn) -> Result<()>;
     let looks: [(&str, Look); 5] = [
         ("list", |txn| List::<Vec<u8>>::open(txn, "list")?.get(txn, 0).map(drop)),
@@ -497,9 +497,9 @@ fn damage_is_told_with_file_and_offset() -> Result<()> {
             txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind(1000)))?;
             Ok::<_, Error>((look(txn).expect_err("the page is none of its own"), page))
         })?;
-        let is_told = matches!(&error, Error::Pages(PoolError::Damaged { file, offset, .. })
+        let notifies = matches!(&error, Error::Pages(PoolError::Damaged { file, offset, .. })
             if file.ends_with("pages") && offset / PAGE_LEN as u64 == page.get());
-        assert!(is_told, "{name}: {error}");
+        assert!(notifies, "{name}: {error}");
     }
     Ok(())
 }

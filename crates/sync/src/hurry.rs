@@ -56,7 +56,7 @@ mod linux {
     mod tests {
         /// Two requests, next to ordinary work: they change only the time at which a thread runs.
         #[test]
-        fn whoever_is_in_a_hurry_goes_on() {
+        fn hurried_thread_goes_on() {
             let worker = std::thread::spawn(|| {
                 super::hurry();
                 super::hurry();

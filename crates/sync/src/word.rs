@@ -129,7 +129,7 @@ mod tests {
     use crate::{Arc, WaitWord, explore, thread};
 
     #[test]
-    fn whoever_sleeps_is_woken() {
+    fn sleeping_thread_is_woken() {
         explore(3, 500, || {
             let word = Arc::new(WaitWord::new(0));
             let sleepers: Vec<_> = (0..3)

@@ -649,7 +649,7 @@ mod tests {
 
         /// Updates that count only if committed (E19.5).
         #[test]
-        fn what_counts_only_if_committed_comes_back(
+        fn conditional_change_is_read_back(
             operation: u32, page: u64, slot: u16, next: Option<u32>, arguments: Vec<u8>,
         ) {
             let at = RecordId::new(PageId::new(page), Slot(slot));
@@ -713,7 +713,7 @@ mod tests {
         }
 
         #[test]
-        fn a_shape_that_nobody_writes_is_refused(bits in 1u8..8, rest: Vec<u8>) {
+        fn unknown_record_shape_is_refused(bits in 1u8..8, rest: Vec<u8>) {
             let body = [&[bits << 5], rest.as_slice()].concat();
             for kind in [Kind::UPDATE, Kind::COMPENSATION, Kind::NESTED_END, Kind::UNDO_ONLY] {
                 prop_assert!(Body::parse(kind, &body).is_err(), "{kind:?}");

@@ -164,7 +164,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_prepared_comes_back(
+        fn prepared_body_is_read_back(
             id in prop::collection::vec(any::<u8>(), 1..=BRANCH_ID_LEN_MAX), owed in 0..OWED_LIMIT, key_stripes: u64,
             locks in prop::collection::vec((resource(), 0_usize..3), 0..20), heap: Vec<u8>, cut: prop::sample::Index,
         ) {

@@ -369,7 +369,7 @@ mod tests {
 
     /// The memory of a large transaction is not kept.
     #[test]
-    fn much_memory_goes_to_nobody() {
+    fn memory_of_large_transaction_is_freed() {
         let table = Table::default();
         let (entry, memory) = table.enter(TxnId(3), Duration::ZERO, || Lsn::new(10));
         let deferred = Deferred::with_memory_for(KEPT_LEN_MAX);

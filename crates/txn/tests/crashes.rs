@@ -242,7 +242,7 @@ fn an_ordered_sequence_cut_short_is_finished() {
 
 /// Several threads, each with a counter of its own in two pages: acknowledged values survive, and both pages agree.
 #[test]
-fn threads_are_told_the_truth() {
+fn acknowledged_commits_of_threads_survive() {
     const THREADS: u16 = 3;
     const ROUNDS: u64 = 6;
     let options = || Options { partitions: 2, locks: Arc::new(NoLocks), ..options() };

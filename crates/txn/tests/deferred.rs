@@ -14,7 +14,7 @@ use cedrat_txn::{
 };
 use cedrat_wal::{LogFull, Lsn, TxnId};
 use common::{Add, at, every_crash, options, page_with_zeros};
-use kept::{Back, Mix, Mixed, Shelf, Unmix, in_page, insert, page_of_records};
+use kept::{Back, Mix, Mixed, TestCache, Unmix, in_page, insert, page_of_records};
 
 const RECORDS: u16 = 4;
 
@@ -32,7 +32,7 @@ struct Place {
     disk: Arc<SimDisk>,
     store: Store,
     page: PageId,
-    shelf: Arc<Shelf>,
+    cache: Arc<TestCache>,
     keeper: Keeper,
 }
 
@@ -40,9 +40,9 @@ fn place_with(options: Options, flushes_one_in: u64) -> Place {
     let disk = Arc::new(SimDisk::new());
     let store = open_with(&disk, options).unwrap();
     let page = store.transact(|txn| page_of_records(txn, RECORDS)).unwrap();
-    let shelf = Shelf::new(flushes_one_in);
-    let keeper = store.keep_log_for(shelf.clone());
-    Place { disk, store, page, shelf, keeper }
+    let cache = TestCache::new(flushes_one_in);
+    let keeper = store.keep_log_for(cache.clone());
+    Place { disk, store, page, cache, keeper }
 }
 
 fn place() -> Place {
@@ -56,11 +56,11 @@ impl Place {
 
     /// Changes a record in a separate transaction.
     fn mix(&self, slot: u16, by: u64) -> Lsn {
-        self.store.transact(|txn| self.shelf.change(txn, &self.keeper, self.at(slot), by, Back::NotCounting)).unwrap()
+        self.store.transact(|txn| self.cache.change(txn, &self.keeper, self.at(slot), by, Back::NotCounting)).unwrap()
     }
 
     fn flush(&self, slot: u16) {
-        self.shelf.flush_one(self.at(slot), |kept| self.store.flush_record(kept)).unwrap();
+        self.cache.flush_one(self.at(slot), |kept| self.store.flush_record(kept)).unwrap();
     }
 
     /// Opens the store after a crash that loses everything not durable.
@@ -86,8 +86,8 @@ fn deferred_change_does_not_access_its_page() {
     let place = place();
     place.store.checkpoint().unwrap();
     let reopened = place.crashed();
-    let shelf = Shelf::new(0);
-    let keeper = reopened.keep_log_for(shelf.clone());
+    let cache = TestCache::new(0);
+    let keeper = reopened.keep_log_for(cache.clone());
     let read = reopened.pool().stats().pages_read;
     let mut txn = reopened.begin();
     for by in 1..=3 {
@@ -134,12 +134,12 @@ fn commit_record_changes_apply_at_commit() {
     let newest = place.store.log().current_lsn();
     place.disk.mark(0);
     let mut txn = place.store.begin();
-    let ticket = place.shelf.commit(&mut txn, &place.keeper, &late).unwrap().unwrap();
+    let ticket = place.cache.commit(&mut txn, &place.keeper, &late).unwrap().unwrap();
     assert_eq!(ticket.lsn(), newest.next(), "there is no other record");
     ticket.wait().unwrap();
     let all = [mixed(&[10]), mixed(&[1, 11]), mixed(&[2, 12])];
     for (&(at, _), mixed) in late.iter().zip(all) {
-        assert_eq!(place.shelf.get(&place.store, at).unwrap(), mixed);
+        assert_eq!(place.cache.get(&place.store, at).unwrap(), mixed);
     }
     // One change is in its page, whose LSN says nothing about the others.
     place.flush(1);
@@ -163,13 +163,13 @@ fn commit_changes_follow_deferred_changes() {
     let place = place();
     let mut txn = place.store.begin();
     let change = |txn: &mut Txn, slot, by| {
-        place.shelf.change(txn, &place.keeper, place.at(slot), by, Back::NotCounting).unwrap();
+        place.cache.change(txn, &place.keeper, place.at(slot), by, Back::NotCounting).unwrap();
     };
     change(&mut txn, 0, 1);
     let savepoint = txn.savepoint();
     change(&mut txn, 1, 2);
     txn.rollback_to(savepoint).unwrap();
-    let ticket = place.shelf.commit(&mut txn, &place.keeper, &[(place.at(1), 3)]).unwrap().unwrap();
+    let ticket = place.cache.commit(&mut txn, &place.keeper, &[(place.at(1), 3)]).unwrap().unwrap();
     ticket.wait().unwrap();
     let found = place.crashed();
     assert_eq!([0, 1].map(|slot| value(&found, place.at(slot))), [mixed(&[1]), mixed(&[3])]);
@@ -181,7 +181,7 @@ fn invalid_commit_record_changes_are_refused() {
     let place = place();
     let newest = place.store.log().current_lsn();
     let mut txn = place.store.begin();
-    let commit = |txn: &mut Txn, all: &[(RecordId, u64)]| place.shelf.commit(txn, &place.keeper, all);
+    let commit = |txn: &mut Txn, all: &[(RecordId, u64)]| place.cache.commit(txn, &place.keeper, all);
     assert_misuse(commit(&mut txn, &[(place.at(1), 1), (place.at(0), 1)]), "in the order of their places");
     assert_misuse(commit(&mut txn, &[(place.at(1), 1), (place.at(1), 1)]), "each record once");
     let changes_of = |store: &Store, at| {
@@ -253,22 +253,22 @@ fn page_has_lsn_of_newest_needed_commit() {
 #[test]
 fn rollback_logs_inverses_and_notifies_keeper() {
     let place = place();
-    let (shelf, keeper) = (&place.shelf, &place.keeper);
+    let (cache, keeper) = (&place.cache, &place.keeper);
     let mut txn = place.store.begin();
-    shelf.change(&mut txn, keeper, place.at(0), 1, Back::Inverse).unwrap();
+    cache.change(&mut txn, keeper, place.at(0), 1, Back::Inverse).unwrap();
     let savepoint = txn.savepoint();
-    let last = shelf.change(&mut txn, keeper, place.at(0), 2, Back::Inverse).unwrap();
-    shelf.change(&mut txn, keeper, place.at(1), 3, Back::Inverse).unwrap();
+    let last = cache.change(&mut txn, keeper, place.at(0), 2, Back::Inverse).unwrap();
+    cache.change(&mut txn, keeper, place.at(1), 3, Back::Inverse).unwrap();
     // The record may be flushed before the change is committed, and the change be undone in the page.
     place.flush(0);
     assert_eq!(in_page(&place.store, place.at(0)).unwrap(), (Some(mixed(&[1, 2])), last));
     txn.rollback_to(savepoint).unwrap();
-    assert_eq!(shelf.get(&place.store, place.at(0)).unwrap(), mixed(&[1]));
-    assert_eq!(shelf.get(&place.store, place.at(1)).unwrap(), mixed(&[]));
+    assert_eq!(cache.get(&place.store, place.at(0)).unwrap(), mixed(&[1]));
+    assert_eq!(cache.get(&place.store, place.at(1)).unwrap(), mixed(&[]));
     txn.commit(Commit::Sync).unwrap();
     let mut loser = place.store.begin();
-    shelf.change(&mut loser, keeper, place.at(1), 4, Back::Inverse).unwrap();
-    shelf.change(&mut loser, keeper, place.at(0), 5, Back::Inverse).unwrap();
+    cache.change(&mut loser, keeper, place.at(1), 4, Back::Inverse).unwrap();
+    cache.change(&mut loser, keeper, place.at(0), 5, Back::Inverse).unwrap();
     place.flush(0);
     place.store.log().force(place.store.log().current_lsn()).unwrap();
     place.store.checkpoint().unwrap();
@@ -277,8 +277,8 @@ fn rollback_logs_inverses_and_notifies_keeper() {
     assert_eq!(value(&reopened, place.at(0)), mixed(&[1]));
     assert_eq!(value(&reopened, place.at(1)), mixed(&[]));
     loser.rollback().unwrap();
-    assert_eq!(shelf.get(&place.store, place.at(1)).unwrap(), mixed(&[]));
-    place.shelf.flush_all(&place.store).unwrap();
+    assert_eq!(cache.get(&place.store, place.at(1)).unwrap(), mixed(&[]));
+    place.cache.flush_all(&place.store).unwrap();
     assert_eq!(value(&place.store, place.at(0)), mixed(&[1]));
 }
 
@@ -286,22 +286,22 @@ fn rollback_logs_inverses_and_notifies_keeper() {
 #[test]
 fn committed_only_change_needs_no_undo() {
     let place = place();
-    let (shelf, keeper) = (&place.shelf, &place.keeper);
+    let (cache, keeper) = (&place.cache, &place.keeper);
     let mut txn = place.store.begin();
-    shelf.change(&mut txn, keeper, place.at(0), 1, Back::NotCounting).unwrap();
+    cache.change(&mut txn, keeper, place.at(0), 1, Back::NotCounting).unwrap();
     let savepoint = txn.savepoint();
-    shelf.change(&mut txn, keeper, place.at(0), 2, Back::NotCounting).unwrap();
+    cache.change(&mut txn, keeper, place.at(0), 2, Back::NotCounting).unwrap();
     txn.rollback_to(savepoint).unwrap();
-    shelf.change(&mut txn, keeper, place.at(0), 3, Back::NotCounting).unwrap();
+    cache.change(&mut txn, keeper, place.at(0), 3, Back::NotCounting).unwrap();
     place.flush(0);
     assert_eq!(value(&place.store, place.at(0)), mixed(&[]), "nothing uncommitted is flushed");
     txn.commit(Commit::Sync).unwrap();
-    assert_eq!(shelf.get(&place.store, place.at(0)).unwrap(), mixed(&[1, 3]));
+    assert_eq!(cache.get(&place.store, place.at(0)).unwrap(), mixed(&[1, 3]));
     let mut rolled_back = place.store.begin();
-    shelf.change(&mut rolled_back, keeper, place.at(1), 4, Back::NotCounting).unwrap();
+    cache.change(&mut rolled_back, keeper, place.at(1), 4, Back::NotCounting).unwrap();
     rolled_back.rollback().unwrap();
     let mut loser = place.store.begin();
-    shelf.change(&mut loser, keeper, place.at(2), 5, Back::NotCounting).unwrap();
+    cache.change(&mut loser, keeper, place.at(2), 5, Back::NotCounting).unwrap();
     place.store.log().force(place.store.log().current_lsn()).unwrap();
     let reopened = place.crashed();
     assert_eq!(reopened.recovery().undone, 0);
@@ -318,7 +318,7 @@ fn without_atomicity_a_prefix_survives() {
     place.disk.mark(0);
     let mut txn = place.store.begin_with(TxnOptions::default().without_atomicity());
     for by in 1..=CHANGES {
-        place.shelf.change(&mut txn, &place.keeper, place.at(0), by, Back::Never).unwrap();
+        place.cache.change(&mut txn, &place.keeper, place.at(0), by, Back::Never).unwrap();
         match by % 10 {
             3 => drop(place.store.log().force(place.store.log().current_lsn()).unwrap()),
             5 => place.flush(0),
@@ -329,10 +329,10 @@ fn without_atomicity_a_prefix_survives() {
     txn.commit(Commit::Sync).unwrap();
     place.disk.mark(1);
     let mut rolled_back = place.store.begin_with(TxnOptions::default().without_atomicity());
-    place.shelf.change(&mut rolled_back, &place.keeper, place.at(0), CHANGES + 1, Back::Never).unwrap();
+    place.cache.change(&mut rolled_back, &place.keeper, place.at(0), CHANGES + 1, Back::Never).unwrap();
     rolled_back.rollback().unwrap();
     let all: Vec<u64> = (1..=CHANGES + 1).collect();
-    assert_eq!(place.shelf.get(&place.store, place.at(0)).unwrap(), mixed(&all), "rolling back leaves what was done");
+    assert_eq!(place.cache.get(&place.store, place.at(0)).unwrap(), mixed(&all), "rolling back leaves what was done");
     let mut prefixes = 0;
     every_crash(&place.disk, 2, |disk, marks, name| {
         let Some(newest) = marks.last() else { return };
@@ -389,13 +389,13 @@ fn checkpoints_ask_for_what_is_old() {
     let all: Vec<u64> = (1..20_000).collect();
     for &by in &all[1..] {
         let mut txn = place.store.begin();
-        place.shelf.change(&mut txn, &place.keeper, place.at(0), by, Back::NotCounting).unwrap();
+        place.cache.change(&mut txn, &place.keeper, place.at(0), by, Back::NotCounting).unwrap();
         txn.commit(Commit::NoFlush).unwrap();
     }
-    let (Place { disk, store, page, shelf, keeper: _keeper }, newest) = (place, mixed(&all));
+    let (Place { disk, store, page, cache, keeper: _keeper }, newest) = (place, mixed(&all));
     assert!(value(&store, at(page, 0)).count < newest.count);
     store.close().unwrap();
-    assert_eq!(shelf.oldest(), None, "closing flushes all");
+    assert_eq!(cache.oldest(), None, "closing flushes all");
     let store = open_with(&disk, small()).unwrap();
     assert_eq!((store.recovery().redone, value(&store, at(page, 0))), (0, newest));
 }
@@ -406,10 +406,10 @@ fn dropped_keeper_leaves_changes_to_recovery() {
     let mut place = place();
     let change = place.mix(0, 1);
     let mut txn = place.store.begin();
-    place.shelf.change(&mut txn, &place.keeper, place.at(1), 2, Back::NotCounting).unwrap();
-    let other = Shelf::new(0);
+    place.cache.change(&mut txn, &place.keeper, place.at(1), 2, Back::NotCounting).unwrap();
+    let other = TestCache::new(0);
     place.keeper = place.store.keep_log_for(other);
-    place.shelf = Shelf::new(0);
+    place.cache = TestCache::new(0);
     txn.commit(Commit::Sync).unwrap();
     place.store.checkpoint().unwrap();
     assert!(place.store.log().control().checkpoint.redo_lsn <= change);
@@ -422,14 +422,14 @@ fn dropped_keeper_leaves_changes_to_recovery() {
 #[test]
 fn changes_of_absent_record_are_not_redone() {
     let place = place_with(Options { locks: Arc::new(NoLocks), ..options() }, 0);
-    let (shelf, keeper) = (&place.shelf, &place.keeper);
+    let (cache, keeper) = (&place.cache, &place.keeper);
     // This change keeps the log.
     place.mix(0, 1);
     let mut txn = place.store.begin();
     insert(&mut txn, place.at(RECORDS), Mixed::default()).unwrap();
-    shelf.change(&mut txn, keeper, place.at(RECORDS), 2, Back::Inverse).unwrap();
+    cache.change(&mut txn, keeper, place.at(RECORDS), 2, Back::Inverse).unwrap();
     txn.rollback().unwrap();
-    shelf.forget(place.at(RECORDS));
+    cache.forget(place.at(RECORDS));
     assert_eq!(in_page(&place.store, place.at(RECORDS)).unwrap(), (None, Lsn::ZERO));
     place.store.checkpoint().unwrap();
     assert_eq!(value(&place.crashed(), place.at(0)), mixed(&[1]));
@@ -449,7 +449,7 @@ fn changes_of_deleted_record_are_not_redone() {
     place.mix(0, 1);
     place.mix(1, 2);
     place.flush(1);
-    place.shelf.let_go();
+    place.cache.let_go();
     place
         .store
         .transact(|txn| {
@@ -466,11 +466,11 @@ fn changes_of_deleted_record_are_not_redone() {
     place.flush(0);
     let holds = place.store.transact(|txn| page_of_records(txn, 1)).unwrap();
     let held =
-        place.store.transact(|txn| place.shelf.change(txn, &place.keeper, at(holds, 0), 4, Back::NotCounting)).unwrap();
+        place.store.transact(|txn| place.cache.change(txn, &place.keeper, at(holds, 0), 4, Back::NotCounting)).unwrap();
     assert!(first < held);
     place.mix(2, 5);
     place.flush(2);
-    place.shelf.forget(place.at(2));
+    place.cache.forget(place.at(2));
     place.store.transact(|txn| txn.update(RecordId::page(place.page), &FormatFresh::new(LayoutKind::RAW))).unwrap();
     place.store.checkpoint().unwrap();
     let reopened = place.crashed();
@@ -481,26 +481,26 @@ fn changes_of_deleted_record_are_not_redone() {
 type Event = Box<dyn FnOnce() + Send>;
 
 /// A wrapper of a record cache that runs an event at a moment chosen by the test, as another thread would.
-struct Door {
-    shelf: Arc<Shelf>,
+struct HookedCache {
+    cache: Arc<TestCache>,
     before_it_answers: Mutex<Option<Event>>,
     when_it_has_answered: Mutex<Option<Event>>,
-    before_it_is_told: Mutex<Option<Event>>,
+    before_it_is_notified: Mutex<Option<Event>>,
     before_it_withdraws: Mutex<Option<Event>>,
 }
 
-impl Door {
+impl HookedCache {
     /// Registers a wrapper as the only keeper of the record cache.
-    fn before(place: &mut Place) -> (Arc<Door>, Keeper) {
-        let door = Arc::new(Door {
-            shelf: place.shelf.clone(),
+    fn before(place: &mut Place) -> (Arc<HookedCache>, Keeper) {
+        let hooked = Arc::new(HookedCache {
+            cache: place.cache.clone(),
             before_it_answers: Mutex::default(),
             when_it_has_answered: Mutex::default(),
-            before_it_is_told: Mutex::default(),
+            before_it_is_notified: Mutex::default(),
             before_it_withdraws: Mutex::default(),
         });
-        place.keeper = place.store.keep_log_for(door.clone());
-        (door, place.keeper.clone())
+        place.keeper = place.store.keep_log_for(hooked.clone());
+        (hooked, place.keeper.clone())
     }
 }
 
@@ -511,30 +511,30 @@ fn happens(event: &Mutex<Option<Event>>) {
     }
 }
 
-impl Unflushed for Door {
+impl Unflushed for HookedCache {
     fn oldest(&self) -> Option<Lsn> {
         happens(&self.before_it_answers);
-        let oldest = self.shelf.oldest();
+        let oldest = self.cache.oldest();
         happens(&self.when_it_has_answered);
         oldest
     }
 
     fn flush(&self, before: Lsn, pages: &ToPages<'_>) -> Result<()> {
-        self.shelf.flush(before, pages)
+        self.cache.flush(before, pages)
     }
 
     fn taken_back(&self, change: TakenBack) {
-        self.shelf.taken_back(change);
+        self.cache.taken_back(change);
     }
 
     fn withdrawn(&self, at: RecordId) {
         happens(&self.before_it_withdraws);
-        self.shelf.forget(at);
+        self.cache.forget(at);
     }
 
     fn ended(&self, txn: TxnId, committed: Option<Lsn>) {
-        happens(&self.before_it_is_told);
-        self.shelf.ended(txn, committed);
+        happens(&self.before_it_is_notified);
+        self.cache.ended(txn, committed);
     }
 }
 
@@ -542,10 +542,10 @@ impl Unflushed for Door {
 #[test]
 fn change_deferred_after_answer_is_kept() {
     let mut place = place();
-    let (door, keeper) = Door::before(&mut place);
-    let (store, shelf, at) = (place.store.clone(), place.shelf.clone(), place.at(0));
-    *door.when_it_has_answered.lock() = Some(Box::new(move || {
-        store.transact(|txn| shelf.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
+    let (hooked, keeper) = HookedCache::before(&mut place);
+    let (store, cache, at) = (place.store.clone(), place.cache.clone(), place.at(0));
+    *hooked.when_it_has_answered.lock() = Some(Box::new(move || {
+        store.transact(|txn| cache.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
     }));
     place.store.checkpoint().unwrap();
     assert_eq!(value(&place.crashed(), at), mixed(&[1]));
@@ -556,13 +556,13 @@ fn change_deferred_after_answer_is_kept() {
 #[test]
 fn change_flushed_before_answer_is_kept() {
     let mut place = place();
-    let (door, keeper) = Door::before(&mut place);
-    let (store, shelf, at) = (place.store.clone(), place.shelf.clone(), place.at(0));
-    store.transact(|txn| shelf.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
-    *door.before_it_answers.lock() =
-        Some(Box::new(move || shelf.flush_one(at, |kept| store.flush_record(kept)).unwrap()));
+    let (hooked, keeper) = HookedCache::before(&mut place);
+    let (store, cache, at) = (place.store.clone(), place.cache.clone(), place.at(0));
+    store.transact(|txn| cache.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
+    *hooked.before_it_answers.lock() =
+        Some(Box::new(move || cache.flush_one(at, |kept| store.flush_record(kept)).unwrap()));
     place.store.checkpoint().unwrap();
-    assert_eq!(place.shelf.oldest(), None);
+    assert_eq!(place.cache.oldest(), None);
     assert_eq!(value(&place.crashed(), at), mixed(&[1]));
 }
 
@@ -570,10 +570,10 @@ fn change_flushed_before_answer_is_kept() {
 #[test]
 fn checkpoint_before_keeper_notification_loses_nothing() {
     let mut place = place();
-    let (door, keeper) = Door::before(&mut place);
+    let (hooked, keeper) = HookedCache::before(&mut place);
     let (store, at) = (place.store.clone(), place.at(0));
-    *door.before_it_is_told.lock() = Some(Box::new(move || store.checkpoint().unwrap()));
-    place.store.transact(|txn| place.shelf.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
+    *hooked.before_it_is_notified.lock() = Some(Box::new(move || store.checkpoint().unwrap()));
+    place.store.transact(|txn| place.cache.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
     assert_eq!(value(&place.crashed(), at), mixed(&[1]));
 }
 
@@ -581,18 +581,18 @@ fn checkpoint_before_keeper_notification_loses_nothing() {
 #[test]
 fn undone_insertion_removes_its_kept_changes() {
     let mut place = place();
-    let (door, keeper) = Door::before(&mut place);
-    let (store, shelf, born) = (&place.store, &place.shelf, place.at(RECORDS));
+    let (hooked, keeper) = HookedCache::before(&mut place);
+    let (store, cache, born) = (&place.store, &place.cache, place.at(RECORDS));
     let seen = Arc::new(Mutex::new(Vec::new()));
     let watch = || {
         let (seen, store) = (Arc::clone(&seen), store.clone());
-        *door.before_it_withdraws.lock() = Some(Box::new(move || seen.lock().push(in_page(&store, born).unwrap().0)));
+        *hooked.before_it_withdraws.lock() = Some(Box::new(move || seen.lock().push(in_page(&store, born).unwrap().0)));
     };
     let bear = |txn: &mut Txn| {
         insert(txn, born, mixed(&[1])).unwrap();
         txn.kept(&keeper, born).unwrap();
-        shelf.change(txn, &keeper, born, 2, Back::Inverse).unwrap();
-        shelf.flush_one(born, |kept| store.flush_record(kept)).unwrap();
+        cache.change(txn, &keeper, born, 2, Back::Inverse).unwrap();
+        cache.flush_one(born, |kept| store.flush_record(kept)).unwrap();
     };
     let mut txn = store.begin();
     assert_misuse(txn.kept(&keeper, born), "no change precedes this call");
@@ -601,20 +601,20 @@ fn undone_insertion_removes_its_kept_changes() {
     let later = txn.savepoint();
     watch();
     txn.rollback_to(later).unwrap();
-    assert_eq!((seen.lock().len(), shelf.places()), (0, vec![born]));
+    assert_eq!((seen.lock().len(), cache.places()), (0, vec![born]));
     txn.rollback_to(savepoint).unwrap();
     assert_eq!(*seen.lock(), [Some(mixed(&[1, 2]))], "it is in its page yet");
-    assert_eq!((shelf.places(), in_page(store, born).unwrap().0), (vec![], None));
+    assert_eq!((cache.places(), in_page(store, born).unwrap().0), (vec![], None));
     bear(&mut txn);
     watch();
     txn.rollback().unwrap();
-    assert_eq!((seen.lock().len(), shelf.places()), (2, vec![]));
+    assert_eq!((seen.lock().len(), cache.places()), (2, vec![]));
     let mut txn = store.begin();
     bear(&mut txn);
     assert_misuse(txn.nested((), |txn| Ok((txn.kept(&keeper, born)?, Undo::none()))), "nested top action");
     watch();
     txn.commit(Commit::Sync).unwrap();
-    assert_eq!((seen.lock().len(), shelf.places()), (2, vec![born]));
+    assert_eq!((seen.lock().len(), cache.places()), (2, vec![born]));
     // Changes without atomicity stay.
     let other = place.at(RECORDS + 1);
     let mut txn = store.begin_with(TxnOptions::default().without_atomicity());
@@ -633,7 +633,7 @@ fn assert_misuse<T: std::fmt::Debug>(result: Result<T>, words: &str) {
 }
 
 #[test]
-fn what_cannot_be_deferred_is_refused() {
+fn update_that_cannot_be_deferred_is_refused() {
     let place = place();
     let (keeper, other) = (&place.keeper, self::place());
     let mut txn = place.store.begin();
@@ -655,13 +655,13 @@ fn what_cannot_be_deferred_is_refused() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
     let store = Store::open(media, options(), common::registry()).unwrap();
     let page = store.transact(|txn| page_of_records(txn, 1)).unwrap();
-    let keeper = store.keep_log_for(Shelf::new(0));
+    let keeper = store.keep_log_for(TestCache::new(0));
     let unknown = store.begin().defer(&keeper, at(page, 0), &Mix { by: 1 }).unwrap_err();
     assert!(unknown.to_string().contains("the delta \"test.mix\""), "{unknown}");
 }
 
 #[test]
-fn what_cannot_be_flushed_is_refused() {
+fn change_that_cannot_be_flushed_is_refused() {
     let place = place();
     let change = place.mix(0, 1);
     let committed = place.store.log().current_lsn();

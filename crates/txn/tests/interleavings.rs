@@ -8,7 +8,7 @@ use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_sync::{Arc, explore, thread};
 use cedrat_txn::{Commit, Error, NoLocks, Options, PageLocks, Registry, Store, Undo, Vote};
 use common::*;
-use kept::{Back, Mixed, Shelf, in_page, page_of_records};
+use kept::{Back, Mixed, TestCache, in_page, page_of_records};
 
 const SCHEDULES: usize = 40;
 
@@ -95,18 +95,18 @@ fn checkpoint_during_flushes_keeps_deferred_changes() {
         let store = open(&disk);
         let page = store.transact(|txn| page_of_records(txn, 2)).unwrap();
         store.checkpoint().unwrap();
-        let shelf = Shelf::new(1);
-        let keeper = store.keep_log_for(shelf.clone());
+        let cache = TestCache::new(1);
+        let keeper = store.keep_log_for(cache.clone());
         let run = |own: u16| {
-            let (store, shelf, keeper) = (store.clone(), shelf.clone(), keeper.clone());
+            let (store, cache, keeper) = (store.clone(), cache.clone(), keeper.clone());
             thread::spawn(move || {
                 for by in 1..=2 {
                     let mut txn = store.begin();
                     let back = if own == 0 { Back::NotCounting } else { Back::Inverse };
-                    shelf.change(&mut txn, &keeper, at(page, own), by, back).unwrap();
+                    cache.change(&mut txn, &keeper, at(page, own), by, back).unwrap();
                     txn.commit(Commit::Sync).unwrap();
                     if by == 1 {
-                        shelf.flush_one(at(page, own), |kept| store.flush_record(kept)).unwrap();
+                        cache.flush_one(at(page, own), |kept| store.flush_record(kept)).unwrap();
                     }
                 }
             })

@@ -177,7 +177,7 @@ fn nested_actions_do_not_write_words() {
 
 /// H4, and no lock remains that would block the next transaction.
 #[test]
-fn of_what_is_given_up_nothing_remains() {
+fn abandoned_changes_leave_nothing() {
     let (store, page, heap) = store();
     let failed = store.transact(|txn| {
         txn.heap(|tx| tx.write(&heap, 0, 1))?;

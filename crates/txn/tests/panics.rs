@@ -18,7 +18,7 @@ use cedrat_txn::{
 };
 use cedrat_wal::{Log, Lsn, TxnId};
 use common::*;
-use kept::{Mix, Mixed, Shelf, in_page, page_of_records};
+use kept::{Mix, Mixed, TestCache, in_page, page_of_records};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// An undo with a bug.
@@ -126,7 +126,7 @@ fn background_thread_that_panics_stops_store() {
         let options = Options { background: true, checkpoint_every_bytes, pool_bytes, ..options() };
         let store = open_panicking(&disk, options).unwrap();
         let pages: Vec<PageId> = (0..60).map(|_| store.transact(page_with_zeros).unwrap()).collect();
-        disk.inject(Fault::panic(Call::Write).of(file).for_ever());
+        disk.inject(Fault::panic(Call::Write).of(file).permanent());
         // Each commit triggers the checkpointer, or dirties a page for the cleaner.
         let stopped = (0..100_000).find_map(|turn: usize| {
             let mut txn = store.begin();
@@ -285,7 +285,7 @@ fn commit_record_has_no_half_change() {
     };
     let store = open(&disk);
     let page = store.transact(|txn| page_of_records(txn, 2)).unwrap();
-    let keeper = store.keep_log_for(Shelf::new(0));
+    let keeper = store.keep_log_for(TestCache::new(0));
     let mut changes = CommitChanges::new(&store);
     let unencodable = Unencodable { first: 1, second: 2 };
     let panicked = panic_of(|| drop(changes.push(at(page, 0), &unencodable)));

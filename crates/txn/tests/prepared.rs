@@ -224,7 +224,7 @@ fn key_locks_survive_changed_stripe_count() {
 
 /// More locks than fit into one record.
 #[test]
-fn what_is_prepared_may_take_many_records() {
+fn prepared_state_may_span_records() {
     let (disk, store, page) = place();
     let mut txn = store.begin();
     txn.update(at(page, 0), &Add { amount: 5 }).unwrap();
@@ -484,7 +484,7 @@ fn in_doubt_words_are_locked() {
 /// E9.9: its reads are validated when it prepares; after a conflict the transaction is rolled back, and its identifier
 /// is free.
 #[test]
-fn who_was_overtaken_does_not_prepare() {
+fn stale_transaction_cannot_prepare() {
     let (_disk, store, page, words) = place_with_words();
     for writes in [true, false] {
         let mut txn = store.begin();

@@ -9,7 +9,7 @@ use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Delta, Error, OpenError, Operation, Options, Refused, Registry, Store, Undo};
 use cedrat_wal::{LogError, Lsn};
 use common::*;
-use kept::{Back, Mix, Shelf, page_of_records};
+use kept::{Back, Mix, TestCache, page_of_records};
 use serde::{Deserialize, Serialize};
 
 /// Creates a store with a few pages, some of them only in the log; it is not closed.
@@ -134,13 +134,13 @@ fn committed_only_change_must_be_delta() {
         };
         let store = open(&disk, registry().with(kept::register)).unwrap();
         let page = store.transact(|txn| page_of_records(txn, 1)).unwrap();
-        let shelf = Shelf::new(0);
-        let keeper = store.keep_log_for(shelf.clone());
+        let cache = TestCache::new(0);
+        let keeper = store.keep_log_for(cache.clone());
         let mut txn = store.begin();
         let ticket = if in_commit_record {
-            shelf.commit(&mut txn, &keeper, &[(at(page, 0), 1)]).unwrap().unwrap()
+            cache.commit(&mut txn, &keeper, &[(at(page, 0), 1)]).unwrap().unwrap()
         } else {
-            shelf.change(&mut txn, &keeper, at(page, 0), 1, Back::NotCounting).unwrap();
+            cache.change(&mut txn, &keeper, at(page, 0), 1, Back::NotCounting).unwrap();
             txn.commit(Commit::Async).unwrap()
         };
         ticket.wait().unwrap();

@@ -7,7 +7,7 @@ use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicUsize, Ordering};
 use cedrat_txn::{Deadlock, Error, LockManager, LockMode, Options, Resource, Result, Txn, Undo};
 use common::*;
-use kept::{Shelf, page_of_records};
+use kept::{TestCache, page_of_records};
 
 #[test]
 fn rolled_back_savepoint_is_refused() {
@@ -77,12 +77,12 @@ fn user_compensation_locks_its_page() {
 fn savepoint_of_committed_transaction_is_refused() {
     let (store, page) = store_with(options(), kept::register(registry()));
     let records = store.transact(|txn| page_of_records(txn, 1)).unwrap();
-    let shelf = Shelf::new(0);
-    let keeper = store.keep_log_for(shelf.clone());
+    let cache = TestCache::new(0);
+    let keeper = store.keep_log_for(cache.clone());
     let mut txn = store.begin();
     let savepoint = txn.savepoint();
     txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
-    shelf.commit(&mut txn, &keeper, &[(at(records, 0), 7)]).unwrap().expect("it commits");
+    cache.commit(&mut txn, &keeper, &[(at(records, 0), 7)]).unwrap().expect("it commits");
     assert!(matches!(txn.rollback_to(savepoint), Err(Error::Misuse(_))));
     assert_eq!(numbers(&store, page), [1, 0, 0, 0]);
     store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })).unwrap();

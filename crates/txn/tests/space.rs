@@ -169,7 +169,7 @@ fn undo_finds_pages_on_a_full_disk() {
     let txn = begin_what_takes_pages_to_undo(&store, page, UNDO_PAGES / 2);
     let crashed = Arc::new(disk.cut_power(Loss::Everything));
     drop(txn);
-    crashed.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+    crashed.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").permanent());
     let store = open_elsewhere(&crashed).unwrap();
     assert_eq!(read_number(&store, at(page, 0)).unwrap(), 0);
     let report = store.check().unwrap();
@@ -232,7 +232,7 @@ fn recovery_on_full_disk_uses_free_pages() {
     let taken = fill(&store);
     // From here on the log may grow, but not the page file.
     disk.set_capacity(None);
-    disk.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+    disk.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").permanent());
     let freed: Vec<PageId> = (0..taken).step_by(2).map(|n| PageId::new(page.get() + 1 + n)).collect();
     store.transact(|txn| freed.iter().try_for_each(|&page| txn.free(page))).unwrap();
     // The frees of other transactions are still to be undone: these pages are not available.
@@ -244,7 +244,7 @@ fn recovery_on_full_disk_uses_free_pages() {
     assert!(freed.len() as u64 > UNDO_PAGES + 10, "{} pages are free", freed.len());
     let crashed = Arc::new(disk.cut_power(Loss::Everything));
     drop((loser, other));
-    crashed.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+    crashed.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").permanent());
     // Interrupted after each call, recovery takes them nevertheless.
     let calls = {
         let whole = Arc::new(SimDisk::from_image(crashed.image()));
@@ -253,12 +253,12 @@ fn recovery_on_full_disk_uses_free_pages() {
     };
     for cut in (1..calls).step_by(7) {
         let cut_short = Arc::new(SimDisk::from_image(crashed.image()));
-        cut_short.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+        cut_short.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").permanent());
         cut_short.inject(Fault::error(Call::Any, ErrorKind::Other).nth(cut));
         let opened = open_elsewhere(&cut_short);
         drop(opened);
         cut_short.clear_faults();
-        cut_short.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+        cut_short.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").permanent());
         let store = open_elsewhere(&cut_short).unwrap();
         assert_eq!(numbers(&store, page), [0; 4]);
         assert_eq!(read_number(&store, at(kept, 0)).unwrap(), 5);

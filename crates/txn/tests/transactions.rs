@@ -506,7 +506,7 @@ fn failing_redo_stops_the_store() {
 fn failed_sync_stops_store_until_reopened() {
     let (disk, store, page) = store();
     store.transact(|txn| add(txn, page, 0, 1)).unwrap();
-    disk.inject(Fault::error(Call::Write, std::io::ErrorKind::Other).of("log/").for_ever());
+    disk.inject(Fault::error(Call::Write, std::io::ErrorKind::Other).of("log/").permanent());
     let failed = store.transact(|txn| add(txn, page, 0, 10)).unwrap_err();
     assert!(matches!(failed, Error::Stopped(_)), "{failed}");
     assert!(matches!(store.transact(|txn| add(txn, page, 0, 10)), Err(Error::Stopped(_))), "E16.5");

@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_version_is_told_from_damage() {
+    fn newer_version_is_not_damage() {
         let mut bytes = [0; 64];
         segment().encode(&mut bytes);
         put_u16(&mut bytes, segment_at::VERSION, 2);

@@ -315,7 +315,7 @@ impl Partition {
         }
         let next = last.and_then(|last| tail.take_up_to(self, durable, last, writes_in_flight));
         if tail.in_flight < writes_in_flight {
-            completed.lead = tail.whom_to_ask();
+            completed.lead = tail.event_to_wake();
         }
         (completed, next)
     }
@@ -612,7 +612,7 @@ impl Tail {
 
     /// Returns the event of a waiting committer that a finished write should wake: to write the next block, or to
     /// wait with a timeout.
-    fn whom_to_ask(&self) -> Option<Arc<Event>> {
+    fn event_to_wake(&self) -> Option<Arc<Event>> {
         let mut untaken = self.queue.iter().skip(self.taken);
         if let Some(queued) = untaken.find(|queued| queued.committers > 0) {
             return Some(Arc::clone(&queued.block.event));

@@ -423,7 +423,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_encoded_is_decoded(
+        fn encoded_record_is_decoded(
             lsn in 1u64.., kind in 1u8..=63, txn: u64, offset in 1u64..1 << 60, back: u64, flag: bool,
             body in proptest::collection::vec(any::<u8>(), 0..300), split in 0usize..300,
         ) {

@@ -39,7 +39,7 @@ pub(crate) const fn segments_kept_back(partitions: u16) -> u64 {
 
 /// The number of used bytes from which a reservation reports them to the shared account. Until then they still count
 /// as reserved, so the account grants too little, never too much (E16.1).
-const TOLD_AT_MOST: u64 = 8 * 1024;
+const UNREPORTED_MAX: u64 = 8 * 1024;
 
 /// Returns the fewest segments with which a log can work: one in use per partition, those held back, and one to
 /// reserve.
@@ -340,7 +340,7 @@ impl Reservation {
             due -= self.overdraw(due);
         }
         self.used += bytes - due;
-        if self.used >= TOLD_AT_MOST {
+        if self.used >= UNREPORTED_MAX {
             self.tell();
         }
     }
@@ -608,7 +608,7 @@ mod tests {
 
     /// Many small records are reported together; meanwhile the account is never lower than the reserved bytes.
     #[test]
-    fn what_was_used_is_told_in_time() {
+    fn used_space_is_reported_in_time() {
         explore(1, 1, || {
             let space = space();
             let mut one = Reservation::empty(&space, false);
@@ -617,7 +617,7 @@ mod tests {
                 one.pay(record(100));
                 let reserved = space.show(0).reserved.0;
                 assert!(reserved >= one.forward().0 + one.undo().0, "E16.1");
-                assert!(reserved <= ASKED_AT_LEAST + TOLD_AT_MOST + PADDING, "{reserved}");
+                assert!(reserved <= ASKED_AT_LEAST + UNREPORTED_MAX + PADDING, "{reserved}");
             }
             // At the limit the last bytes can be reserved, for used bytes are reported first.
             let left = space.show(0).free.0 + one.used + one.spare;
@@ -629,7 +629,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reserved_is_counted() {
+    fn unreserved_space_is_counted() {
         explore(1, 1, || {
             let space = space();
             let mut one = Reservation::empty(&space, false);

@@ -173,7 +173,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_put_is_got(value: u64) {
+        fn written_varint_is_read_back(value: u64) {
             let mut bytes = [0; LEN_MAX];
             let written = put(&mut bytes, value);
             prop_assert_eq!(written, len(value));

@@ -130,7 +130,7 @@ fn after_a_failed_write_nothing_is_forced() {
     log.force(first).expect("the log runs");
     let second = log.append(b"second").expect("there is room");
     let fault = Fault::error(cedrat_media::Call::Write, std::io::ErrorKind::Other);
-    sim.inject(fault.of("log/").for_ever());
+    sim.inject(fault.of("log/").permanent());
     assert!(matches!(log.force(second), Err(LogError::Stopped(_))));
     sim.clear_faults();
     assert!(matches!(log.force(second), Err(LogError::Stopped(_))), "a stopped log stays stopped");
@@ -144,7 +144,7 @@ fn after_a_failed_write_nothing_is_forced() {
 
 /// E20: damage of promised records is reported with file and offset.
 #[test]
-fn damage_is_told_with_file_and_offset() {
+fn damage_names_file_and_offset() {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
     let log = open(&media);

@@ -142,7 +142,7 @@ fn every_call_of_an_opening_may_fail() {
 fn lack_of_descriptors_refuses_append() {
     let (sim, _, log) = new();
     let mut reservation = log.reserve(ByteLen(100), ByteLen(0)).unwrap();
-    sim.inject(DiskFault::error(Call::Open, ErrorKind::QuotaExceeded).of("log/").for_ever());
+    sim.inject(DiskFault::error(Call::Open, ErrorKind::QuotaExceeded).of("log/").permanent());
     let full = loop {
         match log.reserve_more(&mut reservation, ByteLen(200), ByteLen(0)) {
             Ok(()) => drop(append(&log, &mut reservation)),

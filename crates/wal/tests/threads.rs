@@ -201,7 +201,7 @@ fn parts_of_entries_do_not_mix() {
 
 /// Waiting threads are woken when the log stops, with the reason.
 #[test]
-fn stopping_wakes_whoever_waits() {
+fn stop_wakes_waiting_threads() {
     explore(15, 300, || {
         let media: Arc<dyn Media> = Arc::new(SimDisk::new());
         let log = Log::create(&media, &options(1), &[]).unwrap();

@@ -175,7 +175,7 @@ static void found(place *at, running *run, int cell, uint64_t value) {
 }
 
 /* A transaction that has changed something was committed or prepared: what it had read is the newest state (H1). */
-static void is_serial(const place *at, const running *run) {
+static void expect_serial(const place *at, const running *run) {
   int cell;
   for (cell = 0; cell < CELLS; cell++) {
     MUST(!run->seen.set[cell] || run->seen.value[cell] == newest(at)[cell]);
@@ -426,7 +426,7 @@ static void commit(place *at, running *run) {
   if (!has_changes(run)) {
     return;
   }
-  is_serial(at, run);
+  expect_serial(at, run);
   apply(at, &run->own);
   if (mode != CEDRAT_SYNC && mode != CEDRAT_PARTITION && draw(4) == 0) {
     MUST(CALL(at, cedrat_is_stable(at->store, lsn, draw(2) == 0, &stable)) == CEDRAT_OK);
@@ -500,7 +500,7 @@ static void prepare(place *at, running *run) {
   MUST(!cedrat_is_running(run->thread));
   if (status == CEDRAT_OK && !read_only) {
     MUST(!b->is_prepared);
-    is_serial(at, run);
+    expect_serial(at, run);
     b->is_prepared = 1;
     b->ended_by = 0;
     b->effects = run->own;

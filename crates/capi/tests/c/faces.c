@@ -108,7 +108,7 @@ static void wild_numbers_are_unknown(uint64_t place) {
 }
 
 /* A freed block is not used again in the same transaction, unless the free is rolled back. */
-static void freed_blocks_are_told(void) {
+static void access_to_freed_block_is_reported(void) {
   uint64_t block, value, savepoint;
   cedrat_txn *txn;
   OK(cedrat_txn_begin(store, &txn));
@@ -126,7 +126,7 @@ static void freed_blocks_are_told(void) {
 }
 
 /* With check_blocks, access to a word outside of all blocks is reported. */
-static void words_outside_of_blocks_are_told(const char *directory) {
+static void access_outside_blocks_is_reported(const char *directory) {
   cedrat_options options = {0};
   uint64_t block, value;
   cedrat_txn *txn;
@@ -210,13 +210,13 @@ int main(int count, char **arguments) {
   cedrat_txn_free(txn);
   cedrat_txn_free(NULL);
   wild_numbers_are_unknown(place);
-  freed_blocks_are_told();
+  access_to_freed_block_is_reported();
   IS(CEDRAT_NULL, cedrat_txn_savepoint(NULL, &savepoint));
   close_all();
 
   open_all(arguments[1]);
   all_are(place, 3);
   close_all();
-  words_outside_of_blocks_are_told(arguments[1]);
+  access_outside_blocks_is_reported(arguments[1]);
   return 0;
 }

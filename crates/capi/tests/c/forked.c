@@ -122,7 +122,7 @@ static void ends_at_once(void) {
   _exit(0);
 }
 
-static void is_killed(void) {
+static void expect_killed(void) {
   raise(SIGKILL);
 }
 
@@ -316,7 +316,7 @@ static const struct {
 } acts[] = {
     {exits, "exits", 0},
     {ends_at_once, "ends at once", 0},
-    {is_killed, "is killed", 0},
+    {expect_killed, "is killed", 0},
     {closes, "closes", 0},
     {closes_with_a_transaction, "closes with a transaction", 0},
     {frees_handles, "frees handles", 0},

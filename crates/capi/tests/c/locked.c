@@ -56,7 +56,7 @@ static int may_lock(void) {
 }
 
 /* The system refuses to reserve the address space (ulimit -l): a store opens with less, or is refused. */
-static void is_refused(const char *directory) {
+static void expect_refused(const char *directory) {
   char message[400] = "";
   cedrat_store *store;
   cedrat_status status = cedrat_open(directory, NULL, &store, message, sizeof message);
@@ -68,7 +68,7 @@ int main(int count, char **arguments) {
   CHECK(count == 2);
   CHECK(mlockall(MCL_FUTURE) == 0);
   if (!may_lock()) {
-    is_refused(arguments[1]);
+    expect_refused(arguments[1]);
     return 0;
   }
   use(arguments[1], 1);

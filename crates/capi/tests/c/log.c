@@ -166,7 +166,7 @@ static void errors(const char *directory) {
   CHECK(strstr(message, "a store") != NULL);
 }
 
-static void is_full(const char *directory) {
+static void expect_full(const char *directory) {
   cedrat_log *log = open_log(directory, 6 << 20);
   char *bytes = calloc(1, 100000), message[300];
   uint64_t lsn, last = 0;
@@ -240,7 +240,7 @@ int main(int arguments_count, char **arguments) {
   CHECK(in_a_child(appends_and_is_killed, arguments[1]));
   reads_again(arguments[1]);
   errors(arguments[1]);
-  is_full(arguments[1]);
+  expect_full(arguments[1]);
   CHECK(snprintf(directory, sizeof directory, "%s.stops", arguments[1]) < (int)sizeof directory);
   CHECK(!in_a_child(stops, directory));
   log = open_log(directory, 64 << 20);

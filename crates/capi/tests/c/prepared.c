@@ -47,7 +47,7 @@ static void prepare(const char *id, uint64_t value) {
   CHECK(read_only == 0 && !cedrat_is_running(self));
 }
 
-static void is_in_doubt(const char *id) {
+static void expect_in_doubt(const char *id) {
   cedrat_branch branches[2];
   size_t count = 9;
   uint64_t value;
@@ -101,14 +101,14 @@ int main(int argc, char **argv) {
 
   CHECK(in_a_child(crash, directory));
   open_all(directory);
-  is_in_doubt(id);
+  expect_in_doubt(id);
   close_all();
   open_all(directory);
-  is_in_doubt(id);
+  expect_in_doubt(id);
   IS(CEDRAT_UNKNOWN, cedrat_commit_prepared(store, "another", 7, CEDRAT_SYNC));
   IS(CEDRAT_MISUSE, cedrat_commit_prepared(store, id, strlen(id), CEDRAT_PARTITION));
   IS(CEDRAT_MISUSE, cedrat_commit_prepared(store, id, strlen(id), (cedrat_commit_mode)9));
-  is_in_doubt(id);
+  expect_in_doubt(id);
   OK(cedrat_commit_prepared(store, id, strlen(id), CEDRAT_SYNC));
   CHECK(load(0) == 5 && load(1) == 5);
   OK(cedrat_begin(self));

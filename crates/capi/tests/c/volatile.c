@@ -3,7 +3,7 @@
 
 #include "cedrat_stm.h"
 
-static void is_refused(cedrat_store *store, cedrat_thread *self) {
+static void expect_refused(cedrat_store *store, cedrat_thread *self) {
   uint64_t records;
   cedrat_graph *graph;
   cedrat_txn *txn;
@@ -51,7 +51,7 @@ static void in_memory_alone(void) {
   CHECK(!stable);
   OK(cedrat_get_statistics(store, &statistics));
   CHECK(statistics.newest_lsn == 0 && statistics.created == 1);
-  is_refused(store, self.thread);
+  expect_refused(store, self.thread);
   STM_THREAD_FREE(&self);
   OK(cedrat_close(store));
 }

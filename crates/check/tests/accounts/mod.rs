@@ -1,4 +1,4 @@
-//! Accounts on a page, for bank and purse.
+//! Accounts on a page, for bank and heap_bank.
 
 use cedrat_pages::{Damaged, LayoutKind, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Refused, Result, Undo};

@@ -108,7 +108,7 @@ fn run(run: &Run<Plot>, roots: &[PageId]) -> Outcome {
             let mut txn = run.store().begin();
             txn.update_latched(page, &file)?;
             let ticket = run.commit(txn, Commit::Async, filed)?;
-            run.was_told(ticket.lsn());
+            run.mark_acknowledged(ticket.lsn());
         } else if planted(6) {
             run.transact(|txn| {
                 let mut own = txn.store().begin();

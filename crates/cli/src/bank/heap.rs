@@ -69,7 +69,7 @@ impl HeapBank {
         self.count
     }
 
-    pub(super) fn desk(&self) -> Result<HeapAccounts<'_>, Failure> {
+    pub(super) fn account_store(&self) -> Result<HeapAccounts<'_>, Failure> {
         Ok(HeapAccounts { bank: self, session: self.accounts.memory().session()? })
     }
 

@@ -94,12 +94,12 @@ impl Bank {
 }
 
 /// A thread's way into the bank.
-pub(super) struct PageDesk<'a> {
+pub(super) struct PageAccounts<'a> {
     pub(super) store: &'a Store,
     pub(super) bank: &'a Bank,
 }
 
-impl AccountStore for PageDesk<'_> {
+impl AccountStore for PageAccounts<'_> {
     fn take_entry(&mut self) -> Result<u64, Failure> {
         Ok(commit(self.store, Commit::Async, |txn| self.bank.take_entry(txn))?.0)
     }

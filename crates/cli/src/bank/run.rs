@@ -8,7 +8,7 @@ use cedrat::txn::Commit;
 use cedrat::wal::Ticket;
 
 use super::heap::HeapBank;
-use super::pages::{Bank, PageDesk};
+use super::pages::{Bank, PageAccounts};
 use super::{TRANSFERS_IN_ENTRY, check_place, open};
 use crate::arguments::{BankRun, CommitMode};
 use crate::output::{Context, Failure, Outcome, fail, line};
@@ -71,7 +71,7 @@ pub(crate) fn run(arguments: &BankRun) -> Outcome {
     check_place(&store, arguments.heap)?;
     if arguments.heap {
         let bank = HeapBank::open_or_create(&store.memory(), arguments.accounts)?;
-        serve(arguments, bank.accounts(), || bank.desk())?;
+        serve(arguments, bank.accounts(), || bank.account_store())?;
         drop(bank);
     } else {
         let (bank, accounts) = store.transact(|txn| {
@@ -82,15 +82,19 @@ pub(crate) fn run(arguments: &BankRun) -> Outcome {
             let accounts = bank.accounts(txn)?;
             Ok((bank, accounts))
         })?;
-        serve(arguments, accounts, || Ok(PageDesk { store: &store, bank: &bank }))?;
+        serve(arguments, accounts, || Ok(PageAccounts { store: &store, bank: &bank }))?;
         drop(bank);
     }
     store.close()?;
     Ok(())
 }
 
-/// Lets the threads work, each at a desk of its own.
-fn serve<D: AccountStore + Send>(arguments: &BankRun, accounts: u64, desk: impl Fn() -> Result<D, Failure>) -> Outcome {
+/// Lets the threads work, each at a account_store of its own.
+fn serve<D: AccountStore + Send>(
+    arguments: &BankRun,
+    accounts: u64,
+    account_store: impl Fn() -> Result<D, Failure>,
+) -> Outcome {
     if accounts != arguments.accounts {
         return fail(format!(
             "this bank has {accounts} accounts, not {}: say --accounts {accounts}",
@@ -104,7 +108,7 @@ fn serve<D: AccountStore + Send>(arguments: &BankRun, accounts: u64, desk: impl 
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for number in 0..arguments.threads {
-            let teller = Teller { desk: desk()?, accounts, random: Random::new(number) };
+            let teller = Teller { account_store: account_store()?, accounts, random: Random::new(number) };
             threads.push(scope.spawn(move || {
                 let _ends = Ends(end);
                 match arguments.commit {
@@ -119,7 +123,7 @@ fn serve<D: AccountStore + Send>(arguments: &BankRun, accounts: u64, desk: impl 
 
 /// One thread of the bank.
 struct Teller<D> {
-    desk: D,
+    account_store: D,
     accounts: u64,
     random: Random,
 }
@@ -156,13 +160,13 @@ impl<D: AccountStore> Teller<D> {
         let mut ids = 0..0;
         while end.another() {
             if ids.is_empty() {
-                let entry = self.desk.take_entry()?;
+                let entry = self.account_store.take_entry()?;
                 ids = entry * TRANSFERS_IN_ENTRY..(entry + 1) * TRANSFERS_IN_ENTRY;
             }
             let Some(id) = ids.next() else { continue };
             let (from, to) = self.two_accounts();
             let amount = self.random.below(AMOUNT_MAX) as i64 + 1;
-            let ticket = self.desk.transfer(mode, &Transfer { id, from, to, amount })?;
+            let ticket = self.account_store.transfer(mode, &Transfer { id, from, to, amount })?;
             committed(id, ticket)?;
         }
         Ok(())

@@ -85,13 +85,13 @@ fn examine_heap(store: &Store, acks_file: impl BufRead) -> Result<Verdict, Failu
     };
     let accounts = bank.accounts();
     let mut verdict = Verdict { accounts, expected_total: accounts as i64 * OPENING_BALANCE, ..Verdict::default() };
-    let mut desk = bank.desk()?;
+    let mut account_store = bank.account_store()?;
     for account in 0..accounts {
-        let balance = desk.balance(account)?;
+        let balance = account_store.balance(account)?;
         verdict.total += balance;
         verdict.overdrawn += u64::from(balance < 0);
     }
-    judge(verdict, acks_file, |id| desk.contains_transfer(id))
+    judge(verdict, acks_file, |id| account_store.contains_transfer(id))
 }
 
 /// Completes a verdict with what was acknowledged.

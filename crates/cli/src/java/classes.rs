@@ -226,7 +226,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_says_where() {
+    fn invalid_class_file_names_offset() {
         let good = definition(1, 0, "a.B", &[("c", "I")]);
         let bad = [&good[..good.len() - 1], &[2, 1], &[1, 9], &[&good[..], &[0]].concat(), &[]];
         let bad = Classes::new(&bad.map(<[u8]>::to_vec));

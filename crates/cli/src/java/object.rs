@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_that_make_no_sense_are_told() {
+    fn invalid_cells_are_reported() {
         let id = |number: u64| Identity::new(1 << 16 | number).unwrap().get();
         let next = |number: u64| u64::from(INTEGER) << 56 | number;
         let of = |name: &str, data, words: &[u64]| members(&format!("java.util.{name}"), data, words);

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn values_are_told_apart() {
+    fn different_values_print_differently() {
         assert_eq!(quoted("a\"b\\\n", 9), r#""a\"b\\\n""#);
         assert_eq!(quoted("abc", 2), "\"ab\"… (3 characters)");
         assert_eq!(text(&Value::Character(0xd800)), "'\\ud800'");

@@ -39,7 +39,7 @@ pub enum Call {
 /// use cedrat_media::{Call, Fault};
 /// use std::io::ErrorKind;
 ///
-/// let dying = Fault::error(Call::Write, ErrorKind::Other).nth(3).of("log/").for_ever();
+/// let dying = Fault::error(Call::Write, ErrorKind::Other).nth(3).of("log/").permanent();
 /// # let _ = dying;
 /// ```
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ pub struct Fault {
     names: String,
     /// The number of calls of this kind that still succeed.
     harmless: u64,
-    for_ever: bool,
+    permanent: bool,
     effect: Effect,
 }
 
@@ -97,7 +97,7 @@ impl Fault {
     }
 
     fn new(call: Call, effect: Effect) -> Fault {
-        Fault { call, names: String::new(), harmless: 0, for_ever: false, effect }
+        Fault { call, names: String::new(), harmless: 0, permanent: false, effect }
     }
 
     /// Strikes at the `nth` such call from now on; 1 is the next.
@@ -116,8 +116,8 @@ impl Fault {
     }
 
     /// Strikes from then on at every such call.
-    pub fn for_ever(mut self) -> Fault {
-        self.for_ever = true;
+    pub fn permanent(mut self) -> Fault {
+        self.permanent = true;
         self
     }
 }
@@ -148,7 +148,7 @@ impl Faults {
                 return true;
             }
             effect = effect.or(Some(fault.effect));
-            fault.for_ever
+            fault.permanent
         });
         effect
     }

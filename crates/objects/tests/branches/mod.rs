@@ -331,7 +331,7 @@ impl Teller<'_> {
                 let vote = unless_refused(txn.prepare(&transfer.id()))?;
                 let Some(Vote::Prepared(prepared)) = vote else { return Ok(()) };
                 self.run.enter(prepared.since(), move |state: &mut State| state.prepared(&transfer));
-                self.run.was_told(prepared.since());
+                self.run.mark_acknowledged(prepared.since());
                 self.state.prepared(&transfer);
                 if self.chance.one_in(2) {
                     self.hands.push(prepared);
@@ -357,14 +357,14 @@ impl Teller<'_> {
             // Its first record decides the rollback, whatever becomes of the others (E9.4).
             self.run.enter(self.now().next(), move |state: &mut State| state.rolled_back(&transfer));
             prepared.rollback()?;
-            self.run.was_told(self.now());
+            self.run.mark_acknowledged(self.now());
             self.state.rolled_back(&transfer);
         } else {
             let mode = *self.chance.pick(&[Commit::Sync, Commit::Async]);
             let ticket = prepared.commit(mode)?;
             self.run.enter(ticket.lsn(), move |state: &mut State| state.committed(&transfer));
             if mode == Commit::Sync {
-                self.run.was_told(ticket.lsn());
+                self.run.mark_acknowledged(ticket.lsn());
             }
             self.state.committed(&transfer);
         }

@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn another_layout_is_told_apart() {
+    fn page_of_another_layout_is_refused() {
         let page = PageBuf::new(PageId::new(1));
         assert!(Raw::of(&page.page_ref()).is_err());
     }

@@ -75,7 +75,7 @@ mod tests {
     use cedrat_pages::BODY_LEN;
 
     #[test]
-    fn what_fits_packed_fits_a_page() {
+    fn packed_entries_fit_a_page() {
         for len in [0, 1, 7, 8, 100, 127, 128, 900] {
             let mut packed = Packed::default();
             let mut number = 0_u64;

@@ -482,7 +482,7 @@ mod tests {
         let mut txn = store.begin();
         assert!(table.remove(&mut txn, b"first").unwrap());
         store.transact(|txn| put(&table, txn, b"third")).unwrap();
-        disk.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+        disk.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").permanent());
         while store.transact(|txn| txn.allocate()).is_ok() {}
         txn.rollback().unwrap();
         store
@@ -571,7 +571,7 @@ mod tests {
         let disk = Arc::new(SimDisk::new());
         let store = open(&disk);
         let table = store.transact(RawHashTable::create).unwrap();
-        disk.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").for_ever());
+        disk.inject(Fault::error(Call::Allocate, ErrorKind::StorageFull).of("pages").permanent());
         let put = |key: u32, value: u8| store.transact(|txn| table.put(txn, &key.to_le_bytes(), &[value; 1000]));
         let mut count = 0;
         while put(count, 1).is_ok() {

@@ -230,7 +230,7 @@ mod tests {
 
     /// `try_lock` grants nothing, and leaves no request behind, if another transaction holds the lock or waits for it.
     #[test]
-    fn who_tries_waits_for_nobody() {
+    fn attempt_never_waits() {
         explore(7, 200, || {
             let locks = Arc::new(PageLocks::default());
             assert!(locks.try_lock(TxnId(1), A, LockMode::IntentionExclusive));

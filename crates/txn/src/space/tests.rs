@@ -57,7 +57,7 @@ proptest! {
 
 /// E9.6: also for pages after all that are in use.
 #[test]
-fn what_is_withheld_is_nobodys() {
+fn withheld_pages_are_never_given() {
     let space = space();
     space.give(space.take(10));
     for extent in [Extent { first: 4, pages: 2 }, Extent { first: 20, pages: 3 }] {

@@ -152,16 +152,16 @@ struct Kept {
 }
 
 /// A cache of records.
-pub(crate) struct Shelf {
+pub(crate) struct TestCache {
     kept: Mutex<BTreeMap<RecordId, Kept>>,
     /// The fraction of flush requests of checkpoints that it serves: one in this many; 0: none.
     flushes_one_in: u64,
     asked: AtomicU64,
 }
 
-impl Shelf {
-    pub(crate) fn new(flushes_one_in: u64) -> Arc<Shelf> {
-        Arc::new(Shelf { kept: Mutex::default(), flushes_one_in, asked: AtomicU64::new(0) })
+impl TestCache {
+    pub(crate) fn new(flushes_one_in: u64) -> Arc<TestCache> {
+        Arc::new(TestCache { kept: Mutex::default(), flushes_one_in, asked: AtomicU64::new(0) })
     }
 
     /// Changes a record, which is read from its page if it is not cached.
@@ -174,8 +174,8 @@ impl Shelf {
             Back::Inverse => txn.defer_inverse(keeper, at, &Mix { by }, &Unmix { by })?,
             Back::NotCounting | Back::Never => txn.defer(keeper, at, &Mix { by })?,
         };
-        let mut shelf = self.kept.lock();
-        let kept = shelf.entry(at).or_insert_with(|| Kept { now: before, since: None, pending: Vec::new() });
+        let mut cache = self.kept.lock();
+        let kept = cache.entry(at).or_insert_with(|| Kept { now: before, since: None, pending: Vec::new() });
         let now = State { mixed: Mixed::of(&bytes)?, version: change, committed: change };
         let before = std::mem::replace(&mut kept.now, now);
         kept.since = kept.since.or(Some(change));
@@ -189,10 +189,10 @@ impl Shelf {
         let before: Vec<State> = all.iter().map(|&(at, _)| self.bring(txn.store(), at)).collect::<Result<_>>()?;
         let mut changes = CommitChanges::new(txn.store());
         all.iter().try_for_each(|&(at, by)| changes.push(at, &Mix { by }))?;
-        let logged = |mut shelf: MutexGuard<'_, BTreeMap<RecordId, Kept>>, lsn, _: &mut Vec<u8>| {
+        let logged = |mut cache: MutexGuard<'_, BTreeMap<RecordId, Kept>>, lsn, _: &mut Vec<u8>| {
             for (&(at, by), before) in all.iter().zip(&before) {
                 let kept =
-                    shelf.entry(at).or_insert_with(|| Kept { now: before.clone(), since: None, pending: Vec::new() });
+                    cache.entry(at).or_insert_with(|| Kept { now: before.clone(), since: None, pending: Vec::new() });
                 assert!(kept.pending.is_empty(), "what is pending would be taken back to a version that is older");
                 kept.now.mixed.mix(by);
                 (kept.now.version, kept.now.committed) = (lsn, lsn);
@@ -227,8 +227,8 @@ impl Shelf {
 
     /// Flushes a record as far as allowed.
     pub(crate) fn flush_one(&self, at: RecordId, flush: impl Fn(&KeptRecord<'_>) -> Result<()>) -> Result<()> {
-        let mut shelf = self.kept.lock();
-        let Some(kept) = shelf.get_mut(&at) else { return Ok(()) };
+        let mut cache = self.kept.lock();
+        let Some(kept) = cache.get_mut(&at) else { return Ok(()) };
         let Some(since) = kept.since else { return Ok(()) };
         // Uncommitted changes without an inverse are not flushed (E19.5), nor are later ones.
         let first_to_stay = kept.pending.iter().position(|pending| pending.back == Back::NotCounting);
@@ -267,7 +267,7 @@ impl Shelf {
     }
 }
 
-impl Unflushed for Shelf {
+impl Unflushed for TestCache {
     fn oldest(&self) -> Option<Lsn> {
         // Changes of running transactions are excluded: those hold the log themselves.
         let of_ended = |kept: &Kept| {
@@ -292,9 +292,9 @@ impl Unflushed for Shelf {
     }
 
     fn taken_back(&self, change: TakenBack) {
-        let mut shelf = self.kept.lock();
+        let mut cache = self.kept.lock();
         // The record is no longer cached: it was changed in its page, and is undone there.
-        let Some(kept) = shelf.get_mut(&change.at) else { return };
+        let Some(kept) = cache.get_mut(&change.at) else { return };
         let Some(pending) = kept.pending.pop_if(|pending| pending.change == change.change) else { return };
         kept.now = pending.before;
         match change.inverse {

@@ -58,7 +58,7 @@ class GraphStoreTest {
     }
 
     @Test
-    void whatItDoesNotHaveItRefuses() throws GraphStoreException {
+    void unsupportedOperationsAreRefused() throws GraphStoreException {
         GraphStore store = new Least();
         assertEquals(List.of(), store.inDoubt());
         byte[] branch = {1};

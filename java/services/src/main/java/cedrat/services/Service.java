@@ -24,7 +24,7 @@ public final class Service implements AutoCloseable {
     private static final Duration STOP_PATIENCE = Duration.ofSeconds(20);
     private static final Duration READY_PATIENCE = Duration.ofMinutes(3);
     private static final long ASK_AGAIN_MS = 20;
-    private static final int LINES_TOLD = 30;
+    private static final int LINES_REPORTED = 30;
 
     private static final Set<Service> WITH_US = ConcurrentHashMap.newKeySet();
 
@@ -174,7 +174,7 @@ public final class Service implements AutoCloseable {
         String said;
         try {
             List<String> lines = Files.readAllLines(log);
-            said = String.join("\n", lines.subList(Math.max(0, lines.size() - LINES_TOLD), lines.size()));
+            said = String.join("\n", lines.subList(Math.max(0, lines.size() - LINES_REPORTED), lines.size()));
         } catch (IOException unreadable) {
             said = unreadable.toString();
         }

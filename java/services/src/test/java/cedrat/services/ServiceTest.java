@@ -70,7 +70,7 @@ class ServiceTest {
     }
 
     @Test
-    void itStopsWhenItIsTold() throws Exception {
+    void stopEndsService() throws Exception {
         try (Service service = command("stay").start()) {
             service.awaitReady(() -> said(service, "here"));
             service.stop();

@@ -34,7 +34,7 @@ class AcknowledgedTest {
     }
 
     @Test
-    void whatOneOfThemLacksIsSeen() {
+    void missingAcknowledgementIsNoticed() {
         for (int missing : new int[] {2, 20_000, 40_000}) {
             assertNotNull(without(missing, true).difference(without(0, false), 0));
             assertNotNull(without(0, true).difference(without(missing, false), 0));
@@ -56,7 +56,7 @@ class AcknowledgedTest {
 
     /// A log that was cut holds no old commits.
     @Test
-    void whatCameBeforeIsLeftOut() {
+    void earlierAcknowledgementsAreIgnored() {
         assertNull(without(2, true).difference(without(0, true), 3));
         assertNotNull(without(40_000, true).difference(without(0, true), 3));
     }

@@ -9,7 +9,7 @@ import org.junit.jupiter.api.Test;
 class OutcomeTest {
     /// Algorithm 4, and the protocol's numbers.
     @Test
-    void whatAReaderSees() {
+    void outcomesDecideVisibility() {
         StartTimestamp reader = new StartTimestamp(10);
         assertEquals(Visibility.TRUE, Outcome.of(9).visibleTo(reader));
         assertEquals(Visibility.FALSE, Outcome.of(11).visibleTo(reader));

@@ -224,8 +224,8 @@ final class FaultLoad {
                 wait();
             }
             return committedByMany >= until;
-        } catch (InterruptedException nobodyDoes) {
-            throw new AssertionError(nobodyDoes);
+        } catch (InterruptedException unexpected) {
+            throw new AssertionError(unexpected);
         }
     }
 

@@ -69,7 +69,7 @@ class ForeignTest {
 
     /// O7.
     @Test
-    void whoWritesByTheClockIsFound() {
+    void clockTimestampedWriteIsDetected() {
         try (HBaseTables again = HBaseTables.open(Cluster.get().configuration(), oracle, store.namespace)) {
             assertEquals(table.name(), again.table("rows").name());
         }
@@ -85,7 +85,7 @@ class ForeignTest {
 
     /// O7.
     @Test
-    void whoDeletesByTheClockIsFound() {
+    void clockTimestampedDeleteIsDetected() {
         byte[] row = {'a'};
         HBaseStore.connection()
                 .getTable(TableName.valueOf(table.name()))
@@ -95,7 +95,7 @@ class ForeignTest {
     }
 
     @Test
-    void whatIsMissingIsNamed() {
+    void missingTablesAreNamed() {
         HBaseTables tables = (HBaseTables) store.tables();
         String message = assertThrows(TableException.class, () -> tables.table("nothing"))
                 .getMessage();

@@ -71,7 +71,7 @@ class RefusalsTest {
     }
 
     @Test
-    void theReasonIsToldInOneLine() {
+    void refusalIsOneLine() {
         assertEquals(
                 "java.net.ConnectException: refused", Refusals.root(wrapped(new ConnectException("refused\n\tat"))));
     }

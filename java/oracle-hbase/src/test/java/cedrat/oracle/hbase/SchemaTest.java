@@ -24,7 +24,7 @@ class SchemaTest {
     private static final TableDescriptor RIGHT = Schema.descriptor(NAME, Granularity.CELL, false, List.of("f"));
 
     @Test
-    void whatIsMadeHereIsTaken() {
+    void createdTablesAreAccepted() {
         assertEquals(Granularity.CELL, Schema.check(RIGHT));
         assertEquals(Granularity.ROW, Schema.check(Schema.descriptor(NAME, Granularity.ROW, false, List.of("f", "g"))));
         assertFalse(Schema.checksScans(RIGHT));
@@ -36,7 +36,7 @@ class SchemaTest {
         assertTrue(refused.contains("reserved for markers"), refused);
     }
 
-    private static void isRefused(TableDescriptor table, String alter) {
+    private static void assertRefused(TableDescriptor table, String alter) {
         String message =
                 assertThrows(TableException.class, () -> Schema.check(table)).getMessage();
         assertTrue(message.startsWith("table t cannot have transactions: "), message);
@@ -54,20 +54,20 @@ class SchemaTest {
     /// O7.
     @Test
     void tooShortRetentionIsRefusedWithRemedy() {
-        isRefused(with(family -> family.setMaxVersions(3)), "{NAME => 'f', VERSIONS => 2147483647}");
-        isRefused(with(family -> family.setTimeToLive(60)), "{NAME => 'f', TTL => 'FOREVER'}");
-        isRefused(
+        assertRefused(with(family -> family.setMaxVersions(3)), "{NAME => 'f', VERSIONS => 2147483647}");
+        assertRefused(with(family -> family.setTimeToLive(60)), "{NAME => 'f', TTL => 'FOREVER'}");
+        assertRefused(
                 with(family -> family.setKeepDeletedCells(KeepDeletedCells.TRUE)),
                 "{NAME => 'f', KEEP_DELETED_CELLS => 'FALSE'}");
-        isRefused(with(family -> family.setNewVersionBehavior(true)), "{NAME => 'f', NEW_VERSION_BEHAVIOR => 'false'}");
+        assertRefused(with(family -> family.setNewVersionBehavior(true)), "{NAME => 'f', NEW_VERSION_BEHAVIOR => 'false'}");
         for (Durability careless : List.of(Durability.ASYNC_WAL, Durability.SKIP_WAL)) {
-            isRefused(
+            assertRefused(
                     TableDescriptorBuilder.newBuilder(RIGHT)
                             .setDurability(careless)
                             .build(),
                     "DURABILITY => 'USE_DEFAULT'");
         }
-        isRefused(
+        assertRefused(
                 TableDescriptorBuilder.newBuilder(NAME)
                         .setColumnFamily(ColumnFamilyDescriptorBuilder.of("f"))
                         .build(),

@@ -340,7 +340,7 @@ class CodecTest {
     }
 
     @Test
-    void whatIsRefusedAndWhy() {
+    void invalidFramesAreRefusedWithReason() {
         FrameWriter out = new FrameWriter(16);
         for (long row : new long[] {Protocol.ROW_NONE, Protocol.ROW_HIGHEST}) {
             out.clear();

@@ -205,7 +205,7 @@ class EntryTest {
 
     /// Several short entries report the same as one that would be too long.
     @Property(tries = 50)
-    void entriesOfABoundedLengthTellTheSame(@ForAll @LongRange(min = 1) long seed) throws DamagedEntryException {
+    void boundedEntriesReplayTheSame(@ForAll @LongRange(min = 1) long seed) throws DamagedEntryException {
         SplittableRandom random = new SplittableRandom(seed);
         int bound = random.nextInt(EntryWriter.HEADER_BYTES + 1, 200);
         RecordedDecisions written = new RecordedDecisions();

@@ -155,7 +155,7 @@ class BoundedLogTest {
 
     /// O5: a crash may take what was not acknowledged: of that nothing is forgotten.
     @Test
-    void whatIsNotAcknowledgedMakesNothingNeedless() throws Exception {
+    void unacknowledgedSnapshotFreesNoLog() throws Exception {
         HeldLog log = new HeldLog(1000, List.of());
         try (OracleServer server = OracleServer.start(OPTIONS, log);
                 RawClient client = new RawClient(server, SESSION)) {

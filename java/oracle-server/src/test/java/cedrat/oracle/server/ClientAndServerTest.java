@@ -98,7 +98,7 @@ class ClientAndServerTest {
     }
 
     @Test
-    void whatTheServerRefusesIsSaid() throws Exception {
+    void refusalsReachTheClient() throws Exception {
         try (OracleServer server = OracleServer.start(OPTIONS.withRowsMax(2), new VolatileLog());
                 OracleClient client = connect(server.address())) {
             StartTimestamp start = client.begin();
@@ -418,7 +418,7 @@ class ClientAndServerTest {
     /// Clients read and write few rows side by side, while the network is cut now and then; what they have
     /// seen is snapshot isolation.
     @Test
-    void whatClientsSeeIsSnapshotIsolation() throws Exception {
+    void historiesAreSnapshotIsolated() throws Exception {
         for (int networkThreads = 0; networkThreads < 2; networkThreads++) {
             HeldLog log = new HeldLog(2, List.of());
             History history = new History();

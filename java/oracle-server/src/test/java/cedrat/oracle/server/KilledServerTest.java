@@ -147,7 +147,7 @@ class KilledServerTest {
     /// O3, O5, L2: whatever was answered holds, timestamps go on above what was given out, what was open may
     /// commit, and a commit that was on its way is decided once.
     @Test
-    void whatWasAnsweredOutlivesTheServer() throws Exception {
+    void answeredCommitsSurviveKilledServer() throws Exception {
         Path data = folder.resolve("log");
         Server server = Server.start(data, 0);
         try {

@@ -44,7 +44,7 @@ class NetworkTest {
 
     /// O3.
     @Test
-    void whatIsAnsweredHolds() throws Exception {
+    void answersHoldOverTheNetwork() throws Exception {
         run(Fault.NONE, Load.Client.HEARS);
     }
 

@@ -341,7 +341,7 @@ class OracleServerTest {
 
     /// C2: a transaction whose begin was answered into a lost connection is unknown to its client.
     @Test
-    void whatIsNotAnnouncedAborts() throws Exception {
+    void unannouncedTransactionAborts() throws Exception {
         HeldLog log = new HeldLog();
         try (OracleServer server = start(log);
                 RawClient other = new RawClient(server, SESSION + 1)) {
@@ -646,7 +646,7 @@ class OracleServerTest {
 
     /// Random bytes behind a hello, or instead of it: the server goes on serving others.
     @Test
-    void randomBytesHarmNobody() throws Exception {
+    void randomBytesCloseOnlyTheirConnection() throws Exception {
         try (OracleServer server = start(new HeldLog());
                 RawClient witness = new RawClient(server, SESSION)) {
             for (int seed = 1; seed <= 300; seed++) {

@@ -36,7 +36,7 @@ class ScratchFileTest {
     /// A page that is put stays until it is freed, beside all others; and the file is no longer than the pages
     /// that were in it at a time need.
     @Test
-    void whatIsPutIsThere() throws IOException {
+    void storedBytesAreReadBack() throws IOException {
         SplittableRandom random = new SplittableRandom(1);
         try (ScratchFile file = new ScratchFile(folder)) {
             List<Put> all = new ArrayList<>();
@@ -62,7 +62,7 @@ class ScratchFileTest {
 
     /// O2: a place of one that is not there, or was overwritten, is an error, and no other's bytes.
     @Test
-    void whatIsNotThereIsAnError() throws IOException {
+    void missingBytesAreAnError() throws IOException {
         try (ScratchFile file = new ScratchFile(folder)) {
             byte[] bytes = new byte[700];
             long first = file.put(bytes, 600);

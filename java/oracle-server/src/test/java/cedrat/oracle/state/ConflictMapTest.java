@@ -190,7 +190,7 @@ class ConflictMapTest {
     /// Rows that were expected, and then became others, or are looked for in another map, are looked for
     /// anew.
     @Test
-    void whatWasExpectedMayChange() {
+    void expectedTimestampMayChange() {
         ConflictMap map = new ConflictMap(8);
         ConflictMap other = new ConflictMap(12);
         put(map, 1, 4);

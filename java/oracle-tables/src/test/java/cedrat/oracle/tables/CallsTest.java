@@ -76,8 +76,8 @@ class CallsTest {
                     }
                     try {
                         callerHasThrown.await();
-                    } catch (InterruptedException nobodyDoes) {
-                        throw new AssertionError(nobodyDoes);
+                    } catch (InterruptedException unexpected) {
+                        throw new AssertionError(unexpected);
                     }
                     for (int round = 0; round < 1000; round++) {
                         Thread.yield();

@@ -265,7 +265,7 @@ public abstract class CleaningContract {
     }
 
     @Test
-    void whatSomebodyReadsIsNotPruned() {
+    void versionsInUseAreNotPruned() {
         put(manager, rows, "a", "1");
         put(manager, rows, "a", "2");
         Transaction reader = manager.begin(Isolation.SNAPSHOT);

@@ -130,7 +130,7 @@ public abstract class HistoryContract {
     }
 
     @Test
-    void whatClientsSeeIsSnapshotIsolation() throws Exception {
+    void historiesAreSnapshotIsolated() throws Exception {
         History history = record(Fault.NONE);
         history.check();
         assertTrue(

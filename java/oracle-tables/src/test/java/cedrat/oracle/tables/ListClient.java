@@ -68,7 +68,7 @@ public final class ListClient {
         try (ListHistory.Recorded recorded = begin(manager)) {
             tables.forEach(table -> recorded.scan(table, range, rows));
             if (isolation == Isolation.SNAPSHOT) {
-                recorded.hasRead();
+                recorded.recordRead();
             } else {
                 recorded.commit();
             }

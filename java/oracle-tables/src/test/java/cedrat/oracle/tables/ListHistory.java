@@ -316,7 +316,7 @@ public final class ListHistory {
         }
 
         /// It has only read, under snapshot isolation: whatever the oracle would say, it has used what it saw.
-        public void hasRead() {
+        public void recordRead() {
             long start = transaction.start().value();
             recorder.add(Event.now(process, Kind.OK, start, start, done));
         }

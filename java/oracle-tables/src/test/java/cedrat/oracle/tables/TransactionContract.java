@@ -117,7 +117,7 @@ public abstract class TransactionContract {
 
     /// R004.
     @Test
-    void whereCellsConflictRowsDoNot() {
+    void cellConflictsSpareTheirRow() {
         Transaction first = manager.begin(Isolation.SNAPSHOT);
         Transaction second = manager.begin(Isolation.SNAPSHOT);
         Transaction third = manager.begin(Isolation.SNAPSHOT);
@@ -343,7 +343,7 @@ public abstract class TransactionContract {
     }
 
     @Test
-    void whatCannotBeCheckedIsRefused() {
+    void uncheckableOperationIsRefused() {
         world.store.create("unchecked", Granularity.CELL, false);
         Table unchecked = world.only("unchecked");
         try (Transaction transaction = manager.begin(Isolation.SERIALISABLE)) {
@@ -382,7 +382,7 @@ public abstract class TransactionContract {
     }
 
     @Test
-    void whatIsThrownAborts() {
+    void exceptionAborts() {
         IllegalStateException why = new IllegalStateException();
         assertSame(
                 why,
@@ -504,7 +504,7 @@ public abstract class TransactionContract {
     }
 
     @Test
-    void whatWasCleanedMeanwhileIsReadAgain() {
+    void rowCleanedMeanwhileIsReadAgain() {
         assertEquals("x", readWhileItIsCleaned(Fault.NONE));
         world.hook = (point, table, row, mutation) -> {};
         manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
@@ -565,7 +565,7 @@ public abstract class TransactionContract {
     }
 
     @Test
-    void whatTheOracleRefusesLeavesNothing() {
+    void refusedCommitLeavesNothing() {
         try (World small = new World(store(), 2, new VolatileLog())) {
             Transaction transaction = small.manager().begin(Isolation.SNAPSHOT);
             for (String row : List.of("a", "b", "c")) {

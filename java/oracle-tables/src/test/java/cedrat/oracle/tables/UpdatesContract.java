@@ -77,7 +77,7 @@ public abstract class UpdatesContract {
     /// O8: what is kept, and what a scan has to pass over, depends on how many rows there are, and on how
     /// often they were written since the last pruning; not on how often they were ever written.
     @Test
-    void whatIsKeptLevelsOff() throws Exception {
+    void keptVersionsLevelOff() throws Exception {
         try (World world = new World(store())) {
             int steps = Integer.getInteger("cedrat.updates", UPDATES / world.store.scale()) / STEP;
             Table table = world.store.tables().table(world.rows.name());

@@ -30,7 +30,7 @@ class FlowTest {
     }
 
     /// Each with the message expected, at the line that has `// here`.
-    static List<Arguments> mistakesAreToldWhereTheyAre() {
+    static List<Arguments> compileErrorsNameTheirPlace() {
         String unassigned = "variable x might not have been initialized";
         String unreachable = "unreachable statement";
         return List.of(
@@ -244,7 +244,7 @@ class FlowTest {
     /// J15.
     @ParameterizedTest
     @MethodSource
-    void mistakesAreToldWhereTheyAre(String message, String members) {
+    void compileErrorsNameTheirPlace(String message, String members) {
         long line = 2 + members.substring(0, members.indexOf("// here")).lines().count() - 1;
         String expected = line + ": " + message;
         assertEquals(List.of(expected), messages(members), members);

@@ -66,7 +66,7 @@ class StatementTest {
 
     @ParameterizedTest
     @ValueSource(strings = {"-g", "-g:none"})
-    void whatCommitEndsIsTheInnermost(String debug) throws Exception {
+    void commitEndsInnermostTransaction(String debug) throws Exception {
         assertEquals("inner 4 2, outer 1 1, both 1 1, left 1 1", run("""
                 int field = 1;
                 String run() {

@@ -88,7 +88,7 @@ class UnchangedTest {
                 "yield commit;",
                 "break commit;"
             })
-    void mistakesAreToldAsByJavac(String mistake) {
+    void compileErrorsMatchJavac(String mistake) {
         String source = """
                 class Program {
                     boolean flag;

@@ -109,7 +109,7 @@ class FacesTest {
 
     /// J16: a transaction that only reads pages and heaps of a store may change objects of another one.
     @Test
-    void whatIsOnlyReadIsNotCommitted() {
+    void readObjectsAreNotCommitted() {
         Transaction.run(() -> set(7));
         try (Persistence other = Persistence.open(folder.resolve("other"), new PersistenceOptions())) {
             other.mark("purse", new Purse());

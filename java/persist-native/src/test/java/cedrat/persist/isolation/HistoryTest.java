@@ -15,7 +15,7 @@ class HistoryTest {
 
     /// J3.
     @Test
-    void ofOrdinaryObjectsHistoriesAreStrictlySerialisable() throws Throwable {
+    void ordinaryObjectsAreStrictlySerialisable() throws Throwable {
         Lists lists = new Lists();
         ListHistory history = Threads.run(lists, true);
         Threads.seeAll(lists, history);
@@ -24,7 +24,7 @@ class HistoryTest {
 
     /// J3: while objects are unloaded, loaded, and collected.
     @Test
-    void ofPersistentObjectsHistoriesAreStrictlySerialisable() throws Throwable {
+    void persistentObjectsAreStrictlySerialisable() throws Throwable {
         PersistenceOptions options = new PersistenceOptions().loadedBytesMax(4_000);
         ListHistory history;
         try (Persistence persistence = Persistence.open(folder, options)) {

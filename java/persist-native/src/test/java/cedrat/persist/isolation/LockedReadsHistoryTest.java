@@ -18,7 +18,7 @@ class LockedReadsHistoryTest {
 
     /// J3.2: while objects are unloaded, loaded, and collected.
     @Test
-    void whereReadsLockHistoriesAreStrictlySerialisable() throws Throwable {
+    void lockedReadsAreStrictlySerialisable() throws Throwable {
         PersistenceOptions options =
                 new PersistenceOptions().loadedBytesMax(4_000).readLocks(true);
         ListHistory history;

@@ -37,7 +37,7 @@ class PlantedTest {
     }
 
     @Test
-    void whatIsHeldIsCollected() throws IOException, InterruptedException {
+    void collectedHeldObjectIsNoticed() throws IOException, InterruptedException {
         String said = end(Phase.COLLECTION, Fault.HELD_COLLECTED, List.of());
         assertTrue(said.contains("has no object"), said);
     }

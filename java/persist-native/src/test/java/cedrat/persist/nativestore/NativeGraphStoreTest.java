@@ -89,7 +89,7 @@ class NativeGraphStoreTest {
     }
 
     @Test
-    void whatIsCommittedIsThereAfterReopening() throws GraphStoreException {
+    void committedObjectsSurviveReopening() throws GraphStoreException {
         long[] identities;
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
             assertEquals(1, store.defineClass("first".getBytes(StandardCharsets.UTF_8)));
@@ -183,7 +183,7 @@ class NativeGraphStoreTest {
     }
 
     @Test
-    void whatIsRefusedSaysWhy() throws GraphStoreException {
+    void refusalsNameTheirReason() throws GraphStoreException {
         NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES);
         try (store) {
             store.defineClass(new byte[0]);
@@ -348,7 +348,7 @@ class NativeGraphStoreTest {
 
     /// Closing the store ends open transactions, also if a call waits for one.
     @Test
-    void whoClosesEndsWhatOthersHaveBegun() throws Exception {
+    void closingEndsOpenTransactions() throws Exception {
         NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES);
         long records = store.records("records");
         GraphStore.Faces first = store.begin();

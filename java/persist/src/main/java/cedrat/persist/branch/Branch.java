@@ -401,7 +401,7 @@ final class Branch {
             tell(prepared::committed);
             transactions.committed(transaction);
         } else {
-            tell(() -> store.hasCommitted(id, changed));
+            tell(() -> store.finishCommit(id, changed));
         }
         ended();
     }
@@ -433,7 +433,7 @@ final class Branch {
                     prepared.rolledBack();
                     restore();
                 } else {
-                    store.hasRolledBack(id);
+                    store.finishRollback(id);
                 }
             }
             case GIVEN_UP -> {

@@ -19,8 +19,8 @@ public interface BranchStore extends Persistent {
 
     /// A branch of an earlier opening has committed: names that it has changed lead to something else, and
     /// its objects may be loaded.
-    void hasCommitted(BranchId branch, GraphStore.Changed changed) throws GraphStoreException;
+    void finishCommit(BranchId branch, GraphStore.Changed changed) throws GraphStoreException;
 
     /// A branch of an earlier opening was rolled back: its objects may be loaded.
-    void hasRolledBack(BranchId branch);
+    void finishRollback(BranchId branch);
 }

@@ -46,7 +46,7 @@ public final class PartIdentity extends IdentityEntry {
         return true;
     }
 
-    public void isStored() {
+    public void markStored() {
         state = null;
     }
 

@@ -49,7 +49,7 @@ public final class Locks {
     private static final int OWNERS_MAX = 64;
 
     private final ReentrantLock mutex = new ReentrantLock();
-    private final MonitorCircles monitors = new MonitorCircles(this);
+    private final MonitorCycles monitors = new MonitorCycles(this);
     private ObjectLock[] buckets = new ObjectLock[BUCKETS];
     /// Number of searches for cycles.
     private long searches;
@@ -80,9 +80,9 @@ public final class Locks {
         /// The thread that its transaction is on, or null: on none.
         public volatile Thread thread;
         /// The thread that waits for a monitor that it was in when it became a victim, or null. On its own thread.
-        MonitorCircles.Blocked inTheWayOf;
+        MonitorCycles.Blocked inTheWayOf;
         /// As that, where a virtual thread is one of the two.
-        MonitorCircles.Suspect suspect;
+        MonitorCycles.Suspect suspect;
 
         public Owner(long birth) {
             this.birth = birth;
@@ -245,7 +245,7 @@ public final class Locks {
             }
             waiter = new Waiter(owner, lock, toWrite);
             enqueue(waiter);
-            breakCircles(owner);
+            breakCycles(owner);
         } finally {
             mutex.unlock();
         }
@@ -282,7 +282,7 @@ public final class Locks {
                 }
                 suspicions = monitors.isSuspicious(waiter.owner, monitor) ? suspicions + 1 : 0;
                 int ownersMax = isOneOfMany ? OWNERS_MAX : Integer.MAX_VALUE;
-                if (suspicions == SUSPICIONS_MAX || monitors.isInCircle(waiter.owner, ownersMax)) {
+                if (suspicions == SUSPICIONS_MAX || monitors.isInCycle(waiter.owner, ownersMax)) {
                     giveUp(waiter);
                 }
             }
@@ -455,7 +455,7 @@ public final class Locks {
         }
     }
 
-    private void breakCircles(Owner newest) {
+    private void breakCycles(Owner newest) {
         Owner victim;
         while (newest.waiting != null && (victim = youngestInCycle(newest)) != null) {
             Waiter waiter = victim.waiting;

@@ -89,14 +89,14 @@ public final class Cursors {
                 return;
             }
         }
-        if (count(made, seen) != count(collection, count) || LIST_ITERATOR.isInstance(made) && isAstray(made)) {
+        if (count(made, seen) != count(collection, count) || LIST_ITERATOR.isInstance(made) && isMisplaced(made)) {
             Memory.putBits(made, Memory.offset(seen), 'I', NEVER);
         }
     }
 
     /// Whether an iterator of a list is not before or after the node that it was at last. It was at that, or at
     /// none, when it was up to date, and `forEachRemaining` makes one step more.
-    private static boolean isAstray(Object iterator) {
+    private static boolean isMisplaced(Object iterator) {
         Object last = Memory.getReference(iterator, LAST_NODE);
         Object next = Memory.getReference(iterator, NEXT_NODE);
         return last != null && last != next && Memory.getReference(last, NODE_AFTER) != next;

@@ -47,7 +47,7 @@ public final class TopLevel {
     /// Nothing of it will be stored, and the threads that had it may not know.
     private volatile boolean isGivenUp;
     /// That was said to the thread that is in a transaction nested in it.
-    private volatile boolean isToldOf;
+    private volatile boolean isThreadNotified;
     /// It has ended, on no thread.
     private volatile boolean isOver;
 
@@ -162,7 +162,7 @@ public final class TopLevel {
     synchronized boolean giveUp(Runnable atRollback) {
         this.atRollback = atRollback;
         isGivenUp = true;
-        isToldOf = owner.thread == Thread.currentThread();
+        isThreadNotified = owner.thread == Thread.currentThread();
         return take();
     }
 
@@ -221,14 +221,14 @@ public final class TopLevel {
         return isGivenUp;
     }
 
-    boolean isToldOf() {
-        return isToldOf;
+    boolean isThreadNotified() {
+        return isThreadNotified;
     }
 
     /// @throws PersistenceException if it is given up, to its thread
     void checkGivenUp() {
         if (isGivenUp) {
-            isToldOf |= owner.thread == Thread.currentThread();
+            isThreadNotified |= owner.thread == Thread.currentThread();
             throw new PersistenceException("the global transaction of this thread was rolled back meanwhile by its "
                     + "transaction manager, perhaps after its timeout: end it there, and begin another one");
         }

@@ -262,7 +262,7 @@ public final class Transactions {
     /// The thread is in no transaction any more that is nested in the branch.
     private void leaveNested(Context context, TransactionLevel branch) {
         Runnable atRollback = branch.top.leaveNested();
-        if (branch.top.isToldOf()) {
+        if (branch.top.isThreadNotified()) {
             context.branch = null;
         }
         if (atRollback != null) {

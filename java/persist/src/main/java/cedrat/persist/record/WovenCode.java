@@ -2,7 +2,7 @@ package cedrat.persist.record;
 
 import cedrat.persist.DeadlockException;
 import cedrat.persist.Transaction;
-import cedrat.persist.lock.MonitorCircles;
+import cedrat.persist.lock.MonitorCycles;
 
 /// Replacements in woven code for the methods of [Transaction]. Only the weaver writes calls of these: a
 /// class that calls them itself has no write barriers.
@@ -71,7 +71,7 @@ public final class WovenCode {
             } catch (Throwable e) {
                 // Reflection wraps what is thrown below it, as programs do.
                 boolean isVictim = !isNested && transaction.top.isDoomed && isDeadlock(e);
-                if (!isVictim || !MonitorCircles.letPass(transaction.top.owner)) {
+                if (!isVictim || !MonitorCycles.letPass(transaction.top.owner)) {
                     throw e;
                 }
             }

@@ -384,7 +384,7 @@ final class Engine implements BranchStore {
         }
         PartIdentity stored = part(owner, part);
         if (stored != null) {
-            stored.isStored();
+            stored.markStored();
             stored.cells = cells;
             stored.cell = cell;
         }
@@ -502,12 +502,12 @@ final class Engine implements BranchStore {
     }
 
     @Override
-    public void hasRolledBack(BranchId branch) {
+    public void finishRollback(BranchId branch) {
         inDoubt.end(branch);
     }
 
     @Override
-    public void hasCommitted(BranchId branch, GraphStore.Changed changed) throws GraphStoreException {
+    public void finishCommit(BranchId branch, GraphStore.Changed changed) throws GraphStoreException {
         Map<String, Long> now = changed.roots().isEmpty() ? Map.of() : graph.roots();
         for (String name : changed.roots()) {
             roots.computeIfAbsent(name, key -> new Root(this, key, 0)).set(now.getOrDefault(name, 0L), null);

@@ -9,7 +9,7 @@ import cedrat.persist.codec.ObjectIdentity;
 import cedrat.persist.codec.Shape;
 import cedrat.persist.codec.Words;
 import cedrat.persist.form.FormShape;
-import cedrat.persist.lock.MonitorCircles;
+import cedrat.persist.lock.MonitorCycles;
 import cedrat.persist.memory.Memory;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
@@ -212,7 +212,7 @@ final class Loader {
                     wasInterrupted = true;
                 }
                 Thread owner = isEntered ? null : getOwner();
-                if (owner != null && MonitorCircles.waitsForThisThread(owner)) {
+                if (owner != null && MonitorCycles.waitsForThisThread(owner)) {
                     throw new PersistenceException("cannot load an object: the thread " + owner + " is loading a "
                             + "collection, whose elements' `hashCode`, `equals` or `compareTo` waits for a monitor that "
                             + "this thread has entered. Load the object before the monitor is entered, or let these "

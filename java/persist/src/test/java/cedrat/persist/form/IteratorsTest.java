@@ -110,7 +110,7 @@ class IteratorsTest {
     /// J3.2.
     /// But what has nothing of its own, and asks an enumeration that is.
     @Test
-    void whatRunsOverACollectionIsWoven() throws ReflectiveOperationException {
+    void collectionIteratorsAreWoven() throws ReflectiveOperationException {
         Set<Class<?>> seen = new HashSet<>();
         for (Object collection : collections()) {
             look(collection, DEPTH, seen);

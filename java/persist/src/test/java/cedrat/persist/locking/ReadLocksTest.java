@@ -98,7 +98,7 @@ class ReadLocksTest extends Threads {
     /// J3.2, G1a, G1b
     @ParameterizedTest
     @EnumSource
-    void nobodyReadsWhatIsTakenBack(Place place) throws Exception {
+    void rolledBackValueIsReadByNoTransaction(Place place) throws Exception {
         Future<Integer> reader;
         try (var transaction = Transaction.begin()) {
             place.set(one, 1);
@@ -118,7 +118,7 @@ class ReadLocksTest extends Threads {
     /// J3.2.
     @ParameterizedTest
     @EnumSource
-    void whatWasReadStaysSo(Place place) throws Exception {
+    void lockedReadsRepeat(Place place) throws Exception {
         Future<Integer> writer;
         try (var transaction = Transaction.begin()) {
             assertEquals(0, place.get(one));

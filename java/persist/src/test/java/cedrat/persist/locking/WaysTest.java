@@ -355,7 +355,7 @@ class WaysTest extends Threads {
     /// J3.2: an iterator, and an entry, of before the transaction.
     @ParameterizedTest
     @MethodSource("early")
-    void whatIsThereBeforeReadsUnderLocksToo(String name, Access first, Use then) throws Exception {
+    void earlierObjectsAreReadUnderLocks(String name, Access first, Use then) throws Exception {
         Object early = first.of(world);
         Future<Object> reader;
         try (var transaction = Transaction.begin()) {

@@ -32,7 +32,7 @@ class LeftObjectsTest {
 
     /// J7.
     @Test
-    void whatIsGoneIsTakenOut() {
+    void unreachableEntriesAreRemoved() {
         Object kept = new Object();
         left.add(kept);
         for (int i = 0; i < COUNT; i++) {

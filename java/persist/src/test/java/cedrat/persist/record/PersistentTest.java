@@ -54,7 +54,7 @@ class PersistentTest {
     }
 
     @Test
-    void readsThatNobodySeesLoadAll() {
+    void readsOutsideWovenCodeLoadAll() {
         Person person = new Person();
         try (TestStore store = new TestStore()) {
             Barrier.beforeRead(person);

@@ -39,7 +39,7 @@ class IdentityTableTest {
     /// J7.
     /// Few are added, so that it never grows.
     @Test
-    void whatIsGoneIsTakenOut() {
+    void unreachableEntriesAreRemoved() {
         List<Object> kept = new ArrayList<>();
         addAll(KEPT, kept);
         System.gc();

@@ -73,7 +73,7 @@ class WeaverTest {
     /// J3: a collection that changes is held to the end of the method, in compiled code too.
     @ParameterizedTest
     @CsvSource({"HashSet, add, true", "ArrayList, set, true", "HashMap, put, true", "ArrayList, size, false"})
-    void whatChangesACollectionHoldsIt(String type, String name, boolean holds)
+    void changingMethodsHoldTheirCollection(String type, String name, boolean holds)
             throws IOException, UnstructuredException {
         boolean isHeld = method(woven(collection(type)), name)
                 .code()

@@ -22,7 +22,7 @@ class BranchLocksTest extends BranchFixture {
     /// J11.2: a transaction that would change it waits for the outcome. Were it not so, the rollback would take both
     /// changes back.
     @Test
-    void whatIsPreparedStaysLocked() throws Exception {
+    void preparedObjectsStayLocked() throws Exception {
         transfer(ONE);
         resource.prepare(ONE);
         Account here = account("here");

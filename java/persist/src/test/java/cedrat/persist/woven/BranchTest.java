@@ -48,7 +48,7 @@ class BranchTest extends BranchFixture {
 
     /// J11.3.
     @Test
-    void whatRollsBackIsAsItWas() throws Exception {
+    void rollbackRestoresObjects() throws Exception {
         AtomicReference<Account> made = new AtomicReference<>();
         for (boolean isPrepared : new boolean[] {false, true}) {
             transfer(ONE);
@@ -68,7 +68,7 @@ class BranchTest extends BranchFixture {
     }
 
     @Test
-    void whoFailsIsRolledBack() throws Exception {
+    void failedBranchIsRolledBack() throws Exception {
         resource.start(ONE, XAResource.TMNOFLAGS);
         Transaction.run(() -> account("here").balance -= 30);
         resource.end(ONE, XAResource.TMFAIL);
@@ -78,7 +78,7 @@ class BranchTest extends BranchFixture {
 
     /// J11.1: a vote waits for what was read, whatever commits do.
     @Test
-    void whoHasOnlyReadVotesSo() throws Exception {
+    void readingBranchVotesReadOnly() throws Exception {
         store.close();
         store = Persistence.open(
                 graph.open(), new PersistenceOptions().durability(PersistenceOptions.Durability.ASYNC));
@@ -92,7 +92,7 @@ class BranchTest extends BranchFixture {
     }
 
     @Test
-    void whatMakesNoSenseIsRefused() throws Exception {
+    void invalidCallsAreRefused() throws Exception {
         fails(XAException.XAER_INVAL, () -> resource.start(ONE, XAResource.TMFAIL));
         fails(XAException.XAER_INVAL, () -> resource.start(new TestXid(-1, new byte[1], new byte[1]), 0));
         fails(XAException.XAER_INVAL, () -> resource.start(new TestXid(0, new byte[65], new byte[1]), 0));
@@ -149,7 +149,7 @@ class BranchTest extends BranchFixture {
 
     /// J9.
     @Test
-    void whatTheStoreRefusesIsRolledBack() throws Exception {
+    void commitRefusedByStoreIsRolledBack() throws Exception {
         for (boolean inOnePhase : new boolean[] {true, false}) {
             transfer(ONE);
             graph.refuseCommits(true);
@@ -168,7 +168,7 @@ class BranchTest extends BranchFixture {
     }
 
     @Test
-    void whoTakesTooLongIsRolledBack() throws Exception {
+    void timedOutBranchIsRolledBack() throws Exception {
         assertTrue(resource.setTransactionTimeout(10));
         assertEquals(10, resource.getTransactionTimeout());
         resource.start(ONE, XAResource.TMNOFLAGS);
@@ -191,7 +191,7 @@ class BranchTest extends BranchFixture {
 
     /// J11.8: an error as when memory runs out; a transaction of this process that rolls back still restores.
     @Test
-    void whoPreparesAndFailsHasEndedOnce() throws Exception {
+    void failedPrepareEndsOnce() throws Exception {
         openFailing();
         for (boolean inOnePhase : new boolean[] {true, false}) {
             transfer(ONE);

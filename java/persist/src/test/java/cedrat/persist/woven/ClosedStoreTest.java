@@ -304,7 +304,7 @@ class ClosedStoreTest extends StoreFixture {
 
     /// J7.2: nothing of the store leads to it any more.
     @Test
-    void whatAClosedStoreHadIsCollected() {
+    void objectsOfClosedStoreAreCollected() {
         List<WeakReference<Object>> gone = new ArrayList<>();
         markAll(gone);
         store.close();

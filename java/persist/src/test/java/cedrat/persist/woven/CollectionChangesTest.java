@@ -520,7 +520,7 @@ class CollectionChangesTest extends StoreFixture {
     /// J9: the new array is the collection's though nothing was stored, so that what is stored to it is not lost.
     @ParameterizedTest
     @MethodSource("netted")
-    void whatComesToNothingLeavesItsPartsKnown(Netted netted) {
+    void changesWithoutEffectKeepTheirParts(Netted netted) {
         store.mark("collection", netted.made);
         Transaction.run(() -> netted.nothing.accept(netted.made));
         Transaction.run(() -> netted.change.accept(netted.made));
@@ -532,7 +532,7 @@ class CollectionChangesTest extends StoreFixture {
     /// J9: as that, of a branch that has nothing to prepare.
     @ParameterizedTest
     @MethodSource("netted")
-    void whatABranchComesToLeavesItsPartsKnown(Netted netted) throws XAException {
+    void branchWithoutEffectKeepsItsParts(Netted netted) throws XAException {
         store.mark("collection", netted.made);
         XAResource resource = store.xaResource();
         TestXid branch = new TestXid(7, new byte[] {1}, new byte[0]);

@@ -52,7 +52,7 @@ class CollectionTest {
 
     /// J8.
     @Test
-    void whatNoNameLeadsToIsRemoved() {
+    void unreachableObjectsAreRemoved() {
         assertEquals(2 * LENGTH, graph.size());
         try (Persistence store = open()) {
             assertEquals(0, store.collect());

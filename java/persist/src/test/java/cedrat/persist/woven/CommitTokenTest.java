@@ -118,7 +118,7 @@ class CommitTokenTest {
     }
 
     @Test
-    void aSyncThatFailsIsTold() {
+    void failedSyncIsReported() {
         CommitToken token = count(Durability.ASYNC);
         graph.refuseSyncs();
         assertThrows(PersistenceException.class, token::await);

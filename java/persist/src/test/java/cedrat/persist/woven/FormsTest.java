@@ -607,7 +607,7 @@ class FormsTest {
         }
     }
 
-    private void isRefused(String says, Object object) {
+    private void assertRefused(String says, Object object) {
         Holder holder = new Holder(null);
         Object[] array = {null, holder};
         try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions())) {
@@ -637,24 +637,24 @@ class FormsTest {
 
     @Test
     void refusalOfObjectNamesThePath() throws Exception {
-        isRefused("a thread ends", new Thread());
-        isRefused("a class loader", ClassLoader.getSystemClassLoader());
+        assertRefused("a thread ends", new Thread());
+        assertRefused("a class loader", ClassLoader.getSystemClassLoader());
         try (java.net.ServerSocket socket = new java.net.ServerSocket()) {
-            isRefused("keep the address", socket);
+            assertRefused("keep the address", socket);
         }
-        isRefused("a stream ends", new java.io.ByteArrayInputStream(new byte[0]));
-        isRefused("lambda that is not serialisable", (Runnable) () -> {});
-        isRefused("collection of java.util", new java.util.concurrent.ConcurrentHashMap<>());
-        isRefused("collection of java.util", new java.util.concurrent.CopyOnWriteArrayList<>());
-        isRefused("use RwLock", new java.util.concurrent.locks.ReentrantLock());
-        isRefused("may remove its entries at any time", new java.util.WeakHashMap<>());
-        isRefused("copy it", new ArrayList<>(List.of(1, 2, 3)).subList(0, 2));
-        isRefused("copy it", new HashMap<>(Map.of(1, 2)).keySet());
-        isRefused("copy it", new TreeMap<>(Map.of(1, 2)).headMap(2));
-        isRefused("make the view where it is used", Collections.checkedList(new ArrayList<>(), String.class));
-        isRefused("its message", new IllegalStateException());
-        isRefused("used once", Stream.of(1));
-        isRefused("keep a field of type ArrayList", new ArrayList<Object>() {
+        assertRefused("a stream ends", new java.io.ByteArrayInputStream(new byte[0]));
+        assertRefused("lambda that is not serialisable", (Runnable) () -> {});
+        assertRefused("collection of java.util", new java.util.concurrent.ConcurrentHashMap<>());
+        assertRefused("collection of java.util", new java.util.concurrent.CopyOnWriteArrayList<>());
+        assertRefused("use RwLock", new java.util.concurrent.locks.ReentrantLock());
+        assertRefused("may remove its entries at any time", new java.util.WeakHashMap<>());
+        assertRefused("copy it", new ArrayList<>(List.of(1, 2, 3)).subList(0, 2));
+        assertRefused("copy it", new HashMap<>(Map.of(1, 2)).keySet());
+        assertRefused("copy it", new TreeMap<>(Map.of(1, 2)).headMap(2));
+        assertRefused("make the view where it is used", Collections.checkedList(new ArrayList<>(), String.class));
+        assertRefused("its message", new IllegalStateException());
+        assertRefused("used once", Stream.of(1));
+        assertRefused("keep a field of type ArrayList", new ArrayList<Object>() {
             private static final long serialVersionUID = 1;
         });
     }

@@ -54,7 +54,7 @@ class HandlesTest {
 
     /// J5.
     @Test
-    void whatHandlesStoreIsRestored() {
+    void varHandleWritesAreRestored() {
         Cell cell = new Cell();
         String[] texts = {"one"};
         byte[] bytes = new byte[8];
@@ -84,7 +84,7 @@ class HandlesTest {
 
     /// J5.
     @Test
-    void whatUpdatersStoreIsRestored() {
+    void fieldUpdaterWritesAreRestored() {
         Cell cell = new Cell();
         var numbers = AtomicIntegerFieldUpdater.newUpdater(Cell.class, "number");
         var bigs = AtomicLongFieldUpdater.newUpdater(Cell.class, "big");
@@ -105,7 +105,7 @@ class HandlesTest {
     /// J5.
     /// Compiled by itself, because a compiler that is asked for all warnings has one for each use of `Unsafe`.
     @Test
-    void whatUnsafeCodeStoresIsRestored(@TempDir Path folder) throws Exception {
+    void unsafeWritesAreRestored(@TempDir Path folder) throws Exception {
         String source = """
                 import cedrat.persist.Transaction;
                 import java.util.Arrays;

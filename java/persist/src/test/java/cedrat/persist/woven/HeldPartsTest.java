@@ -134,7 +134,7 @@ class HeldPartsTest extends StoreFixture {
     /// J3: as a store to the part would. Some maps have no parts that are entries.
     @ParameterizedTest
     @MethodSource("mapsOfKeys")
-    void whoLocksAPartLocksTheCollection(Supplier<Map<Key, Object>> maker) throws Exception {
+    void lockOnPartLocksItsCollection(Supplier<Map<Key, Object>> maker) throws Exception {
         store.mark("map", maker.get());
         Map<Key, Object> map = store.lookup("map");
         Transaction.run(() -> map.put(Key.FIRST, 1));
@@ -327,7 +327,7 @@ class HeldPartsTest extends StoreFixture {
     /// J3: a part that another transaction has added is locked, and what it has taken back is not changed in vain.
     @ParameterizedTest
     @MethodSource("growing")
-    void whatIsAddedIsLockedFromTheBeginning(Growing growing) throws InterruptedException {
+    void addedPartIsLockedAtOnce(Growing growing) throws InterruptedException {
         for (boolean commits : new boolean[] {false, true}) {
             Object expected = growing.maker.get();
             if (commits) {
@@ -346,7 +346,7 @@ class HeldPartsTest extends StoreFixture {
     /// J3.1, J3, J11.2: what has voted has the locks of what it will have made a part of the collection.
     @ParameterizedTest
     @MethodSource("growing")
-    void whatABranchAddsIsLockedFromItsVoteOn(Growing growing) throws XAException, InterruptedException {
+    void partAddedByBranchIsLockedFromVote(Growing growing) throws XAException, InterruptedException {
         Object made = growing.maker.get();
         store.mark("collection", made);
         XAResource resource = store.xaResource();
@@ -371,7 +371,7 @@ class HeldPartsTest extends StoreFixture {
     /// becomes persistent, its owner is unknown.
     @ParameterizedTest
     @MethodSource("growing")
-    void whoHasChangedWhatBecomesAPartIsWaitedFor(Growing growing) throws InterruptedException {
+    void addingPartWaitsForItsWriter(Growing growing) throws InterruptedException {
         Object made = growing.maker.get();
         CountDownLatch isChanged = new CountDownLatch(1);
         Thread one = Thread.ofPlatform().unstarted(() -> {

@@ -7,15 +7,18 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.Transaction;
+import cedrat.persist.woven.DerivedTypes.CountingStream;
+import cedrat.persist.woven.DerivedTypes.DirectExecutor;
+import cedrat.persist.woven.DerivedTypes.ListeningQueue;
+import cedrat.persist.woven.DerivedTypes.OnesStream;
+import cedrat.persist.woven.DerivedTypes.SevenGenerator;
 import java.io.BufferedReader;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.CharArrayReader;
 import java.io.CharArrayWriter;
 import java.io.IOException;
-import java.io.InputStream;
 import java.io.ObjectOutputStream;
-import java.io.OutputStream;
 import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringReader;
@@ -61,7 +64,6 @@ import java.util.StringJoiner;
 import java.util.StringTokenizer;
 import java.util.TimeZone;
 import java.util.TreeSet;
-import java.util.concurrent.AbstractExecutorService;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
@@ -75,7 +77,6 @@ import java.util.concurrent.LinkedBlockingDeque;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.LinkedTransferQueue;
 import java.util.concurrent.PriorityBlockingQueue;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.BiConsumer;
@@ -212,14 +213,14 @@ class JavaBaseTypesTest {
     void theArrayOfABufferIsLocked() {
         byte[] array = new byte[8];
         ByteBuffer bytes = ByteBuffer.wrap(array);
-        boolean[] isRefused = new boolean[1];
+        boolean[] assertRefusedInTransaction = new boolean[1];
         try (var transaction = Transaction.begin()) {
             bytes.put((byte) 1);
             Thread other = Thread.ofPlatform().start(() -> {
                 try {
                     array[3] = 1;
                 } catch (IllegalStateException e) {
-                    isRefused[0] = true;
+                    assertRefusedInTransaction[0] = true;
                 }
             });
             other.join();
@@ -227,7 +228,7 @@ class JavaBaseTypesTest {
         } catch (InterruptedException e) {
             throw new AssertionError(e);
         }
-        assertTrue(isRefused[0]);
+        assertTrue(assertRefusedInTransaction[0]);
     }
 
     /// J5.
@@ -505,86 +506,60 @@ class JavaBaseTypesTest {
 
     // ---- what is refused
 
-    private static void isRefused(String named, Executable change) {
+    private static void assertRefusedInTransaction(String named, Executable change) {
         try (var transaction = Transaction.begin()) {
             assertRefused(named, change);
             transaction.rollback();
         }
     }
 
-    /// Inherits all that it does.
-    private static final class Heard extends ConcurrentLinkedQueue<String> {
-        private static final long serialVersionUID = 1;
-        private int heard;
-
-        @Override
-        public boolean offer(String text) {
-            heard++;
-            return heard > 100;
-        }
-
-        boolean offerAnyhow(String text) {
-            return super.offer(text);
-        }
-    }
-
-    /// Stores by itself.
-    private static final class Counting extends OutputStream {
-        private int bytes;
-
-        @Override
-        public void write(int number) {
-            bytes++;
-        }
-    }
-
     /// J5.
     @Test
-    void whatWouldBeHalfRestoredIsRefused() throws Exception {
+    void partlyRestorableTypeIsRefused() throws Exception {
         ByteBuffer direct = ByteBuffer.allocateDirect(8);
-        isRefused("java.nio.DirectByteBuffer", () -> direct.put((byte) 1));
+        assertRefusedInTransaction("java.nio.DirectByteBuffer", () -> direct.put((byte) 1));
         IntBuffer numbers = direct.asIntBuffer();
-        isRefused("java.nio.IntBuffer", () -> numbers.put(1));
+        assertRefusedInTransaction("java.nio.IntBuffer", () -> numbers.put(1));
         MemorySegment segment = Arena.ofAuto().allocate(8);
-        isRefused("java.lang.foreign.MemorySegment", () -> segment.set(ValueLayout.JAVA_BYTE, 0, (byte) 1));
+        assertRefusedInTransaction("java.lang.foreign.MemorySegment", () -> segment.set(ValueLayout.JAVA_BYTE, 0, (byte) 1));
         Scanner scanner = new Scanner("1 2 3");
-        isRefused("java.util.Scanner", scanner::nextInt);
+        assertRefusedInTransaction("java.util.Scanner", scanner::nextInt);
         ThreadLocal<Integer> local = new ThreadLocal<>();
-        isRefused("java.lang.ThreadLocal", () -> local.set(1));
+        assertRefusedInTransaction("java.lang.ThreadLocal", () -> local.set(1));
         BufferedReader reader = new BufferedReader(new StringReader("text"));
-        isRefused("java.io.BufferedReader", reader::readLine);
-        isRefused("java.io.BufferedReader", () -> new Scanner(reader));
+        assertRefusedInTransaction("java.io.BufferedReader", reader::readLine);
+        assertRefusedInTransaction("java.io.BufferedReader", () -> new Scanner(reader));
         MessageDigest digest = MessageDigest.getInstance("SHA-256");
-        isRefused("java.security.MessageDigest", () -> digest.update((byte) 1));
-        isRefused("java.security.MessageDigest", () -> List.of((byte) 1).forEach(digest::update));
+        assertRefusedInTransaction("java.security.MessageDigest", () -> digest.update((byte) 1));
+        assertRefusedInTransaction("java.security.MessageDigest", () -> List.of((byte) 1).forEach(digest::update));
         PrintStream printed = new PrintStream(new ByteArrayOutputStream());
-        isRefused("java.io.PrintStream", () -> printed.println("text"));
+        assertRefusedInTransaction("java.io.PrintStream", () -> printed.println("text"));
         Properties properties = new Properties();
         properties.setProperty("a", "b");
-        isRefused("java.util.Properties", () -> properties.setProperty("a", "c"));
+        assertRefusedInTransaction("java.util.Properties", () -> properties.setProperty("a", "c"));
         Map<String, String> map = new ConcurrentHashMap<>(Map.of("a", "b"));
-        isRefused("java.util.concurrent.ConcurrentHashMap", () -> map.values().remove("b"));
-        isRefused("java.util.concurrent.ConcurrentHashMap", () -> map.values().removeIf(text -> true));
-        isRefused("java.util.Properties", () -> properties.entrySet().removeIf(entry -> true));
-        isRefused("java.util.concurrent.ConcurrentHashMap", () -> {
+        assertRefusedInTransaction("java.util.concurrent.ConcurrentHashMap", () -> map.values().remove("b"));
+        assertRefusedInTransaction("java.util.concurrent.ConcurrentHashMap", () -> map.values().removeIf(text -> true));
+        assertRefusedInTransaction("java.util.Properties", () -> properties.entrySet().removeIf(entry -> true));
+        assertRefusedInTransaction("java.util.concurrent.ConcurrentHashMap", () -> {
             for (var entry : map.entrySet()) {
                 entry.setValue("c");
             }
         });
         Map<String, String> wrapped = Collections.synchronizedMap(map);
-        isRefused("java.util.concurrent.ConcurrentHashMap", () -> wrapped.put("a", "c"));
+        assertRefusedInTransaction("java.util.concurrent.ConcurrentHashMap", () -> wrapped.put("a", "c"));
         List<String> list = new CopyOnWriteArrayList<>();
-        isRefused("java.util.concurrent.CopyOnWriteArrayList", () -> Collections.addAll(list, "c"));
+        assertRefusedInTransaction("java.util.concurrent.CopyOnWriteArrayList", () -> Collections.addAll(list, "c"));
         Iterator<String> keys = map.keySet().iterator();
         keys.next();
-        isRefused("java.util.concurrent.ConcurrentHashMap", keys::remove);
+        assertRefusedInTransaction("java.util.concurrent.ConcurrentHashMap", keys::remove);
         Spliterator<String> split = map.keySet().spliterator();
-        isRefused("java.util.Spliterator", () -> split.tryAdvance(key -> {}));
+        assertRefusedInTransaction("java.util.Spliterator", () -> split.tryAdvance(key -> {}));
         Stream.Builder<String> builder = Stream.builder();
-        isRefused("java.util.stream.Stream$Builder", () -> builder.add("text"));
+        assertRefusedInTransaction("java.util.stream.Stream$Builder", () -> builder.add("text"));
         try (ExecutorService threads = Executors.newVirtualThreadPerTaskExecutor()) {
-            isRefused("java.util.concurrent", () -> threads.submit(() -> 1));
-            isRefused("java.util.concurrent", () -> CompletableFuture.runAsync(() -> {}, threads));
+            assertRefusedInTransaction("java.util.concurrent", () -> threads.submit(() -> 1));
+            assertRefusedInTransaction("java.util.concurrent", () -> CompletableFuture.runAsync(() -> {}, threads));
         }
         assertEquals(8, direct.remaining());
         assertEquals(1, scanner.nextInt());
@@ -593,38 +568,15 @@ class JavaBaseTypesTest {
         assertEquals(Map.of("a", "b"), properties);
     }
 
-    /// Inherits the methods that fill arrays.
-    private static final class Ones extends InputStream {
-        private int read;
-
-        @Override
-        public int read() {
-            read++;
-            return read > 10 ? -1 : 1;
-        }
-    }
-
-    /// Has the methods of an interface.
-    private static final class Sevens implements RandomGenerator {
-        @Override
-        public long nextLong() {
-            return 7;
-        }
-
-        void fill(byte[] bytes) {
-            nextBytes(bytes);
-        }
-    }
-
     /// J5.
     @Test
-    void whatInheritedMethodsWriteToIsRestored() throws IOException {
-        Ones ones = new Ones();
+    void writesOfInheritedMethodsAreRestored() throws IOException {
+        OnesStream ones = new OnesStream();
         byte[] bytes = new byte[3];
         byte[] others = new byte[2];
         ByteArrayOutputStream out = new ByteArrayOutputStream();
-        Sevens sevens = new Sevens();
-        Heard heard = new Heard();
+        SevenGenerator sevens = new SevenGenerator();
+        ListeningQueue heard = new ListeningQueue();
         String[] texts = new String[1];
         heard.offerAnyhow("text");
         try (var transaction = Transaction.begin()) {
@@ -649,39 +601,6 @@ class JavaBaseTypesTest {
         assertArrayEquals(new byte[3], bytes);
         assertArrayEquals(new byte[2], others);
         assertEquals(null, texts[0]);
-    }
-
-    /// Hands work to itself.
-    private static final class Direct extends AbstractExecutorService {
-        private int executed;
-
-        @Override
-        public void execute(Runnable work) {
-            executed++;
-        }
-
-        @Override
-        public void shutdown() {}
-
-        @Override
-        public List<Runnable> shutdownNow() {
-            return List.of();
-        }
-
-        @Override
-        public boolean isShutdown() {
-            return false;
-        }
-
-        @Override
-        public boolean isTerminated() {
-            return false;
-        }
-
-        @Override
-        public boolean awaitTermination(long timeout, TimeUnit unit) {
-            return false;
-        }
     }
 
     private interface Invocation {
@@ -742,11 +661,11 @@ class JavaBaseTypesTest {
     /// J5.
     @Test
     void subclassIsTreatedAsItsSuperclass() throws IOException {
-        Heard heard = new Heard();
-        isRefused("java.util.concurrent.ConcurrentLinkedQueue", () -> heard.poll());
-        isRefused("java.util.concurrent.ConcurrentLinkedQueue", () -> heard.offerAnyhow("text"));
-        Counting counting = new Counting();
-        Direct direct = new Direct();
+        ListeningQueue heard = new ListeningQueue();
+        assertRefusedInTransaction("java.util.concurrent.ConcurrentLinkedQueue", () -> heard.poll());
+        assertRefusedInTransaction("java.util.concurrent.ConcurrentLinkedQueue", () -> heard.offerAnyhow("text"));
+        CountingStream counting = new CountingStream();
+        DirectExecutor direct = new DirectExecutor();
         try (var transaction = Transaction.begin()) {
             direct.submit(() -> {});
             assertEquals(1, direct.executed);
@@ -766,7 +685,7 @@ class JavaBaseTypesTest {
 
     /// J5.
     @Test
-    void whatATransactionHasMadeItChanges() throws Exception {
+    void transactionChangesItsNewObjects() throws Exception {
         try (var transaction = Transaction.begin()) {
             ByteBuffer.allocateDirect(8).putInt(1).flip();
             Scanner scanner = new Scanner("1 2");
@@ -783,7 +702,7 @@ class JavaBaseTypesTest {
                 assertEquals(0xca, in.read());
             }
             assertEquals(null, Object.class.getResourceAsStream("none"));
-            new Heard().offerAnyhow("text");
+            new ListeningQueue().offerAnyhow("text");
             try (Arena arena = Arena.ofConfined()) {
                 arena.allocate(8).set(ValueLayout.JAVA_LONG, 0, 1);
             }

@@ -42,7 +42,7 @@ class JdkCollectionsTest {
     }
 
     /// Uses something in a transaction, while that is open in another thread, and after its rollback.
-    private static void isNoTransactions(Use use) throws Exception {
+    private static void assertLeavesNothing(Use use) throws Exception {
         try (var transaction = Transaction.begin()) {
             use.run("first");
             elsewhere(() -> {
@@ -64,7 +64,7 @@ class JdkCollectionsTest {
     /// J5.1.
     @Test
     void jarResourcesAreReadByAllThreads() throws Exception {
-        isNoTransactions(name -> {
+        assertLeavesNothing(name -> {
             InputStream in = Test.class.getResourceAsStream("Test.class");
             assertEquals(0xca, in.read());
         });
@@ -73,14 +73,14 @@ class JdkCollectionsTest {
     /// J5.1.
     @Test
     void loggersAreGivenToAll() throws Exception {
-        isNoTransactions(
+        assertLeavesNothing(
                 name -> Logger.getLogger("cedrat.persist.woven." + name).fine(name));
     }
 
     /// J5.1.
     @Test
     void hooksAreAddedByAll() throws Exception {
-        isNoTransactions(name -> {
+        assertLeavesNothing(name -> {
             Thread hook = Thread.ofPlatform().unstarted(() -> {});
             Runtime.getRuntime().addShutdownHook(hook);
             Runtime.getRuntime().removeShutdownHook(hook);
@@ -101,7 +101,7 @@ class JdkCollectionsTest {
             URI uri = URI.create("http://" + InetAddress.getLoopbackAddress().getHostAddress() + ":"
                     + server.getAddress().getPort() + "/");
             HttpRequest request = HttpRequest.newBuilder(uri).build();
-            isNoTransactions(name -> assertEquals(
+            assertLeavesNothing(name -> assertEquals(
                     "ok",
                     client.send(request, HttpResponse.BodyHandlers.ofString()).body()));
         } finally {

@@ -90,7 +90,7 @@ class LoadedTest {
 
     /// J7.
     @Test
-    void whatTheProgramHasStaysItself() {
+    void objectsInUseKeepIdentity() {
         int length = 2_000;
         try (Persistence store = open(1 << 30)) {
             store.mark("first", list(length));
@@ -152,7 +152,7 @@ class LoadedTest {
 
     /// J7: the hash of a record is made of its fields behind the barriers' back.
     @Test
-    void whatIsReadUnseenStaysLoaded() {
+    void objectsReadByUnwovenCodeStayLoaded() {
         int length = 300;
         Pair[] pairs = new Pair[length];
         for (int i = 0; i < length; i++) {

@@ -10,7 +10,7 @@ import org.junit.jupiter.api.Test;
 class LocalsTest {
     private int field;
 
-    private static String ofEachType(
+    private static String readsOfEachTypeLoad(
             boolean commits, boolean z, byte b, char c, short s, int i, long j, float f, double d, String l) {
         boolean z2 = z;
         byte b2 = b;
@@ -47,10 +47,10 @@ class LocalsTest {
 
     /// J6.
     @Test
-    void ofEachTypeAreRestored() {
+    void localsOfEachTypeAreRestored() {
         assertEquals(
                 "true1a2345.06.0ltrue1a2345.06.0l1",
-                ofEachType(false, true, (byte) 1, 'a', (short) 2, 3, 4, 5f, 6, "l"));
+                readsOfEachTypeLoad(false, true, (byte) 1, 'a', (short) 2, 3, 4, 5f, 6, "l"));
     }
 
     /// In the place of `later` lies what `gone` has left, of another type.
@@ -92,10 +92,10 @@ class LocalsTest {
     }
 
     @Test
-    void ofEachTypeStayAfterACommit() {
+    void localsOfEachTypeSurviveCommit() {
         assertEquals(
                 "false9z9499.09.0otherfalse9z91499.09.092",
-                ofEachType(true, true, (byte) 1, 'a', (short) 2, 3, 4, 5f, 6, "l"));
+                readsOfEachTypeLoad(true, true, (byte) 1, 'a', (short) 2, 3, 4, 5f, 6, "l"));
     }
 
     /// J6.

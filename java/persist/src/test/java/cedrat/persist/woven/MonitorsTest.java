@@ -56,7 +56,7 @@ class MonitorsTest {
 
     /// J3.1: the other one waits for the vector's lock within its monitor, for which this thread waits.
     @Test
-    void aCircleThroughAMonitorIsBroken() throws Exception {
+    void cycleThroughMonitorIsBroken() throws Exception {
         Vector<Integer> numbers = new Vector<>();
         AtomicInteger runs = new AtomicInteger();
         Future<?> other;
@@ -141,7 +141,7 @@ class MonitorsTest {
 
     /// J3.1: a waits for B's lock, B's thread for a monitor of C's, which waits for A's lock.
     @Test
-    void aCircleOfSeveralIsBroken() throws Exception {
+    void longerCycleIsBroken() throws Exception {
         Account first = new Account();
         Account second = new Account();
         Object monitor = new Object();

@@ -158,7 +158,7 @@ class PendingStoresTest {
     }
 
     @Test
-    void whatARollbackRestoresIsNoIdentity() {
+    void rollbackRestoresNoIdentity() {
         letGo();
         Node made = new Node();
         try (var transaction = Transaction.begin()) {

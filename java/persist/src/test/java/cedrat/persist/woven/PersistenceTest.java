@@ -135,7 +135,7 @@ class PersistenceTest extends StoreFixture {
     }
 
     @Test
-    void whatIsReachableIsPersistentOnce() {
+    void reachableObjectsBecomePersistentOnce() {
         Pair shared = new Pair("shared", 1);
         Pair pair = new Pair(shared, new Object[] {shared, "text", null, new int[] {1}, 1L << 60, 2.5, 0.1});
         store.mark("pair", pair);
@@ -219,7 +219,7 @@ class PersistenceTest extends StoreFixture {
     /// J2
     /// Persistent is what an object becomes, not where it lies: nothing is moved, and references go both ways.
     @Test
-    void whatBecomesPersistentStaysWhereItIs() {
+    void persistentObjectKeepsItsPlace() {
         Node node = new Node(1, null);
         Node other = new Node(2, node);
         store.mark("node", node);
@@ -312,7 +312,7 @@ class PersistenceTest extends StoreFixture {
 
     /// A reference that is not loaded stays what it was when its object is changed.
     @Test
-    void whatIsNotLoadedStays() {
+    void unloadedObjectsStay() {
         Everything everything = new Everything(1);
         everything.fill(2);
         everything.next = new Everything(3);

@@ -69,7 +69,7 @@ class PersistentVariablesTest {
     /// J5, J9: what changes it is restored, and stored.
     @ParameterizedTest
     @MethodSource("variables")
-    void whatIsPersistentChangesInTransactions(Variable variable) {
+    void persistentVariablesChangeInTransactions(Variable variable) {
         MemoryGraph graph = new MemoryGraph();
         try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions())) {
             store.mark("variable", variable.made);
@@ -106,7 +106,7 @@ class PersistentVariablesTest {
 
     /// J5.
     @Test
-    void whatIsNotIsRefused() {
+    void ordinaryVariablesAreRefused() {
         AtomicInteger number = new AtomicInteger();
         try (Persistence store = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
             store.mark("other", new AtomicInteger());

@@ -238,7 +238,7 @@ class ReadsTest implements AutoCloseable {
 
     /// J1.
     @Test
-    void ofEachType() {
+    void readsOfEachTypeLoad() {
         store.pend(node, "text", "one");
         store.pend(node, "numbers", new int[] {7});
         store.pend(node, "table", new Object[][] {{"cell"}});
@@ -308,7 +308,7 @@ class ReadsTest implements AutoCloseable {
 
     /// J1.
     @Test
-    void ofTheSuperclass() {
+    void readsOfSuperclassFieldsLoad() {
         Leaf leaf = store.add(new Leaf());
         Leaf other = store.add(new Leaf());
         store.pend(leaf, "any", 1);
@@ -328,7 +328,7 @@ class ReadsTest implements AutoCloseable {
 
     /// J1.
     @Test
-    void ofAProtectedFieldInAnotherPackage() {
+    void readsOfProtectedForeignFieldLoad() {
         Far far = store.add(new Far());
         Far other = store.add(new Far());
         store.pend(far, "hidden", "own");
@@ -354,7 +354,7 @@ class ReadsTest implements AutoCloseable {
 
     /// J1.
     @Test
-    void ofRecords() {
+    void readsOfRecordsLoad() {
         Node right = new Node();
         Pair pair = store.add(new Pair(null, null, 3));
         store.pend(pair, "left", "text");
@@ -380,7 +380,7 @@ class ReadsTest implements AutoCloseable {
     }
 
     @Test
-    void ofEnumsNothingIsPending() {
+    void enumsAreNeverPending() {
         assertEquals("noted", Colour.BLUE.read(node));
         Colour.BLUE.note = null;
         assertNull(Colour.BLUE.read(node));
@@ -406,7 +406,7 @@ class ReadsTest implements AutoCloseable {
     }
 
     @Test
-    void whereItIsStoredTooOrLocked() {
+    void readsBesideWritesAndLocksLoad() {
         store.pend(node, "text", "a");
         store.pend(node, "any", new Object());
         try (var transaction = Transaction.begin()) {
@@ -429,7 +429,7 @@ class ReadsTest implements AutoCloseable {
     }
 
     @Test
-    void ofNullThrows() {
+    void readOfNullThrows() {
         Node none = store.isPending(node, "next") ? node : null;
         assertThrows(NullPointerException.class, () -> none.next.count++);
         assertReads();

@@ -225,7 +225,7 @@ class RefusalsTest extends StoreFixture {
 
     /// J9, J3
     @Test
-    void whatTheStoreRefusesIsRolledBack() {
+    void commitRefusedByStoreIsRolledBack() {
         Node node = new Node(1, null);
         store.mark("node", node);
         Node next = new Node(2, null);

@@ -264,7 +264,7 @@ class RolledBackIteratorsTest {
                 List.of(list -> list.add(2, "x"), list -> list.remove(2), list -> list.remove(1), List::clear);
         for (Consumer<List<String>> change : changes) {
             List<String> list = new LinkedList<>(List.of("a", "b", "d"));
-            Iterator<String> astray = Transaction.call(transaction -> {
+            Iterator<String> misplaced = Transaction.call(transaction -> {
                 Iterator<String> made = list.iterator();
                 assertThrows(
                         ConcurrentModificationException.class,
@@ -276,8 +276,8 @@ class RolledBackIteratorsTest {
                 transaction.rollback();
                 return made;
             });
-            assertThrows(ConcurrentModificationException.class, astray::next);
-            assertThrows(ConcurrentModificationException.class, astray::remove);
+            assertThrows(ConcurrentModificationException.class, misplaced::next);
+            assertThrows(ConcurrentModificationException.class, misplaced::remove);
             assertEquals(List.of("a", "b", "d"), list);
         }
     }

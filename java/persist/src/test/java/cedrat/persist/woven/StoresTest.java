@@ -139,7 +139,7 @@ class StoresTest {
     }
 
     @Test
-    void fieldsThatHideOthersAreToldApart() {
+    void hidingFieldsAreDistinguished() {
         Named named = new Named();
         named.x = 1;
         ((Point) named).x = 2;
@@ -386,7 +386,7 @@ class StoresTest {
     }
 
     @Test
-    void whatHasNoBarriersIsRefused() {
+    void writesWithoutBarriersAreRefused() {
         var map = new ConcurrentHashMap<String, Integer>();
         java.util.Map<String, Integer> view = map;
         var number = new AtomicInteger();

@@ -111,7 +111,7 @@ class TouchedTest {
     }
 
     @Test
-    void ofObjectsInMemoryToo() {
+    void touchedOrdinaryObjectIsRestored() {
         Node node = new Node();
         try (var transaction = Transaction.begin()) {
             Persistence.touched(node);

@@ -53,7 +53,7 @@ class StagesTest {
 
     /// As a store that keeps them would, it gives each new object of a commit an identity.
     @Test
-    void whatIsKeptByNobodyHasIdentities() {
+    void unreferencedObjectsHaveIdentities() {
         ByteBuffer changes = ByteBuffer.allocate(128).order(ByteOrder.LITTLE_ENDIAN);
         for (int turn = 0; turn < 2; turn++) {
             changes.putInt(1).putInt(16).put(new byte[16]); // NEW

@@ -166,7 +166,7 @@ class BookKeeperLogTest extends LogContract {
     /// L5: ledgers leave the list, and are deleted.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
-    void whatIsForgottenIsDeleted() throws Exception {
+    void forgottenLedgersAreDeleted() throws Exception {
         Place place = place();
         LedgerList before;
         try (Log log = new BookKeeperLog(place)) {
@@ -313,7 +313,7 @@ class BookKeeperLogTest extends LogContract {
     /// The owner of the log is not affected: its ledgers stay open, and its list is unchanged.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
-    void aLogIsReadWhileSomebodyHasIt() throws Exception {
+    void openLogCanBeRead() throws Exception {
         Place place = place();
         RecordingListener listener = new RecordingListener();
         try (Log log = new BookKeeperLog(place)) {
@@ -385,7 +385,7 @@ class BookKeeperLogTest extends LogContract {
     /// A ledger that is closed under the log is followed by another, and appends succeed.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
-    void aLedgerThatSomebodyClosesIsReplaced() throws Exception {
+    void foreignClosedLedgerIsReplaced() throws Exception {
         Place place = place();
         RecordingListener listener = new RecordingListener();
         try (Log log = new BookKeeperLog(place);
@@ -405,7 +405,7 @@ class BookKeeperLogTest extends LogContract {
     /// O6, L4: once another server has the log, no append of the former owner is acknowledged.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
-    void whoWasReplacedHasNothingAcknowledged() throws Exception {
+    void deposedLeaderAcknowledgesNothing() throws Exception {
         Place place = place();
         RecordingListener listener = new RecordingListener();
         Log log = new BookKeeperLog(place);
@@ -430,7 +430,7 @@ class BookKeeperLogTest extends LogContract {
     /// O6: the same where it was about to go on in another ledger: that one does not get into the list.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
-    void whoWasReplacedWhileALedgerWasRolledHasNothingAcknowledged() throws Exception {
+    void leaderDeposedDuringRollAcknowledgesNothing() throws Exception {
         Place place = place();
         RecordingListener listener = new RecordingListener();
         try (CuratorFramework curator = curator(place);

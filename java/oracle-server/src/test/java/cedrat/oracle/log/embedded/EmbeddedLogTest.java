@@ -111,7 +111,7 @@ class EmbeddedLogTest extends LogContract {
 
     /// L4.
     @Test
-    void whoIsSecondIsRefused() throws Exception {
+    void secondOwnerIsRefused() throws Exception {
         RecordingListener listener = new RecordingListener();
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
             log.open(new Numbered(), listener);
@@ -223,7 +223,7 @@ class EmbeddedLogTest extends LogContract {
 
     /// L5: what earlier openings left is given up too.
     @Test
-    void whatIsForgottenIsNotReplayed() throws Exception {
+    void forgottenRecordsAreNotReplayed() throws Exception {
         RecordingListener listener = new RecordingListener();
         try (EmbeddedLog log = new EmbeddedLog(options(folder))) {
             log.open(new Numbered(), listener);

@@ -72,10 +72,10 @@ public final class Network implements AutoCloseable {
 
     /// Where clients find this server through the network.
     public synchronized InetSocketAddress to(InetSocketAddress server) throws IOException {
-        ServerSocket door = new ServerSocket(0, 100, InetAddress.getLoopbackAddress());
-        listening.add(door);
-        start(() -> accept(door, server));
-        return new InetSocketAddress(door.getInetAddress(), door.getLocalPort());
+        ServerSocket listener = new ServerSocket(0, 100, InetAddress.getLoopbackAddress());
+        listening.add(listener);
+        start(() -> accept(listener, server));
+        return new InetSocketAddress(listener.getInetAddress(), listener.getLocalPort());
     }
 
     /// From now on every frame arrives.
@@ -176,10 +176,10 @@ public final class Network implements AutoCloseable {
         }
     }
 
-    private void accept(ServerSocket door, InetSocketAddress server) {
-        while (!door.isClosed()) {
+    private void accept(ServerSocket listener, InetSocketAddress server) {
+        while (!listener.isClosed()) {
             try {
-                Socket client = door.accept();
+                Socket client = listener.accept();
                 try {
                     Line line = new Line(server, client, new Socket(server.getAddress(), server.getPort()));
                     synchronized (this) {
@@ -338,8 +338,8 @@ public final class Network implements AutoCloseable {
 
     @Override
     public synchronized void close() throws IOException {
-        for (ServerSocket door : listening) {
-            door.close();
+        for (ServerSocket listener : listening) {
+            listener.close();
         }
         List.copyOf(lines).forEach(Line::close);
     }

@@ -26,7 +26,7 @@ class BankTest {
     }
 
     @Test
-    void ofSeveralEnoughAreMadeOrNone() {
+    void batchOfTransfersIsAtomic() {
         List<Payment> payments =
                 List.of(new Payment(rich, poor, 60), new Payment(rich, poor, 50), new Payment(rich, poor, 30));
         assertEquals(0, Bank.payAll(payments, 3));

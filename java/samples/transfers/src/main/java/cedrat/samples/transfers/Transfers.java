@@ -156,8 +156,8 @@ final class Transfers {
     private static void await(CountDownLatch latch) {
         try {
             latch.await();
-        } catch (InterruptedException nobodyDoes) {
-            throw new IllegalStateException(nobodyDoes);
+        } catch (InterruptedException unexpected) {
+            throw new IllegalStateException(unexpected);
         }
     }
 

@@ -170,7 +170,7 @@ fn every_feature_is_tested_and_described() {
 
 #[test]
 fn weak_row_of_features_is_seen() {
-    let test = "tests/house/features.rs::weak_row_of_features_is_seen";
+    let test = "tests/lint/features.rs::weak_row_of_features_is_seen";
     let page = "[page](bibliography.md)";
     let faults_of = |state: &str, remark: &str, test: &str| {
         let line = format!("| L001 | Redo (Lemon, §1) | {state} | {remark} | {test} | {page} |");
@@ -193,13 +193,13 @@ fn weak_row_of_features_is_seen() {
 
 #[test]
 fn a_reference_to_no_test_is_seen() {
-    let here = "tests/house/features.rs";
+    let here = "tests/lint/features.rs";
     assert_eq!(broken_test(&format!("{here}::a_reference_to_no_test_is_seen")), None);
     assert!(broken_test(&format!("{here}::no_such_test")).is_some());
     assert!(broken_test(&format!("{here}::broken_test")).is_some(), "a helper");
     let java = "java/oracle-server/src/test/java/cedrat/oracle/state/StatusOracleTest.java";
     assert_eq!(broken_test(&format!("{java}::aPhantomAborts")), None);
     assert!(broken_test(&format!("{java}::forgetRows")).is_some(), "no test");
-    assert!(broken_test("tests/house/missing.rs::a").is_some());
+    assert!(broken_test("tests/lint/missing.rs::a").is_some());
     assert!(broken_test("a").is_some());
 }

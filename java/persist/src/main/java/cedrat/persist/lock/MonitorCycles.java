@@ -31,7 +31,7 @@ import java.util.concurrent.locks.LockSupport;
 /// written. Where the module `java.management` was left out, only suspected cycles are found.
 ///
 /// **Threads:** any.
-public final class MonitorCircles {
+public final class MonitorCycles {
     /// Maximum time for which a victim lets others enter the monitor before it runs again.
     private static final long LET_PASS_NANOS = TimeUnit.SECONDS.toNanos(1);
 
@@ -77,7 +77,7 @@ public final class MonitorCircles {
     /// Owners that have been waiting for a lock for a while, by their threads.
     private final Map<Long, Locks.Owner> waiting = new ConcurrentHashMap<>();
 
-    MonitorCircles(Locks locks) {
+    MonitorCycles(Locks locks) {
         this.locks = locks;
     }
 
@@ -85,10 +85,10 @@ public final class MonitorCircles {
     /// remembered for [#letPass]. To be called from time to time while it waits.
     ///
     /// @param ownersMax the number of owners whose waits are followed: larger cycles are not found
-    boolean isInCircle(Locks.Owner owner, int ownersMax) {
+    boolean isInCycle(Locks.Owner owner, int ownersMax) {
         long self = Thread.currentThread().threadId();
         waiting.put(self, owner);
-        return new Search(owner, self).isCircle(ownersMax);
+        return new Search(owner, self).isCycle(ownersMax);
     }
 
     /// Whether an owner, whose thread this is, may wait for itself, by way of a virtual thread. If so, who may be
@@ -192,7 +192,7 @@ public final class MonitorCircles {
             this.self = self;
         }
 
-        boolean isCircle(int ownersMax) {
+        boolean isCycle(int ownersMax) {
             next.add(start);
             boolean isBack = false;
             for (int count = 0; !isBack && !next.isEmpty() && count < ownersMax; count++) {

@@ -1,4 +1,4 @@
-//! A purse of coins: accounts in heap words, some accounts on a page, and clerks that move money between all of them.
+//! A heap_bank of coins: accounts in heap words, some accounts on a page, and clerks that move money between all of them.
 //!
 //! Words are spread over the chunks of two heaps, so that a checkpoint copies the words of one transaction at different
 //! times; some transactions change pages too, some are large, some are committed with their partition alone.
@@ -20,7 +20,7 @@ const LARGE_AT: u64 = 24;
 
 /// Parameters of the workload.
 #[derive(Clone, Debug)]
-pub(crate) struct Purse {
+pub(crate) struct HeapBank {
     /// Number of accounts in words.
     pub(crate) words: u64,
     /// Number of accounts on the page; 0: no pages are used.
@@ -41,9 +41,9 @@ pub(crate) struct Purse {
     pub(crate) options: fn() -> Options,
 }
 
-impl Default for Purse {
-    fn default() -> Purse {
-        Purse {
+impl Default for HeapBank {
+    fn default() -> HeapBank {
+        HeapBank {
             words: 9,
             places: 0,
             clerks: 1,
@@ -130,8 +130,8 @@ impl Transfer {
 
 /// State of one clerk.
 struct Clerk<'a> {
-    purse: &'a Purse,
-    run: &'a Run<Purse>,
+    heap_bank: &'a HeapBank,
+    run: &'a Run<HeapBank>,
     number: u64,
     page: Option<PageId>,
     heaps: Heaps,
@@ -142,10 +142,10 @@ struct Clerk<'a> {
 
 impl Clerk<'_> {
     fn work(mut self) -> Outcome {
-        for done in 1..=self.purse.transfers {
+        for done in 1..=self.heap_bank.transfers {
             self.transact()?;
             self.look_after_acknowledgements()?;
-            let every = self.purse.checkpoint_every;
+            let every = self.heap_bank.checkpoint_every;
             if self.number == 0 && every > 0 && done % every == 0 {
                 self.run.store().checkpoint()?;
             }
@@ -169,19 +169,19 @@ impl Clerk<'_> {
 
     /// Accounts that no other clerk uses, if some commits must be independent.
     fn transfer(&mut self) -> Transfer {
-        let (first, step) = if self.purse.alone_one_in > 0 { (self.number, self.purse.clerks) } else { (0, 1) };
-        Transfer::by_chance(&mut self.chance, self.purse.words, first, step)
+        let (first, step) = if self.heap_bank.alone_one_in > 0 { (self.number, self.heap_bank.clerks) } else { (0, 1) };
+        Transfer::by_chance(&mut self.chance, self.heap_bank.words, first, step)
     }
 
     fn transact(&mut self) -> Outcome {
         let transfer = self.transfer();
         let next = self.chance.index(self.sessions.len());
         self.sessions.swap(0, next);
-        let alone = self.purse.alone_one_in;
+        let alone = self.heap_bank.alone_one_in;
         match self.chance.below(8) {
             0 => self.change_mind(transfer),
-            1 | 2 if self.purse.places > 0 => self.over_faces(transfer),
-            3 if self.purse.large > 0 && self.number == 0 => self.large(),
+            1 | 2 if self.heap_bank.places > 0 => self.over_faces(transfer),
+            3 if self.heap_bank.large > 0 && self.number == 0 => self.large(),
             _ if alone > 0 && self.chance.one_in(alone) => self.move_coins(transfer, Commit::Partition),
             4 | 5 => self.move_coins(transfer, Commit::Async),
             _ => self.move_coins(transfer, Commit::Sync),
@@ -232,7 +232,7 @@ impl Clerk<'_> {
     /// Moves from a word to a place on the page: one commit record, both or neither (E10.1).
     fn over_faces(&mut self, transfer: Transfer) -> Outcome {
         let page = self.page.expect("there are places");
-        let to = transfer.to % self.purse.places;
+        let to = transfer.to % self.heap_bank.places;
         let slot = RecordId::new(page, Slot(to as u16));
         let (heaps, back_and_forth, first) = (&self.heaps, self.chance.one_in(3), self.chance.one_in(2));
         let deposit = Deposit { amount: transfer.amount };
@@ -268,7 +268,7 @@ impl Clerk<'_> {
 
     /// Runs a transaction that is longer than a record: it is logged in parts (E10.5).
     fn large(&mut self) -> Outcome {
-        let (heaps, large) = (&self.heaps, self.purse.large);
+        let (heaps, large) = (&self.heaps, self.heap_bank.large);
         self.run.on_heaps(&mut self.sessions[0], Commit::Sync, |tx| {
             let number = tx.read(&heaps.notes, LARGE_AT)? + 1;
             for word in 0..large {
@@ -281,7 +281,7 @@ impl Clerk<'_> {
     }
 }
 
-impl Scenario for Purse {
+impl Scenario for HeapBank {
     type State = State;
     type Roots = Option<PageId>;
 
@@ -313,16 +313,16 @@ impl Scenario for Purse {
         })?))
     }
 
-    fn run(&self, run: &Run<Purse>, page: &Option<PageId>) -> Outcome {
-        let (purse, page) = (self.clone(), *page);
+    fn run(&self, run: &Run<HeapBank>, page: &Option<PageId>) -> Outcome {
+        let (heap_bank, page) = (self.clone(), *page);
         run.in_threads(self.clerks, move |run, number| {
             let clerk = Clerk {
-                purse: &purse,
+                heap_bank: &heap_bank,
                 run,
                 number,
                 page,
                 heaps: Heaps::of(run.store())?,
-                sessions: (0..purse.sessions)
+                sessions: (0..heap_bank.sessions)
                     .map(|_| run.store().memory().session())
                     .collect::<std::result::Result<_, _>>()?,
                 chance: run.rng(number),
@@ -360,7 +360,7 @@ impl Scenario for Purse {
         // Modulo 2^64, as the balances, of which some are below zero.
         let total = state.words.iter().chain(&state.places).fold(0, |sum: u64, balance| sum.wrapping_add(*balance));
         if total != BALANCE as u64 * (self.words + self.places) {
-            return Err(format!("the purse holds {total}").into());
+            return Err(format!("the heap_bank holds {total}").into());
         }
         let heaps = Heaps::of(store)?;
         let mut session = store.memory().session()?;

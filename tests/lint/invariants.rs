@@ -13,7 +13,7 @@ pub(crate) fn numbers() -> BTreeSet<String> {
 
 /// Returns the sentences that are excused, from a list that `UPDATE=1` rewrites.
 fn excused(uncited: &BTreeSet<String>) -> BTreeSet<String> {
-    let path = root().join("tests/house/uncited.txt");
+    let path = root().join("tests/lint/uncited.txt");
     if std::env::var_os("UPDATE").is_some() {
         let mut list = String::from("# Sentences that no test and no assertion cites yet: only shrinks.\n");
         for number in uncited {
@@ -61,5 +61,5 @@ fn invariants_are_cited_by_assertion_or_test() {
     let new: Vec<_> = uncited.difference(&excused).collect();
     let old: Vec<_> = excused.difference(&uncited).collect();
     assert!(new.is_empty(), "no test and no assertion cites {new:?}: guard the sentence, or remove it");
-    assert!(old.is_empty(), "cited by now, or gone: take {old:?} out of tests/house/uncited.txt");
+    assert!(old.is_empty(), "cited by now, or gone: take {old:?} out of tests/lint/uncited.txt");
 }

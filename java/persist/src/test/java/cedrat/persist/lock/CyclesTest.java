@@ -16,7 +16,7 @@ import org.junit.jupiter.api.Timeout;
 
 /// Waits-for cycles among more threads than fit on a stack by recursion.
 @Timeout(300)
-class CirclesTest {
+class CyclesTest {
     private static final int THREADS = 20_000;
     private static final int WAITERS = 200;
 

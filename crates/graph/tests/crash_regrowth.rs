@@ -155,7 +155,9 @@ impl Scenario for Tide {
 /// E19.16: a page that a collection gives back is free, or belongs to the graph, after every crash.
 #[test]
 fn shrinking_graph_survives_every_crash() {
-    for (name, pool_bytes, steps, seed) in [("graph-tide", 1 << 20, 80, 5), ("graph-tide-eviction", 12 * 4096, 40, 6)] {
+    for (name, pool_bytes, steps, seed) in
+        [("graph-regrowth", 1 << 20, 80, 5), ("graph-regrowth-eviction", 12 * 4096, 40, 6)]
+    {
         let given_back = Arc::default();
         let scenario = Tide { steps, pool_bytes, given_back: Arc::clone(&given_back) };
         let crashes = check::crashes(name, scenario).at_least(2_000).again(4, 40);

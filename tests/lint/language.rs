@@ -10,26 +10,34 @@ const SENTENCE_WORDS_MAX: usize = 35;
 /// Longest name of a test, in words.
 const TEST_NAME_WORDS_MAX: usize = 7;
 
-/// Prefixes of functions that answer a question and change nothing.
-const QUESTIONS: [&str; 4] = ["is_", "has_", "may_", "can_"];
+/// First words of functions that answer a question and change nothing.
+const QUESTIONS: [&str; 4] = ["is", "has", "may", "can"];
 
 /// Patterns of `language.txt`.
 struct Rules {
     words: Vec<String>,
     openings: Vec<String>,
+    /// First words that no test name has.
+    names: Vec<String>,
 }
 
 impl Rules {
     fn read() -> Rules {
-        let text = std::fs::read_to_string(root().join("tests/house/language.txt")).expect("the rules");
+        let text = std::fs::read_to_string(root().join("tests/lint/language.txt")).expect("the rules");
         let of = |kind: &str| text.lines().filter_map(|line| line.strip_prefix(kind)).map(String::from).collect();
-        Rules { words: of("word "), openings: of("opening ") }
+        Rules { words: of("word "), openings: of("opening "), names: of("name ") }
     }
 
-    /// Number of banned words in a line.
+    /// Number of banned words in a line, those within identifiers included.
     fn banned_words(&self, line: &str) -> usize {
-        let line = line.to_lowercase();
+        let line = words_apart(line);
         self.words.iter().map(|word| whole_words(&line, word)).sum()
+    }
+
+    fn is_bad_test_name(&self, name: &str) -> bool {
+        let words = words_apart(name);
+        let first = words.split(' ').next().unwrap_or("");
+        words.split(' ').count() > TEST_NAME_WORDS_MAX || self.names.iter().any(|banned| banned == first)
     }
 
     fn is_banned_opening(&self, text: &str) -> bool {
@@ -39,11 +47,26 @@ impl Rules {
     }
 }
 
+/// `text` in small letters, with a space between the words of each identifier in snake case or camel case.
+fn words_apart(text: &str) -> String {
+    let mut apart = String::with_capacity(text.len() + text.len() / 8);
+    let mut before_is_small = false;
+    for c in text.chars() {
+        if before_is_small && c.is_uppercase() {
+            apart.push(' ');
+        }
+        before_is_small = c.is_lowercase() || c.is_ascii_digit();
+        apart.extend(if c == '_' { ' ' } else { c }.to_lowercase());
+    }
+    apart
+}
+
 /// Occurrences of `word` in `line` that are not part of a longer word.
 fn whole_words(line: &str, word: &str) -> usize {
-    let is_word = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word)
-        .filter(|(at, _)| !line[..*at].ends_with(is_word) && !line[at + word.len()..].starts_with(is_word))
+        .filter(|(at, _)| {
+            !line[..*at].ends_with(char::is_alphanumeric) && !line[at + word.len()..].starts_with(char::is_alphanumeric)
+        })
         .count()
 }
 
@@ -72,10 +95,10 @@ fn violations(rules: &Rules, file: &SourceFile) -> Vec<(&'static str, usize, Str
             if documentation(line).is_some_and(|text| opens && rules.is_banned_opening(text)) {
                 add("opening");
             }
-            if is_changing_question(line) {
+            if is_changing_question(line) && before.trim() != "@Override" {
                 add("mutator");
             }
-            if test_name(before, line).is_some_and(|name| words_of_name(name) > TEST_NAME_WORDS_MAX) {
+            if test_name(before, line).is_some_and(|name| rules.is_bad_test_name(name)) {
                 add("name");
             }
         }
@@ -87,14 +110,22 @@ fn violations(rules: &Rules, file: &SourceFile) -> Vec<(&'static str, usize, Str
     found
 }
 
-/// Whether this line of Rust begins a function whose name is a question, but which changes something or returns nothing.
+/// Whether this line begins a function whose name is a question, but which changes something or returns nothing.
 fn is_changing_question(line: &str) -> bool {
-    let Some((_, rest)) = line.split_once("fn ") else {
+    let code = line.trim_start();
+    if code.starts_with("//") {
+        return false;
+    }
+    let (name, changes) = if let Some((_, rest)) = code.split_once("fn ") {
+        let returns_nothing = rest.trim_end().ends_with('{') && !rest.contains("->") && rest.contains(')');
+        (rest, rest.contains("(&mut self") || returns_nothing)
+    } else if let Some((_, rest)) = code.split_once("void ").filter(|(_, rest)| rest.contains('(')) {
+        (rest, true)
+    } else {
         return false;
     };
-    let question = QUESTIONS.iter().any(|prefix| rest.starts_with(prefix));
-    let returns_nothing = rest.trim_end().ends_with('{') && !rest.contains("->") && rest.contains(')');
-    question && !line.trim_start().starts_with("//") && (rest.contains("(&mut self") || returns_nothing)
+    let name = words_apart(name.split(['(', '<']).next().unwrap_or(""));
+    changes && name.split_once(' ').is_some_and(|(first, _)| QUESTIONS.contains(&first))
 }
 
 /// Name of the test function that this line begins.
@@ -106,11 +137,6 @@ fn test_name<'a>(before: &str, line: &'a str) -> Option<&'a str> {
     }
     let is_java_test = before.starts_with("@Test") || before.starts_with("@ParameterizedTest");
     line.strip_prefix("void ").filter(|_| is_java_test)?.split('(').next()
-}
-
-/// Number of words of a name in snake case or camel case.
-fn words_of_name(name: &str) -> usize {
-    if name.contains('_') { name.split('_').count() } else { 1 + name.chars().filter(|c| c.is_uppercase()).count() }
 }
 
 fn is_user_page(name: &str) -> bool {
@@ -161,12 +187,16 @@ fn repository_follows_language_rules() {
             all.push(format!("{}:{line}: {kind}: {text}", file.name));
         }
     }
-    assert!(all.is_empty(), "rules: tests/house/language.txt and CONTRIBUTING.md\n{}", all.join("\n"));
+    assert!(all.is_empty(), "rules: tests/lint/language.txt and CONTRIBUTING.md\n{}", all.join("\n"));
 }
 
 #[test]
 fn each_kind_of_violation_is_found() {
-    let rules = Rules { words: vec!["old tale".to_string()], openings: vec!["What".to_string()] };
+    let rules = Rules {
+        words: vec!["old tale".to_string()],
+        openings: vec!["What".to_string()],
+        names: vec!["what".to_string()],
+    };
     // `fn` apart, since this file follows the rules too.
     let rust = [
         "/// What it is.\nfn",
@@ -179,6 +209,8 @@ fn each_kind_of_violation_is_found() {
     let kinds = |file: &SourceFile| violations(&rules, file).into_iter().map(|(kind, ..)| kind).collect::<Vec<_>>();
     assert_eq!(kinds(&file("a.rs", rust)), ["opening", "mutator", "word", "mutator"]);
     assert_eq!(kinds(&file("a.rs", tests.to_string())), ["name"]);
+    let java = ["vo", "id isOld() {\n@Test\nvoid whatIsOld() {\nint thisOldTale;\n"].concat();
+    assert_eq!(kinds(&file("A.java", java)), ["mutator", "name", "word"]);
     let long = ["word"; SENTENCE_WORDS_MAX + 1].join(" ");
     assert_eq!(kinds(&file("docs/use/a.md", format!("{long}.\n\n| {long} |\n"))), ["sentence"]);
 }

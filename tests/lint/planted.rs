@@ -50,7 +50,7 @@ fn each_planted_fault_names_invariant_and_test() {
 fn invariants_without_a_planted_fault_become_fewer() {
     let planted: BTreeSet<String> = planted_faults().iter().map(|row| whole(&row.invariant).to_string()).collect();
     let without: BTreeSet<String> = whole_numbers().difference(&planted).cloned().collect();
-    let path = root().join("tests/house/unplanted.txt");
+    let path = root().join("tests/lint/unplanted.txt");
     if std::env::var_os("UPDATE").is_some() {
         let mut list = String::from("# Invariants without a row in tests/planted.txt: only shrinks.\n");
         without.iter().for_each(|number| list += &format!("{number}\n"));
@@ -60,6 +60,6 @@ fn invariants_without_a_planted_fault_become_fewer() {
     let listed: BTreeSet<String> = list.lines().filter(|line| !line.starts_with('#')).map(String::from).collect();
     assert_eq!(
         without, listed,
-        "an invariant without a row in tests/planted.txt, or with one by now: tests/house/unplanted.txt"
+        "an invariant without a row in tests/planted.txt, or with one by now: tests/lint/unplanted.txt"
     );
 }

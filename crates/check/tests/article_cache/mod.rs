@@ -1,4 +1,4 @@
-//! A shop with articles on a shelf (a small object cache) above versioned pages: changes are deferred with each kind of undo,
+//! A shop with articles on a article_cache (a small object cache) above versioned pages: changes are deferred with each kind of undo,
 //! records are flushed in any order, inserted and deleted, and their slots are reused.
 
 #[path = "../../../txn/tests/kept/mod.rs"]
@@ -12,7 +12,7 @@ use cedrat_pages::{PageId, Slot};
 use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Keeper, NoLocks, Options, RecordId, Registry, Store, Txn, VersionedDelete, VersionedUpdate};
 use cedrat_wal::Ticket;
-use kept::{Back, Mixed, Shelf, insert, page_of_records};
+use kept::{Back, Mixed, TestCache, insert, page_of_records};
 
 const RECORDS_OF_PAGE: u16 = 4;
 
@@ -53,7 +53,7 @@ enum Did {
 struct Clerk<'a> {
     run: &'a Run<Shop>,
     pages: &'a [PageId],
-    shelf: Arc<Shelf>,
+    article_cache: Arc<TestCache>,
     keeper: Keeper,
     chance: Rng,
 }
@@ -115,7 +115,7 @@ impl Clerk<'_> {
                 1 => self.remove(txn, work, at)?,
                 2 => self.make(txn, work, at.page)?,
                 _ => {
-                    self.shelf.change(txn, &self.keeper, at, by, work.back)?;
+                    self.article_cache.change(txn, &self.keeper, at, by, work.back)?;
                     work.did.push(Did::Mix(at, by));
                 }
             }
@@ -126,13 +126,13 @@ impl Clerk<'_> {
         Ok(())
     }
 
-    /// Makes the page contain all of a record, and the shelf nothing; returns `false` if that is not possible now.
+    /// Makes the page contain all of a record, and the article_cache nothing; returns `false` if that is not possible now.
     fn is_in_page(&self, at: RecordId) -> Outcome<bool> {
-        if self.shelf.is_pending(at) {
+        if self.article_cache.is_pending(at) {
             return Ok(false);
         }
-        self.shelf.flush_one(at, |kept| self.store().flush_record(kept))?;
-        self.shelf.forget(at);
+        self.article_cache.flush_one(at, |kept| self.store().flush_record(kept))?;
+        self.article_cache.forget(at);
         Ok(true)
     }
 
@@ -161,7 +161,7 @@ impl Clerk<'_> {
         drop(seen);
         if let Some(slot) = vacant {
             let (at, mixed) = (RecordId::new(page, slot), Mixed { value: self.chance.next_u64(), count: 0 });
-            self.shelf.forget(at);
+            self.article_cache.forget(at);
             insert(txn, at, mixed)?;
             work.did.push(Did::Put(at, mixed));
             work.direct.push(at);
@@ -182,8 +182,8 @@ impl Clerk<'_> {
             }
             txn.rollback_to(savepoint)?;
             work.did.truncate(did);
-            // The undo has happened in the page, and the shelf keeps nothing.
-            work.direct.drain(direct..).for_each(|at| self.shelf.forget(at));
+            // The undo has happened in the page, and the article_cache keeps nothing.
+            work.direct.drain(direct..).for_each(|at| self.article_cache.forget(at));
             if self.chance.one_in(2) {
                 self.change(txn, work, 1)?;
             }
@@ -192,9 +192,9 @@ impl Clerk<'_> {
     }
 
     fn flush_some(&mut self) -> Outcome {
-        for at in self.shelf.places() {
+        for at in self.article_cache.places() {
             if self.chance.one_in(3) {
-                self.shelf.flush_one(at, |kept| self.store().flush_record(kept))?;
+                self.article_cache.flush_one(at, |kept| self.store().flush_record(kept))?;
             }
         }
         Ok(())
@@ -202,7 +202,7 @@ impl Clerk<'_> {
 
     fn roll_back(&mut self, txn: Txn, work: &Work) -> Outcome {
         txn.rollback()?;
-        work.direct.iter().for_each(|&at| self.shelf.forget(at));
+        work.direct.iter().for_each(|&at| self.article_cache.forget(at));
         Ok(())
     }
 
@@ -250,7 +250,7 @@ impl Clerk<'_> {
         let mut last: BTreeMap<RecordId, u64> = BTreeMap::new();
         if work.back == Back::NotCounting && self.chance.one_in(2) {
             for _ in 0..4 {
-                if let Some(at) = self.any(&work.pages)?.filter(|&at| !self.shelf.is_pending(at)) {
+                if let Some(at) = self.any(&work.pages)?.filter(|&at| !self.article_cache.is_pending(at)) {
                     last.insert(at, self.chance.below(1 << 40));
                 }
             }
@@ -260,8 +260,12 @@ impl Clerk<'_> {
         }
         work.did.extend(last.iter().map(|(&at, &by)| Did::Mix(at, by)));
         let all: Vec<(RecordId, u64)> = last.into_iter().collect();
-        let commit =
-            || Ok(self.shelf.commit(&mut txn, &self.keeper, &all)?.expect("it defers what counts only if committed"));
+        let commit = || {
+            Ok(self
+                .article_cache
+                .commit(&mut txn, &self.keeper, &all)?
+                .expect("it defers what counts only if committed"))
+        };
         self.run.commits(commit, self.effect(work.did))
     }
 
@@ -272,7 +276,7 @@ impl Clerk<'_> {
             7 | 8 => self.over_lunch(),
             9 => {
                 self.flush_some()?;
-                self.shelf.let_go();
+                self.article_cache.let_go();
                 Ok(())
             }
             _ => Ok(self.store().checkpoint()?),
@@ -302,13 +306,13 @@ impl Scenario for Shop {
     }
 
     fn run(&self, run: &Run<Shop>, pages: &Vec<PageId>) -> Outcome {
-        let shelf = Shelf::new(self.flushes_one_in);
-        let keeper = run.store().keep_log_for(shelf.clone());
-        let mut clerk = Clerk { run, pages, shelf, keeper, chance: run.rng(0) };
+        let article_cache = TestCache::new(self.flushes_one_in);
+        let keeper = run.store().keep_log_for(article_cache.clone());
+        let mut clerk = Clerk { run, pages, article_cache, keeper, chance: run.rng(0) };
         for _ in 0..self.steps {
             clerk.step()?;
         }
-        clerk.shelf.flush_all(run.store())?;
+        clerk.article_cache.flush_all(run.store())?;
         Ok(())
     }
 

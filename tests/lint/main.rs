@@ -3,9 +3,9 @@
 
 mod dependencies;
 mod features;
-mod floors;
 mod invariants;
 mod language;
+mod layers;
 mod links;
 mod metadata;
 mod packages;

@@ -12,7 +12,7 @@ const FUNCTION_LINES_MAX: usize = 70;
 const FILE_LINES_MAX: usize = 800;
 
 /// The only modules with unsafe code, each with the module that numbers the reasons.
-const UNSAFE_ROOMS: [(&str, &str); 16] = [
+const UNSAFE_MODULES: [(&str, &str); 16] = [
     ("crates/capi/src/border.rs", "crates/capi/src/border.rs"),
     ("crates/capi/src/exit.rs", "crates/capi/src/exit.rs"),
     ("crates/capi/src/faces.rs", "crates/capi/src/border.rs"),
@@ -40,6 +40,10 @@ fn rust() -> Vec<SourceFile> {
     sources(&[".rs"])
 }
 
+fn java() -> Vec<SourceFile> {
+    sources(&[".java"])
+}
+
 /// Returns the number of code lines of each function, by its name and file.
 fn function_lengths(file: &SourceFile) -> BTreeMap<String, usize> {
     let mut lengths = BTreeMap::new();
@@ -47,10 +51,11 @@ fn function_lengths(file: &SourceFile) -> BTreeMap<String, usize> {
     for (start, line) in lines.iter().enumerate() {
         let code = line.trim_start();
         let indent = &line[..line.len() - code.len()];
-        let Some(name) = function_name(code) else {
+        let name = if file.name.ends_with(".java") { method_name(code) } else { function_name(code) };
+        let Some(name) = name else {
             continue;
         };
-        // rustfmt aligns the closing brace with the first letter of the function's first line.
+        // The formatters align the closing brace with the first letter of the function's first line.
         let end = lines[start..].iter().position(|line| *line == format!("{indent}}}"));
         if let Some(length) = end {
             let longest = lengths.entry(format!("{}::{name}", file.name)).or_insert(0usize);
@@ -77,13 +82,29 @@ fn function_name(code: &str) -> Option<&str> {
     }
 }
 
+/// Returns the name of the Java method or constructor that begins in this line of code: names stand before its parenthesis,
+/// no keyword of a statement or of a type among them.
+fn method_name(code: &str) -> Option<&str> {
+    const OTHER: [&str; 12] =
+        ["if", "for", "while", "switch", "try", "catch", "else", "return", "new", "throw", "record", "synchronized"];
+    let (declared, _) = code.split_once('(')?;
+    let is_statement = !code.starts_with(|c: char| c.is_alphabetic() || c == '<') || code.ends_with([';', '}']);
+    let mut words = declared.split([' ', '<']);
+    if is_statement || declared.contains(['=', '.', '"', '!', '|', ':']) || words.any(|word| OTHER.contains(&word)) {
+        return None;
+    }
+    let name = declared.split(' ').next_back().unwrap_or("");
+    // A call that goes on in the next line has no type before it; a constructor has none either, but a capital.
+    (declared.contains(' ') || name.starts_with(char::is_uppercase)).then_some(name).filter(|name| !name.is_empty())
+}
+
 fn long_functions() -> BTreeMap<String, usize> {
-    rust().iter().flat_map(function_lengths).filter(|(_, length)| *length > FUNCTION_LINES_MAX).collect()
+    rust().iter().chain(&java()).flat_map(function_lengths).filter(|(_, length)| *length > FUNCTION_LINES_MAX).collect()
 }
 
 #[test]
 fn long_functions_do_not_creep_in() {
-    let path = root().join("tests/house/long_functions.txt");
+    let path = root().join("tests/lint/long_functions.txt");
     let now = long_functions();
     if std::env::var_os("UPDATE").is_some() {
         let mut list = String::from("# Functions that are longer than they should be: only shrink.\n");
@@ -106,14 +127,14 @@ fn long_functions_do_not_creep_in() {
     for (name, allowed) in allowed {
         assert!(
             now.get(name) == Some(&allowed),
-            "{name} became shorter: say so in tests/house/long_functions.txt (UPDATE=1 does it)"
+            "{name} became shorter: say so in tests/lint/long_functions.txt (UPDATE=1 does it)"
         );
     }
 }
 
 #[test]
 fn files_keep_one_theme() {
-    for file in rust() {
+    for file in rust().into_iter().chain(java()) {
         let lines = file.text.lines().count();
         assert!(lines <= FILE_LINES_MAX, "{} has {lines} lines: which two things does it know?", file.name);
     }
@@ -147,16 +168,16 @@ fn tests_are_neither_switched_off_nor_timed() {
 }
 
 #[test]
-fn unsafe_code_lives_in_its_rooms() {
+fn unsafe_code_lives_in_listed_modules() {
     let word = ["uns", "afe"].concat();
     for file in rust().iter().filter(|file| file.name.starts_with("crates/")) {
         let uses = file.text.lines().any(|line| {
             let code = line.split("//").next().unwrap_or("");
             code.split(|c: char| !c.is_alphanumeric() && c != '_').any(|part| part == word)
         });
-        let door = UNSAFE_ROOMS.iter().find(|(room, _)| *room == file.name).map(|(_, door)| door);
-        assert!(!uses || door.is_some(), "{} has unsafe code; see UNSAFE_ROOMS", file.name);
-        assert!(uses || door.is_none(), "{} needs no place in UNSAFE_ROOMS", file.name);
+        let door = UNSAFE_MODULES.iter().find(|(room, _)| *room == file.name).map(|(_, door)| door);
+        assert!(!uses || door.is_some(), "{} has unsafe code; see UNSAFE_MODULES", file.name);
+        assert!(uses || door.is_none(), "{} needs no place in UNSAFE_MODULES", file.name);
         if let Some(door) = door {
             let door = std::fs::read_to_string(root().join(door)).expect("a module");
             assert!(door.contains("//! 1. "), "{} does not number its reasons at the door", file.name);
@@ -172,7 +193,7 @@ fn crates_forbid_unsafe_code_unless_listed() {
             continue;
         }
         let folder = file.name.trim_end_matches("lib.rs").trim_end_matches("main.rs");
-        let wanted = if UNSAFE_ROOMS.iter().any(|(room, _)| room.starts_with(folder)) {
+        let wanted = if UNSAFE_MODULES.iter().any(|(room, _)| room.starts_with(folder)) {
             "#![deny(unsafe_code)]"
         } else {
             "#![forbid(unsafe_code)]"
@@ -187,4 +208,9 @@ fn function_length_counts_name_to_brace() {
     let file = SourceFile { name: "a.rs".to_string(), text: text.to_string() };
     let lengths = function_lengths(&file);
     assert_eq!(lengths.get("a.rs::b"), Some(&5), "{lengths:?}");
+    let text = "class A {\n    private <T> List<T> b(\n            int c)\n            throws E {\n        if (d()) {\n        }\n    }\n}\n";
+    let file = SourceFile { name: "A.java".to_string(), text: text.to_string() };
+    let lengths = function_lengths(&file);
+    assert_eq!(lengths.get("A.java::b"), Some(&6), "{lengths:?}");
+    assert_eq!(lengths.len(), 1, "{lengths:?}");
 }
