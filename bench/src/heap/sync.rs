@@ -153,8 +153,13 @@ fn agency(settings: &Settings, scratch: &mut Scratch, report: &mut Report) -> Re
     settings.tell("heap-sync: the travel agency");
     let seconds = settings.seconds(5.0, 0.5);
     let setting = agency_setting(agency, AGENCY_THREADS as u16, seconds);
-    let outcome =
-        scratch.run(&Job::HeapVacation { setting, agency, runs: runs.clone(), turns: Turns::of(seconds), twin: false })?;
+    let outcome = scratch.run(&Job::HeapVacation {
+        setting,
+        agency,
+        runs: runs.clone(),
+        turns: Turns::of(seconds),
+        twin: false,
+    })?;
     for run in runs {
         add_points(report, "heap-sync", &labels(run.mode), run, &outcome);
     }

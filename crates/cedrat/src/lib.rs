@@ -86,7 +86,7 @@ pub mod objects {
 /// Objects that refer to each other: persistence by reachability, roots, and the collection of unreachable objects.
 pub mod graph {
     #[doc(inline)]
-    pub use cedrat_graph::{
+    pub use cedrat_objects::graph::{
         Branch, Changed, Changes, Collected, Collection, Graph, GraphError, Identity, Mode, OBJECT_LEN_MAX, Object,
         Options, ROOT_NAME_LEN_MAX, Reference, Stage,
     };
@@ -129,7 +129,7 @@ pub fn open_with(directory: impl AsRef<Path>, options: Options, registry: Regist
 
 /// Returns a registry of all operations of Cedrat, to which a program adds its own.
 pub fn registry() -> Registry {
-    Registry::new().with(cedrat_structures::register).with(cedrat_objects::register).with(cedrat_graph::register)
+    Registry::new().with(cedrat_structures::register).with(cedrat_objects::register)
 }
 
 /// Programs in the documentation are compiled and run as tests.

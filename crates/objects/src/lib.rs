@@ -12,6 +12,8 @@
 //! | limit the memory of the cache | [`Options::cache_bytes`] |
 //! | write changes to pages | [`Objects::flush`]; checkpoints do so, too |
 //!
+//! Objects that refer to each other, with roots and a garbage collection, are a [`graph`].
+//!
 //! `docs/use/objects-cache.md` leads through an example; the bytes are drawn in `docs/formats/objects.md`.
 //!
 //! A program registers what it uses before it opens a store:
@@ -28,6 +30,7 @@ mod delta;
 mod edit;
 mod error;
 mod flush;
+pub mod graph;
 mod insertions;
 mod kept;
 mod place;
@@ -47,8 +50,8 @@ pub use error::ObjectError;
 pub use insertions::NewObjects;
 pub use record::OBJECT_LEN_MAX;
 
-/// Adds this crate's operations and deltas to a registry. Every program that opens a store with a collection of objects needs
-/// it.
+/// Adds this crate's operations, deltas, pages and records to a registry. Every program that opens a store with a collection of
+/// objects, or with a graph, needs it.
 pub fn register(registry: Registry) -> Registry {
-    registry.with(delta::register).with(place::register).operation::<insertions::InsertAll>()
+    registry.with(delta::register).with(place::register).operation::<insertions::InsertAll>().with(graph::register)
 }

@@ -1,5 +1,5 @@
 //! Changes of objects that are part of the commit record.
-#![cfg(not(cedrat_shuttle))] // threads: threads.rs of cedrat-graph
+#![cfg(not(cedrat_shuttle))] // threads: graph_threads.rs
 
 mod common;
 

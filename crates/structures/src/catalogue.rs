@@ -32,7 +32,7 @@ pub enum Kind {
     Records,
     /// A collection of objects with a cache (`cedrat-objects`).
     Objects,
-    /// A graph of objects that refer to each other (`cedrat-graph`).
+    /// A graph of objects that refer to each other (`cedrat-objects`).
     Graph,
     /// A structure of the application, by a number that it chooses, from [`Kind::USER_FIRST`] on.
     User(u16),

@@ -1,0 +1,217 @@
+//! Changes as bytes, which are not trusted (docs/formats/graph.md).
+//!
+//! ```text
+//! 0      1   4     8
+//! | kind | 0 | len | head of the kind | len bytes | anything, up to a multiple of 8 |
+//!   1      3   4
+//! ```
+//!
+//! All validation that needs only the bytes happens before any change.
+
+use crate::graph::error::GraphError;
+use crate::graph::handle::ROOT_NAME_LEN_MAX;
+use crate::graph::object::{self, Header, OBJECT_LEN_MAX};
+use crate::graph::word::{Identity, Reference, Word};
+
+pub(crate) mod kind {
+    pub(crate) const NEW: u8 = 1;
+    pub(crate) const PATCH: u8 = 2;
+    pub(crate) const PUT: u8 = 3;
+    pub(crate) const ROOT: u8 = 4;
+}
+
+/// Entries begin at multiples of this.
+pub(crate) const ALIGNMENT: usize = 8;
+
+/// A change.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What<'b> {
+    New { object: &'b [u8] },
+    Patch { identity: Identity, offset: u32, bytes: &'b [u8] },
+    Put { identity: Identity, object: &'b [u8] },
+    Root { name: &'b str, to: Reference },
+}
+
+/// A change, and its position.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Entry<'b> {
+    pub(crate) number: usize,
+    pub(crate) offset: usize,
+    pub(crate) what: What<'b>,
+}
+
+impl Entry<'_> {
+    /// The existing object that it changes, if any.
+    pub(crate) fn old(&self) -> Option<Identity> {
+        match self.what {
+            What::Patch { identity, .. } | What::Put { identity, .. } => Some(identity),
+            What::New { .. } | What::Root { .. } => None,
+        }
+    }
+
+    pub(crate) fn is_of_old(&self) -> bool {
+        self.old().is_some()
+    }
+}
+
+/// All changes of one commit.
+#[derive(Debug)]
+pub(crate) struct Entries<'b> {
+    pub(crate) all: Vec<Entry<'b>>,
+    /// Number of new objects.
+    pub(crate) new_objects: u64,
+}
+
+/// Bytes that were not read yet, of this many in all.
+struct Bytes<'b> {
+    rest: &'b [u8],
+    len: usize,
+}
+
+impl<'b> Bytes<'b> {
+    fn at(&self) -> usize {
+        self.len - self.rest.len()
+    }
+
+    #[inline]
+    fn take(&mut self, len: usize) -> Result<&'b [u8], String> {
+        let Some((taken, rest)) = self.rest.split_at_checked(len) else { return Err(self.missing(len)) };
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    #[cold]
+    fn missing(&self, len: usize) -> String {
+        format!("{len} bytes are missing from byte {} on, where {} are left", self.at(), self.rest.len())
+    }
+
+    /// Reads words, after one check of their length.
+    #[inline]
+    fn words<const N: usize>(&mut self) -> Result<[u64; N], String> {
+        let words = self.take(N * size_of::<u64>())?.as_chunks().0;
+        Ok(std::array::from_fn(|at| u64::from_le_bytes(words[at])))
+    }
+
+    /// Reads the content of an entry, and skips the padding behind it.
+    #[inline]
+    fn padded(&mut self, len: u32) -> Result<&'b [u8], String> {
+        let padded = self.take((len as usize + (ALIGNMENT - 1)) & !(ALIGNMENT - 1))?;
+        Ok(&padded[..len as usize])
+    }
+}
+
+impl<'b> Entries<'b> {
+    /// Reads and validates changes. `classes`: number of defined classes.
+    pub(crate) fn of(bytes: &'b [u8], classes: u32) -> Result<Entries<'b>, GraphError> {
+        let mut rest = Bytes { rest: bytes, len: bytes.len() };
+        // Room for the entries of most commits at once; an entry has at least 16 bytes.
+        let mut all = Vec::with_capacity((bytes.len() / 16).min(8));
+        let mut new_objects = 0;
+        while !rest.rest.is_empty() {
+            let (number, offset) = (all.len(), rest.at());
+            let what = read(&mut rest).map_err(|what| GraphError::BadEntry { entry: number, offset, what })?;
+            new_objects += u64::from(matches!(what, What::New { .. }));
+            all.push(Entry { number, offset, what });
+        }
+        let entries = Entries { all, new_objects };
+        // In a second pass, because a word may refer to an object of a later entry.
+        for entry in &entries.all {
+            entries.check(&entry.what, classes).map_err(|what| GraphError::BadEntry {
+                entry: entry.number,
+                offset: entry.offset,
+                what,
+            })?;
+        }
+        Ok(entries)
+    }
+
+    /// The names of the roots that are changed.
+    pub(crate) fn root_names(&self) -> impl Iterator<Item = &'b str> {
+        self.all.iter().filter_map(|entry| match entry.what {
+            What::Root { name, .. } => Some(name),
+            What::New { .. } | What::Patch { .. } | What::Put { .. } => None,
+        })
+    }
+
+    /// The entries that change existing objects, in their order.
+    pub(crate) fn of_old(&self) -> impl Iterator<Item = (Identity, &Entry<'b>)> {
+        self.all.iter().filter_map(|entry| Some((entry.old()?, entry)))
+    }
+
+    /// The existing objects that are changed.
+    pub(crate) fn changed(&self) -> impl Iterator<Item = Identity> {
+        self.all.iter().filter_map(Entry::old)
+    }
+
+    fn check(&self, what: &What<'_>, classes: u32) -> Result<(), String> {
+        match *what {
+            What::New { object } | What::Put { object, .. } => {
+                let header = Header::of_object(object, object.len() as u64)?;
+                if header.class > classes {
+                    return Err(format!("the object's class is {}; there are {classes}", header.class));
+                }
+                object::check_words(&object[header.references_at() as usize..], self.new_objects)
+            }
+            // Which of its bytes are references depends on the stored object.
+            What::Patch { .. } => Ok(()),
+            What::Root { to, .. } => object::check_words(&to.word().to_le_bytes(), self.new_objects),
+        }
+    }
+}
+
+fn read<'b>(rest: &mut Bytes<'b>) -> Result<What<'b>, String> {
+    let [head] = rest.words()?;
+    let (kind, zeros, len) = (head as u8, head as u32 >> 8, (head >> 32) as u32);
+    if zeros != 0 {
+        return Err("the three bytes behind the kind are not zero".into());
+    }
+    let identity = |number: u64| {
+        Identity::new(number).ok_or_else(|| format!("{number:#x} is no identity that an object can have"))
+    };
+    let object = |object: &'b [u8]| match object.len() as u64 {
+        len if len > OBJECT_LEN_MAX => Err(format!("an object of {len} bytes; at most {OBJECT_LEN_MAX} are possible")),
+        _ => Ok(object),
+    };
+    Ok(match kind {
+        kind::NEW => What::New { object: object(rest.padded(len)?)? },
+        kind::PUT => {
+            let [number] = rest.words()?;
+            What::Put { identity: identity(number)?, object: object(rest.padded(len)?)? }
+        }
+        kind::PATCH => {
+            let [number, place] = rest.words()?;
+            let (identity, offset, zero) = (identity(number)?, place as u32, place >> 32);
+            if zero != 0 {
+                return Err("the four bytes behind the patch's offset are not zero".into());
+            }
+            let bytes = rest.padded(len)?;
+            if u64::from(offset) + u64::from(len) > OBJECT_LEN_MAX {
+                return Err(format!("the patch ends behind byte {OBJECT_LEN_MAX}, where no object does"));
+            }
+            What::Patch { identity, offset, bytes }
+        }
+        kind::ROOT => {
+            let [to] = rest.words()?;
+            let to = Reference::from_word(to);
+            let name = rest.padded(len)?;
+            if name.len() > ROOT_NAME_LEN_MAX {
+                return Err(format!(
+                    "the root's name has {} bytes; at most {ROOT_NAME_LEN_MAX} are possible",
+                    name.len()
+                ));
+            }
+            let name = str::from_utf8(name).map_err(|_| "the root's name is not UTF-8")?;
+            What::Root { name, to }
+        }
+        kind => return Err(format!("there is no kind {kind} of entries")),
+    })
+}
+
+/// Replaces references to new objects by their identities. The words were validated.
+pub(crate) fn resolve(bytes: &mut [u8], identities: &[Identity]) {
+    for word in bytes.as_chunks_mut().0 {
+        if let Word::New(number) = Reference::from_word(u64::from_le_bytes(*word)).kind() {
+            *word = identities[number as usize].get().to_le_bytes();
+        }
+    }
+}
