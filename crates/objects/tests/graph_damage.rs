@@ -84,7 +84,7 @@ fn dangling_roots_are_reported() {
     let table = RawHashTable::open(store, roots).unwrap();
     store.transact(|txn| table.put(txn, b"lost", &(id.get() + 300).to_le_bytes()).map(just)).unwrap();
     let problems = place.graph.check().unwrap().problems;
-    assert!(problems.len() == 1 && problems[0].contains("the root \"lost\" leads to"), "{problems:?}");
+    assert!(problems.len() == 1 && problems[0].contains("the root \"lost\" refers to"), "{problems:?}");
 }
 
 #[test]
