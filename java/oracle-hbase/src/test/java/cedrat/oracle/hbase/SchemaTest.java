@@ -59,7 +59,8 @@ class SchemaTest {
         assertRefused(
                 with(family -> family.setKeepDeletedCells(KeepDeletedCells.TRUE)),
                 "{NAME => 'f', KEEP_DELETED_CELLS => 'FALSE'}");
-        assertRefused(with(family -> family.setNewVersionBehavior(true)), "{NAME => 'f', NEW_VERSION_BEHAVIOR => 'false'}");
+        assertRefused(
+                with(family -> family.setNewVersionBehavior(true)), "{NAME => 'f', NEW_VERSION_BEHAVIOR => 'false'}");
         for (Durability careless : List.of(Durability.ASYNC_WAL, Durability.SKIP_WAL)) {
             assertRefused(
                     TableDescriptorBuilder.newBuilder(RIGHT)

@@ -220,8 +220,7 @@ class SnapshotTest {
 
     /// O5: an opening of the log forgets the same entries as its writer, whichever entry it begins with.
     @Property(tries = 20)
-    void ruleLearnsOfReplayedSnapshots(@ForAll @LongRange(min = 1) long seed)
-            throws DamagedEntryException {
+    void ruleLearnsOfReplayedSnapshots(@ForAll @LongRange(min = 1) long seed) throws DamagedEntryException {
         Running running = new Running(seed);
         running.run(running.random.nextInt(1, 400));
         int from = running.keepFrom();

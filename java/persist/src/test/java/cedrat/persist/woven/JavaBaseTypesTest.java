@@ -521,7 +521,8 @@ class JavaBaseTypesTest {
         IntBuffer numbers = direct.asIntBuffer();
         assertRefusedInTransaction("java.nio.IntBuffer", () -> numbers.put(1));
         MemorySegment segment = Arena.ofAuto().allocate(8);
-        assertRefusedInTransaction("java.lang.foreign.MemorySegment", () -> segment.set(ValueLayout.JAVA_BYTE, 0, (byte) 1));
+        assertRefusedInTransaction(
+                "java.lang.foreign.MemorySegment", () -> segment.set(ValueLayout.JAVA_BYTE, 0, (byte) 1));
         Scanner scanner = new Scanner("1 2 3");
         assertRefusedInTransaction("java.util.Scanner", scanner::nextInt);
         ThreadLocal<Integer> local = new ThreadLocal<>();
@@ -531,16 +532,20 @@ class JavaBaseTypesTest {
         assertRefusedInTransaction("java.io.BufferedReader", () -> new Scanner(reader));
         MessageDigest digest = MessageDigest.getInstance("SHA-256");
         assertRefusedInTransaction("java.security.MessageDigest", () -> digest.update((byte) 1));
-        assertRefusedInTransaction("java.security.MessageDigest", () -> List.of((byte) 1).forEach(digest::update));
+        assertRefusedInTransaction(
+                "java.security.MessageDigest", () -> List.of((byte) 1).forEach(digest::update));
         PrintStream printed = new PrintStream(new ByteArrayOutputStream());
         assertRefusedInTransaction("java.io.PrintStream", () -> printed.println("text"));
         Properties properties = new Properties();
         properties.setProperty("a", "b");
         assertRefusedInTransaction("java.util.Properties", () -> properties.setProperty("a", "c"));
         Map<String, String> map = new ConcurrentHashMap<>(Map.of("a", "b"));
-        assertRefusedInTransaction("java.util.concurrent.ConcurrentHashMap", () -> map.values().remove("b"));
-        assertRefusedInTransaction("java.util.concurrent.ConcurrentHashMap", () -> map.values().removeIf(text -> true));
-        assertRefusedInTransaction("java.util.Properties", () -> properties.entrySet().removeIf(entry -> true));
+        assertRefusedInTransaction(
+                "java.util.concurrent.ConcurrentHashMap", () -> map.values().remove("b"));
+        assertRefusedInTransaction(
+                "java.util.concurrent.ConcurrentHashMap", () -> map.values().removeIf(text -> true));
+        assertRefusedInTransaction(
+                "java.util.Properties", () -> properties.entrySet().removeIf(entry -> true));
         assertRefusedInTransaction("java.util.concurrent.ConcurrentHashMap", () -> {
             for (var entry : map.entrySet()) {
                 entry.setValue("c");
