@@ -131,7 +131,8 @@ impl<S: Scenario> Crashes<S> {
     }
 
     /// Runs the workload again on a recovered store, and crashes recovery and run at up to `points` of their I/O calls
-    /// (default 40): after the first states, then after ever fewer, and in the end after every `states`-th one (default 50).
+    /// (default 40): after the first states, then after ever fewer, and in the end after every `states`-th one (default 50); at
+    /// least once, after the last state.
     /// `usize::MAX` points means at every one; 0 that no recovery is crashed.
     ///
     /// # Panics
@@ -357,6 +358,7 @@ impl<'a, S: Scenario> Walk<'a, S> {
             Some(case) => self.repeat_kills(&first, case)?,
             None => {
                 self.all_crashes(&first, &start)?;
+                self.must_crash_recovery(&first, &start)?;
                 self.all_kills(&first, &start, self.plan.kills)?;
                 self.must_be_covered(&start)?;
             }
@@ -401,6 +403,26 @@ impl<'a, S: Scenario> Walk<'a, S> {
             if enough || barren == BARREN_ROUNDS_MAX || self.is_full() {
                 break;
             }
+        }
+        Ok(())
+    }
+
+    /// Crashes the recovery at the end of the workload if none was crashed yet: there were too few states for a turn. Says so if
+    /// that reaches none either.
+    fn must_crash_recovery(&mut self, first: &Life<S>, start: &Case) -> Result<(), Failure> {
+        if self.plan.again_points_max == 0 || self.report.in_recovery > 0 {
+            return Ok(());
+        }
+        if !self.is_full() {
+            let crash = Crash::between(first.journal.len(), Loss::Nothing);
+            let case = start.then(crash);
+            let image = self.probe.guarded(&case, Fault::Workload, || image_after(&first.journal, crash))?;
+            let birth = self.examine(first, crash.at, &Arc::new(SimDisk::from_image(image)), &case)?;
+            let next = self.live_on(birth, &case)?;
+            self.crashes_after(&next, &case)?;
+        }
+        if self.report.in_recovery == 0 {
+            self.report.notes.push("no crash came inside a recovery: there are too few states".to_string());
         }
         Ok(())
     }

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use cedrat_check as check;
 use cedrat_check::{Broken, Rng, Rule};
-use cedrat_pages::{BODY_LEN, Damaged, PageMut, PageRef, Slot};
+use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Refused, Registry, Undo};
 use serde::{Deserialize, Serialize};
 
@@ -364,6 +364,73 @@ fn a_panic_on_garbage_is_caught() {
         .run()
         .expect_err("the planted fault must be caught");
     assert_eq!(broken.rule, Rule::NeverPanics, "{broken}");
+}
+
+/// The check of the correct operation, to be configured further.
+fn of_add() -> check::OperationCheck<Add> {
+    let check = check::operation::<Add>(|chance, _| {
+        let (amount, at) = arguments(chance);
+        (Add(amount), at)
+    });
+    check.pages(numbers).cases(200)
+}
+
+#[track_caller]
+fn refused<O: Operation>(check: check::OperationCheck<O>, rule: Rule, words: &str) {
+    let broken = check.run().expect_err("the wrong expectation must be caught");
+    assert_eq!(broken.rule, rule, "{broken}");
+    assert!(broken.seen.contains(words), "{broken}");
+}
+
+/// Logs of existing stores have -1 as one byte, and 300 as two.
+#[test]
+fn changed_encoding_is_caught() {
+    of_add().encoded(Add(-1), [1]).encoded(Add(300), [0xd8, 0x04]).run().expect("nothing is wrong with it");
+    refused(of_add().encoded(Add(-1), [2]), Rule::Encoding, "is encoded as [01], stores have [02]");
+    refused(of_add().encoded(Add(-1), [1]).encoded(Add(1), [2, 0]), Rule::Encoding, "stores have [02, 00]");
+}
+
+#[test]
+fn accepted_wrong_arguments_are_caught() {
+    let beyond = |chance: &mut Rng, _: &PageRef<'_>| (Add(1), Slot((BODY_LEN / 8) as u16 + chance.below(9) as u16));
+    of_add().refuses(beyond).run().expect("it refuses slots outside of the page");
+    // Only one case in ten makes a slot inside the page.
+    let inside =
+        |chance: &mut Rng, _: &PageRef<'_>| (Add(1), Slot(if chance.one_in(10) { 3 } else { (BODY_LEN / 8) as u16 }));
+    refused(of_add().refuses(inside), Rule::Refuses, "prepare accepts Add(1) at slot 3");
+}
+
+/// An addition that looks at the layout of its page.
+#[derive(Debug, Serialize, Deserialize)]
+struct AddToRaw(i64);
+
+impl Operation for AddToRaw {
+    const NAME: &'static str = "planted.add_to_raw";
+    fn prepare(&self, page: &PageRef<'_>, at: Slot) -> Result<Undo, Refused> {
+        if page.kind() != LayoutKind::RAW {
+            return Err(Refused::new("the page is not raw"));
+        }
+        number(page, at)?;
+        Ok(Undo::op(Add(self.0.wrapping_neg())))
+    }
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        add(page, at, self.0)
+    }
+}
+
+#[test]
+fn accepted_page_of_other_layout_is_caught() {
+    let check = check::operation::<AddToRaw>(|chance, _| {
+        let (amount, at) = arguments(chance);
+        (AddToRaw(amount), at)
+    });
+    let raw = |chance: &mut Rng, page: &mut PageMut<'_>| {
+        page.format(LayoutKind::RAW);
+        numbers(chance, page);
+    };
+    let check = check.pages(raw).registry(Registry::new().operation::<Add>()).cases(200).only_on(LayoutKind::RAW);
+    assert!(check.run().expect("nothing is wrong with it").performed > 100);
+    refused(of_add().only_on(LayoutKind::RAW), Rule::Refuses, "on a page of layout");
 }
 
 #[test]
