@@ -2,7 +2,7 @@
 
 mod common;
 
-use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_media::{Kill, Loss, Media, SimDisk};
 use cedrat_sync::{Arc, Mutex, thread};
 use cedrat_wal::*;
 use common::*;
@@ -110,8 +110,9 @@ fn kept(found: &Found) -> BTreeMap<u64, Vec<u8>> {
     kept
 }
 
-/// Runs a workload once and checks every crash of it; every `again`th crash state is continued, and crashed again at
-/// every moment. Returns the number of distinct states.
+/// Runs a workload once and checks every crash of it; every `again`th crash state is continued, and crashed again at every moment.
+/// At every `again`th call the process is killed, too: the next one finds volatile bytes (R6, A9), and crashes at every moment.
+/// Returns the number of distinct states.
 fn every_crash(name: &str, workload: &Workload, losses: &[Loss], again: usize) -> usize {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
@@ -137,7 +138,18 @@ fn every_crash(name: &str, workload: &Workload, losses: &[Loss], again: usize) -
             let found = judge(&media, before, &appended);
             if judged.len() % again == 0 {
                 let second = Workload { records: 5, threads: 1, options: workload.options.clone(), ..*workload };
-                tried += go_on(&disk, found, before, &second, &mut seen);
+                tried += go_on(&disk, found, before, &second, &mut seen, false);
+            }
+        }
+        let at = cursor.at();
+        if at % again == 0 && !cursor.unsettled().is_empty() {
+            for kill in [Kill::Process(at as u64), Kill::FailedSync(at as u64)] {
+                let disk = Arc::new(cursor.kill(kill));
+                let media: Arc<dyn Media> = Arc::clone(&disk) as _;
+                let before = acknowledged(cursor.marks());
+                let found = judge(&media, before, &appended);
+                let next = Workload { records: 5, threads: 1, options: workload.options.clone(), ..*workload };
+                tried += go_on(&disk, found, before, &next, &mut seen, true);
             }
         }
         if !cursor.advance() {
@@ -147,11 +159,23 @@ fn every_crash(name: &str, workload: &Workload, losses: &[Loss], again: usize) -
     }
 }
 
-/// Begins again on a disk after a crash, appends a little, and checks every crash of that. Returns their number.
-fn go_on(disk: &Arc<SimDisk>, found: Found, before: u64, workload: &Workload, seen: &mut HashSet<u64>) -> usize {
+/// Begins again on a disk after a crash or a kill, appends a little, and checks every crash of that; after a kill, those behind the
+/// opening. Returns their number.
+fn go_on(
+    disk: &Arc<SimDisk>,
+    found: Found,
+    before: u64,
+    workload: &Workload,
+    seen: &mut HashSet<u64>,
+    is_killed: bool,
+) -> usize {
     let mut tried = 0;
     let mut model = kept(&found);
+    let mut from = 0;
     if let Ok(log) = found.begin(&["another name"], &workload.options) {
+        if is_killed {
+            from = disk.journal_len();
+        }
         let appended = Appendeds::default();
         work(&log, disk, workload, &appended, 2);
         for (lsn, body) in std::mem::take(&mut *appended.lock()) {
@@ -159,6 +183,7 @@ fn go_on(disk: &Arc<SimDisk>, found: Found, before: u64, workload: &Workload, se
         }
     }
     let mut cursor = disk.journal().cursor();
+    cursor.advance_to(from);
     loop {
         for loss in [Loss::Everything, Loss::Random(5)] {
             let image = cursor.image(loss);
@@ -345,6 +370,25 @@ fn reply_before_flush_is_caught() {
         every_crash("log, planted", &workload, &LOSSES, 1000);
     });
     assert!(caught.contains("W4"), "{caught}");
+}
+
+/// R6: after a kill, the tail that an opening has found is only synced, though a sync that has failed may have forgotten it.
+#[cfg(feature = "planted-faults")]
+#[test]
+fn tail_synced_alone_loses_records() {
+    let workload = Workload {
+        options: LogOptions { fault: Some(Fault::TailOnlySynced), ..options(1) },
+        threads: 1,
+        records: 60,
+        force_one_in: 3,
+        body_len: 700,
+        checkpoint_one_in: 1000,
+        ahead: false,
+    };
+    let caught = caught(|| {
+        every_crash("log, planted", &workload, &[Loss::Everything], 1);
+    });
+    assert!(caught.contains("that was durable is gone"), "{caught}");
 }
 
 /// A transaction whose validation fails after the draw fills its LSN with a void record.

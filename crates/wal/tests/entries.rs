@@ -2,7 +2,7 @@
 
 mod common;
 
-use cedrat_media::{Damage, Fault, Loss, Media, OpenMode, RealDisk, SimDisk, write_all_at};
+use cedrat_media::{Damage, Fault, Kill, Loss, Media, OpenMode, RealDisk, SimDisk, write_all_at};
 use cedrat_sync::{Arc, thread};
 use cedrat_wal::*;
 use common::*;
@@ -312,19 +312,114 @@ const SEEDS: u64 = 24;
 
 fn check(ran: &Ran, disk: SimDisk, acknowledged: u64) {
     let media: Arc<dyn Media> = Arc::new(disk);
-    let log = EntryLog::open(&media, &options()).expect("a crash never makes a log unopenable (E20.3)");
-    let found = all(&log, Lsn::ZERO);
+    let log = open(&media);
+    found(ran, &log, acknowledged);
+    log.append(b"it goes on").expect("room");
+    log.close().expect("the log runs");
+}
+
+/// Returns the number of entries up to the last one, which are a part of those of a run, with all acknowledged ones.
+fn found(ran: &Ran, log: &EntryLog, acknowledged: u64) -> usize {
+    let found = all(log, Lsn::ZERO);
     let ids: Vec<u64> = found.iter().map(|(_, bytes)| u64::from_le_bytes(bytes[..8].try_into().expect("8"))).collect();
     let first = ids.first().copied().unwrap_or(0);
+    let end = first + ids.len() as u64;
     assert!(first <= ran.given_up, "L2: entry {first} is the first");
-    assert!(ids.iter().copied().eq(first..first + ids.len() as u64), "L2: {ids:?}");
-    assert!(first + ids.len() as u64 >= acknowledged, "L2: {ids:?} of {acknowledged}");
+    assert!(ids.iter().copied().eq(first..end), "L2: {ids:?}");
+    assert!(end >= acknowledged, "L2: {ids:?} of {acknowledged}");
     for (lsn, bytes) in &found {
         let id = u64::from_le_bytes(bytes[..8].try_into().expect("8")) as usize;
         assert_eq!((&ran.appended[id].0, &ran.appended[id].1), (lsn, bytes));
     }
-    log.append(b"it goes on").expect("room");
-    log.close().expect("the log runs");
+    end as usize
+}
+
+/// Continues the log of a killed process, and returns that run, the number of entries that its opening has found, and the place in
+/// the journal at which it was open.
+fn after_kill(ran: &Ran, disk: SimDisk, acknowledged: u64, options: &EntryLogOptions) -> (Ran, u64, usize) {
+    let sim = Arc::new(disk);
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let log = EntryLog::open(&media, options).expect("it opens");
+    let opened = sim.journal_len();
+    let kept = found(ran, &log, acknowledged);
+    let mut appended = ran.appended[..kept].to_vec();
+    for len in [300, 9_000, 40, 700] {
+        let id = appended.len() as u64;
+        let bytes = [&id.to_le_bytes()[..], &entry(id + 1_000, len)].concat();
+        let lsn = log.append(&bytes).expect("room");
+        appended.push((lsn, bytes));
+        if id % 2 == 0 {
+            log.force(lsn).expect("the log runs");
+            sim.mark(id + 1);
+        }
+    }
+    drop(log);
+    (Ran { sim, appended, given_up: ran.given_up }, kept as u64, opened)
+}
+
+/// Kills a run at places with volatile bytes, continues its log, and cuts the power in that opening and later. What the opening has
+/// found is durable once it acknowledges anything. Returns the number of states tried, and of kills that have left entries that no
+/// power failure would.
+fn kills(seed: u64, options: &EntryLogOptions, distinct: &mut HashSet<(u64, u64, Kill)>) -> (usize, usize) {
+    /// Kills of one run.
+    const KILLS: usize = 24;
+    let ran = run(seed);
+    let (mut tried, mut volatile) = (0, 0);
+    let mut cursor = ran.sim.journal().cursor();
+    let step = ran.sim.journal_len() / KILLS;
+    while cursor.advance() {
+        if cursor.unsettled().is_empty() || !(cursor.at() + seed as usize).is_multiple_of(step) {
+            continue;
+        }
+        let before = cursor.marks().last().map_or(0, |mark| mark.label);
+        for kill in [Kill::Process(seed), Kill::FailedSync(seed), Kill::Process(seed + 100)] {
+            let (next, kept, opened) = after_kill(&ran, cursor.kill(kill), before, options);
+            volatile += usize::from(kept > before);
+            let mut power = next.sim.journal().cursor();
+            loop {
+                let acknowledged = power.marks().last().map_or(before, |mark| mark.label);
+                for loss in [Loss::Everything, Loss::Random(1)] {
+                    let image = power.image(loss);
+                    tried += 1;
+                    if distinct.insert((image.hash(), acknowledged, kill)) {
+                        // Until the opening has ended, anything that the killed run could have left.
+                        let of = if power.at() < opened { &ran } else { &next };
+                        check(of, SimDisk::from_image(image), acknowledged);
+                    }
+                }
+                if !power.advance() {
+                    break;
+                }
+            }
+        }
+    }
+    (tried, volatile)
+}
+
+/// R6, A9: the next process finds volatile entries, also of a sync that has failed and forgotten.
+#[test]
+fn acknowledged_entries_survive_kill_and_crash() {
+    let mut distinct = HashSet::new();
+    let (mut tried, mut volatile) = (0, 0);
+    for seed in 0..6 {
+        let found = kills(seed, &options(), &mut distinct);
+        (tried, volatile) = (tried + found.0, volatile + found.1);
+    }
+    report_crash_states("log-alone-kills", tried, distinct.len());
+    assert!(volatile > 10, "{volatile} kills have left entries that no power failure would");
+}
+
+#[cfg(feature = "planted-faults")]
+#[test]
+fn tail_synced_alone_loses_entries() {
+    let mut options = options();
+    options.log.fault = Some(cedrat_wal::Fault::TailOnlySynced);
+    let caught = caught(|| {
+        for seed in 0..6 {
+            kills(seed, &options, &mut HashSet::new());
+        }
+    });
+    assert!(caught.contains("that was durable is gone"), "{caught}");
 }
 
 /// Foreign bytes in a file of the log are never taken for a record.

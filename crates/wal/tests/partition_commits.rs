@@ -3,7 +3,7 @@
 
 mod common;
 
-use cedrat_media::{Durability, Loss, Mark, Media, SimDisk};
+use cedrat_media::{Cursor, Durability, Kill, Loss, Mark, Media, SimDisk};
 use cedrat_sync::{Arc, Condvar, Mutex, thread};
 use cedrat_wal::*;
 use common::*;
@@ -249,7 +249,11 @@ struct Search<'a> {
     beyond: usize,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
+    fn new(options: &'a LogOptions, overtaking: &'a Arc<Overtaking>, losses: &'a [Loss]) -> Search<'a> {
+        Search { options, overtaking, losses, seen: HashSet::new(), tried: 0, beyond: 0 }
+    }
+
     /// Checks every crash of a run. After one in so many it continues: `one_in` has a number for each run after this
     /// one.
     fn every_crash(&mut self, sim: &SimDisk, begin: usize, known: &Known, one_in: &[usize]) {
@@ -282,19 +286,81 @@ impl Search<'_> {
     }
 
     fn go_on(&mut self, disk: &Arc<SimDisk>, found: Found, kept: Records, one_in: &[usize]) {
+        let (known, _) = self.next_run(disk, found, kept);
+        self.every_crash(disk, 0, &known, one_in);
+    }
+
+    /// Begins the log again and runs on. Returns what is known then, and the place in the journal at which the log had begun.
+    fn next_run(&mut self, disk: &Arc<SimDisk>, found: Found, kept: Records) -> (Known, usize) {
         let log = found.begin(&[], self.options).unwrap();
+        let begun = disk.journal_len();
         let first = log.current_lsn().get() + 1;
         assert!(scanned(log.scan(Lsn::ZERO).unwrap()) == kept, "E8.4: the open log has what was found");
         let mut run = Run::new(disk, log, self.overtaking, self.tried as u64);
         run.work(6);
-        let known = Known { kept, first, run: std::mem::take(&mut run.records) };
-        drop(run);
-        self.every_crash(disk, 0, &known, one_in);
+        (Known { kept, first, run: std::mem::take(&mut run.records) }, begun)
+    }
+
+    /// Kills the process once in `step` calls, begins the log again while volatile bytes can be read, and cuts the power: in that
+    /// opening and behind it. As long as its epoch is not durable, any state is legal that the killed run could have left; then what
+    /// it has found is durable.
+    fn every_kill(&mut self, sim: &SimDisk, begin: usize, known: &Known, step: usize) {
+        let mut cursor = sim.journal().cursor();
+        cursor.advance_to(begin);
+        while cursor.advance() {
+            if !cursor.unsettled().is_empty() && cursor.at().is_multiple_of(step) {
+                for kill in [Kill::Process(cursor.at() as u64), Kill::FailedSync(cursor.at() as u64)] {
+                    self.kill(&cursor, kill, known);
+                }
+            }
+        }
+    }
+
+    fn kill(&mut self, cursor: &Cursor, kill: Kill, known: &Known) {
+        let disk = Arc::new(cursor.kill(kill));
+        let media: Arc<dyn Media> = Arc::clone(&disk) as _;
+        let (found, kept) = known.judge(&media, self.options, cursor.marks());
+        self.beyond += usize::from(kept.last_key_value().is_some_and(|(&last, _)| last > found.end_lsn().get()));
+        let newest = |found: &Found| found.control().epochs.iter().map(|epoch| epoch.number).max();
+        let epoch = newest(&found);
+        let (next, begun) = self.next_run(&disk, found, kept);
+        let mut power = disk.journal().cursor();
+        while power.at() < begun {
+            let image = power.image(Loss::Everything);
+            self.tried += 1;
+            if self.seen.insert(image.hash()) {
+                let media: Arc<dyn Media> = Arc::new(SimDisk::from_image(image));
+                let left = look(&media, self.options).expect("a crash never makes a log unopenable (E20.3)");
+                let judge = if newest(&left) == epoch { known } else { &next };
+                judge.judge(&media, self.options, cursor.marks());
+            }
+            assert!(power.advance(), "the log had begun later");
+        }
+        self.every_crash(&disk, begun, &next, &[]);
     }
 }
 
 const LOSSES: [Loss; 6] =
     [Loss::Everything, Loss::Nothing, Loss::Random(1), Loss::Random(2), Loss::Whole(3), Loss::TornLast(0b1111_0110)];
+
+/// Runs a workload, and returns its disk, the place in the journal at which it began, and what is known of it.
+fn first_run(options: &LogOptions, overtaking: &Arc<Overtaking>, seed: u64) -> (Arc<SimDisk>, usize, Known) {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let log = Log::create(&media, options, &[]).unwrap();
+    let begin = sim.journal_len();
+    let mut run = Run::new(&sim, log, overtaking, seed);
+    run.work(60);
+    let known = Known { kept: Records::new(), first: 1, run: std::mem::take(&mut run.records) };
+    (sim, begin, known)
+}
+
+/// Returns options of a log whose blocks overtake each other.
+fn overtaking(partitions: u16) -> (LogOptions, Arc<Overtaking>) {
+    let overtaking = Arc::new(Overtaking::default());
+    let sink: Arc<dyn Sink> = Arc::clone(&overtaking) as _;
+    (LogOptions { partitions, sink, ..LogOptions::small() }, overtaking)
+}
 
 /// Returns the number of states tried, of distinct ones, and of those with records beyond the first missing LSN.
 fn search(
@@ -304,20 +370,10 @@ fn search(
     one_in: &[usize],
     plant: impl FnOnce(&mut LogOptions),
 ) -> [usize; 3] {
-    let overtaking = Arc::new(Overtaking::default());
-    let sink: Arc<dyn Sink> = Arc::clone(&overtaking) as _;
-    let mut options = LogOptions { partitions, sink, ..LogOptions::small() };
+    let (mut options, overtaking) = overtaking(partitions);
     plant(&mut options);
-    let sim = Arc::new(SimDisk::new());
-    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
-    let log = Log::create(&media, &options, &[]).unwrap();
-    let begin = sim.journal_len();
-    let mut run = Run::new(&sim, log, &overtaking, seed);
-    run.work(60);
-    let known = Known { kept: Records::new(), first: 1, run: std::mem::take(&mut run.records) };
-    drop(run);
-    let options = &options;
-    let mut search = Search { options, overtaking: &overtaking, losses, seen: HashSet::new(), tried: 0, beyond: 0 };
+    let (sim, begin, known) = first_run(&options, &overtaking, seed);
+    let mut search = Search::new(&options, &overtaking, losses);
     search.every_crash(&sim, begin, &known, one_in);
     [search.tried, search.seen.len(), search.beyond]
 }
@@ -333,6 +389,41 @@ fn partition_commits_survive_every_crash() {
     report_crash_states("log-partition-commits", tried, distinct);
     assert!(distinct > 10_000, "{distinct}");
     assert!(beyond > 1000, "{beyond}: what this is about does happen");
+}
+
+/// Returns what a search finds behind kills: the number of states tried, of distinct ones, and of those with records beyond the
+/// first missing LSN.
+fn search_kills(seed: u64, plant: impl FnOnce(&mut LogOptions)) -> [usize; 3] {
+    let (mut options, overtaking) = overtaking(2 + seed as u16 % 2);
+    plant(&mut options);
+    let (sim, begin, known) = first_run(&options, &overtaking, seed);
+    let mut search = Search::new(&options, &overtaking, &[Loss::Everything, Loss::Random(1)]);
+    search.every_kill(&sim, begin, &known, 5);
+    [search.tried, search.seen.len(), search.beyond]
+}
+
+/// R6, A9: the log begins again after a kill, or after a sync that has failed and forgotten, and has durably what it has found.
+#[test]
+fn partition_commits_survive_kill_and_crash() {
+    let mut sums = [0; 3];
+    for seed in 0..8 {
+        let found = search_kills(seed, |_| {});
+        sums.iter_mut().zip(found).for_each(|(sum, found)| *sum += found);
+    }
+    let [tried, distinct, beyond] = sums;
+    report_crash_states("log-partition-commits-kills", tried, distinct);
+    assert!(beyond > 100, "{beyond}: what this is about does happen");
+}
+
+#[cfg(feature = "planted-faults")]
+#[test]
+fn tail_synced_alone_is_caught() {
+    let caught = caught(|| {
+        for seed in 0..8 {
+            search_kills(seed, |options| options.fault = Some(Fault::TailOnlySynced));
+        }
+    });
+    assert!(caught.contains("that was durable is gone"), "{caught}");
 }
 
 #[cfg(feature = "planted-faults")]
