@@ -6,18 +6,18 @@ use cedrat_txn::{Operation, Refused, Registry, Undo};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::support::{Plot, State, Structure, WORDS, at, bugs, get, no_check, pages, peek, put, tried, words};
+use crate::support::{Plot, State, Structure, Tested, WORDS, at, bugs, get, no_check, pages, peek, put, tried, words};
 
 bugs![
-    "taking has no undo",
-    "a place that is taken is taken again",
-    "undo always releases",
-    "the mask is off by one",
-    "places behind the page are accepted",
-    "redo toggles",
-    "the count is kept in a static",
-    "undo forgets the count",
-    "redo refuses what prepare accepts",
+    "taking has no undo" => Model,
+    "a place that is taken is taken again" => UndoRestores,
+    "undo always releases" => UndoRestores,
+    "the mask is off by one" => Model,
+    "places behind the page are accepted" => RefusesInPrepare,
+    "redo toggles" => Model,
+    "the count is kept in a static" => Deterministic,
+    "undo forgets the count" => UndoRestores,
+    "redo refuses what prepare accepts" => RefusesInPrepare,
 ];
 
 /// The first word of a page is the counter; bits follow.
@@ -84,7 +84,7 @@ fn mark(bit: u32, taken: bool) -> Mark {
     Mark { bit, taken, counts: true }
 }
 
-fn operations() -> Result<(), String> {
+fn operations() -> Tested {
     let check = check::operation::<Mark>(|chance, _| {
         let bit = if chance.one_in(8) { chance.below(40_000) } else { chance.below(500) };
         (mark(bit as u32, chance.one_in(2)), Slot(0))

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use crate::support::{Plot, State, Structure, at, bugs, fresh, get, pages, peek, put, words};
 
 bugs![
-    "insertion is no nested action",
-    "the undo of an insertion leaves the backward link",
-    "the undo of an insertion removes the first node",
-    "the undo of an insertion frees no page",
-    "the count changes outside of the nested action, without undo",
-    "links have no undo of their own",
-    "the undo of an insertion panics when the node is the last",
-    "the nested action has no undo",
-    "the undo looks for the value beside it",
-    "the undo of an insertion fails when nodes came later",
+    "insertion is no nested action" => Model,
+    "the undo of an insertion leaves the backward link" => Check,
+    "the undo of an insertion removes the first node" => Model,
+    "the undo of an insertion frees no page" => Check,
+    "the count changes outside of the nested action, without undo" => Check,
+    "links have no undo of their own" => Model,
+    "the undo of an insertion panics when the node is the last" => Panicked,
+    "the nested action has no undo" => Model,
+    "the undo looks for the value beside it" => Model,
+    "the undo of an insertion fails when nodes came later" => Workload,
 ];
 
 /// Word 0: next node. Word 1: previous node. Word 2: the value; in the root, the number of nodes.

@@ -9,15 +9,15 @@ use serde::{Deserialize, Serialize};
 use crate::support::{Plot, Structure, at, bugs, get, pages, peek, put};
 
 bugs![
-    "finish adds again what was added",
-    "finish stops at the first page",
-    "finish does nothing",
-    "finish looks at the first follower only",
-    "steps are undoable",
-    "steps come in the wrong order",
-    "finish takes back instead of completing",
-    "finish fails when there is nothing to do",
-    "finish asks for an absent page",
+    "finish adds again what was added" => Check,
+    "finish stops at the first page" => Check,
+    "finish does nothing" => Check,
+    "finish looks at the first follower only" => Check,
+    "steps are undoable" => Check,
+    "steps come in the wrong order" => Check,
+    "finish takes back instead of completing" => Check,
+    "finish fails when there is nothing to do" => Refused,
+    "finish asks for an absent page" => Refused,
 ];
 
 const FOLLOWERS: usize = 3;

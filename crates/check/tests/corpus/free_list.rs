@@ -8,13 +8,13 @@ use serde::{Deserialize, Serialize};
 use crate::support::{Plot, State, Structure, at, bugs, fresh, get, pages, put, words};
 
 bugs![
-    "a pop leaks its page",
-    "a push that is rolled back leaks its page",
-    "a page is freed while the list still refers to it",
-    "a page is freed twice by two lists",
-    "the link to the page below is not undone",
-    "the page is allocated in a transaction of its own",
-    "the page is freed in a transaction of its own",
+    "a pop leaks its page" => Check,
+    "a push that is rolled back leaks its page" => Check,
+    "a page is freed while the list still refers to it" => Workload,
+    "a page is freed twice by two lists" => Workload,
+    "the link to the page below is not undone" => Workload,
+    "the page is allocated in a transaction of its own" => Check,
+    "the page is freed in a transaction of its own" => Workload,
 ];
 
 /// Word 0 of the root: the top page, or 0. Word 0 of each page: the page below. Word 1: its value.

@@ -9,13 +9,13 @@ use serde::{Deserialize, Serialize};
 use crate::support::{Plot, State, Structure, at, bugs, get, pages, peek, put, words};
 
 bugs![
-    "the total changes in a transaction of its own, before",
-    "the total changes in a transaction of its own, after",
-    "the part has no undo",
-    "undo of the part adds once more",
-    "the total is changed by the undo of the part",
-    "a refused part leaves the total changed",
-    "the total is read outside of the transaction",
+    "the total changes in a transaction of its own, before" => Model,
+    "the total changes in a transaction of its own, after" => Model,
+    "the part has no undo" => Model,
+    "undo of the part adds once more" => Model,
+    "the total is changed by the undo of the part" => Model,
+    "a refused part leaves the total changed" => Model,
+    "the total is read outside of the transaction" => Model,
 ];
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -6,18 +6,18 @@ use cedrat_txn::{Operation, RecordId, Refused, Registry, Undo};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
 
-use crate::support::{Plot, State, Structure, at, bugs, get, no_check, pages, peek, put, tried, words};
+use crate::support::{Plot, State, Structure, Tested, at, bugs, get, no_check, pages, peek, put, tried, words};
 
 bugs![
-    "the derived undo is missing",
-    "the derived undo counts once more",
-    "the derived undo counts in another bucket",
-    "the sum is not taken back",
-    "the bucket depends on a setting of the thread",
-    "a value too large is counted outside of the page",
-    "the first execution counts twice",
-    "values below zero panic",
-    "the weight is not logged",
+    "the derived undo is missing" => Model,
+    "the derived undo counts once more" => UndoRestores,
+    "the derived undo counts in another bucket" => UndoRestores,
+    "the sum is not taken back" => UndoRestores,
+    "the bucket depends on a setting of the thread" => OnlyItsPage,
+    "a value too large is counted outside of the page" => RefusesInPrepare,
+    "the first execution counts twice" => Deterministic,
+    "values below zero panic" => NeverPanics,
+    "the weight is not logged" => Model,
 ];
 
 const BUCKETS: i64 = 16;
@@ -90,7 +90,7 @@ impl Operation for Count {
     }
 }
 
-fn operations() -> Result<(), String> {
+fn operations() -> Tested {
     let check = check::operation::<Count>(|chance, _| {
         let value = match chance.below(10) {
             0 => chance.number() / 4,

@@ -5,18 +5,18 @@ use cedrat_pages::{BODY_LEN, Damaged, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Refused, Registry, Result, Txn, Undo};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{Plot, State, Structure, at, bugs, fresh, get, no_check, pages, peek, put, tried};
+use crate::support::{Plot, State, Structure, Tested, at, bugs, fresh, get, no_check, pages, peek, put, tried};
 
 bugs![
-    "an append has no undo",
-    "undo of an append forgets the length",
-    "an entry that does not fit is appended",
-    "the next page is linked before it is formatted and undo forgets the link",
-    "an append goes to the length that prepare saw last",
-    "the length counts entries, not bytes, in undo",
-    "an entry's header is cut to a byte",
-    "redo keeps the end in a static",
-    "a new page is taken for empty before it is formatted",
+    "an append has no undo" => Model,
+    "undo of an append forgets the length" => UndoRestores,
+    "an entry that does not fit is appended" => RefusesInPrepare,
+    "the next page is linked before it is formatted and undo forgets the link" => Workload,
+    "an append goes to the length that prepare saw last" => OnlyItsPage,
+    "the length counts entries, not bytes, in undo" => UndoRestores,
+    "an entry's header is cut to a byte" => Model,
+    "redo keeps the end in a static" => UndoRestores,
+    "a new page is taken for empty before it is formatted" => Workload,
 ];
 
 /// Word 0: the next page. Word 1: bytes in use. Entries follow: a length of two bytes, and bytes.
@@ -149,7 +149,7 @@ fn registry() -> Registry {
     Registry::new().operation::<Append>().operation::<Truncate>().operation::<Link>()
 }
 
-fn operations() -> std::result::Result<(), String> {
+fn operations() -> Tested {
     let check = check::operation::<Append>(|chance, _| {
         let len = chance.index(1_000);
         (Append(chance.bytes(len)), Slot(0))

@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 use crate::support::{Plot, State, Structure, at, bugs, get, no_check, pages, peek, put};
 
 bugs![
-    "an insertion's undo looks into the first page only",
-    "an insertion's undo is physical",
-    "undo of an overwritten value removes the key",
-    "undo removes a key that came later",
-    "moving a key between pages forgets the old place",
-    "moving has no undo",
-    "moving is not a nested action",
-    "undo is not idempotent over a nested action of its own",
-    "undo restores the value of another key",
-    "an insertion has no undo",
+    "an insertion's undo looks into the first page only" => Model,
+    "an insertion's undo is physical" => Model,
+    "undo of an overwritten value removes the key" => Model,
+    "undo removes a key that came later" => Model,
+    "moving a key between pages forgets the old place" => Model,
+    "moving has no undo" => Model,
+    "moving is not a nested action" => Model,
+    "undo is not idempotent over a nested action of its own" => Model,
+    "undo restores the value of another key" => Model,
+    "an insertion has no undo" => Model,
 ];
 
 const ENTRIES: usize = 40;

@@ -5,17 +5,17 @@ use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Refused, Registry, Undo};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{Plot, State, Structure, at, bugs, get, no_check, pages, put, tried, words};
+use crate::support::{Plot, State, Structure, Tested, at, bugs, get, no_check, pages, put, tried, words};
 
 bugs![
-    "an insertion has no undo",
-    "undo of an insertion removes the smallest value",
-    "undo of a removal inserts another value",
-    "a removal leaves the heap in disorder",
-    "a full queue is inserted into",
-    "prepare does not see that the queue is empty",
-    "redo looks for the smallest value by the address of a map",
-    "undo removes all equal values",
+    "an insertion has no undo" => Model,
+    "undo of an insertion removes the smallest value" => UndoRestores,
+    "undo of a removal inserts another value" => UndoRestores,
+    "a removal leaves the heap in disorder" => Check,
+    "a full queue is inserted into" => UndoRestores,
+    "prepare does not see that the queue is empty" => RefusesInPrepare,
+    "redo looks for the smallest value by the address of a map" => Deterministic,
+    "undo removes all equal values" => UndoRestores,
 ];
 
 /// Largest number of values. Word 0 is the counter.
@@ -116,7 +116,7 @@ fn sorted(page: &PageRef<'_>) -> Vec<i64> {
     values
 }
 
-fn operations() -> Result<(), String> {
+fn operations() -> Tested {
     let change = check::operation::<Change>(|chance, _| {
         let value = chance.below(20) as i64;
         (if chance.one_in(2) { Change::Insert(value) } else { Change::RemoveMin }, Slot(0))

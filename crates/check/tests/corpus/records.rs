@@ -5,18 +5,18 @@ use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Refused, Registry, Undo};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{Plot, State, Structure, at, bugs, no_check, pages, put, slot, tried, words};
+use crate::support::{Plot, State, Structure, Tested, at, bugs, no_check, pages, put, slot, tried, words};
 
 bugs![
-    "a write has no undo",
-    "the before-image is too short",
-    "the before-image begins too late",
-    "records that are too long are written over the next one",
-    "the before-image is that of the next slot",
-    "slots behind the page are accepted",
-    "a short record leaves the old one's rest, undo does not",
-    "an operation that formats leaves bytes of the old page",
-    "undo writes what was written",
+    "a write has no undo" => Model,
+    "the before-image is too short" => UndoRestores,
+    "the before-image begins too late" => UndoRestores,
+    "records that are too long are written over the next one" => UndoRestores,
+    "the before-image is that of the next slot" => UndoRestores,
+    "slots behind the page are accepted" => RefusesInPrepare,
+    "a short record leaves the old one's rest, undo does not" => UndoRestores,
+    "an operation that formats leaves bytes of the old page" => Formats,
+    "undo writes what was written" => UndoRestores,
 ];
 
 const LEN: usize = 24;
@@ -82,7 +82,7 @@ impl Operation for Clear {
     }
 }
 
-fn operations() -> Result<(), String> {
+fn operations() -> Tested {
     let write = check::operation::<Write>(|chance, _| {
         let len = chance.index(LEN + 3);
         (Write(chance.bytes(len)), slot(chance, 168))

@@ -5,17 +5,17 @@ use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Refused, Registry, Undo};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{Plot, State, Structure, at, bugs, get, no_check, pages, peek, put, tried, words};
+use crate::support::{Plot, State, Structure, Tested, at, bugs, get, no_check, pages, peek, put, tried, words};
 
 bugs![
-    "a push has no undo",
-    "a pop has no undo",
-    "undo of a pop puts the value behind the others",
-    "undo of a push takes the first value",
-    "a full ring is pushed to",
-    "an empty ring is popped from",
-    "the end is not wrapped around",
-    "undo of a pop forgets the value",
+    "a push has no undo" => Model,
+    "a pop has no undo" => Model,
+    "undo of a pop puts the value behind the others" => UndoRestores,
+    "undo of a push takes the first value" => UndoRestores,
+    "a full ring is pushed to" => UndoRestores,
+    "an empty ring is popped from" => Workload,
+    "the end is not wrapped around" => Model,
+    "undo of a pop forgets the value" => UndoRestores,
 ];
 
 /// Largest number of values. Word 0: place of the first one. Word 1: number of values.
@@ -86,7 +86,7 @@ impl Operation for Change {
     }
 }
 
-fn operations() -> Result<(), String> {
+fn operations() -> Tested {
     let change = check::operation::<Change>(|chance, _| {
         let change = if chance.one_in(2) { Change::Push(1 + chance.below(1_000) as i64) } else { Change::Pop };
         (change, Slot(0))

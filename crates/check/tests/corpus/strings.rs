@@ -5,16 +5,16 @@ use cedrat_pages::{BODY_LEN, Damaged, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Refused, Registry, Undo};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{Plot, State, Structure, at, bugs, get, no_check, pages, peek, put, tried};
+use crate::support::{Plot, State, Structure, Tested, at, bugs, get, no_check, pages, peek, put, tried};
 
 bugs![
-    "adding has no undo",
-    "undo forgets the bytes",
-    "undo cuts one byte less",
-    "a string that does not fit is accepted",
-    "redo depends on the time",
-    "undo forgets the number of strings",
-    "an offset is cut to a byte",
+    "adding has no undo" => Model,
+    "undo forgets the bytes" => UndoRestores,
+    "undo cuts one byte less" => UndoRestores,
+    "a string that does not fit is accepted" => UndoRestores,
+    "redo depends on the time" => Deterministic,
+    "undo forgets the number of strings" => UndoRestores,
+    "an offset is cut to a byte" => Model,
 ];
 
 /// Largest number of strings. Word 0: number of strings. Word 1: bytes. Words 2 to 33: end of each string. Bytes from word 40
@@ -92,7 +92,7 @@ fn registry() -> Registry {
     Registry::new().operation::<Put>().operation::<Cut>()
 }
 
-fn operations() -> Result<(), String> {
+fn operations() -> Tested {
     let check = check::operation::<Put>(|chance, _| {
         let len = chance.index(300);
         (Put(chance.bytes(len)), Slot(0))

@@ -1,8 +1,9 @@
 //! Shared parts of all structures of the corpus.
 
+use std::cell::Cell;
 use std::sync::atomic::AtomicU8;
 
-use cedrat_check::{OperationCheck, Outcome, Rng, Run, Scenario};
+use cedrat_check::{Broken, OperationCheck, Outcome, Rng, Run, Scenario};
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_sync::Arc;
 use cedrat_txn::{FormatFresh, NoLocks, Operation, Options, RecordId, Registry, Store, Txn};
@@ -11,12 +12,17 @@ use cedrat_txn::{FormatFresh, NoLocks, Operation, Options, RecordId, Registry, S
 #[derive(Clone, Copy)]
 pub(crate) struct Structure {
     pub(crate) name: &'static str,
-    pub(crate) bugs: &'static [&'static str],
+    pub(crate) bugs: &'static [(&'static str, &'static str)],
     /// Number of the planted bug; 0: none.
     pub(crate) plant: &'static AtomicU8,
     /// The checks of its operations, each by itself.
-    pub(crate) operations: fn() -> Result<(), String>,
+    pub(crate) operations: fn() -> Tested,
     pub(crate) plot: Plot,
+}
+
+std::thread_local! {
+    /// States that were read since the check began.
+    pub(crate) static READS: Cell<u64> = const { Cell::new(0) };
 }
 
 /// Content of a store, in plain memory.
@@ -54,6 +60,7 @@ impl Scenario for Plot {
     }
 
     fn read(&self, store: &Store, pages: &Vec<PageId>) -> Outcome<State> {
+        READS.set(READS.get() + 1);
         (self.read)(store, pages)
     }
 
@@ -67,11 +74,12 @@ pub(crate) fn no_check(_: &Store, _: &[PageId]) -> Outcome {
     Ok(())
 }
 
-/// Declares the bugs of a structure, numbered from 1.
+/// Declares the bugs of a structure, numbered from 1, each with the rule or the kind of failure by which it must be caught; `Missed`:
+/// no check finds it.
 macro_rules! bugs {
-    ($($what:literal),* $(,)?) => {
+    ($($what:literal => $kind:ident),* $(,)?) => {
         static PLANT: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
-        const BUGS: &[&str] = &[$($what),*];
+        const BUGS: &[(&str, &str)] = &[$(($what, stringify!($kind))),*];
         fn planted(bug: u8) -> bool {
             PLANT.load(std::sync::atomic::Ordering::Relaxed) == bug
         }
@@ -125,7 +133,10 @@ pub(crate) fn slot(chance: &mut Rng, count: usize) -> Slot {
     }
 }
 
+/// Result of the checks of operations by themselves.
+pub(crate) type Tested = Result<(), Broken>;
+
 /// Runs an operation's check with a tenth of the default cases, because there are many bugs.
-pub(crate) fn tried<O: Operation>(check: OperationCheck<O>) -> Result<(), String> {
-    check.cases(1_000).run().map(drop).map_err(|broken| broken.to_string())
+pub(crate) fn tried<O: Operation>(check: OperationCheck<O>) -> Tested {
+    check.cases(1_000).run().map(drop)
 }

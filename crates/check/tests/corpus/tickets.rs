@@ -6,18 +6,18 @@ use cedrat_txn::{Commit, Operation, Refused, Registry, Undo};
 use serde::{Deserialize, Serialize};
 use std::sync::atomic::{AtomicI64, Ordering};
 
-use crate::support::{Plot, State, Structure, at, bugs, get, no_check, pages, peek, put, tried, words};
+use crate::support::{Plot, State, Structure, Tested, at, bugs, get, no_check, pages, peek, put, tried, words};
 
 bugs![
-    "the next number is kept in memory",
-    "a number is acknowledged before it is durable",
-    "filing has no undo",
-    "undo of filing leaves the number",
-    "filing changes a slot that is taken",
-    "a number is drawn in a transaction of its own",
-    "the holder is cut to sixteen bits",
-    "the slot is chosen by the page's number",
-    "a page that was rolled back keeps its count",
+    "the next number is kept in memory" => Deterministic,
+    "a number is acknowledged before it is durable" => Model,
+    "filing has no undo" => Model,
+    "undo of filing leaves the number" => UndoRestores,
+    "filing changes a slot that is taken" => UndoRestores,
+    "a number is drawn in a transaction of its own" => Missed,
+    "the holder is cut to sixteen bits" => Model,
+    "the slot is chosen by the page's number" => UndoRestores,
+    "a page that was rolled back keeps its count" => UndoRestores,
 ];
 
 const SLOTS: i64 = 40;
@@ -89,7 +89,7 @@ fn registry() -> Registry {
     Registry::new().operation::<File>().operation::<Unfile>()
 }
 
-fn operations() -> Result<(), String> {
+fn operations() -> Tested {
     let check = check::operation::<File>(|chance, _| (File { holder: chance.number() }, Slot(0)));
     tried(check.registry(registry()).pages(|chance, page| put(page, 0, chance.below(41) as i64).expect("inside")))
 }

@@ -5,16 +5,16 @@ use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Refused, Registry, Undo};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{Plot, State, Structure, at, bugs, get, no_check, pages, peek, put, tried, words};
+use crate::support::{Plot, State, Structure, Tested, at, bugs, get, no_check, pages, peek, put, tried, words};
 
 bugs![
-    "joining has no undo",
-    "undo forgets the size",
-    "undo splits the other set off",
-    "redo shortens paths, undo does not restore them",
-    "sets are joined with themselves",
-    "the root is found by redo in a static copy",
-    "elements behind the last are accepted",
+    "joining has no undo" => Model,
+    "undo forgets the size" => UndoRestores,
+    "undo splits the other set off" => UndoRestores,
+    "redo shortens paths, undo does not restore them" => UndoRestores,
+    "sets are joined with themselves" => UndoRestores,
+    "the root is found by redo in a static copy" => OnlyItsPage,
+    "elements behind the last are accepted" => UndoRestores,
 ];
 
 const ELEMENTS: usize = 40;
@@ -112,7 +112,7 @@ fn registry() -> Registry {
     Registry::new().operation::<Join>().operation::<Split>()
 }
 
-fn operations() -> Result<(), String> {
+fn operations() -> Tested {
     let element =
         |chance: &mut check::Rng| if chance.one_in(20) { 39 + chance.below(9) } else { chance.below(40) } as u16;
     let check =

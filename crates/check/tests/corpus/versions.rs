@@ -5,17 +5,17 @@ use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Refused, Registry, Undo};
 use serde::{Deserialize, Serialize};
 
-use crate::support::{Plot, State, Structure, at, bugs, get, no_check, pages, peek, put, slot, tried, words};
+use crate::support::{Plot, State, Structure, Tested, at, bugs, get, no_check, pages, peek, put, slot, tried, words};
 
 bugs![
-    "an assignment has no undo",
-    "undo leaves the new version",
-    "undo restores the version and not the value",
-    "redo draws the version from a static",
-    "redo refuses another version",
-    "the version is not looked at",
-    "undo is of the neighbour",
-    "versions are compared with one too many",
+    "an assignment has no undo" => Model,
+    "undo leaves the new version" => UndoRestores,
+    "undo restores the version and not the value" => UndoRestores,
+    "redo draws the version from a static" => Deterministic,
+    "redo refuses another version" => RefusesInPrepare,
+    "the version is not looked at" => Workload,
+    "undo is of the neighbour" => UndoRestores,
+    "versions are compared with one too many" => Workload,
 ];
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -85,7 +85,7 @@ fn registry() -> Registry {
     Registry::new().operation::<Assign>().operation::<Restore>()
 }
 
-fn operations() -> Result<(), String> {
+fn operations() -> Tested {
     let check = check::operation::<Assign>(|chance, page| {
         let at = slot(chance, 250);
         let version = get(page, place(at)).unwrap_or(0).wrapping_add(i64::from(chance.one_in(5)));
