@@ -9,8 +9,9 @@ use cedrat::structures::Increment;
 use cedrat::wal::Lsn;
 use cedrat_structures::records::{DeleteRecord, InsertRecord, SetFixed, UpdateRecord};
 use cedrat_txn::{
-    FixedSet, FixedSetCount, FormatPage, Operation, RestorePage, SetRange, SlottedDelete, SlottedInsert, SlottedUpdate,
-    SmallBytes, VersionedDelete, VersionedInsert, VersionedUpdate,
+    FixedRestore, FixedSet, FixedSetCount, FormatFixed, FormatFresh, FormatPage, Operation, RestorePage, SetRange,
+    SetSpace, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, VersionedDelete, VersionedInsert,
+    VersionedUpdate,
 };
 
 /// Operations, including refused ones, and the pages that they were performed on.
@@ -169,4 +170,38 @@ fn versioned_records_follow_rules_in_random_cases() {
     passes(check::operation::<VersionedUpdate>(update).pages(versioned).equal(same_versioned_slots));
     let delete = |chance: &mut Rng, _: &PageRef<'_>| (VersionedDelete {}, slot(chance, 12));
     passes(check::operation::<VersionedDelete>(delete).pages(versioned).equal(same_versioned_slots));
+}
+
+/// Compares the encoding of an operation with that in the logs of existing stores.
+#[track_caller]
+fn is_encoded<O: Operation>(operation: O, bytes: &[u8]) {
+    let check = check::operation::<O>(|_, _| -> (O, Slot) { unreachable!("no case is tried") });
+    check.cases(0).encoded(operation, bytes).run().unwrap_or_else(|broken| panic!("{broken}"));
+}
+
+/// Numbers are one byte up to 127, and then seven bits a byte; bytes follow their number.
+#[test]
+fn built_in_operations_keep_their_encodings() {
+    let record = || SmallBytes::from(&[1, 2, 3][..]);
+    is_encoded(Increment { amount: 300 }, &[0xd8, 0x04]);
+    is_encoded(Increment { amount: -1 }, &[0x01]);
+    is_encoded(SetRange { offset: 300, bytes: record() }, &[0xac, 0x02, 3, 1, 2, 3]);
+    is_encoded(FormatPage { kind: 3, layout_word: 300 }, &[3, 0xac, 0x02]);
+    is_encoded(FormatFresh { kind: 3, layout_word: 300 }, &[3, 0xac, 0x02]);
+    is_encoded(RestorePage { kind: 3, layout_word: 300, body: record() }, &[3, 0xac, 0x02, 3, 1, 2, 3]);
+    is_encoded(FormatFixed { record_len: 300, count: 5 }, &[0xac, 0x02, 5]);
+    is_encoded(FixedSetCount { count: 300 }, &[0xac, 0x02]);
+    is_encoded(FixedRestore { count: 300, records: record() }, &[0xac, 0x02, 3, 1, 2, 3]);
+    is_encoded(FixedSet { record: record() }, &[3, 1, 2, 3]);
+    is_encoded(SetFixed { record: record() }, &[3, 1, 2, 3]);
+    is_encoded(SlottedInsert { record: record() }, &[3, 1, 2, 3]);
+    is_encoded(SlottedUpdate { record: record() }, &[3, 1, 2, 3]);
+    is_encoded(SlottedDelete {}, &[]);
+    is_encoded(InsertRecord { record: record() }, &[3, 1, 2, 3]);
+    is_encoded(UpdateRecord { record: record() }, &[3, 1, 2, 3]);
+    is_encoded(DeleteRecord {}, &[]);
+    is_encoded(VersionedInsert { record: record() }, &[3, 1, 2, 3]);
+    is_encoded(VersionedUpdate { record: record() }, &[3, 1, 2, 3]);
+    is_encoded(VersionedDelete {}, &[]);
+    is_encoded(SetSpace { first: 300, pages: 5, used: true }, &[0xac, 0x02, 5, 1]);
 }
