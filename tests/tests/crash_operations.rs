@@ -174,7 +174,7 @@ fn versioned_records_follow_rules_in_random_cases() {
 
 /// Compares the encoding of an operation with that in the logs of existing stores.
 #[track_caller]
-fn is_encoded<O: Operation>(operation: O, bytes: &[u8]) {
+fn keeps_encoding<O: Operation>(operation: O, bytes: &[u8]) {
     let check = check::operation::<O>(|_, _| -> (O, Slot) { unreachable!("no case is tried") });
     check.cases(0).encoded(operation, bytes).run().unwrap_or_else(|broken| panic!("{broken}"));
 }
@@ -183,25 +183,25 @@ fn is_encoded<O: Operation>(operation: O, bytes: &[u8]) {
 #[test]
 fn built_in_operations_keep_their_encodings() {
     let record = || SmallBytes::from(&[1, 2, 3][..]);
-    is_encoded(Increment { amount: 300 }, &[0xd8, 0x04]);
-    is_encoded(Increment { amount: -1 }, &[0x01]);
-    is_encoded(SetRange { offset: 300, bytes: record() }, &[0xac, 0x02, 3, 1, 2, 3]);
-    is_encoded(FormatPage { kind: 3, layout_word: 300 }, &[3, 0xac, 0x02]);
-    is_encoded(FormatFresh { kind: 3, layout_word: 300 }, &[3, 0xac, 0x02]);
-    is_encoded(RestorePage { kind: 3, layout_word: 300, body: record() }, &[3, 0xac, 0x02, 3, 1, 2, 3]);
-    is_encoded(FormatFixed { record_len: 300, count: 5 }, &[0xac, 0x02, 5]);
-    is_encoded(FixedSetCount { count: 300 }, &[0xac, 0x02]);
-    is_encoded(FixedRestore { count: 300, records: record() }, &[0xac, 0x02, 3, 1, 2, 3]);
-    is_encoded(FixedSet { record: record() }, &[3, 1, 2, 3]);
-    is_encoded(SetFixed { record: record() }, &[3, 1, 2, 3]);
-    is_encoded(SlottedInsert { record: record() }, &[3, 1, 2, 3]);
-    is_encoded(SlottedUpdate { record: record() }, &[3, 1, 2, 3]);
-    is_encoded(SlottedDelete {}, &[]);
-    is_encoded(InsertRecord { record: record() }, &[3, 1, 2, 3]);
-    is_encoded(UpdateRecord { record: record() }, &[3, 1, 2, 3]);
-    is_encoded(DeleteRecord {}, &[]);
-    is_encoded(VersionedInsert { record: record() }, &[3, 1, 2, 3]);
-    is_encoded(VersionedUpdate { record: record() }, &[3, 1, 2, 3]);
-    is_encoded(VersionedDelete {}, &[]);
-    is_encoded(SetSpace { first: 300, pages: 5, used: true }, &[0xac, 0x02, 5, 1]);
+    keeps_encoding(Increment { amount: 300 }, &[0xd8, 0x04]);
+    keeps_encoding(Increment { amount: -1 }, &[0x01]);
+    keeps_encoding(SetRange { offset: 300, bytes: record() }, &[0xac, 0x02, 3, 1, 2, 3]);
+    keeps_encoding(FormatPage { kind: 3, layout_word: 300 }, &[3, 0xac, 0x02]);
+    keeps_encoding(FormatFresh { kind: 3, layout_word: 300 }, &[3, 0xac, 0x02]);
+    keeps_encoding(RestorePage { kind: 3, layout_word: 300, body: record() }, &[3, 0xac, 0x02, 3, 1, 2, 3]);
+    keeps_encoding(FormatFixed { record_len: 300, count: 5 }, &[0xac, 0x02, 5]);
+    keeps_encoding(FixedSetCount { count: 300 }, &[0xac, 0x02]);
+    keeps_encoding(FixedRestore { count: 300, records: record() }, &[0xac, 0x02, 3, 1, 2, 3]);
+    keeps_encoding(FixedSet { record: record() }, &[3, 1, 2, 3]);
+    keeps_encoding(SetFixed { record: record() }, &[3, 1, 2, 3]);
+    keeps_encoding(SlottedInsert { record: record() }, &[3, 1, 2, 3]);
+    keeps_encoding(SlottedUpdate { record: record() }, &[3, 1, 2, 3]);
+    keeps_encoding(SlottedDelete {}, &[]);
+    keeps_encoding(InsertRecord { record: record() }, &[3, 1, 2, 3]);
+    keeps_encoding(UpdateRecord { record: record() }, &[3, 1, 2, 3]);
+    keeps_encoding(DeleteRecord {}, &[]);
+    keeps_encoding(VersionedInsert { record: record() }, &[3, 1, 2, 3]);
+    keeps_encoding(VersionedUpdate { record: record() }, &[3, 1, 2, 3]);
+    keeps_encoding(VersionedDelete {}, &[]);
+    keeps_encoding(SetSpace { first: 300, pages: 5, used: true }, &[0xac, 0x02, 5, 1]);
 }

@@ -142,7 +142,7 @@ fn every_crash(name: &str, workload: &Workload, losses: &[Loss], again: usize) -
             }
         }
         let at = cursor.at();
-        if at % again == 0 && !cursor.unsettled().is_empty() {
+        if at.is_multiple_of(again) && !cursor.unsettled().is_empty() {
             for kill in [Kill::Process(at as u64), Kill::FailedSync(at as u64)] {
                 let disk = Arc::new(cursor.kill(kill));
                 let media: Arc<dyn Media> = Arc::clone(&disk) as _;

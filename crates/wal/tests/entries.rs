@@ -348,7 +348,7 @@ fn after_kill(ran: &Ran, disk: SimDisk, acknowledged: u64, options: &EntryLogOpt
         let bytes = [&id.to_le_bytes()[..], &entry(id + 1_000, len)].concat();
         let lsn = log.append(&bytes).expect("room");
         appended.push((lsn, bytes));
-        if id % 2 == 0 {
+        if id.is_multiple_of(2) {
             log.force(lsn).expect("the log runs");
             sim.mark(id + 1);
         }
