@@ -4,7 +4,7 @@
 #![cfg(not(cedrat_shuttle))]
 
 mod accounts;
-mod purse;
+mod heap_bank;
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use cedrat_check::{self as check, Outcome, Run, Scenario};
 use cedrat_heap::{Heap, HeapOptions, Interrupt, MemoryOptions, Tx};
 use cedrat_pages::{LayoutKind, PageId};
 use cedrat_txn::{Commit, FormatFresh, LogicalUndo, Options, RecordId, Registry, SetRange, Store, Txn, Undo, Vote};
-use purse::Purse;
+use heap_bank::HeapBank;
 use serde::{Deserialize, Serialize};
 
 /// Accounts with a balance in a heap word and on a page, and a block of the heap that each change replaces. Transfers of one
@@ -165,7 +165,7 @@ impl Work<'_> {
         add(&mut txn, self.roots.pages[account], Branch::AMOUNT)?;
         let Vote::Prepared(prepared) = txn.prepare(&branch.id())? else { unreachable!("it has changed a page") };
         self.run.enter(prepared.since(), move |state: &mut State| branch.prepared(state));
-        self.run.was_told(prepared.since());
+        self.run.mark_acknowledged(prepared.since());
         Ok(())
     }
 
@@ -176,13 +176,13 @@ impl Work<'_> {
             let ticket = prepared.commit(Commit::Sync)?;
             let balance = branch.before + Branch::AMOUNT;
             self.run.enter(ticket.lsn(), move |state: &mut State| branch.ended(state, balance));
-            self.run.was_told(ticket.lsn());
+            self.run.mark_acknowledged(ticket.lsn());
         } else {
             // Its first record decides the rollback (E9.4).
             let first = store.log().current_lsn().next();
             self.run.enter(first, move |state: &mut State| branch.ended(state, branch.before));
             prepared.rollback()?;
-            self.run.was_told(store.log().current_lsn());
+            self.run.mark_acknowledged(store.log().current_lsn());
         }
         Ok(())
     }
@@ -352,16 +352,17 @@ fn failed_opening_keeps_heaps_and_branches() {
 #[test]
 fn failed_opening_keeps_commits_on_heaps() {
     let options = || Options { partitions: 3, ..Options::simulated() };
-    let purse = Purse { clerks: 1, places: 4, large: 700, checkpoint_every: 9, options, ..Purse::default() };
-    passes(check::openings("heap-openings", purse).bases(8).every(2));
+    let heap_bank = HeapBank { clerks: 1, places: 4, large: 700, checkpoint_every: 9, options, ..HeapBank::default() };
+    passes(check::openings("heap-openings", heap_bank).bases(8).every(2));
 }
 
 /// E8.4: commits that need only their own partition, beyond records that a crash has lost.
 #[test]
 fn failed_opening_keeps_commits_of_partitions() {
     let options = || Options { partitions: 3, ..Options::simulated() };
-    let purse = Purse { words: 12, alone_one_in: 2, sessions: 3, checkpoint_every: 9, options, ..Purse::default() };
-    passes(check::openings("heap-partition-openings", purse).bases(8).every(2));
+    let heap_bank =
+        HeapBank { words: 12, alone_one_in: 2, sessions: 3, checkpoint_every: 9, options, ..HeapBank::default() };
+    passes(check::openings("heap-partition-openings", heap_bank).bases(8).every(2));
 }
 
 /// The crashes of the same workload, for its model.
