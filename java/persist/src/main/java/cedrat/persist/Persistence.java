@@ -47,8 +47,7 @@ public abstract class Persistence implements AutoCloseable {
     /// @throws PersistenceException  if it cannot be opened, or its classes do not match those of the program; the
     ///     message names them
     /// @throws IllegalStateException if the agent is not loaded, or was loaded so late that some class would see
-    // null
-    ///     in place of a reference that is not loaded
+    ///     null in place of a reference that is not loaded
     public static Persistence open(Path folder, PersistenceOptions options) {
         Provider provider = ServiceLoader.load(Provider.class)
                 .findFirst()
@@ -115,14 +114,12 @@ public abstract class Persistence implements AutoCloseable {
     /// the same store.
     ///
     /// From `start` to `end` the transactions of the thread, by [Transaction#begin], are nested in the branch.
-    // Their
-    /// changes are stored when the branch commits. When it rolls back, they are undone, except for local variables.
-    /// A thread has one branch at a time. After `prepare` the changes of the branch are durable, and stay locked
-    /// until the transaction manager commits it or rolls it back.
+    /// Their changes are stored when the branch commits. When it rolls back, they are undone, except for local
+    /// variables. A thread has one branch at a time. After `prepare` the changes of the branch are durable, and
+    /// stay locked until the transaction manager commits it or rolls it back.
     ///
     /// A load of an object that an in-doubt branch of an earlier opening has changed throws [InDoubtException]
-    // until
-    /// the branch has ended.
+    /// until the branch has ended.
     ///
     /// **Threads:** any; a branch is on one at a time.
     public abstract XAResource xaResource();
@@ -139,9 +136,8 @@ public abstract class Persistence implements AutoCloseable {
 
     /// Announces that code without barriers is about to change fields of an object, or elements of an array: native
     /// code, or a `MethodHandle` (Transactions for Java, §3.2). A rollback restores the present values, and a
-    // commit
-    /// stores the values that it finds. This takes the object's write lock, and loads all objects that its fields
-    /// refer to. Call it for each object, and in each transaction.
+    /// commit stores the values that it finds. This takes the object's write lock, and loads all objects that its
+    /// fields refer to. Call it for each object, and in each transaction.
     ///
     /// @param object persistent or not
     /// @throws IllegalStateException         if this thread is in no transaction
