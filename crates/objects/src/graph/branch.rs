@@ -269,7 +269,6 @@ mod tests {
     fn ended_branches_leave_no_state() {
         let disk: Arc<dyn Media> = Arc::new(SimDisk::new());
         let registry = Registry::new().with(cedrat_structures::register).with(crate::register);
-        let registry = registry.with(crate::graph::register);
         let store = Store::open(disk, cedrat_txn::Options::simulated(), registry).unwrap();
         let graph = Graph::create(&store, "graph", Options::default()).unwrap();
         graph.define_class(b"").unwrap();

@@ -45,6 +45,6 @@ pub use object::{OBJECT_LEN_MAX, Object};
 pub use word::{Identity, Reference};
 
 /// Adds the pages and records of graphs to a registry.
-pub(crate) fn register(registry: Registry) -> Registry {
+pub(super) fn register(registry: Registry) -> Registry {
     registry.with(root::register).record_kind(branch::NOTE)
 }
