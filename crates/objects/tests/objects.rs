@@ -558,7 +558,7 @@ fn impossible_calls_are_refused_without_effect() {
     let mut txn = store.begin();
     assert!(matches!(objects.update(&mut txn, short, Add { amount: 1 }), Err(Error::Refused(_))));
     let wrong = objects.update_with(&mut txn, id, Add { amount: 1 }, Subtract { amount: 2 }).unwrap_err();
-    assert!(wrong.to_string().contains("does not lead back"), "{wrong}");
+    assert!(wrong.to_string().contains("does not restore the object"), "{wrong}");
     assert!(matches!(objects.insert(&mut txn, &[0; 3801]), Err(Error::TooLarge { .. })));
     for slot in [0, 77] {
         let absent = cedrat_objects::ObjectId::new(id.page, cedrat_pages::Slot(slot));
