@@ -446,7 +446,7 @@ fn opening_after_early_look_loses_no_record() {
     log.force(append(&log, P0, 2, 1, 10)[0].lsn).unwrap();
     drop(log);
     let refused = early.begin(&[], &LogOptions::small()).unwrap_err();
-    assert!(refused.to_string().contains("look again"), "{refused}");
+    assert!(refused.to_string().contains("open the store again"), "{refused}");
     let log = Log::look(&media).unwrap().begin(&[], &LogOptions::small()).unwrap();
     let mut scan = log.scan(Lsn::ZERO).unwrap();
     let mut records = 0;
