@@ -15,8 +15,8 @@
 //! set is used.
 //!
 //! Deferred changes with inverses, and the compensations of those that were undone, are flushed before: redo may begin between
-//! them, and of what was undone there is no copy. Changes without inverses are not flushed before the commit; redo takes them
-//! from the copies alone.
+//! them, and of what was undone there is no copy. If a keeper does not flush them, the transaction is not carried forward.
+//! Changes without inverses are not flushed before the commit; redo takes them from the copies alone.
 
 use cedrat_sync::planted;
 use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, Reservation, record_len_bound};
@@ -187,9 +187,11 @@ impl CarryRoom {
 
 impl Txn {
     /// Copies all records that the transaction needs to the head of the log. After a failure or a panic the transaction
-    /// is unchanged, and the copies made so far have no effect.
+    /// is unchanged, and the copies made so far have no effect. Without a copy it holds the log as before.
     fn carry_forward(&mut self, since: Lsn) -> Result<()> {
-        self.flush_inverses()?;
+        if !self.flush_inverses()? {
+            return Ok(());
+        }
         let needed = self.needed()?;
         self.carry.len = needed.len;
         let is_of_run_before = std::mem::take(&mut self.carry.is_of_run_before);

@@ -23,6 +23,7 @@
 //! | none: atomicity relaxed | [`Txn::defer`], [without](crate::TxnOptions::without_atomicity) | is redone, and stays |
 
 use std::any::TypeId;
+use std::collections::BTreeMap;
 use std::fmt;
 
 use cedrat_pages::layout::{Versioned, VersionedMut};
@@ -77,7 +78,7 @@ pub trait Unflushed: Send + Sync {
     ///
     /// Normally `before` is the time of the previous checkpoint, so a record that changes constantly is flushed once
     /// per checkpoint interval. If the log is full, or the store is being closed, `before` is the current time. An
-    /// implementation that flushes nothing makes the log grow.
+    /// implementation that flushes nothing makes the log grow, also for [prepared](Txn::prepare) transactions.
     ///
     /// # Errors
     /// Those of [`ToPages::flush_record`] for the first record that could not be written; the other records must be
@@ -614,14 +615,39 @@ impl Txn {
         }
     }
 
-    /// Flushes the records that it has changed with inverses, before a checkpoint carries its changes forward (E9.13).
-    pub(crate) fn flush_inverses(&self) -> Result<()> {
+    /// Flushes the records that it has changed with inverses, before a checkpoint carries its changes forward (E9.13). Returns
+    /// whether their pages have all of these changes then: a keeper may flush nothing.
+    pub(crate) fn flush_inverses(&self) -> Result<bool> {
         if self.deferred.by != Some(TakenBackBy::Inverse) || planted!("carried_before_flushed") {
-            return Ok(());
+            return Ok(true);
         }
         let (before, pages) = (self.inner().log.current_lsn().next(), ToPages(self.inner()));
         let keepers = self.deferred.keepers.iter();
-        keepers.map(|keeper| keeper.0.unflushed.flush(before, &pages)).fold(Ok(()), Result::and)
+        keepers.map(|keeper| keeper.0.unflushed.flush(before, &pages)).fold(Ok(()), Result::and)?;
+        Ok(planted!("carried_unflushed") || self.pages_have_inverses()?)
+    }
+
+    /// Returns whether pages have all changes that it has deferred, and their compensations.
+    fn pages_have_inverses(&self) -> Result<bool> {
+        let inner = self.inner();
+        let mut newest = BTreeMap::new();
+        let mut chain = self.chain();
+        let mut more = chain.advance(self.cursor.last)?;
+        while let Some(lsn) = more {
+            if let Some(redo) = chain.record().parse()?.redo()
+                && inner.numbers.operation(redo.operation).is_some_and(|table| table.by_version)
+            {
+                newest.entry(redo.at).or_insert(lsn);
+            }
+            more = chain.previous()?;
+        }
+        for (at, change) in newest {
+            let page = inner.pool.read(at.page)?;
+            if !has_change(&page, at.slot, change).map_err(|damaged| inner.pool.damaged(damaged))? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Returns the LSN from which on redo of a page that this transaction changes has to begin, if its next record has at least
