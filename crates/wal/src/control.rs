@@ -437,6 +437,9 @@ pub(crate) struct ControlFile {
 impl ControlFile {
     /// Creates an empty control file of full length: the first step of creating a store. Returns a lock of it as well, unless
     /// `is_locked`: the [lock](crate::lock) of the directory contains one if the file existed, from an unfinished creation.
+    ///
+    /// Both slots begin as they will: a crash may lose any sector of the first write, also the first one, and the file must
+    /// be [recognised](ControlFile::is_unfinished) then.
     pub(crate) fn create(media: &dyn Media, is_locked: bool) -> Result<(ControlFile, Option<LockGuard>), LogError> {
         let doing = "creating the control file";
         let file = match media.open(CONTROL_FILE, OpenMode::Create) {
@@ -447,8 +450,11 @@ impl ControlFile {
         };
         let file = file.map_err(|error| LogError::io(doing, error))?;
         let lock = lock_unless(is_locked, media)?;
-        let zeros = AlignedBuf::zeroed(2 * SLOT_LEN);
-        write_all_at(media, file, 0, &zeros, Durability::Volatile)
+        let mut empty = AlignedBuf::zeroed(2 * SLOT_LEN);
+        for slot in [0, SLOT_LEN].into_iter().filter(|_| !planted!("empty_control_without_magic")) {
+            empty[slot..slot + at::CRC].copy_from_slice(&CONTROL_MAGIC);
+        }
+        write_all_at(media, file, 0, &empty, Durability::Volatile)
             .and_then(|()| media.sync(file))
             .and_then(|()| media.sync_directory(""))
             .map_err(|error| LogError::io(doing, error))?;

@@ -424,16 +424,19 @@ fn unfilled_drawn_lsn_is_caught() {
     assert!(caught.contains("E2.2"), "{caught}");
 }
 
+/// R1a: also if the write of the control file, which has several sectors, loses the first one.
 #[test]
 fn crash_during_creation_leaves_nothing_or_store() {
     let sim = Arc::new(SimDisk::new());
     let media: Arc<dyn Media> = Arc::clone(&sim) as _;
-    let log = Log::create(&media, &options(2), &["a", "b"]).unwrap();
+    let long = ["c".repeat(NAME_LEN_MAX), "d".repeat(NAME_LEN_MAX), "e".repeat(NAME_LEN_MAX)];
+    let names = ["a", "b", &long[0], &long[1], &long[2]];
+    let log = Log::create(&media, &options(2), &names).unwrap();
     drop(log.reserve(ByteLen(100), ByteLen(0)).unwrap());
     drop(log);
     let mut cursor = sim.journal().cursor();
     loop {
-        for loss in LOSSES {
+        for loss in LOSSES.into_iter().chain([Loss::TornLast(!1)]) {
             let media: Arc<dyn Media> = Arc::new(SimDisk::from_image(cursor.image(loss)));
             match Log::look(&media) {
                 Ok(found) => {
@@ -441,7 +444,7 @@ fn crash_during_creation_leaves_nothing_or_store() {
                     assert_eq!(log.names(&["b"]).unwrap(), [1]);
                 }
                 Err(LogError::Absent { .. }) => {
-                    Log::create(&media, &options(2), &["a", "b"]).expect("a creation cut off is done again");
+                    Log::create(&media, &options(2), &names).expect("a creation cut off is done again");
                 }
                 Err(other) => panic!("{other}"),
             }
