@@ -24,7 +24,7 @@ use cedrat_wal::{Log, Lsn};
 use crate::error::{Error, Result};
 use crate::files::chunk::{ChunkHeader, digest};
 use crate::files::root::HeapRoot;
-use crate::files::{Files, HeapFiles};
+use crate::files::{Files, HeapFiles, StopOnPanic};
 use crate::heap::Core;
 use crate::memory::{Memory, Shared};
 use crate::region::WORD_LEN;
@@ -66,7 +66,10 @@ impl Shared {
         if heaps.is_empty() {
             return Ok(Checkpointed { redo_from: Lsn::MAX, chunks: 0 });
         }
-        match self.checkpoint_all(files, log, &heaps) {
+        let unfinished = StopOnPanic(log, "a checkpoint of heaps");
+        let taken = self.checkpoint_all(files, log, &heaps);
+        std::mem::forget(unfinished);
+        match taken {
             Err(Error::Io { doing, source }) => {
                 // W6: after a failed sync the content of the disk is unknown, and another sync would not reveal it.
                 log.stop(format!("{doing}: {source}"));

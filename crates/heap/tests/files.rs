@@ -2,9 +2,10 @@
 #![cfg(not(any(cedrat_shuttle, miri)))]
 
 use std::os::unix::fs::symlink;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cedrat_heap::{Error, FoundHeaps, HeapOptions, Memory, MemoryOptions};
-use cedrat_media::{Call, Fault, Media, RealDisk, SimDisk};
+use cedrat_media::{Call, Fault, Loss, Media, RealDisk, SimDisk};
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::AtomicU64;
 use cedrat_wal::{Log, LogOptions};
@@ -60,4 +61,49 @@ fn heap_with_stuck_file_is_dropped() {
     let log = Log::look(&media).expect("it can be read").begin(&[], &LogOptions::small()).expect("it opens");
     assert!(open(&media, log).heap("words").is_err());
     assert!(media.list("heaps").expect("a list").is_empty());
+}
+
+/// A checkpoint that a panic ends has written to files that the root does not name, and perhaps the root. The next one would
+/// take them for what they were before.
+#[test]
+fn panicking_checkpoint_stops_the_log() {
+    let options = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(8192) };
+    for (call, nth) in [Call::Write, Call::Sync].into_iter().flat_map(|call| (1..=4).map(move |nth| (call, nth))) {
+        let disk = SimDisk::new();
+        let media: Arc<dyn Media> = Arc::new(disk.clone());
+        let memory = open(&media, Log::create(&media, &LogOptions::small(), &[]).expect("a log is created"));
+        let heap = memory.create_heap("words", &options).expect("a heap");
+        for value in 1..=3 {
+            heap.atomically(|tx| tx.write(&heap, 0, value)).expect("room");
+            if value < 3 {
+                memory.checkpoint().expect("the disk works");
+            }
+        }
+        disk.inject(Fault::panic(call).nth(nth).of("heaps"));
+        let panicked = catch_unwind(AssertUnwindSafe(|| memory.checkpoint())).is_err();
+        disk.clear_faults();
+        let next = memory.checkpoint();
+        // One chunk and its header are written, each with a sync, and then both slots of the root.
+        let is_reached = nth <= if matches!(call, Call::Write) { 4 } else { 2 };
+        assert_eq!(panicked, is_reached, "{call:?} {nth}");
+        assert_eq!(matches!(next, Err(Error::Stopped(_))), panicked, "{call:?} {nth}: {next:?}");
+        drop((heap, memory));
+        let media: Arc<dyn Media> = Arc::new(disk.cut_power(Loss::Everything));
+        let log = Log::look(&media).expect("it can be read").begin(&[], &LogOptions::small()).expect("it opens");
+        drop(open(&media, log));
+    }
+}
+
+/// A drop that a panic ends leaves a heap that memory does not know and the root names: it would keep the log from ever being
+/// truncated.
+#[test]
+fn panicking_drop_stops_the_log() {
+    let disk = SimDisk::new();
+    let media: Arc<dyn Media> = Arc::new(disk.clone());
+    let memory = open(&media, Log::create(&media, &LogOptions::small(), &[]).expect("a log is created"));
+    let options = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(4096) };
+    memory.create_heap("words", &options).expect("a heap");
+    disk.inject(Fault::panic(Call::Write).of("heaps.root"));
+    catch_unwind(AssertUnwindSafe(|| memory.drop_heap("words"))).expect_err("the disk panics");
+    assert!(matches!(memory.create_heap("others", &options), Err(Error::Stopped(_))));
 }
