@@ -50,7 +50,9 @@ pub mod txn {
         Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote,
     };
     #[doc(inline)]
-    pub use cedrat_txn::{Deadlock, LockCounts, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource};
+    pub use cedrat_txn::{
+        Deadlock, HasStopped, LockCounts, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource,
+    };
 }
 
 /// Structures on pages, typed and of bytes, and the catalogue of their names.

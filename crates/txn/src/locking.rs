@@ -7,7 +7,7 @@ use cedrat_sync::planted;
 use cedrat_wal::TxnId;
 
 use crate::error::{Error, Result};
-use crate::locks::{LockMode, NotGiven, Resource};
+use crate::locks::{Deadlock, LockMode, NotGiven, Resource};
 use crate::operation::RecordId;
 use crate::transaction::{How, Txn};
 
@@ -143,7 +143,7 @@ impl Txn {
     #[inline]
     fn lock_now(&self, resource: Resource, mode: LockMode, waits_for_prepared: bool) -> Result<()> {
         if waits_for_prepared {
-            self.inner().locks.lock(self.id, resource, mode)?;
+            self.inner().locks.lock(self.id, resource, mode).map_err(|deadlock| self.refused(deadlock))?;
         } else {
             self.lock_unless_prepared(resource, mode)?;
         }
@@ -162,9 +162,15 @@ impl Txn {
     #[cold]
     fn not_given(&self, not_given: NotGiven) -> Error {
         match not_given {
-            NotGiven::Deadlock(deadlock) => deadlock.into(),
+            NotGiven::Deadlock(deadlock) => self.refused(deadlock),
             NotGiven::Prepared(txn) => Error::InDoubt { id: self.inner().branches.id_of(txn) },
         }
+    }
+
+    /// Returns the error of a request that would wait without end, perhaps because the store has stopped.
+    #[cold]
+    pub(crate) fn refused(&self, deadlock: Deadlock) -> Error {
+        self.inner().alive().err().unwrap_or(deadlock.into())
     }
 
     /// Locks the page if its changes are isolated by page locks.
@@ -189,9 +195,10 @@ impl Txn {
         }
         let locks = &self.inner().locks;
         match mode {
-            LockMode::Shared => locks.before_read(self.id, page)?,
-            _ => locks.before_update(self.id, page)?,
+            LockMode::Shared => locks.before_read(self.id, page),
+            _ => locks.before_update(self.id, page),
         }
+        .map_err(|deadlock| self.refused(deadlock))?;
         self.keeps_lock()?;
         self.lock_cache.page.set(Some((page, mode)));
         self.heap_keeps_up()

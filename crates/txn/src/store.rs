@@ -18,7 +18,7 @@ use crate::deferred::Keepers;
 use crate::error::{Error, OpenError, Result};
 use crate::in_doubt::Hidden;
 use crate::limits::Limits;
-use crate::locks::LockManager;
+use crate::locks::{HasStopped, LockManager};
 use crate::opening::Opening;
 use crate::options::Options;
 use crate::recovery;
@@ -141,6 +141,9 @@ impl Store {
     pub(crate) fn around(inner: Inner) -> Store {
         let inner = Arc::new(inner);
         *inner.this.lock() = Arc::downgrade(&inner);
+        let this = Arc::downgrade(&inner);
+        let has_stopped = move || this.upgrade().is_none_or(|inner| inner.log.is_stopped());
+        inner.locks.serves(HasStopped::new(has_stopped));
         inner.memory.set_log_keeper(Arc::new(LogOfHeaps(Arc::downgrade(&inner))));
         let lease = Lease::of(&inner, false);
         Store { inner, lease }

@@ -70,7 +70,7 @@ impl Txn {
         loop {
             let mut page = self.store.inner.latched::<O>(at)?;
             if planted!("locked_under_latch") {
-                self.inner().locks.before_update(self.id, at.page)?;
+                self.inner().locks.before_update(self.id, at.page).map_err(|deadlock| self.refused(deadlock))?;
             }
             let own = match operation.prepare(&page.page_ref(), at.slot) {
                 Err(_) if planted!("refusal_ignored") => Undo::none(),
@@ -129,7 +129,7 @@ impl Txn {
         self.arguments.extend_from_slice(arguments);
         Head(&mut self.head).compensation(operation, at, undo_next);
         if planted!("undo_locks") {
-            self.inner().locks.before_update(self.id, at.page)?;
+            self.inner().locks.before_update(self.id, at.page).map_err(|deadlock| self.refused(deadlock))?;
         }
         let mut page = self.store.inner.pool.exclusive(at.page)?;
         let appended = announce_and_append!(self, page, Kind::COMPENSATION, &[]);

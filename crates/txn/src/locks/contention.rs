@@ -5,6 +5,8 @@ use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, explore, spin_hint, thread};
 use cedrat_wal::TxnId;
 
+#[cfg(not(cedrat_shuttle))]
+use super::HasStopped;
 use super::LockMode::{
     Exclusive as X, IntentionExclusive as IX, IntentionShared as IS, Shared as S, SharedIntentionExclusive as SIX,
 };
@@ -351,6 +353,33 @@ fn thread_waits_for_itself_with_patience() {
     table.lock(TxnId(1), HOT, X, None).unwrap();
     let deadlock = Deadlock { txn: TxnId(2), resource: HOT, of_own_thread: Some(TxnId(1)) };
     assert_eq!(table.lock(TxnId(2), HOT, S, None), Err(deadlock.into()));
+    release(&table, &[1, 2]);
+    assert_eq!((table.len(), table.waiting_now()), (0, 0));
+}
+
+/// A branch in doubt ends by a call that a store which has stopped refuses: no other thread would wake who waits for it.
+#[test]
+fn wait_ends_when_the_store_stops() {
+    explore(1, 1, || {
+        let table = LockTable::new();
+        table.grant(TxnId(1), HOT, X);
+        let waits = blocked(&table, 2, HOT, S);
+        assert_eq!(table.refuse_if_stopped(&waits), Ok(()));
+        table.serves(HasStopped::new(|| true));
+        assert_eq!(table.refuse_if_stopped(&waits).map_err(NotGiven::from), Err(refused(2, HOT)));
+        release(&table, &[1, 2]);
+        assert_eq!((table.len(), table.waiting_now()), (0, 0));
+    });
+}
+
+/// The thread that waits checks that itself.
+#[cfg(not(cedrat_shuttle))] // no time passes under the scheduler
+#[test]
+fn thread_notices_stop_with_patience() {
+    let table = LockTable::with_patience(std::time::Duration::from_millis(1));
+    table.grant(TxnId(1), HOT, X);
+    table.serves(HasStopped::new(|| true));
+    assert_eq!(table.lock(TxnId(2), HOT, S, None), Err(refused(2, HOT)));
     release(&table, &[1, 2]);
     assert_eq!((table.len(), table.waiting_now()), (0, 0));
 }

@@ -108,6 +108,27 @@ pub struct LockCounts {
     pub search_steps: u64,
 }
 
+/// Says whether a store has stopped; for [`LockManager::serves`].
+#[derive(Clone)]
+pub struct HasStopped(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl HasStopped {
+    pub(crate) fn new(has_stopped: impl Fn() -> bool + Send + Sync + 'static) -> HasStopped {
+        HasStopped(Arc::new(has_stopped))
+    }
+
+    /// Whether it has.
+    pub fn now(&self) -> bool {
+        (self.0)()
+    }
+}
+
+impl fmt::Debug for HasStopped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("HasStopped").finish()
+    }
+}
+
 /// The policy that decides which transactions may read and change which resources (Lemon §4.1; LLADD "modular lock
 /// managers").
 ///
@@ -227,6 +248,15 @@ pub trait LockManager: Send + Sync + fmt::Debug {
     /// before any transaction begins. It is granted unconditionally: the prepared transactions were compatible before.
     fn restore(&self, txn: TxnId, resource: Resource, mode: LockMode) {
         let _ = (txn, resource, mode);
+    }
+
+    /// Called when a store is opened with this lock manager, before any request. `has_stopped` says whether that store has
+    /// stopped: what a request waits for may then never end, such as a prepared transaction whose outcome no caller can
+    /// give any more. A request is refused that waits and finds this; the transaction returns the reason of the stop.
+    ///
+    /// The default waits on.
+    fn serves(&self, has_stopped: HasStopped) {
+        let _ = has_stopped;
     }
 
     /// Returns a lock manager of the same kind without any locks, for another store: transactions of two stores have

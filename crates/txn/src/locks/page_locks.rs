@@ -5,14 +5,14 @@ use cedrat_sync::Arc;
 use cedrat_wal::TxnId;
 
 use super::table::LockTable;
-use super::{Deadlock, LockCounts, LockManager, LockMode, NotGiven, Resource};
+use super::{Deadlock, HasStopped, LockCounts, LockManager, LockMode, NotGiven, Resource};
 
 /// Two-phase locking of pages and of explicitly requested resources: keys, records, and structures in intention modes.
 ///
 /// All locks are held to the end of the transaction. Requests for one resource are granted in order of arrival, except
 /// that holders which request a stronger mode come first. So a stream of readers never overtakes a waiting writer. Only
 /// the request whose wait would close a cycle is refused; and, after ten seconds, one that waits for a transaction of its
-/// own thread ([`Deadlock::of_own_thread`]).
+/// own thread ([`Deadlock::of_own_thread`]), or whose store has stopped.
 ///
 /// Memory grows with the number of locks held. For keys it is bounded by the number of stripes: hashes are folded to
 /// [`PageLocks::with_key_stripes`] values per structure. Each page and each record has a lock of its own.
@@ -108,6 +108,10 @@ impl LockManager for PageLocks {
 
     fn restore(&self, txn: TxnId, resource: Resource, mode: LockMode) {
         self.table.grant(txn, self.folded(resource), mode);
+    }
+
+    fn serves(&self, has_stopped: HasStopped) {
+        self.table.serves(has_stopped);
     }
 
     fn for_another_store(&self) -> Option<Arc<dyn LockManager>> {

@@ -20,7 +20,7 @@ use hashbrown::hash_table::Entry;
 use super::deadlock::{Search, own_transaction_before};
 use super::lock::{Hashed, Lock, Take};
 use super::waiter::{Outcome, Waiter};
-use super::{Deadlock, LockCounts, LockMode, NotGiven, Resource};
+use super::{Deadlock, HasStopped, LockCounts, LockMode, NotGiven, Resource};
 use crate::by_txn::ByTxn;
 
 const SHARDS: usize = 64;
@@ -65,6 +65,8 @@ pub(super) struct LockTable {
     waiting: AtomicUsize,
     counters: Counters,
     patience: Duration,
+    /// Of the store that it serves.
+    has_stopped: Mutex<Option<HasStopped>>,
 }
 
 /// A lock with one holder, for which no other transaction has asked.
@@ -347,7 +349,12 @@ impl LockTable {
             waiting: AtomicUsize::new(0),
             counters: Counters::default(),
             patience,
+            has_stopped: Mutex::default(),
         }
+    }
+
+    pub(super) fn serves(&self, has_stopped: HasStopped) {
+        *self.has_stopped.lock() = Some(has_stopped);
     }
 
     pub(super) fn shard(&self, of: Hashed) -> &Mutex<Locks> {
@@ -373,6 +380,7 @@ impl LockTable {
             Request::Blocked(waiter) => {
                 while waiter.park(self.patience) == Outcome::Waiting {
                     self.refuse_wait_for_own(&waiter)?;
+                    self.refuse_if_stopped(&waiter)?;
                 }
                 self.end_wait(&waiter)
             }
@@ -493,6 +501,13 @@ impl LockTable {
     #[cold]
     pub(super) fn refuse_wait_for_own(&self, waiter: &Arc<Waiter>) -> Result<(), Deadlock> {
         self.refuse(waiter, || own_transaction_before(self, waiter).map(Some))
+    }
+
+    /// Withdraws a request if the store has stopped: a transaction that is in doubt, and that no caller holds, never ends then.
+    #[cold]
+    pub(super) fn refuse_if_stopped(&self, waiter: &Arc<Waiter>) -> Result<(), Deadlock> {
+        let has_stopped = self.has_stopped.lock().clone().is_some_and(|has_stopped| has_stopped.now());
+        if has_stopped && !planted!("stop_not_noticed_by_waiter") { self.refuse(waiter, || Some(None)) } else { Ok(()) }
     }
 
     /// Withdraws a request if there is a reason: that it waits for itself, or for that transaction of its own thread.
