@@ -357,7 +357,7 @@ fn thread_waits_for_itself_with_patience() {
     assert_eq!((table.len(), table.waiting_now()), (0, 0));
 }
 
-/// A branch in doubt ends by a call that a store which has stopped refuses: no other thread would wake who waits for it.
+/// A branch in doubt ends by a call that a store which has stopped refuses: otherwise a request for its locks waits without end.
 #[test]
 fn wait_ends_when_the_store_stops() {
     explore(1, 1, || {
