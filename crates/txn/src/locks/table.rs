@@ -65,7 +65,7 @@ pub(super) struct LockTable {
     waiting: AtomicUsize,
     counters: Counters,
     patience: Duration,
-    /// Of the store that it serves.
+    /// The signal of the store that it serves.
     has_stopped: Mutex<Option<HasStopped>>,
 }
 
