@@ -7,7 +7,7 @@ use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Options, Store, Vote};
 use common::{at, options};
-use kept::{Back, Mixed, Shelf, in_page, page_of_records};
+use kept::{Back, Mixed, TestCache, in_page, page_of_records};
 
 const KIND: &str = "test.filling";
 const BRANCH: &[u8] = b"branch";
@@ -27,14 +27,14 @@ fn branch_is_carried_only_when_flushed() {
         let disk = SimDisk::new();
         let store = open(&disk);
         let page = store.transact(|txn| page_of_records(txn, 1)).expect("there is room");
-        let shelf = Shelf::new(flushes_one_in);
-        let keeper = store.keep_log_for(shelf.clone());
+        let cache = TestCache::new(flushes_one_in);
+        let keeper = store.keep_log_for(cache.clone());
         let record = at(page, 0);
         let mut txn = store.begin();
-        shelf.change(&mut txn, &keeper, record, 1, Back::Inverse).expect("there is room");
+        cache.change(&mut txn, &keeper, record, 1, Back::Inverse).expect("there is room");
         let savepoint = txn.savepoint();
-        let undone = shelf.change(&mut txn, &keeper, record, 2, Back::Inverse).expect("there is room");
-        shelf.flush_one(record, |kept| store.flush_record(kept)).expect("the page is there");
+        let undone = cache.change(&mut txn, &keeper, record, 2, Back::Inverse).expect("there is room");
+        cache.flush_one(record, |kept| store.flush_record(kept)).expect("the page is there");
         txn.rollback_to(savepoint).expect("there is room");
         let Ok(Vote::Prepared(branch)) = txn.prepare(BRANCH) else { panic!("it has changed something") };
         drop(branch);

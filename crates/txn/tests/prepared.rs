@@ -9,12 +9,12 @@ use cedrat_heap::{Heap, HeapOptions};
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::{Arc, Mutex};
-use cedrat_txn::locks::{LockManager, LockMode, Resource};
+use cedrat_txn::locks::{Deadlock, HasStopped, LockManager, LockMode, Resource};
 use cedrat_txn::{
     BRANCH_ID_LEN_MAX, BranchError, Commit, Delta, Error, FormatFresh, LogicalUndo, Options, PageLocks, Prepared,
     RecordId, Refused, Result, Store, TakenBack, ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedInsert, Vote,
 };
-use cedrat_wal::{Lsn, TxnId};
+use cedrat_wal::{Log, Lsn, TxnId};
 use common::*;
 use serde::{Deserialize, Serialize};
 
@@ -393,6 +393,49 @@ fn stopped_store_releases_branch_locks() {
     let locks = Arc::clone(store.locks());
     assert!(matches!(held.commit(Commit::Sync), Err(Error::Stopped(_))));
     locks.lock(cedrat_wal::TxnId(1 << 40), Resource::Page(page), LockMode::Exclusive).unwrap();
+}
+
+/// A lock manager that stops the log within each request, and refuses it when it notices that.
+#[derive(Debug, Default)]
+struct StopsInWait(Mutex<(Option<HasStopped>, Option<Log>)>);
+
+impl LockManager for StopsInWait {
+    fn lock(&self, txn: TxnId, resource: Resource, _: LockMode) -> Result<(), Deadlock> {
+        let (has_stopped, log) = self.0.lock().clone();
+        let (has_stopped, Some(log)) = (has_stopped.expect("a store is open"), log) else { return Ok(()) };
+        assert!(!has_stopped.now());
+        log.stop("for a test");
+        if has_stopped.now() { Err(Deadlock { txn, resource, of_own_thread: None }) } else { Ok(()) }
+    }
+
+    fn serves(&self, has_stopped: HasStopped) {
+        self.0.lock().0 = Some(has_stopped);
+    }
+
+    fn ended(&self, _: TxnId) {}
+}
+
+/// A transaction that waits for a lock while the store stops returns the reason of the stop.
+#[test]
+fn interrupted_wait_returns_the_stop() {
+    type Request = fn(&mut Txn, PageId) -> cedrat_txn::Result<()>;
+    let requests: [Request; 4] = [
+        |txn, page| txn.lock(Resource::Page(page), LockMode::Shared),
+        |txn, page| txn.lock_unless_in_doubt(Resource::Page(page), LockMode::Shared),
+        |txn, page| txn.read(page).map(drop),
+        |txn, page| txn.update(at(page, 0), &Add { amount: 1 }),
+    ];
+    for request in requests {
+        let (disk, store, page) = place();
+        store.close().unwrap();
+        let locks = Arc::new(StopsInWait::default());
+        let options = Options { locks: Arc::<StopsInWait>::clone(&locks), ..Options::simulated() };
+        let store = Store::open(disk, options, registry()).unwrap();
+        locks.0.lock().1 = Some(store.log().clone());
+        let interrupted = request(&mut store.begin(), page);
+        assert!(matches!(interrupted, Err(Error::Stopped(_))), "{interrupted:?}");
+        locks.0.lock().1 = None;
+    }
 }
 
 /// A page that it has formatted, and one that it has allocated, are as it has left them.
