@@ -5,15 +5,13 @@ use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, explore, spin_hint, thread};
 use cedrat_wal::TxnId;
 
-#[cfg(not(cedrat_shuttle))]
-use super::HasStopped;
 use super::LockMode::{
     Exclusive as X, IntentionExclusive as IX, IntentionShared as IS, Shared as S, SharedIntentionExclusive as SIX,
 };
 use super::lock::Hashed;
 use super::table::{LockTable, Request};
 use super::waiter::{Outcome, Waiter};
-use super::{Deadlock, LockCounts, LockMode, NotGiven, Resource};
+use super::{Deadlock, HasStopped, LockCounts, LockMode, NotGiven, Resource};
 
 const HOT: Resource = Resource::Structure(PageId::new(1));
 
