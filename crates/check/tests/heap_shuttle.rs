@@ -37,7 +37,7 @@ fn two_partitions() -> Options {
 
 /// E2, E3, E4.
 #[test]
-fn schedules_of_a_purse_survive_crashes() {
+fn schedules_of_heap_bank_survive_crashes() {
     let report = schedules("heap-schedules", 60, &busy(two_partitions));
     report.unwrap_or_else(|failure| panic!("{failure}")).print();
 }

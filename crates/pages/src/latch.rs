@@ -373,7 +373,7 @@ impl<'a> Latch<'a> {
     #[cold]
     fn wake(&self) {
         let (queue, woken) = self.parking.queue(self.page);
-        let _bed = queue.lock();
+        let _queue = queue.lock();
         self.word.fetch_and(!WAITERS, Ordering::Relaxed);
         woken.notify_all();
     }

@@ -497,9 +497,9 @@ fn damage_names_file_and_offset() -> Result<()> {
             txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind(1000)))?;
             Ok::<_, Error>((look(txn).expect_err("the page is none of its own"), page))
         })?;
-        let notifies = matches!(&error, Error::Pages(PoolError::Damaged { file, offset, .. })
+        let names_place = matches!(&error, Error::Pages(PoolError::Damaged { file, offset, .. })
             if file.ends_with("pages") && offset / PAGE_LEN as u64 == page.get());
-        assert!(notifies, "{name}: {error}");
+        assert!(names_place, "{name}: {error}");
     }
     Ok(())
 }

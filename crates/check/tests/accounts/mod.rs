@@ -1,4 +1,4 @@
-//! Accounts on a page, for bank and heap_bank.
+//! Accounts on a page, for the banks on pages and in heaps.
 
 use cedrat_pages::{Damaged, LayoutKind, PageMut, PageRef, Slot};
 use cedrat_txn::{Operation, Refused, Result, Undo};

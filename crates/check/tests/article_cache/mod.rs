@@ -1,4 +1,4 @@
-//! A shop with articles on a article_cache (a small object cache) above versioned pages: changes are deferred with each kind of undo,
+//! A shop with articles in a small object cache above versioned pages: changes are deferred with each kind of undo,
 //! records are flushed in any order, inserted and deleted, and their slots are reused.
 
 #[path = "../../../txn/tests/kept/mod.rs"]
@@ -126,7 +126,7 @@ impl Clerk<'_> {
         Ok(())
     }
 
-    /// Makes the page contain all of a record, and the article_cache nothing; returns `false` if that is not possible now.
+    /// Makes the page contain all of a record, and the cache nothing; returns `false` if that is not possible now.
     fn is_in_page(&self, at: RecordId) -> Outcome<bool> {
         if self.article_cache.is_pending(at) {
             return Ok(false);
@@ -182,7 +182,7 @@ impl Clerk<'_> {
             }
             txn.rollback_to(savepoint)?;
             work.did.truncate(did);
-            // The undo has happened in the page, and the article_cache keeps nothing.
+            // The undo has happened in the page, and the cache keeps nothing.
             work.direct.drain(direct..).for_each(|at| self.article_cache.forget(at));
             if self.chance.one_in(2) {
                 self.change(txn, work, 1)?;

@@ -1,4 +1,4 @@
-//! A heap_bank of coins: accounts in heap words, some accounts on a page, and clerks that move money between all of them.
+//! A bank in heaps: accounts in heap words, some accounts on a page, and clerks that move money between all of them.
 //!
 //! Words are spread over the chunks of two heaps, so that a checkpoint copies the words of one transaction at different
 //! times; some transactions change pages too, some are large, some are committed with their partition alone.

@@ -89,7 +89,7 @@ pub(crate) fn run(arguments: &BankRun) -> Outcome {
     Ok(())
 }
 
-/// Lets the threads work, each at a account_store of its own.
+/// Runs the threads, each with accounts opened by itself.
 fn serve<D: AccountStore + Send>(
     arguments: &BankRun,
     accounts: u64,
