@@ -315,7 +315,7 @@ public final class ListHistory {
             }
         }
 
-        /// It has only read, under snapshot isolation: whatever the oracle would say, it has used what it saw.
+        /// Records that it has only read, under snapshot isolation: whatever the oracle would say, it used what it saw.
         public void recordRead() {
             long start = transaction.start().value();
             recorder.add(Event.now(process, Kind.OK, start, start, done));

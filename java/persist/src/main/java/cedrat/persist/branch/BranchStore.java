@@ -17,10 +17,10 @@ public interface BranchStore extends Persistent {
     /// Rolls back what was prepared as a branch.
     void rollbackPrepared(BranchId branch) throws GraphStoreException;
 
-    /// A branch of an earlier opening has committed: names that it has changed lead to something else, and
-    /// its objects may be loaded.
+    /// Takes note that a branch of an earlier opening has committed: resolves the names that it has changed
+    /// again, and permits loading its objects.
     void finishCommit(BranchId branch, GraphStore.Changed changed) throws GraphStoreException;
 
-    /// A branch of an earlier opening was rolled back: its objects may be loaded.
+    /// Takes note that a branch of an earlier opening was rolled back: permits loading its objects.
     void finishRollback(BranchId branch);
 }

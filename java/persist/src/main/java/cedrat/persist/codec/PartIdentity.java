@@ -46,6 +46,7 @@ public final class PartIdentity extends IdentityEntry {
         return true;
     }
 
+    /// Marks the identity as stored: a rollback does not take it back.
     public void markStored() {
         state = null;
     }
