@@ -1,7 +1,7 @@
 //! Runs of the seeded scheduler beside threads of the system, in one build.
 #![cfg(all(feature = "scheduler", not(cedrat_shuttle)))]
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Condvar, Limits, Mutex, is_scheduled, schedule, thread};
@@ -81,6 +81,43 @@ fn endless_loop_exceeds_time_limit() {
         }
     });
     assert!(hang.expect_err("no end").to_string().starts_with("the schedule of seed 1 took more than 50ms"));
+}
+
+/// The process may get no turn for longer than the time limit, as on a loaded machine: that is no hang.
+#[test]
+fn pause_does_not_end_process() {
+    let limits = Limits { time_max: Duration::from_millis(1), ..LIMITS };
+    let paused = schedule(1, limits, || {
+        let began = Instant::now();
+        while began.elapsed() < Duration::from_millis(50) {
+            std::hint::spin_loop();
+        }
+    });
+    assert_eq!(paused, Ok(()));
+}
+
+/// Set in the process that blocks.
+const BLOCKS_VARIABLE: &str = "CEDRAT_TEST_BLOCKS";
+
+#[test]
+fn unknown_wait_ends_process() {
+    if std::env::var_os(BLOCKS_VARIABLE).is_some() {
+        let limits = Limits { time_max: Duration::from_millis(1), ..LIMITS };
+        // A scheduled thread that waits for a channel of the system blocks all others of its run.
+        let ended = schedule(1, limits, move || {
+            let (sender, receiver) = std::sync::mpsc::channel::<()>();
+            let waits = thread::spawn(move || receiver.recv().is_ok());
+            assert!(!waits.join().expect("no panic"));
+            drop(sender);
+        });
+        panic!("the run has ended: {ended:?}");
+    }
+    let this = std::env::current_exe().expect("this program has a path");
+    let mut command = std::process::Command::new(this);
+    command.args(["--exact", "unknown_wait_ends_process"]).env(BLOCKS_VARIABLE, "");
+    let output = command.output().expect("this program can be executed again");
+    let words = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && words.contains("a scheduled run made no step for 10s"), "{words}");
 }
 
 #[test]

@@ -335,23 +335,28 @@ impl Scheduler for Limited {
     }
 }
 
-/// Ends the process if a run makes no step for as long as its time limit: one of its threads then blocks the others, because it
-/// waits for a lock that the scheduler does not know.
+/// Shortest time without a step after which a run counts as blocked. A loaded machine, or a virtual one that is paused, may give the
+/// process no turn for seconds.
+const STALL_TIME_MIN: Duration = Duration::from_secs(10);
+
+/// Ends the process if a run makes no step for as long as its time limit, and at least [`STALL_TIME_MIN`]: one of its threads then
+/// blocks the others, because it waits for a lock that the scheduler does not know.
 struct Watchdog(Option<(Sender<()>, std::thread::JoinHandle<()>)>);
 
 impl Watchdog {
     fn start(run: &Arc<Run>, time_max: Duration) -> Watchdog {
         let (sender, receiver) = channel();
         let run = Arc::clone(run);
+        let stall_time = time_max.max(STALL_TIME_MIN);
         let watch = move || {
             let mut seen = u64::MAX;
-            while receiver.recv_timeout(time_max) == Err(RecvTimeoutError::Timeout) {
+            while receiver.recv_timeout(stall_time) == Err(RecvTimeoutError::Timeout) {
                 let steps = run.steps.load(Ordering::Relaxed);
                 if steps == seen {
                     // Not by `eprintln`, which a test harness captures: an abort loses what it has captured.
                     let _ = writeln!(
                         std::io::stderr(),
-                        "a scheduled run made no step for {time_max:?}: a thread computes without end, or waits for a lock that \
+                        "a scheduled run made no step for {stall_time:?}: a thread computes without end, or waits for a lock that \
                          the scheduler does not know (use those of cedrat::check::sync); the process ends{}",
                         run.state.lock().describe()
                     );
