@@ -351,7 +351,7 @@ impl HeapHandle {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cedrat_txn::{TakenBack, ToPages, Unflushed};
+    use cedrat_txn::object_cache::{TakenBack, ToPages, Unflushed, UnflushedRecords};
     use front::wal::{ByteLen, Lsn, TxnId};
 
     /// Keeps nothing, and fails the flush of the next checkpoint.

@@ -34,7 +34,8 @@
 use cedrat_pages::layout::Versioned;
 use cedrat_pages::{LatchedPage, LayoutKind, PageId};
 use cedrat_sync::{Arc, Mutex, planted};
-use cedrat_txn::{KeptRecord, RecordId, Result, Store, TakenBack, ToPages, Unflushed};
+use cedrat_txn::object_cache::{KeptRecord, TakenBack, ToPages, Unflushed, UnflushedRecords};
+use cedrat_txn::{RecordId, Result, Store};
 use cedrat_wal::{Lsn, TxnId};
 
 use crate::changing::{Back, Changing};
@@ -68,7 +69,7 @@ impl Pages for Store {
     }
 
     fn flush_record(&self, kept: &KeptRecord<'_>) -> Result<()> {
-        Store::flush_record(self, kept)
+        UnflushedRecords::flush_record(self, kept)
     }
 }
 

@@ -7,7 +7,8 @@ use cedrat_structures::{Catalogue, Kind, Named, StructureError};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, planted};
 use cedrat_txn::locks::{LockMode, Resource};
-use cedrat_txn::{Delta, Error, FormatFresh, Keeper, Opening, RecordId, Refused, Result, Store, Txn};
+use cedrat_txn::object_cache::{DeferredChanges, Delta, InDoubtRecords, Keeper, RecordLocks, UnflushedRecords};
+use cedrat_txn::{Error, FormatFresh, Opening, RecordId, Refused, Result, Store, Txn};
 use cedrat_wal::{Lsn, TxnId};
 
 use crate::cache::{Cache, Committed};
@@ -610,7 +611,7 @@ impl Objects {
         let change = |txn: &Txn, back: Back, found: Option<Image>| {
             // A transaction that has seen it is not acknowledged as durable before it is.
             let wanted = |record: &[u8], version| {
-                txn.saw(version);
+                txn.note_read(version);
                 wanted(record)
             };
             cache.change(txn.id(), at, found, wanted, delta, back, txn.store())
@@ -728,7 +729,7 @@ impl Objects {
             }
         };
         // A transaction that has seen it is not acknowledged as durable before it is.
-        txn.saw(image.version);
+        txn.note_read(image.version);
         let header = Header::of(&image.bytes).map_err(Refused::from)?;
         Ok(Some((image, header)))
     }

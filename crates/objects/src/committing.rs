@@ -9,7 +9,8 @@ use std::fmt;
 
 use cedrat_pages::PageId;
 use cedrat_sync::{Arc, MutexGuard, planted};
-use cedrat_txn::{CommitChanges, RecordId, Result, Store};
+use cedrat_txn::object_cache::CommitChanges;
+use cedrat_txn::{RecordId, Result, Store};
 use cedrat_wal::{Lsn, TxnId};
 
 use crate::cache::Cache;

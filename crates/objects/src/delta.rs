@@ -12,7 +12,8 @@ use std::fmt;
 use std::ops::Range;
 
 use cedrat_pages::{PageId, Slot};
-use cedrat_txn::{Delta, RecordId, Refused, Registry, SmallBytes};
+use cedrat_txn::object_cache::{Delta, DeltaRegistry};
+use cedrat_txn::{RecordId, Refused, Registry, SmallBytes};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use cedrat_sync::Arc;
 use cedrat_txn::locks::LockMode;
+use cedrat_txn::object_cache::DeferredChanges;
 use cedrat_txn::{Commit, Refused, Result, SmallBytes, Txn};
 use cedrat_wal::Ticket;
 
@@ -62,7 +63,7 @@ impl Objects {
         });
         let (edited, value, found) = match seen {
             Some((answer, version)) => {
-                txn.saw(version);
+                txn.note_read(version);
                 let (edited, value) = answer?;
                 let none = |_: &[u8], _: Range<usize>| Arc::new(Alive {}); // not used: objects with inverses are read first
                 if let Edited::Put { put, .. } = &edited
@@ -200,7 +201,7 @@ impl Objects {
                     None => return Ok(false),
                 },
             };
-            txn.saw(found.version);
+            txn.note_read(found.version);
             if !plan.add(at, &found, |change| edit(number, change))? || plan.changes.as_bytes().len() > len_max {
                 return Ok(false);
             }

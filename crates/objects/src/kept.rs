@@ -2,7 +2,8 @@
 
 use cedrat_pages::{PageId, Slot};
 use cedrat_sync::{Arc, planted};
-use cedrat_txn::{Delta, RecordId, Refused, SmallBytes};
+use cedrat_txn::object_cache::Delta;
+use cedrat_txn::{RecordId, Refused, SmallBytes};
 use cedrat_wal::{Lsn, TxnId};
 
 /// Memory of a record in the cache besides its bytes: its line, its share of the index, and two allocations.

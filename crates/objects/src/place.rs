@@ -12,8 +12,9 @@ use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageId, PageMut, PageRef, Slot
 use cedrat_structures::StructureError;
 use cedrat_sync::{Arc, Mutex, RwLock, RwLockReadGuard, planted};
 use cedrat_txn::locks::{LockMode, Resource};
+use cedrat_txn::object_cache::{DeferredChanges, InDoubtRecords, Keeper, RecordLocks};
 use cedrat_txn::{
-    Error, FormatFresh, Keeper, Operation, RecordId, Refused, Registry, Result, SetRange, SmallBytes, Store, Txn, Undo,
+    Error, FormatFresh, Operation, RecordId, Refused, Registry, Result, SetRange, SmallBytes, Store, Txn, Undo,
     VersionedDelete, VersionedInsert, VersionedUpdate,
 };
 use serde::{Deserialize, Serialize};

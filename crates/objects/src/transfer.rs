@@ -17,7 +17,8 @@
 use cedrat_pages::PageId;
 use cedrat_pages::layout::Versioned;
 use cedrat_sync::{Arc, Condvar, MutexGuard, planted};
-use cedrat_txn::{Error, KeptRecord, RecordId, Refused, Result};
+use cedrat_txn::object_cache::KeptRecord;
+use cedrat_txn::{Error, RecordId, Refused, Result};
 
 use crate::cache::{Cache, Pages};
 use crate::error::ObjectError;

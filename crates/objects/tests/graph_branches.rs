@@ -11,6 +11,7 @@ use cedrat_objects::graph::{Changes, Collection, Graph, Identity, Mode, Options,
 use cedrat_pages::PageId;
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::locks::PageLocks;
+use cedrat_txn::object_cache::InDoubtRecords;
 use cedrat_txn::{BranchError, Commit, Error, NoLocks, Vote};
 use common::{NAME, Place, is_absent, pattern, place, place_with};
 

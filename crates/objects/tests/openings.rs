@@ -11,6 +11,7 @@ use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_objects::{ObjectDelta, Objects, Options, UndoPolicy, register_delta};
 use cedrat_pages::Slot;
 use cedrat_sync::Arc;
+use cedrat_txn::object_cache::InDoubtRecords;
 use cedrat_txn::{Commit, Error, RecordId, Refused, Result, Store, TxnOptions};
 use common::{Place, get, is_absent, place};
 use serde::{Deserialize, Serialize};

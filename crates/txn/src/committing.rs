@@ -1,7 +1,7 @@
 //! Changes of records within the commit record (E19.15).
 //!
 //! A change that counts only if its transaction commits has no value in the log before the commit. So a caller that
-//! knows all its changes at the commit writes one record for all of them, where [`Txn::defer`] writes one per change:
+//! knows all its changes at the commit writes one record for all of them, where [`DeferredChanges::defer`] writes one per change:
 //!
 //! ```text
 //!   defer, defer, defer, commit      update │ update │ update │ commit
@@ -28,13 +28,15 @@ use crate::builtin::VersionedInsert;
 use crate::deferred::{Delta, Keeper, TakenBackBy};
 use crate::encode;
 use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::object_cache::DeferredChanges;
 use crate::operation::{Operation, RecordId, Refused};
 use crate::registry::decode;
 use crate::store::{Inner, Store};
 use crate::transaction::{Commit, Txn};
 use crate::update::unspeakable;
 
-/// The changes of records that a commit record will contain, in its form: see [`Txn::commit_with_changes`]. They may include
+/// The changes of records that a commit record will contain, in its form: see [`DeferredChanges::commit_with_changes`]. They may include
 /// an operation on a page.
 ///
 /// They do not keep the store open: after its end, changes cannot be added.
@@ -178,37 +180,8 @@ fn encoded<D: Delta>(delta: &D, bytes: &mut Vec<u8>) -> Result<()> {
 }
 
 impl Txn {
-    /// Commits with changes of kept records in the commit record. The result is that of one
-    /// [`defer_when`](Txn::defer_when) per change, followed by [`commit`](Txn::commit).
-    ///
-    /// `latch` is called after everything that may wait, and must not apply a change yet; it may take the keeper's latch and
-    /// keep it in its result. `logged` receives that result, the LSN of the commit, which is the new version of all these
-    /// records, and the bytes of the changes, whose memory it may take. It applies the changes; it cannot fail. With the latch
-    /// held, no other thread comes between the record in the log and the kept records.
-    ///
-    /// The page of an [operation](CommitChanges::with_page) is latched before `latch` is called, and stays so until `logged` has
-    /// returned: neither may use a page. It was changed before `logged` is called. No lock is taken. The changes are empty
-    /// after a commit.
-    ///
-    /// Returns `None`, without any effect, and the transaction continues, if `latch` returns `None`, if the
-    /// transaction has also written to heaps, if it has given up atomicity, or if the log has no record of this length.
-    ///
-    /// # Errors
-    /// As [`defer`](Txn::defer); [`Error::Misuse`] for changes in another store; [`Error::Refused`] by the operation on a page.
-    /// Then nothing has happened, and the transaction continues unless it was rolled back. [`Error::Stopped`]: only reopening
-    /// the store shows whether the commit was kept.
-    pub fn commit_with_changes<O: Operation, C>(
-        &mut self,
-        keeper: &Keeper,
-        changes: &mut CommitChanges<O>,
-        mode: Commit,
-        latch: impl FnOnce(&Txn) -> Option<C>,
-        logged: impl FnOnce(C, Lsn, &mut Vec<u8>),
-    ) -> Result<Option<Ticket>> {
-        self.as_one_call(|txn| txn.commit_with_changes_in_call(keeper, changes, mode, latch, logged))
-    }
-
-    fn commit_with_changes_in_call<O: Operation, C>(
+    /// See [`DeferredChanges::commit_with_changes`].
+    pub(crate) fn commit_with_changes_in_call<O: Operation, C>(
         &mut self,
         keeper: &Keeper,
         changes: &mut CommitChanges<O>,

@@ -1,8 +1,8 @@
 //! Changes of records that are logged now and applied to their pages later (Lemon §7: `update` and `flush`).
 //!
 //! A component that keeps records in memory in a form of its own, such as an object cache, would otherwise need each
-//! page in memory as well, only to change it. Instead it logs a [`Delta`] with [`Txn::defer`], which neither reads nor
-//! changes a page, and writes a record to its page with [`Store::flush_record`] when it evicts the record, however
+//! page in memory as well, only to change it. Instead it logs a [`Delta`] with [`DeferredChanges::defer`], which neither reads nor
+//! changes a page, and writes a record to its page with [`UnflushedRecords::flush_record`] when it evicts the record, however
 //! often the record has changed meanwhile.
 //!
 //! ```text
@@ -18,9 +18,9 @@
 //!
 //! | undo (Lemon §7.1) | call | a loser's change after a crash |
 //! |---|---|---|
-//! | none: uncommitted changes are not flushed | [`Txn::defer`] | is in no page, and is not redone (E19.5) |
-//! | an inverse from the caller | [`Txn::defer_inverse`] | is redone and undone, like any other (E19.6) |
-//! | none: atomicity relaxed | [`Txn::defer`], [without](crate::TxnOptions::without_atomicity) | is redone, and stays |
+//! | none: uncommitted changes are not flushed | [`DeferredChanges::defer`] | is in no page, and is not redone (E19.5) |
+//! | an inverse from the caller | [`DeferredChanges::defer_inverse`] | is redone and undone, like any other (E19.6) |
+//! | none: atomicity relaxed | [`DeferredChanges::defer`], [without](crate::TxnOptions::without_atomicity) | is redone, and stays |
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -45,7 +45,7 @@ use crate::update::unspeakable;
 
 /// A change of exactly one record of a versioned page. Its fields are its arguments, which are logged.
 ///
-/// Registered with [`crate::Registry::delta`]. The serialised form is a permanent format, like that of an
+/// Registered with [`DeltaRegistry::delta`](crate::object_cache::DeltaRegistry::delta). The serialised form is a permanent format, like that of an
 /// [`crate::Operation`].
 pub trait Delta: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static {
     /// The permanent name by which a store identifies it, for example `"shop.article_renamed.v1"`.
@@ -91,7 +91,7 @@ pub trait Unflushed: Send + Sync {
     fn taken_back(&self, change: TakenBack);
 
     /// Stops keeping this record. Called before a change in its page, after which it has been
-    /// [kept](Txn::kept), is undone there, and after all later deferred changes were undone. Also called before a
+    /// [kept](DeferredChanges::kept), is undone there, and after all later deferred changes were undone. Also called before a
     /// transaction that prepared in an earlier opening of the store changes the record in its page. It may wait until
     /// a [flush](ToPages::flush_record) of this record by another thread has ended: the caller holds no page.
     fn withdrawn(&self, at: RecordId) {
@@ -222,20 +222,11 @@ impl fmt::Debug for ToPages<'_> {
     }
 }
 
-impl Store {
-    /// Registers `unflushed`: from now on the log is kept for its unflushed changes. Changes are deferred through the
-    /// returned keeper.
-    pub fn keep_log_for(&self, unflushed: Arc<dyn Unflushed>) -> Keeper {
-        let number = self.inner.keepers.enter(Arc::clone(&unflushed));
-        Keeper(Arc::new(Registration { inner: Arc::downgrade(&self.inner), number, unflushed }))
-    }
-
-    /// As [`ToPages::flush_record`].
-    ///
-    /// # Errors
-    /// As [`ToPages::flush_record`].
-    pub fn flush_record(&self, kept: &KeptRecord<'_>) -> Result<()> {
-        ToPages(&self.inner).flush_record(kept)
+impl Keeper {
+    /// Registers `unflushed` with its store.
+    pub(crate) fn of(store: &Store, unflushed: Arc<dyn Unflushed>) -> Keeper {
+        let number = store.inner.keepers.enter(Arc::clone(&unflushed));
+        Keeper(Arc::new(Registration { inner: Arc::downgrade(&store.inner), number, unflushed }))
     }
 }
 
@@ -383,87 +374,10 @@ impl Deferred {
 }
 
 impl Txn {
-    /// Logs a change of a versioned record without reading or changing its page (Lemon §7.1: `update()`). The `keeper`
-    /// that keeps the record has the change from now on. Returns the new version of the record.
-    ///
-    /// If the transaction does not commit, the change does not count, and no undo is logged. In a transaction [without
-    /// atomicity](crate::TxnOptions::without_atomicity) it counts from now on, and a crash or a rollback leaves a
-    /// prefix of its changes. No lock is taken: the keeper of the record isolates it.
-    ///
-    /// Before a record is changed in its page ([`Txn::update`]) it must be flushed and no longer kept; so a transaction
-    /// that has itself deferred changes of the record cannot update it. After the update, also by the same transaction,
-    /// the record may be kept again.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] within a nested top action or an ordered sequence, in undo, beside [`Txn::defer_inverse`], or
-    /// for another store's keeper; [`Error::Refused`] if there is no such page; [`Error::TooLarge`],
-    /// [`Error::LogFull`]. Nothing has happened then. [`Error::PinsLog`]: the transaction was rolled back.
-    pub fn defer<D: Delta>(&mut self, keeper: &Keeper, at: RecordId, delta: &D) -> Result<Lsn> {
-        let logged = self.log_deferred(keeper, at, delta, None::<&D>, |_| Ok(Some(())))?;
-        Ok(logged.expect("it was wanted").0)
-    }
-
-    /// As [`defer`](Txn::defer), if `change` applies the change to the kept record. It is called after everything else
-    /// that can refuse and everything that may wait for the log. If it returns `Some`, the change is logged, and
-    /// nothing can fail any more; if it returns `None` or an error, nothing is logged.
-    ///
-    /// So `change` may take the keeper's latch and keep it in its result until the caller knows the LSN, just as an
-    /// update holds the latch of its page. `change` may flush records, but must not change anything through a
-    /// transaction.
-    ///
-    /// # Errors
-    /// As [`defer`](Txn::defer); those of `change`. Nothing has happened then.
-    pub fn defer_when<D: Delta, C>(
-        &mut self,
-        keeper: &Keeper,
-        at: RecordId,
-        delta: &D,
-        change: impl FnOnce(&Txn) -> Result<Option<C>>,
-    ) -> Result<Option<(Lsn, C)>> {
-        self.log_deferred(keeper, at, delta, None::<&D>, change)
-    }
-
-    /// As [`defer`](Txn::defer), with a change that undoes it: a rollback logs that inverse and notifies the keeper. A
-    /// record with such changes may be flushed before they are committed.
-    ///
-    /// # Errors
-    /// As [`defer`](Txn::defer); [`Error::Misuse`] beside `defer` in one transaction.
-    pub fn defer_inverse<D: Delta, I: Delta>(
-        &mut self,
-        keeper: &Keeper,
-        at: RecordId,
-        delta: &D,
-        inverse: &I,
-    ) -> Result<Lsn> {
-        let logged = self.log_deferred(keeper, at, delta, Some(inverse), |_| Ok(Some(())))?;
-        Ok(logged.expect("it was wanted").0)
-    }
-
-    /// As [`defer_when`](Txn::defer_when), with a change that undoes it.
-    ///
-    /// # Errors
-    /// As [`defer_inverse`](Txn::defer_inverse); those of `change`. Nothing has happened then.
-    pub fn defer_inverse_when<D: Delta, I: Delta, C>(
-        &mut self,
-        keeper: &Keeper,
-        at: RecordId,
-        delta: &D,
-        inverse: &I,
-        change: impl FnOnce(&Txn) -> Result<Option<C>>,
-    ) -> Result<Option<(Lsn, C)>> {
-        self.log_deferred(keeper, at, delta, Some(inverse), change)
-    }
-
-    /// Registers a record as kept after the change of its page that this transaction has just made: before that change
-    /// is undone, the keeper is [notified](Unflushed::withdrawn). Nothing is logged. The keeper is also notified of the
-    /// transaction's end.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`] within a nested top action or an ordered sequence, in undo, before the first change, or for another
-    /// store's keeper.
-    pub fn kept(&mut self, keeper: &Keeper, at: RecordId) -> Result<()> {
-        self.may_keep(keeper)?;
-        self.as_one_call(|txn| {
+    /// See [`DeferredChanges::kept`](crate::object_cache::DeferredChanges::kept).
+    pub(crate) fn note_kept(&mut self, keeper: &Keeper, at: RecordId) -> Result<()> {
+        self.check_may_keep(keeper)?;
+        self.in_call(|txn| {
             let behind =
                 txn.cursor.last.ok_or(Error::Misuse("no change precedes this call; make it after that of the page"))?;
             txn.keep(keeper);
@@ -480,7 +394,7 @@ impl Txn {
         }
     }
 
-    fn log_deferred<D: Delta, I: Delta, C>(
+    pub(crate) fn log_deferred<D: Delta, I: Delta, C>(
         &mut self,
         keeper: &Keeper,
         at: RecordId,
@@ -488,7 +402,7 @@ impl Txn {
         inverse: Option<&I>,
         change: impl FnOnce(&Txn) -> Result<Option<C>>,
     ) -> Result<Option<(Lsn, C)>> {
-        self.as_one_call(|txn| txn.log_deferred_in_call(keeper, at, delta, inverse, change))
+        self.in_call(|txn| txn.log_deferred_in_call(keeper, at, delta, inverse, change))
     }
 
     fn log_deferred_in_call<D: Delta, I: Delta, C>(
@@ -557,11 +471,8 @@ impl Txn {
         Ok(Some((appended.lsn, changed)))
     }
 
-    /// Checks in advance whether a change may be deferred now, or a record be [kept](Txn::kept) once it was changed.
-    ///
-    /// # Errors
-    /// [`Error::Misuse`], as there.
-    pub fn may_keep(&self, keeper: &Keeper) -> Result<()> {
+    /// See [`DeferredChanges::may_keep`](crate::object_cache::DeferredChanges::may_keep).
+    pub(crate) fn check_may_keep(&self, keeper: &Keeper) -> Result<()> {
         if self.how != How::Plain || self.undoing {
             return Err(Error::Misuse(
                 "a change was to be deferred within a nested top action, an ordered sequence, isolation declared, or undo; \
@@ -575,7 +486,7 @@ impl Txn {
     }
 
     pub(crate) fn may_defer(&self, keeper: &Keeper, has_inverse: bool) -> Result<TakenBackBy> {
-        self.may_keep(keeper)?;
+        self.check_may_keep(keeper)?;
         let by = match has_inverse {
             _ if self.gave_up_atomicity() => TakenBackBy::Nothing,
             true => TakenBackBy::Inverse,

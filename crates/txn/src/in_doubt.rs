@@ -102,25 +102,48 @@ impl Hidden {
     }
 }
 
-impl Store {
+/// The records and transactions of a store whose outcome is open, for readers without locks. Implemented by [`Store`].
+pub trait InDoubtRecords {
     /// Whether this transaction is prepared and has not completely ended. As long as it is, no other transaction sees
     /// its changes.
-    pub fn is_prepared(&self, txn: TxnId) -> bool {
-        self.inner.branches.is_there(txn)
-    }
+    fn is_prepared(&self, txn: TxnId) -> bool;
 
     /// Whether this record of a versioned page was inserted by a transaction that prepared in an earlier opening and is
     /// in doubt; readers without locks must treat it as absent. Call this *before* reading the page.
-    pub fn is_in_doubt(&self, at: RecordId) -> bool {
-        self.inner.hidden.is_inserted(at) && !planted!("in_doubt_insertion_seen")
-    }
+    fn is_in_doubt(&self, at: RecordId) -> bool;
 
     /// Checks that the page of a record has no change of it that may still be undone, by a transaction that prepared in an
     /// earlier opening and is in doubt; readers without locks have no other state of it. Call this *before* reading the page.
     ///
     /// # Errors
     /// [`Error::InDoubt`].
-    pub fn check_committed(&self, at: RecordId) -> Result<()> {
+    fn check_committed(&self, at: RecordId) -> Result<()>;
+
+    /// Whether this record was changed or inserted by a transaction that prepared in an earlier opening and is in
+    /// doubt; its content in the page may still be undone. Call this *before* reading the page.
+    fn is_changed_in_doubt(&self, at: RecordId) -> bool;
+
+    /// Returns the number of late commits, for reading several records without locks as of one state: call it before
+    /// and after the reads. If both calls return the same value, and not `None`, no transaction that prepared in an
+    /// earlier opening was applying its changes to pages meanwhile. The commits of other transactions are shown
+    /// by their keepers at one moment.
+    fn late_commits(&self) -> Option<u64>;
+
+    /// Returns the application's own records of this kind ([`Txn::log_record`]) from transactions that prepared in
+    /// earlier openings and are in doubt; the oldest transaction first, and within it the oldest record first.
+    fn noted_in_doubt(&self, kind: &'static str) -> Vec<(InDoubt, Vec<Vec<u8>>)>;
+}
+
+impl InDoubtRecords for Store {
+    fn is_prepared(&self, txn: TxnId) -> bool {
+        self.inner.branches.is_there(txn)
+    }
+
+    fn is_in_doubt(&self, at: RecordId) -> bool {
+        self.inner.hidden.is_inserted(at) && !planted!("in_doubt_insertion_seen")
+    }
+
+    fn check_committed(&self, at: RecordId) -> Result<()> {
         match self.inner.hidden.has(at) {
             // Without an identifier it has ended meanwhile: its changes are in the pages, or are not any more.
             Some((txn, InPage::Change)) => match self.inner.branches.id_of(txn) {
@@ -131,25 +154,17 @@ impl Store {
         }
     }
 
-    /// Whether this record was changed or inserted by a transaction that prepared in an earlier opening and is in
-    /// doubt; its content in the page may still be undone. Call this *before* reading the page.
-    pub fn is_changed_in_doubt(&self, at: RecordId) -> bool {
+    fn is_changed_in_doubt(&self, at: RecordId) -> bool {
         self.inner.hidden.has(at).is_some()
     }
 
-    /// Returns the number of late commits, for reading several records without locks as of one state: call it before
-    /// and after the reads. If both calls return the same value, and not `None`, no transaction that prepared in an
-    /// earlier opening was applying its changes to pages meanwhile. The commits of other transactions are shown
-    /// by their keepers at one moment.
-    pub fn late_commits(&self) -> Option<u64> {
+    fn late_commits(&self) -> Option<u64> {
         let ended = self.inner.hidden.late_ended.load(Ordering::Acquire);
         let begun = self.inner.hidden.late_begun.load(Ordering::Acquire);
         (begun == ended).then_some(begun)
     }
 
-    /// Returns the application's own records of this kind ([`Txn::log_record`]) from transactions that prepared in
-    /// earlier openings and are in doubt; the oldest transaction first, and within it the oldest record first.
-    pub fn noted_in_doubt(&self, kind: &'static str) -> Vec<(InDoubt, Vec<Vec<u8>>)> {
+    fn noted_in_doubt(&self, kind: &'static str) -> Vec<(InDoubt, Vec<Vec<u8>>)> {
         self.inner.numbers.of_name(kind).map_or_else(Vec::new, |number| self.inner.branches.noted(number))
     }
 }

@@ -9,7 +9,7 @@
 //! | open a store, which recovers it | [`Store::open`] |
 //! | change pages | [`Store::transact`], [`Store::begin`] → [`Txn`] |
 //! | change several pages as one | [`Txn::nested`], [`Txn::isolated`], [`Txn::ordered`] |
-//! | change records that you keep in memory, and pages later | [`Delta`], [`Txn::defer`], [`Store::flush_record`] |
+//! | change records that you keep in memory, and pages later | [`object_cache`] |
 //! | commit together with other stores | [`Txn::prepare`], [`Store::in_doubt`] |
 //! | isolate transactions | [`LockManager`]: [`PageLocks`], [`NoLocks`], or your own |
 //!
@@ -37,6 +37,7 @@ mod locking;
 pub mod locks;
 mod mixed;
 mod nested;
+pub mod object_cache;
 mod opening;
 mod operation;
 mod options;
@@ -63,8 +64,6 @@ pub use builtin::{
     SetSpaceScattered, SlottedDelete, SlottedInsert, SlottedUpdate, VersionedDelete, VersionedInsert, VersionedUpdate,
     VersionedWithdraw,
 };
-pub use committing::CommitChanges;
-pub use deferred::{Delta, Keeper, KeptRecord, TakenBack, ToPages, Unflushed};
 pub use error::{BranchError, Error, OpenError, Result};
 pub use explain::{Explained, Explainer};
 pub use limits::{Clock, SystemClock};

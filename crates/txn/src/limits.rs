@@ -357,24 +357,21 @@ impl Txn {
         self.has_deposit = false;
     }
 
-    /// Runs `work` as one call: the store does not take the transaction before it ends. For steps that belong together
-    /// and about which the caller keeps state outside of the transaction.
-    ///
-    /// It should be short: a transaction over its limit is not rolled back during the call.
+    /// Runs `work` as one call: the store does not take the transaction before it ends.
     ///
     /// # Errors
     /// Those of `work`; [`Error::PinsLog`], [`Error::TimeLimit`] if the store has rolled the transaction back.
     #[inline]
-    pub fn as_one_call<T>(&mut self, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
+    pub(crate) fn in_call<T>(&mut self, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
         self.begin_call()?;
         let call = InCall { of: self.identity(), txn: self };
         work(call.txn)
     }
 
-    /// As [`as_one_call`](Txn::as_one_call), where the transaction may be rolled back at its end: the caller holds no latch.
+    /// As [`in_call`](Txn::in_call), where the transaction may be rolled back at its end: the caller holds no latch.
     #[inline]
     pub(crate) fn as_last_step<T>(&mut self, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
-        let done = self.as_one_call(work)?;
+        let done = self.in_call(work)?;
         if self.calls == 0
             && let Some(entry) = &self.entry
             && entry.claim.is_doomed()

@@ -20,30 +20,18 @@ pub(crate) struct LockCache {
     page: Cell<Option<(PageId, LockMode)>>,
     /// The structure locked last, and its mode: most keys of a transaction are of one table.
     structure: Cell<Option<(PageId, LockMode)>>,
-    /// The structure that it has locked as a whole by [`Txn::try_lock_structure`].
+    /// The structure that it has locked as a whole by [`RecordLocks::try_lock_structure`].
     whole_structure: Cell<Option<PageId>>,
 }
 
-impl Txn {
-    /// Acquires a lock, which is held to the end of the transaction.
-    ///
-    /// Within a nested top action there are latches only: acquire locks before it. Undo acquires none.
-    ///
-    /// # Errors
-    /// [`Error::Deadlock`]; [`Error::Misuse`] within a nested top action; [`Error::InDoubt`] if it does not wait for prepared
-    /// transactions.
-    #[inline]
-    pub fn lock(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
-        self.lock_as(resource, mode, self.options.waits_for_prepared)
-    }
-
-    /// As [`lock`](Txn::lock), without waiting for prepared transactions: for callers that can choose another resource.
+/// The locks of a collection's records: several at once, and the whole collection in place of very many. Implemented by
+/// [`Txn`].
+pub trait RecordLocks {
+    /// As [`Txn::lock`], without waiting for prepared transactions: for callers that can choose another resource.
     ///
     /// # Errors
     /// As there; [`Error::InDoubt`].
-    pub fn lock_unless_in_doubt(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
-        self.lock_as(resource, mode, false)
-    }
+    fn lock_unless_in_doubt(&mut self, resource: Resource, mode: LockMode) -> Result<()>;
 
     /// Locks a whole structure exclusively if no other transaction is in the way; never waits. Returns `false`, and the
     /// transaction keeps its locks, if one is.
@@ -53,7 +41,30 @@ impl Txn {
     ///
     /// # Errors
     /// [`Error::Misuse`] within a nested top action.
-    pub fn try_lock_structure(&mut self, root: PageId) -> Result<bool> {
+    fn try_lock_structure(&mut self, root: PageId) -> Result<bool>;
+
+    /// Whether the transaction holds a lock of this structure, by [`try_lock_structure`](RecordLocks::try_lock_structure)
+    /// or as its most recent lock, that makes locks of its parts in this mode unnecessary.
+    fn has_whole(&self, root: PageId, mode: LockMode) -> bool;
+
+    /// Acquires exclusive locks of records of a structure as [`Txn::lock`] does, in their order, and before them that of
+    /// the structure, to change parts of it.
+    ///
+    /// # Errors
+    /// As there. The locks of the structure, and of the records before, are granted.
+    fn lock_records(&mut self, root: PageId, records: impl IntoIterator<Item = RecordId>) -> Result<()>;
+
+    /// Makes the transaction [not wait for prepared transactions](crate::TxnOptions::waits_for_prepared) from now on: for
+    /// a structure that receives the transaction while holding something that others wait for.
+    fn stop_waiting_for_prepared(&mut self);
+}
+
+impl RecordLocks for Txn {
+    fn lock_unless_in_doubt(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
+        self.lock_as(resource, mode, false)
+    }
+
+    fn try_lock_structure(&mut self, root: PageId) -> Result<bool> {
         if self.undoing || !self.options.isolation {
             return Ok(false);
         }
@@ -73,19 +84,12 @@ impl Txn {
         Ok(true)
     }
 
-    /// Whether the transaction holds a lock of this structure, by [`try_lock_structure`](Txn::try_lock_structure) or as
-    /// its most recent lock, that makes locks of its parts in this mode unnecessary.
-    pub fn has_whole(&self, root: PageId, mode: LockMode) -> bool {
+    fn has_whole(&self, root: PageId, mode: LockMode) -> bool {
         let is_last = self.lock_cache.structure.get().is_some_and(|(locked, held)| locked == root && held.covers(mode));
         is_last || self.lock_cache.whole_structure.get() == Some(root)
     }
 
-    /// Acquires exclusive locks of records of a structure as [`lock`](Txn::lock) does, in their order, and before them that of
-    /// the structure, to change parts of it.
-    ///
-    /// # Errors
-    /// As there. The locks of the structure, and of the records before, are granted.
-    pub fn lock_records(&mut self, root: PageId, records: impl IntoIterator<Item = RecordId>) -> Result<()> {
+    fn lock_records(&mut self, root: PageId, records: impl IntoIterator<Item = RecordId>) -> Result<()> {
         const INTENTION: LockMode = LockMode::IntentionExclusive;
         if !self.may_lock()? || self.has_whole(root, LockMode::Exclusive) {
             return Ok(());
@@ -106,6 +110,24 @@ impl Txn {
             self.lock_cache.structure.set(structure.map(|_| (root, INTENTION)));
         }
         self.heap_keeps_up()
+    }
+
+    fn stop_waiting_for_prepared(&mut self) {
+        self.options = self.options.without_waiting_for_prepared();
+    }
+}
+
+impl Txn {
+    /// Acquires a lock, which is held to the end of the transaction.
+    ///
+    /// Within a nested top action there are latches only: acquire locks before it. Undo acquires none.
+    ///
+    /// # Errors
+    /// [`Error::Deadlock`]; [`Error::Misuse`] within a nested top action; [`Error::InDoubt`] if it does not wait for prepared
+    /// transactions.
+    #[inline]
+    pub fn lock(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
+        self.lock_as(resource, mode, self.options.waits_for_prepared)
     }
 
     /// Whether the transaction takes locks.

@@ -39,7 +39,7 @@ impl Txn {
             return Err(Error::Misuse("an ordered sequence is redo-only; a nested top action cannot lie within it"));
         }
         // One call: the store rolls nothing back while the structure's latches are held.
-        self.as_one_call(|txn| {
+        self.in_call(|txn| {
             let result = txn.in_sequence(How::Nested, |txn| {
                 let (value, undo) = work(txn)?;
                 Ok((value, Some(undo)))
@@ -83,7 +83,7 @@ impl Txn {
         self.alive()?;
         let undo = Undo::finish(finish);
         let undo_room = undo_room(&undo, 0);
-        self.as_one_call(|txn| {
+        self.in_call(|txn| {
             let result = txn.in_sequence(How::Ordered, |txn| {
                 // Inside the sequence, since the victim of a full log outside of nested actions rolls back at once, and
                 // its undo would need the latches that are held here.

@@ -220,12 +220,6 @@ impl Txn {
         Ok(Vote::Prepared(prepared))
     }
 
-    /// From now on it does [not wait for prepared transactions](TxnOptions::waits_for_prepared): for a structure that
-    /// receives the transaction while holding something that others wait for.
-    pub fn waits_for_prepared_no_longer(&mut self) {
-        self.options = self.options.without_waiting_for_prepared();
-    }
-
     fn vote_read_only(mut self) -> Result<Vote> {
         let mut seen = self.newest_read();
         if let Some(mut heap) = self.heap.take() {

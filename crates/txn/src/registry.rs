@@ -121,23 +121,6 @@ impl Registry {
         self.add::<O>(O::NAME, Does::Operation(table))
     }
 
-    /// Adds a change of one versioned record for deferred use ([`Txn::defer`]).
-    #[must_use]
-    pub fn delta<D: Delta>(self) -> Registry {
-        let table = OperationTable {
-            redo: |arguments, page, at| {
-                let delta: D = decode(arguments).ok_or(Misfit::Arguments)?;
-                apply_to_page(&delta, page, at)
-            },
-            derive: |_, _| Ok(Undo::none()),
-            describe: |arguments| decode::<D>(arguments).map(|delta| format!("{delta:?}")),
-            formats: false,
-            commits: false,
-            by_version: true,
-        };
-        self.add::<D>(D::NAME, Does::Operation(table))
-    }
-
     /// Adds a logical undo.
     #[must_use]
     pub fn logical<L: LogicalUndo>(self) -> Registry {
@@ -234,6 +217,30 @@ impl Registry {
 
     pub(crate) fn entries(&self) -> &[Entry] {
         &self.entries
+    }
+}
+
+/// The registration of deferred changes. Implemented by [`Registry`].
+pub trait DeltaRegistry: Sized {
+    /// Adds a change of one versioned record ([`DeferredChanges::defer`](crate::object_cache::DeferredChanges::defer)).
+    #[must_use]
+    fn delta<D: Delta>(self) -> Self;
+}
+
+impl DeltaRegistry for Registry {
+    fn delta<D: Delta>(self) -> Registry {
+        let table = OperationTable {
+            redo: |arguments, page, at| {
+                let delta: D = decode(arguments).ok_or(Misfit::Arguments)?;
+                apply_to_page(&delta, page, at)
+            },
+            derive: |_, _| Ok(Undo::none()),
+            describe: |arguments| decode::<D>(arguments).map(|delta| format!("{delta:?}")),
+            formats: false,
+            commits: false,
+            by_version: true,
+        };
+        self.add::<D>(D::NAME, Does::Operation(table))
     }
 }
 

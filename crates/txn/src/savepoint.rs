@@ -97,6 +97,6 @@ impl Txn {
         if self.how == How::Ordered {
             return Err(Error::Misuse("cannot roll back within an ordered sequence: it is redo-only"));
         }
-        self.as_one_call(|txn| txn.return_to(savepoint))
+        self.in_call(|txn| txn.return_to(savepoint))
     }
 }

@@ -17,9 +17,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use cedrat_heap::Joined;
 use cedrat_pages::{LatchedPage, OptimisticPage, PageId};
 use cedrat_sync::{Arc, planted};
-use cedrat_wal::{
-    ByteLen, Kind, LogOffset, Lsn, PartitionId, Position, RecordHead, Reservation, Spending, Ticket, TxnId,
-};
+use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, PartitionId, RecordHead, Reservation, Spending, Ticket, TxnId};
 
 use crate::body::{CARRIED_LONGER_MAX, Head, room_for};
 use crate::carry::CarryRoom;
@@ -251,11 +249,6 @@ impl Txn {
         &self.store
     }
 
-    /// Returns the position of its newest record, for following the chain backwards ([`cedrat_wal::Log::backwards`]).
-    pub fn position(&self) -> Option<Position> {
-        self.cursor.last.map(|offset| Position { partition: self.partition, offset })
-    }
-
     /// Returns the guarantees that it gives.
     pub fn options(&self) -> TxnOptions {
         self.options
@@ -306,10 +299,9 @@ impl Txn {
         Ok(result)
     }
 
-    /// Notes that this transaction has read a change with this LSN, for example from a cache. A `Sync` commit then waits
-    /// until that change is durable.
+    /// Notes that this transaction has read a change with this LSN.
     #[inline]
-    pub fn saw(&self, lsn: Lsn) {
+    pub(crate) fn saw(&self, lsn: Lsn) {
         if lsn > self.seen.get() {
             self.seen.set(lsn);
         }
@@ -358,7 +350,7 @@ impl Txn {
     #[inline]
     fn road_under_latch<O: Operation>(&mut self, at: RecordId, operation: &O, undo_of: UndoOf) -> Result<()> {
         self.under_latch = true;
-        let done = self.as_one_call(|txn| txn.road(at, operation, undo_of));
+        let done = self.in_call(|txn| txn.road(at, operation, undo_of));
         self.under_latch = false;
         done.map(|_| ())
     }

@@ -5,6 +5,7 @@ mod kept;
 
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_sync::Arc;
+use cedrat_txn::object_cache::UnflushedRecords;
 use cedrat_txn::{Commit, Options, Store, Vote};
 use common::{at, options};
 use kept::{Back, Mixed, TestCache, in_page, page_of_records};

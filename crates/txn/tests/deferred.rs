@@ -8,9 +8,12 @@ use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
+use cedrat_txn::object_cache::{
+    CommitChanges, DeferredChanges, Keeper, KeptRecord, TakenBack, ToPages, Unflushed, UnflushedRecords,
+};
 use cedrat_txn::{
-    Commit, CommitChanges, Error, FormatFresh, Keeper, KeptRecord, NoLocks, OpenError, Options, RecordId, Registry,
-    Result, Store, TakenBack, ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedDelete,
+    Commit, Error, FormatFresh, NoLocks, OpenError, Options, RecordId, Registry, Result, Store, Txn, TxnOptions, Undo,
+    VersionedDelete,
 };
 use cedrat_wal::{LogFull, Lsn, TxnId};
 use common::{Add, at, every_crash, options, page_with_zeros};

@@ -6,6 +6,7 @@ mod kept;
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_sync::{Arc, explore, thread};
+use cedrat_txn::object_cache::UnflushedRecords;
 use cedrat_txn::{Commit, Error, NoLocks, Options, PageLocks, Registry, Store, Undo, Vote};
 use common::*;
 use kept::{Back, Mixed, TestCache, in_page, page_of_records};

@@ -14,9 +14,8 @@ use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, Media, RealDisk, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::{Arc, Mutex, thread};
-use cedrat_txn::{
-    Clock, Commit, CommitChanges, Error, FormatFresh, LOCK_FILE, OpenError, Options, RecordId, SetRange, Store,
-};
+use cedrat_txn::object_cache::CommitChanges;
+use cedrat_txn::{Clock, Commit, Error, FormatFresh, LOCK_FILE, OpenError, Options, RecordId, SetRange, Store};
 use cedrat_wal::{ByteLen, Kind, PartitionId, RecordHead, StopReason, TxnId};
 use common::*;
 use kept::Mix;

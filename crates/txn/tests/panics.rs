@@ -12,9 +12,10 @@ use cedrat_media::{Call, Fault, Media, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, thread};
+use cedrat_txn::object_cache::{CommitChanges, DeferredChanges, Delta, DeltaRegistry, UnflushedRecords};
 use cedrat_txn::{
-    Clock, Commit, CommitChanges, Deadlock, Delta, Error, LockManager, LockMode, LogicalUndo, OpenError, Options,
-    RecordId, Refused, Resource, Result, Store, Txn, Undo,
+    Clock, Commit, Deadlock, Error, LockManager, LockMode, LogicalUndo, OpenError, Options, RecordId, Refused,
+    Resource, Result, Store, Txn, Undo,
 };
 use cedrat_wal::{Log, Lsn, TxnId};
 use common::*;

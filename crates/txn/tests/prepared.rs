@@ -10,9 +10,12 @@ use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::locks::{Deadlock, HasStopped, LockManager, LockMode, Resource};
+use cedrat_txn::object_cache::{
+    DeferredChanges, Delta, DeltaRegistry, InDoubtRecords, RecordLocks, TakenBack, ToPages, Unflushed, UnflushedRecords,
+};
 use cedrat_txn::{
-    BRANCH_ID_LEN_MAX, BranchError, Commit, Delta, Error, FormatFresh, LogicalUndo, Options, PageLocks, Prepared,
-    RecordId, Refused, Result, Store, TakenBack, ToPages, Txn, TxnOptions, Undo, Unflushed, VersionedInsert, Vote,
+    BRANCH_ID_LEN_MAX, BranchError, Commit, Error, FormatFresh, LogicalUndo, Options, PageLocks, Prepared, RecordId,
+    Refused, Result, Store, Txn, TxnOptions, Undo, VersionedInsert, Vote,
 };
 use cedrat_wal::{Log, Lsn, TxnId};
 use common::*;

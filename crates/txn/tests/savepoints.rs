@@ -5,6 +5,7 @@ mod kept;
 
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicUsize, Ordering};
+use cedrat_txn::object_cache::UnflushedRecords;
 use cedrat_txn::{Deadlock, Error, LockManager, LockMode, Options, Resource, Result, Txn, Undo};
 use common::*;
 use kept::{TestCache, page_of_records};

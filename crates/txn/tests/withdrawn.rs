@@ -5,7 +5,8 @@ mod kept;
 
 use cedrat_media::{Media, SimDisk};
 use cedrat_sync::{Arc, Mutex};
-use cedrat_txn::{Commit, Keeper, Options, RecordId, Result, Store, TakenBack, ToPages, Txn, Undo, Unflushed, Vote};
+use cedrat_txn::object_cache::{DeferredChanges, Keeper, TakenBack, ToPages, Unflushed, UnflushedRecords};
+use cedrat_txn::{Commit, Options, RecordId, Result, Store, Txn, Undo, Vote};
 use cedrat_wal::{Lsn, TxnId};
 use common::{at, options};
 use kept::{Mixed, insert, page_of_records};

@@ -10,7 +10,8 @@ use cedrat_check::{Outcome, Rng, Run, Scenario};
 use cedrat_pages::layout::Versioned;
 use cedrat_pages::{PageId, Slot};
 use cedrat_sync::Arc;
-use cedrat_txn::{Commit, Keeper, NoLocks, Options, RecordId, Registry, Store, Txn, VersionedDelete, VersionedUpdate};
+use cedrat_txn::object_cache::{Keeper, UnflushedRecords};
+use cedrat_txn::{Commit, NoLocks, Options, RecordId, Registry, Store, Txn, VersionedDelete, VersionedUpdate};
 use cedrat_wal::Ticket;
 use kept::{Back, Mixed, TestCache, insert, page_of_records};
 

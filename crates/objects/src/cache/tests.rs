@@ -1,7 +1,8 @@
 //! Guarantees of the cache of one collection, over simulated pages that count.
 
 use cedrat_pages::Slot;
-use cedrat_txn::{Delta, Error, Refused};
+use cedrat_txn::object_cache::Delta;
+use cedrat_txn::{Error, Refused};
 
 use super::*;
 use crate::delta::{Alive, Dead, PutBytes};

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use cedrat_pages::PageId;
 use cedrat_sync::{Mutex, planted};
+use cedrat_txn::object_cache::InDoubtRecords;
 use cedrat_txn::{Error, Result, Store, Txn, Vote};
 use cedrat_wal::TxnId;
 

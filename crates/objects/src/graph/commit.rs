@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use crate::{Change, Edit, NewObjects, ObjectError, Objects, Reserved};
 use cedrat_pages::Damaged;
 use cedrat_sync::planted;
+use cedrat_txn::object_cache::RecordLocks;
 use cedrat_txn::{Commit, Error, Result, SmallBytes, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
@@ -117,7 +118,7 @@ impl Graph {
         let entries = self.entries(changes.as_ref(), identities_max)?;
         // This commit waits behind the gate, where a beginning garbage collection, and all commits after it, would wait with
         // it.
-        txn.waits_for_prepared_no_longer();
+        txn.stop_waiting_for_prepared();
         if planted!("objects_committed_apart") {
             txn.commit(Commit::Sync)?;
             return self.try_commit(&entries, || self.begin());

@@ -3,6 +3,7 @@
 use crate::{ObjectError, Objects};
 use cedrat_pages::Damaged;
 use cedrat_sync::planted;
+use cedrat_txn::object_cache::InDoubtRecords;
 use cedrat_txn::{Error, RecordId, Result, Store};
 
 use crate::graph::error::GraphError;

@@ -8,10 +8,11 @@ use cedrat_pages::layout::Versioned;
 use cedrat_pages::{LayoutKind, PageId, Slot};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, MutexGuard};
-use cedrat_txn::{
-    Commit, CommitChanges, Delta, FormatFresh, Keeper, KeptRecord, RecordId, Refused, Registry, Result, Store,
-    TakenBack, ToPages, Txn, Unflushed, VersionedInsert,
+use cedrat_txn::object_cache::{
+    CommitChanges, DeferredChanges, Delta, DeltaRegistry, Keeper, KeptRecord, TakenBack, ToPages, Unflushed,
+    UnflushedRecords,
 };
+use cedrat_txn::{Commit, FormatFresh, RecordId, Refused, Registry, Result, Store, Txn, VersionedInsert};
 use cedrat_wal::{Lsn, Ticket, TxnId};
 use serde::{Deserialize, Serialize};
 
