@@ -59,10 +59,10 @@ pub mod txn {
 pub mod structures {
     #[doc(inline)]
     pub use cedrat_structures::{
-        ArrayElements, ArrayList, Catalogue, Checked, ELEMENT_LEN_MAX, ENTRY_LEN_MAX, Elements, Entries, HashTable,
-        Increment, Kind, List, ListElements, NAME_LEN_MAX, Named, PageList, PageListRecords, Pair, Pairs,
-        RECORD_LEN_MAX, RawArrayElements, RawArrayList, RawHashTable, RawList, RawListElements, RawPageList, Records,
-        StructureError, check_named, drop_named,
+        ArrayList, Catalogue, Checked, ELEMENT_LEN_MAX, ENTRY_LEN_MAX, Entries, HashTable, Increment, Kind, List,
+        NAME_LEN_MAX, Named, PageList, PageListRecords, Pair, RECORD_LEN_MAX, RawArrayElements, RawArrayList,
+        RawHashTable, RawList, RawListElements, RawPageList, Records, StructureError, Typed, Values, check_named,
+        drop_named,
     };
 }
 

@@ -31,18 +31,20 @@ mod named;
 mod page_list;
 pub mod records;
 mod regions;
+mod typed;
 
 use cedrat_txn::{Registry, Result, Txn};
 
-pub use array::{ArrayElements, ArrayList, ELEMENT_LEN_MAX, RawArrayElements, RawArrayList};
+pub use array::{ArrayList, ELEMENT_LEN_MAX, RawArrayElements, RawArrayList};
 pub use catalogue::{Catalogue, Kind, NAME_LEN_MAX, Named};
 pub use checked::Checked;
 pub use error::StructureError;
-pub use hash::{ENTRY_LEN_MAX, Entries, HashTable, Pair, Pairs, RawHashTable};
+pub use hash::{ENTRY_LEN_MAX, Entries, HashTable, Pair, RawHashTable};
 pub use increment::Increment;
-pub use list::{List, ListElements, RawList, RawListElements};
-pub use page_list::{Elements, PageList, PageListRecords, RECORD_LEN_MAX, RawPageList};
+pub use list::{List, RawList, RawListElements};
+pub use page_list::{PageList, PageListRecords, RECORD_LEN_MAX, RawPageList};
 pub use records::Records;
+pub use typed::{Typed, Values};
 
 /// Adds this crate's operations to a registry. Required in every program that opens a store in which they were used.
 pub fn register(registry: Registry) -> Registry {

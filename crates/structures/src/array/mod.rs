@@ -24,7 +24,7 @@ use crate::kinds;
 use crate::records::SetFixed;
 use crate::regions::{pages_in, place, region_pages};
 
-pub use typed::{ArrayElements, ArrayList};
+pub use typed::ArrayList;
 
 mod at {
     pub(super) const ELEMENT_LEN: usize = 0;

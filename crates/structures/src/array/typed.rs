@@ -1,28 +1,30 @@
 //! An array list of Rust values.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use cedrat_pages::PageId;
-use cedrat_txn::{RecordId, Result, Store, Txn, schema_of};
+use cedrat_txn::{RecordId, Result, Txn, schema_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{RawArrayElements, RawArrayList};
-use crate::catalogue::Kind;
-use crate::checked::Checked;
+use super::RawArrayList;
 use crate::encoding::{decode_padded, encode};
 use crate::named;
+use crate::typed::{Encodes, Typed};
 
 const ELEMENT: &str = "an element of an array list";
 
 /// A transactional growable array (Lemon §6.1) of values of type `T`.
 ///
 /// All elements have one length in bytes, chosen at creation, which their encodings must not exceed. See
-/// [`RawArrayList`] for its locks. A handle, cheap to clone.
-pub struct ArrayList<T> {
-    raw: RawArrayList,
-    types: PhantomData<fn(T) -> T>,
+/// [`RawArrayList`] for its locks.
+pub type ArrayList<T> = Typed<RawArrayList, T>;
+
+impl<T: Serialize + DeserializeOwned> Encodes<T> for RawArrayList {
+    fn schema() -> u32 {
+        schema_of::<T>()
+    }
+
+    fn decode(entry: Vec<u8>) -> Result<T> {
+        decode_padded(&entry, ELEMENT)
+    }
 }
 
 impl<T: Serialize + DeserializeOwned> ArrayList<T> {
@@ -31,60 +33,15 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
     /// # Errors
     /// [`StructureError::NameTaken`](crate::StructureError::NameTaken); as [`RawArrayList::create`].
     pub fn create(txn: &mut Txn, name: &str, element_len: u16) -> Result<Self> {
-        let make = |txn: &mut Txn| RawArrayList::create(txn, element_len);
-        let raw = named::create(txn, name, Kind::ArrayList, schema_of::<T>(), make, RawArrayList::root)?;
-        Ok(Self::from_raw(raw))
-    }
-
-    /// Opens the array of this name.
-    ///
-    /// # Errors
-    /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName),
-    /// [`WrongKind`](crate::StructureError::WrongKind), or [`OtherTypes`](crate::StructureError::OtherTypes).
-    pub fn open(txn: &mut Txn, name: &str) -> Result<Self> {
-        let root = named::root(txn, name, Kind::ArrayList, schema_of::<T>())?;
-        Self::at(txn.store(), root)
+        Self::create_by(txn, name, |txn| RawArrayList::create(txn, element_len))
     }
 
     /// Opens the array of this name, or creates it if there is none; `element_len` is used only then.
     ///
     /// # Errors
-    /// As [`open`](ArrayList::open) and [`create`](ArrayList::create).
+    /// As [`open`](Typed::open) and [`create`](ArrayList::create).
     pub fn open_or_create(txn: &mut Txn, name: &str, element_len: u16) -> Result<Self> {
         if named::is_taken(txn, name)? { Self::open(txn, name) } else { Self::create(txn, name, element_len) }
-    }
-
-    /// Opens the array with this root page.
-    ///
-    /// # Errors
-    /// [`StructureError::WrongRoot`](crate::StructureError::WrongRoot).
-    pub fn at(store: &Store, root: PageId) -> Result<Self> {
-        Ok(Self::from_raw(RawArrayList::open(store, root)?))
-    }
-
-    fn from_raw(raw: RawArrayList) -> Self {
-        ArrayList { raw, types: PhantomData }
-    }
-
-    /// Returns the array of encoded elements.
-    pub fn raw(&self) -> &RawArrayList {
-        &self.raw
-    }
-
-    /// Returns the number of elements.
-    ///
-    /// # Errors
-    /// [`cedrat_txn::Error::Deadlock`] from the lock on the array.
-    pub fn len(&self, txn: &mut Txn) -> Result<u64> {
-        self.raw.len(txn)
-    }
-
-    /// Whether the array has no elements.
-    ///
-    /// # Errors
-    /// As [`len`](ArrayList::len).
-    pub fn is_empty(&self, txn: &mut Txn) -> Result<bool> {
-        self.raw.is_empty(txn)
     }
 
     /// Returns the address of element `index`, for your own operations.
@@ -125,53 +82,5 @@ impl<T: Serialize + DeserializeOwned> ArrayList<T> {
     /// As [`RawArrayList::pop`].
     pub fn pop(&self, txn: &mut Txn) -> Result<Option<T>> {
         self.raw.pop(txn)?.map(|element| decode_padded(&element, ELEMENT)).transpose()
-    }
-
-    /// Iterates over all elements, in order. The array is locked shared to the end of the transaction.
-    ///
-    /// # Errors
-    /// As [`len`](ArrayList::len).
-    pub fn iter<'t>(&self, txn: &'t mut Txn) -> Result<ArrayElements<'t, T>> {
-        Ok(ArrayElements { elements: self.raw.iter(txn)?, types: PhantomData })
-    }
-
-    /// Walks the array and verifies it.
-    ///
-    /// # Errors
-    /// Only those that prevent the walk.
-    pub fn check(&self, txn: &Txn) -> Result<Checked> {
-        self.raw.check(txn)
-    }
-}
-
-impl<T> Clone for ArrayList<T> {
-    fn clone(&self) -> Self {
-        ArrayList { raw: self.raw.clone(), types: PhantomData }
-    }
-}
-
-impl<T> fmt::Debug for ArrayList<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ArrayList").field("root", &self.raw.root()).finish_non_exhaustive()
-    }
-}
-
-/// An iterator over the elements of an array: see [`ArrayList::iter`].
-pub struct ArrayElements<'t, T> {
-    elements: RawArrayElements<'t>,
-    types: PhantomData<fn() -> T>,
-}
-
-impl<T: DeserializeOwned> Iterator for ArrayElements<'_, T> {
-    type Item = Result<T>;
-
-    fn next(&mut self) -> Option<Result<T>> {
-        Some(self.elements.next()?.and_then(|element| decode_padded(&element, ELEMENT)))
-    }
-}
-
-impl<T> fmt::Debug for ArrayElements<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ArrayElements").field("elements", &self.elements).finish()
     }
 }

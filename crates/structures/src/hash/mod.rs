@@ -33,7 +33,7 @@ use cedrat_txn::Registry;
 
 pub use bucket::ENTRY_LEN_MAX;
 pub use table::RawHashTable;
-pub use typed::{HashTable, Pairs};
+pub use typed::HashTable;
 pub use walk::{Entries, Pair};
 
 pub(crate) fn register(registry: Registry) -> Registry {

@@ -23,7 +23,7 @@ use crate::error::{OfStore, StructureError, check_passed, damaged};
 use crate::kinds;
 use crate::records::{self, DeleteRecord, InsertRecord, SLOTTED_LEN_MAX, UpdateRecord, check_len};
 
-pub use typed::{List, ListElements};
+pub use typed::List;
 
 /// Number of bytes in front of a node's element.
 const LINK_LEN: usize = 10;

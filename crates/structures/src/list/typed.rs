@@ -1,74 +1,37 @@
 //! A linked list of Rust values.
 
-use std::fmt;
-use std::marker::PhantomData;
-
-use cedrat_pages::PageId;
-use cedrat_txn::{Result, Store, Txn, schema_of};
+use cedrat_txn::{Result, Txn, schema_of};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{RawList, RawListElements};
-use crate::catalogue::Kind;
-use crate::checked::Checked;
+use super::RawList;
 use crate::encoding::{decode, encode};
-use crate::named;
+use crate::typed::{CreatedByName, Encodes, Typed};
 
 const ELEMENT: &str = "an element of a list";
 
 /// A transactional list (Lemon §6.2): each element is a record with the address of the next.
 ///
-/// See [`RawList`] for its locks. A handle, cheap to clone.
-pub struct List<T> {
-    raw: RawList,
-    types: PhantomData<fn(T) -> T>,
+/// See [`RawList`] for its locks.
+pub type List<T> = Typed<RawList, T>;
+
+impl<T: Serialize + DeserializeOwned> Encodes<T> for RawList {
+    fn schema() -> u32 {
+        schema_of::<T>()
+    }
+
+    fn decode(entry: Vec<u8>) -> Result<T> {
+        decode(&entry, ELEMENT)
+    }
+}
+
+impl CreatedByName for RawList {
+    fn create(txn: &mut Txn) -> Result<Self> {
+        RawList::create(txn)
+    }
 }
 
 impl<T: Serialize + DeserializeOwned> List<T> {
-    /// Creates an empty list under a new name.
-    ///
-    /// # Errors
-    /// [`StructureError::NameTaken`](crate::StructureError::NameTaken); those of any change.
-    pub fn create(txn: &mut Txn, name: &str) -> Result<Self> {
-        let raw = named::create(txn, name, Kind::List, schema_of::<T>(), RawList::create, RawList::root)?;
-        Ok(Self::from_raw(raw))
-    }
-
-    /// Opens the list of this name.
-    ///
-    /// # Errors
-    /// [`StructureError::NoSuchName`](crate::StructureError::NoSuchName),
-    /// [`WrongKind`](crate::StructureError::WrongKind), or [`OtherTypes`](crate::StructureError::OtherTypes).
-    pub fn open(txn: &mut Txn, name: &str) -> Result<Self> {
-        let root = named::root(txn, name, Kind::List, schema_of::<T>())?;
-        Self::at(txn.store(), root)
-    }
-
-    /// Opens the list of this name, or creates it if there is none.
-    ///
-    /// # Errors
-    /// As [`open`](List::open) and [`create`](List::create).
-    pub fn open_or_create(txn: &mut Txn, name: &str) -> Result<Self> {
-        if named::is_taken(txn, name)? { Self::open(txn, name) } else { Self::create(txn, name) }
-    }
-
-    /// Opens the list with this root page.
-    ///
-    /// # Errors
-    /// [`StructureError::WrongRoot`](crate::StructureError::WrongRoot).
-    pub fn at(store: &Store, root: PageId) -> Result<Self> {
-        Ok(Self::from_raw(RawList::open(store, root)?))
-    }
-
-    fn from_raw(raw: RawList) -> Self {
-        List { raw, types: PhantomData }
-    }
-
-    /// Returns the list of encoded elements.
-    pub fn raw(&self) -> &RawList {
-        &self.raw
-    }
-
     /// Appends an element.
     ///
     /// # Errors
@@ -82,7 +45,7 @@ impl<T: Serialize + DeserializeOwned> List<T> {
     /// Inserts an element before the first.
     ///
     /// # Errors
-    /// As [`push_back`](List::push_back).
+    /// As [`push_back`](Typed::push_back).
     pub fn push_front(&self, txn: &mut Txn, element: &T) -> Result<()> {
         self.raw.push_front(txn, &encode(element, ELEMENT)?)
     }
@@ -90,7 +53,7 @@ impl<T: Serialize + DeserializeOwned> List<T> {
     /// Inserts an element before element `index`, or after the last.
     ///
     /// # Errors
-    /// [`StructureError::OutOfBounds`](crate::StructureError::OutOfBounds); as [`push_back`](List::push_back).
+    /// [`StructureError::OutOfBounds`](crate::StructureError::OutOfBounds); as [`push_back`](Typed::push_back).
     pub fn insert(&self, txn: &mut Txn, index: u64, element: &T) -> Result<()> {
         self.raw.insert(txn, index, &encode(element, ELEMENT)?)
     }
@@ -98,7 +61,7 @@ impl<T: Serialize + DeserializeOwned> List<T> {
     /// Removes element `index`.
     ///
     /// # Errors
-    /// As [`insert`](List::insert).
+    /// As [`insert`](Typed::insert).
     pub fn remove(&self, txn: &mut Txn, index: u64) -> Result<T> {
         decode(&self.raw.remove(txn, index)?, ELEMENT)
     }
@@ -106,7 +69,7 @@ impl<T: Serialize + DeserializeOwned> List<T> {
     /// Removes the first element.
     ///
     /// # Errors
-    /// As [`push_back`](List::push_back).
+    /// As [`push_back`](Typed::push_back).
     pub fn pop_front(&self, txn: &mut Txn) -> Result<Option<T>> {
         self.raw.pop_front(txn)?.map(|record| decode(&record, ELEMENT)).transpose()
     }
@@ -114,7 +77,7 @@ impl<T: Serialize + DeserializeOwned> List<T> {
     /// Replaces element `index`.
     ///
     /// # Errors
-    /// As [`insert`](List::insert).
+    /// As [`insert`](Typed::insert).
     pub fn set(&self, txn: &mut Txn, index: u64, element: &T) -> Result<()> {
         self.raw.set(txn, index, &encode(element, ELEMENT)?)
     }
@@ -125,69 +88,5 @@ impl<T: Serialize + DeserializeOwned> List<T> {
     /// [`cedrat_txn::Error::Deadlock`] from the lock on the list; the element cannot be decoded as `T`.
     pub fn get(&self, txn: &mut Txn, index: u64) -> Result<Option<T>> {
         self.raw.get(txn, index)?.map(|record| decode(&record, ELEMENT)).transpose()
-    }
-
-    /// Returns the number of elements, by a walk over all of them.
-    ///
-    /// # Errors
-    /// As [`get`](List::get).
-    pub fn len(&self, txn: &mut Txn) -> Result<u64> {
-        self.raw.len(txn)
-    }
-
-    /// Whether the list has no elements.
-    ///
-    /// # Errors
-    /// As [`get`](List::get).
-    pub fn is_empty(&self, txn: &mut Txn) -> Result<bool> {
-        self.raw.is_empty(txn)
-    }
-
-    /// Iterates over all elements in order. The list is locked shared to the end of the transaction.
-    ///
-    /// # Errors
-    /// As [`get`](List::get).
-    pub fn iter<'t>(&self, txn: &'t mut Txn) -> Result<ListElements<'t, T>> {
-        Ok(ListElements { records: self.raw.iter(txn)?, types: PhantomData })
-    }
-
-    /// Walks the list and verifies it.
-    ///
-    /// # Errors
-    /// Only those that prevent the walk.
-    pub fn check(&self, txn: &Txn) -> Result<Checked> {
-        self.raw.check(txn)
-    }
-}
-
-impl<T> Clone for List<T> {
-    fn clone(&self) -> Self {
-        List { raw: self.raw.clone(), types: PhantomData }
-    }
-}
-
-impl<T> fmt::Debug for List<T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("List").field("root", &self.raw.root()).finish_non_exhaustive()
-    }
-}
-
-/// An iterator over the elements of a list: see [`List::iter`].
-pub struct ListElements<'t, T> {
-    records: RawListElements<'t>,
-    types: PhantomData<fn() -> T>,
-}
-
-impl<T: DeserializeOwned> Iterator for ListElements<'_, T> {
-    type Item = Result<T>;
-
-    fn next(&mut self) -> Option<Result<T>> {
-        Some(self.records.next()?.and_then(|record| decode(&record, ELEMENT)))
-    }
-}
-
-impl<T> fmt::Debug for ListElements<'_, T> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ListElements").field("records", &self.records).finish()
     }
 }

@@ -21,7 +21,7 @@ use crate::kinds;
 use sequence::Links;
 
 pub use sequence::RECORD_LEN_MAX;
-pub use typed::{Elements, PageList};
+pub use typed::PageList;
 
 pub(crate) fn register(registry: Registry) -> Registry {
     registry
