@@ -4,12 +4,13 @@
 //! (docs/formats/objects.md). A page is added by a nested top action and stays when the transaction rolls back; removals of
 //! empty pages work the same way (E19.16).
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::BuildHasherDefault;
 
 use cedrat_pages::layout::{OpaqueLayout, Versioned, VersionedMut};
 use cedrat_pages::{BODY_LEN, Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_structures::StructureError;
+use cedrat_structures::chain::{PageChain, PageLink};
 use cedrat_sync::{Arc, Mutex, RwLock, RwLockReadGuard, planted};
 use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::object_cache::{DeferredChanges, InDoubtRecords, Keeper, RecordLocks};
@@ -20,7 +21,7 @@ use cedrat_txn::{
 use serde::{Deserialize, Serialize};
 
 use crate::cache::Cache;
-use crate::record::{self, Header, LINK, Link, ObjectPage, said};
+use crate::record::{self, Header, LINK, ObjectPage, said};
 use crate::slots::{Room, Slots};
 use crate::state::PlaceHasher;
 
@@ -495,7 +496,7 @@ impl Places {
             let mut ends = ends(txn.store(), root)?;
             let page = txn.allocate()?;
             txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::VERSIONED))?;
-            let link = |next| SmallBytes::from(&Link { next, root }.bytes()[..]);
+            let link = |next| PageLink::new(root, next).record();
             txn.update(RecordId::new(page, LINK), &VersionedInsert { record: link(None) })?;
             match ends.last {
                 Some(last) => txn.update(RecordId::new(last, LINK), &VersionedUpdate { record: link(Some(page)) })?,
@@ -566,7 +567,7 @@ impl Places {
         }
         let root = self.root;
         let taken_out = txn.nested((), |txn| {
-            let record = SmallBytes::from(&Link { next, root }.bytes()[..]);
+            let record = PageLink::new(root, next).record();
             txn.update(RecordId::new(before, LINK), &VersionedUpdate { record })?;
             // A freed page keeps its bytes for a while: they must not show that it belongs to this collection (S6).
             txn.update(RecordId::new(page, LINK), &VersionedDelete {})?;
@@ -657,20 +658,11 @@ pub(crate) fn ends(store: &Store, root: PageId) -> Result<Ends> {
 
 /// Returns the pages of a collection, first to last.
 fn pages(store: &Store, root: PageId) -> Result<Vec<PageId>> {
-    let (mut pages, mut seen) = (Vec::new(), HashSet::new());
-    let mut next = ends(store, root)?.first;
-    while let Some(page) = next {
-        let damaged = |what| said(store, Damaged::in_body(page, 0, what));
-        if !seen.insert(page) {
-            return Err(damaged("the pages of the collection form a cycle"));
-        }
-        pages.push(page);
+    PageChain::of(store, root).pages(ends(store, root)?.first, |page| {
         let view = store.read(page)?;
         let objects = ObjectPage::of(&view).map_err(|damaged| said(store, damaged))?;
-        let link = objects.map(|objects| objects.link).filter(|link| link.root == root);
-        next = link.ok_or_else(|| damaged("the page belongs to another collection, or to none"))?.next;
-    }
-    Ok(pages)
+        Ok(objects.map(|objects| objects.link))
+    })
 }
 
 #[cfg(all(test, not(cedrat_shuttle)))]

@@ -11,6 +11,7 @@
 
 use cedrat_pages::layout::Versioned;
 use cedrat_pages::{Damaged, PageId, PageRef, Slot};
+use cedrat_structures::chain::PageLink;
 use cedrat_txn::{RecordId, Refused, Result, Store};
 use cedrat_wal::Lsn;
 
@@ -36,14 +37,11 @@ pub(crate) const CAPACITY_MIN: usize = PLACE_LEN;
 /// Capacities are multiples of this.
 const CAPACITY_STEP: usize = 8;
 
-/// Slot of the page's link; not an object.
-pub(crate) const LINK: Slot = Slot(0);
-
-/// Length of a link: the next page, the mark, and the root of the collection.
-pub(crate) const LINK_LEN: usize = 8 + 8 + 8;
+/// Slot of the page's link; not an object. No versioned record of other crates begins like a link of a page that is not spare.
+pub(crate) const LINK: Slot = PageLink::SLOT;
 
 // An empty page has space for its link and the longest record.
-const _: () = assert!(LINK_LEN + 12 + HEADER_LEN + OBJECT_LEN_MAX <= Versioned::RECORD_LEN_MAX);
+const _: () = assert!(PageLink::LEN + 12 + HEADER_LEN + OBJECT_LEN_MAX <= Versioned::RECORD_LEN_MAX);
 
 mod bit {
     /// The object was removed.
@@ -191,33 +189,6 @@ pub(crate) fn set_forward(record: &mut [u8], is_forward: bool) {
     record[at::STATE] = record[at::STATE] & !bit::FORWARD | if is_forward { bit::FORWARD } else { 0 };
 }
 
-/// The link of a page.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Link {
-    /// The next page, if there is one.
-    pub(crate) next: Option<PageId>,
-    /// The root of the collection.
-    pub(crate) root: PageId,
-}
-
-impl Link {
-    /// Second word of a link: no versioned record of other crates begins like a link and has this mark.
-    const MARK: u64 = u64::MAX;
-
-    pub(crate) fn bytes(self) -> [u8; LINK_LEN] {
-        let words = [self.next.map_or(0, PageId::get), Link::MARK, self.root.get()].map(u64::to_le_bytes);
-        words.as_flattened().try_into().expect("three words")
-    }
-
-    fn of(bytes: &[u8]) -> Option<Link> {
-        let words = <&[u8; LINK_LEN]>::try_from(bytes).ok()?.as_chunks().0;
-        let &[next, mark, root] = <&[[u8; 8]; 3]>::try_from(words).ok()?;
-        let [next, mark, root] = [next, mark, root].map(u64::from_le_bytes);
-        let link = Link { next: (next != 0).then(|| PageId::new(next)), root: PageId::new(root) };
-        (mark == Link::MARK).then_some(link)
-    }
-}
-
 /// A record in its page.
 pub(crate) struct Found<'p> {
     pub(crate) bytes: &'p [u8],
@@ -231,7 +202,7 @@ pub(crate) struct ObjectPage<'p> {
     page: PageId,
     /// Address of the body in memory, to compute the offset of a record.
     body_at: usize,
-    pub(crate) link: Link,
+    pub(crate) link: PageLink,
 }
 
 impl<'p> ObjectPage<'p> {
@@ -241,7 +212,8 @@ impl<'p> ObjectPage<'p> {
             return Ok(None);
         }
         let versioned = Versioned::of(page)?;
-        let Some(link) = versioned.get(LINK)?.and_then(Link::of) else { return Ok(None) };
+        let link = versioned.get(LINK)?.and_then(PageLink::of).filter(|link| !link.is_spare());
+        let Some(link) = link else { return Ok(None) };
         Ok(Some(ObjectPage { versioned, page: page.id(), body_at: page.body().as_ptr() as usize, link }))
     }
 
@@ -305,15 +277,5 @@ mod tests {
         let mut nowhere = new_record(&[0; 10], 16, false);
         set_forward(&mut nowhere, true);
         assert_eq!(Header::of(&nowhere).map_err(|bad| bad.offset), Err(at::OBJECT));
-    }
-
-    #[test]
-    fn a_link_is_what_was_written() {
-        for next in [None, Some(PageId::new(9))] {
-            let link = Link { next, root: PageId::new(4) };
-            assert_eq!(Link::of(&link.bytes()), Some(link));
-        }
-        assert_eq!(Link::of(&[0; 8]), None);
-        assert_eq!(Link::of(&[0; LINK_LEN]), None, "without the mark");
     }
 }

@@ -2,9 +2,10 @@
 
 use cedrat_pages::layout::Versioned;
 use cedrat_pages::{BODY_LEN, Damaged, Slot};
+use cedrat_structures::chain::PageLink;
 use cedrat_sync::planted;
 
-use crate::record::{LINK, LINK_LEN};
+use crate::record::LINK;
 
 /// Slots of a page that were not given away since the collection was opened.
 #[derive(Debug)]
@@ -92,7 +93,9 @@ impl Slots {
         if !is_full && usize::from(versioned.slots() - versioned.gone()) * Versioned::SLOT_LEN < WORTH_LEN {
             return Ok(None); // as a rule
         }
-        let Some(free) = versioned.room(LINK)?.and_then(|room| room.checked_sub(LINK_LEN)) else { return Ok(None) };
+        let Some(free) = versioned.room(LINK)?.and_then(|room| room.checked_sub(PageLink::LEN)) else {
+            return Ok(None);
+        };
         let first = versioned.first_record()?;
         let gone = first.map_or(self.next, |first| first.0) - 1;
         let (going, coming) = match first {
@@ -124,7 +127,7 @@ mod tests {
             let mut page = PageBuf::new(PageId::new(3));
             page.change(Lsn::new(1), |page| {
                 let mut versioned = VersionedMut::format(page);
-                versioned.insert(LINK, Lsn::new(1), &[0; LINK_LEN])?;
+                versioned.insert(LINK, Lsn::new(1), &[0; PageLink::LEN])?;
                 versioned.insert(Slot(1), Lsn::new(1), &vec![0; present])
             }).unwrap();
             let mut slots = Slots::of(&Versioned::of(&page.page_ref()).unwrap()).unwrap();

@@ -19,6 +19,7 @@
 mod array;
 mod bytes;
 mod catalogue;
+pub mod chain;
 mod checked;
 mod encoding;
 mod ends;

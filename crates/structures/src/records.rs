@@ -5,8 +5,6 @@
 //! the slot or its room meanwhile: with the page locks of [`Txn::update`] (as [`Records`] does), or with the big lock
 //! of [`Txn::isolated`] (as [`List`](crate::List) does).
 
-use std::collections::HashSet;
-
 use cedrat_pages::layout::{Fixed, FixedMut, Slotted, SlottedMut};
 use cedrat_pages::{Damaged, LayoutKind, PageId, PageMut, PageRef, Slot};
 use cedrat_sync::planted;
@@ -15,6 +13,7 @@ use cedrat_txn::{Error, FormatFresh, Operation, RecordId, Refused, Registry, Res
 use serde::{Deserialize, Serialize};
 
 use crate::catalogue::Kind;
+use crate::chain::{PageChain, PageLink};
 use crate::checked::Checked;
 use crate::ends::{self, Ends, Place, SetEnds};
 use crate::error::{OfStore, StructureError, damaged};
@@ -117,11 +116,9 @@ pub(crate) fn register(registry: Registry) -> Registry {
 /// Maximum length of a record of [`Records`] and [`List`](crate::List), in bytes; a list needs some of them itself. A
 /// log record must hold two, before and after, in the smallest log too.
 pub(crate) const SLOTTED_LEN_MAX: usize = 3800;
-const _: () = assert!(SLOTTED_LEN_MAX + 4 + LINK_LEN <= Slotted::RECORD_LEN_MAX);
+const _: () = assert!(SLOTTED_LEN_MAX + 4 + PageLink::LEN <= Slotted::RECORD_LEN_MAX);
 
-/// Length of the link in slot 0 of each page, in bytes.
-const LINK_LEN: usize = 24;
-const LINK: Slot = Slot(0);
+const LINK: Slot = PageLink::SLOT;
 
 /// Room from which on a page is listed as spare: one that is listed later fills up soon, and each listing changes the root.
 const SPARE_ROOM: usize = Slotted::RECORD_LEN_MAX / 2;
@@ -129,41 +126,12 @@ const SPARE_ROOM: usize = Slotted::RECORD_LEN_MAX / 2;
 /// Maximum number of spare pages that one insert tries. Those without room for the record are listed no longer.
 const SPARES_TRIED: usize = 8;
 
-/// The link of a page: its collection, and the pages after it. A page has one exactly as long as it belongs to a
-/// collection (S6).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Link {
-    /// The page after it; 0 if it is the last.
-    next: u64,
-    /// The root of the collection.
-    root: PageId,
-    /// The spare page after it; 0 if it is the last of them.
-    spare: u64,
-}
-
-impl Link {
-    /// Low half of the word between the two: no node of a list has this value there, for it would name a slot that no page
-    /// has. The upper 48 bits are the next spare page.
-    const MARK: u64 = 0xFFFF;
-
-    /// The next spare page of a page that is none.
-    const NOT_SPARE: u64 = u64::MAX >> 16;
-
-    fn record(self) -> SmallBytes {
-        let words = [self.next, self.spare << 16 | Link::MARK, self.root.get()].map(u64::to_le_bytes);
-        SmallBytes::from(words.as_flattened())
+/// Returns the link of a page, if it belongs to a collection.
+fn link_of(page: &PageRef<'_>) -> Result<Option<PageLink>, Damaged> {
+    if page.kind() != LayoutKind::SLOTTED {
+        return Ok(None);
     }
-
-    /// Returns the link of a page, if it belongs to a collection.
-    fn of(page: &PageRef<'_>) -> Result<Option<Link>, Damaged> {
-        if page.kind() != LayoutKind::SLOTTED {
-            return Ok(None);
-        }
-        let link = Slotted::of(page)?.get(LINK)?.and_then(|link| <&[u8; LINK_LEN]>::try_from(link).ok());
-        let words = link.map(|link| [0, 1, 2].map(|n| u64::from_le_bytes(link.as_chunks().0[n])));
-        let words = words.filter(|[_, mark, _]| mark & Link::MARK == Link::MARK);
-        Ok(words.map(|[next, spare, root]| Link { next, root: PageId::new(root), spare: spare >> 16 }))
-    }
+    Ok(Slotted::of(page)?.get(LINK)?.and_then(PageLink::of))
 }
 
 /// A collection of records of any bytes, each found by its [`RecordId`], which a record keeps as long as it exists. An
@@ -374,23 +342,15 @@ impl Records {
     }
 
     fn owns(&self, page: &PageRef<'_>) -> Result<bool, Damaged> {
-        Ok(Link::of(page)?.is_some_and(|link| link.root == self.root))
+        Ok(link_of(page)?.is_some_and(|link| link.root == self.root))
     }
 
     /// Returns the pages of the collection, first to last.
     fn pages(&self, txn: &Txn) -> Result<Vec<PageId>> {
-        let (mut pages, mut seen) = (Vec::new(), HashSet::new());
-        let mut next = ends::read(&*txn.read_latched(self.root)?, kinds::RECORDS_ROOT)?.first.page;
-        while next != 0 {
-            let page = PageId::new(next);
-            if !seen.insert(page) {
-                return Err(damaged(txn.store(), page, "the pages of the collection form a cycle"));
-            }
-            pages.push(page);
-            let view = txn.read_latched(page)?;
-            next = self.link(txn, &view)?.next;
-        }
-        Ok(pages)
+        let first = ends::read(&*txn.read_latched(self.root)?, kinds::RECORDS_ROOT)?.first.page;
+        let first = (first != 0).then(|| PageId::new(first));
+        let store = txn.store();
+        PageChain::of(store, self.root).pages(first, |page| link_of(&*txn.read_latched(page)?).of_store(store))
     }
 
     /// Lists a page as spare if it has much room: the next inserts try there.
@@ -399,11 +359,11 @@ impl Records {
             let view = txn.read_latched(page)?;
             (self.link(txn, &view)?, vacant(&view, SPARE_ROOM).of_store(txn.store())?.is_some())
         };
-        let is_listed = link.spare != Link::NOT_SPARE || ends.spare == page.get();
+        let is_listed = link.is_spare() || ends.spare == page.get();
         if is_listed || !has_room || ends.spare != 0 && planted!("one_spare_page_listed") {
             return Ok(());
         }
-        self.set_link(txn, page, Link { spare: ends.spare, ..link })?;
+        self.set_link(txn, page, PageLink { spare: ends.spare, ..link })?;
         ends.spare = page.get();
         txn.update(RecordId::page(self.root), &SetEnds(ends))
     }
@@ -412,20 +372,19 @@ impl Records {
     fn unlist(&self, txn: &mut Txn, ends: &mut Ends, page: PageId) -> Result<()> {
         let link = self.link(txn, &*txn.read(page)?)?;
         // A page is not marked if it was listed by a version of this crate that listed one at most.
-        ends.spare = if link.spare == Link::NOT_SPARE { 0 } else { link.spare };
+        ends.spare = if link.is_spare() { link.spare } else { 0 };
         as_a_whole(txn, |txn| {
-            self.set_link(txn, page, Link { spare: Link::NOT_SPARE, ..link })?;
+            self.set_link(txn, page, PageLink { spare: PageLink::NOT_SPARE, ..link })?;
             txn.update(RecordId::page(self.root), &SetEnds(*ends))
         })
     }
 
     /// Returns the link of a page that is one of the collection's.
-    fn link(&self, txn: &Txn, page: &PageRef<'_>) -> Result<Link> {
-        let link = Link::of(page).of_store(txn.store())?.filter(|link| link.root == self.root);
-        link.ok_or_else(|| damaged(txn.store(), page.id(), "the page belongs to another collection, or to none"))
+    fn link(&self, txn: &Txn, page: &PageRef<'_>) -> Result<PageLink> {
+        PageChain::of(txn.store(), self.root).own(page.id(), link_of(page).of_store(txn.store())?)
     }
 
-    fn set_link(&self, txn: &mut Txn, page: PageId, link: Link) -> Result<()> {
+    fn set_link(&self, txn: &mut Txn, page: PageId, link: PageLink) -> Result<()> {
         txn.update(RecordId::new(page, LINK), &UpdateRecord { record: link.record() })
     }
 
@@ -433,14 +392,14 @@ impl Records {
     fn add_page(&self, txn: &mut Txn, mut ends: Ends) -> Result<PageId> {
         let page = txn.allocate()?;
         txn.update(RecordId::page(page), &FormatFresh::new(LayoutKind::SLOTTED))?;
-        let link = Link { next: 0, root: self.root, spare: Link::NOT_SPARE };
+        let link = PageLink::new(self.root, None);
         txn.update(RecordId::new(page, LINK), &InsertRecord { record: link.record() })?;
         if ends.first.page == 0 {
             ends.first = Place::page(page);
         } else {
             let last = PageId::new(ends.last.page);
             let link = self.link(txn, &*txn.read(last)?)?;
-            self.set_link(txn, last, Link { next: page.get(), ..link })?;
+            self.set_link(txn, last, PageLink { next: Some(page), ..link })?;
         }
         ends.last = Place::page(page);
         txn.update(RecordId::page(self.root), &SetEnds(ends))?;
