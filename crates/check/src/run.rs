@@ -9,7 +9,7 @@ use std::time::Duration;
 use cedrat_heap::{Interrupt, Session, Tx};
 use cedrat_media::SimDisk;
 use cedrat_sync::{Arc, Limits, schedule, thread};
-use cedrat_txn::{Commit, Store, Txn};
+use cedrat_txn::{Commit, Prepared, Store, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
 use crate::history::{Acknowledged, History};
@@ -375,13 +375,49 @@ impl<S: Scenario> Run<S> {
     }
 
     /// Enters the effect of a record at `lsn` into the history, if it is neither a commit of [`Run::commit`] nor of heaps
-    /// alone: a prepare record, the commit of a prepared transaction, the first record of its rollback.
+    /// alone, nor the [end](Run::end_prepared) of a prepared transaction: a prepare record.
     pub fn enter<E>(&self, lsn: Lsn, effect: E)
     where
         E: Fn(&mut S::State) + Send + 'static,
     {
         let mut history = self.history();
         history.committed(lsn.get(), None, Box::new(effect));
+    }
+
+    /// Ends a prepared transaction: commits it in a mode, or rolls it back if there is none. Enters `effect` into the history.
+    /// After `Sync`, and after a rollback, the end counts as acknowledged. No other thread may write log records meanwhile.
+    ///
+    /// # Errors
+    /// Those of the commit or the rollback.
+    pub fn end_prepared<E>(&self, prepared: Prepared, mode: Option<Commit>, effect: E) -> Outcome
+    where
+        E: Fn(&mut S::State) + Send + 'static,
+    {
+        let log = self.store().log();
+        match mode {
+            Some(mode) => {
+                let ended = prepared.commit(mode);
+                let mut history = self.history();
+                match &ended {
+                    Ok(ticket) => history.committed(ticket.lsn().get(), None, Box::new(effect)),
+                    // Only reopening shows whether it was kept.
+                    Err(cedrat_txn::Error::Stopped(_)) => history.unknown(Box::new(effect)),
+                    Err(_) => {}
+                }
+                drop(history);
+                let ticket = ended?;
+                if mode == Commit::Sync {
+                    self.mark_acknowledged(ticket.lsn());
+                }
+            }
+            None => {
+                // Its first record decides the rollback, whatever becomes of the others (E9.4).
+                self.enter(log.current_lsn().next(), effect);
+                prepared.rollback()?;
+                self.mark_acknowledged(log.current_lsn());
+            }
+        }
+        self.compare("the end of a prepared transaction")
     }
 
     /// Notes that the store has acknowledged everything up to `lsn` as durable. Does not wait.

@@ -170,21 +170,11 @@ impl Work<'_> {
     }
 
     fn end(&self, id: &[u8], commits: bool) -> Outcome {
-        let (store, branch) = (self.run.store(), Branch::of(id)?);
-        let prepared = store.prepared(id)?;
-        if commits {
-            let ticket = prepared.commit(Commit::Sync)?;
-            let balance = branch.before + Branch::AMOUNT;
-            self.run.enter(ticket.lsn(), move |state: &mut State| branch.ended(state, balance));
-            self.run.mark_acknowledged(ticket.lsn());
-        } else {
-            // Its first record decides the rollback (E9.4).
-            let first = store.log().current_lsn().next();
-            self.run.enter(first, move |state: &mut State| branch.ended(state, branch.before));
-            prepared.rollback()?;
-            self.run.mark_acknowledged(store.log().current_lsn());
-        }
-        Ok(())
+        let branch = Branch::of(id)?;
+        let balance = if commits { branch.before + Branch::AMOUNT } else { branch.before };
+        let prepared = self.run.store().prepared(id)?;
+        let mode = commits.then_some(Commit::Sync);
+        self.run.end_prepared(prepared, mode, move |state: &mut State| branch.ended(state, balance))
     }
 
     fn end_all(&self) -> Outcome {

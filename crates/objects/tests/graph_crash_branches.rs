@@ -54,6 +54,13 @@ impl State {
         self.in_doubt.remove(transfer);
     }
 
+    fn ended(&mut self, transfer: &Transfer, commits: bool) {
+        match commits {
+            true => self.committed(transfer),
+            false => drop(self.in_doubt.remove(transfer)),
+        }
+    }
+
     fn free(&self) -> Vec<u8> {
         let held = |account: &u8| self.in_doubt.iter().any(|transfer| [transfer.from, transfer.to].contains(account));
         (0..ACCOUNTS).filter(|account| !held(account)).collect()
@@ -183,24 +190,10 @@ impl Teller<'_> {
             Some(at) => self.hands.swap_remove(at),
             None => self.run.store().prepared(&id)?,
         };
-        let log = self.run.store().log();
-        if self.chance.one_in(3) {
-            let gone = move |state: &mut State| {
-                state.in_doubt.remove(&transfer);
-            };
-            self.run.enter(log.current_lsn().next(), gone);
-            prepared.rollback()?;
-            self.run.mark_acknowledged(log.current_lsn());
-            self.state.in_doubt.remove(&transfer);
-        } else {
-            let mode = *self.chance.pick(&[Commit::Sync, Commit::Async]);
-            let ticket = prepared.commit(mode)?;
-            self.run.enter(ticket.lsn(), move |state: &mut State| state.committed(&transfer));
-            if mode == Commit::Sync {
-                self.run.mark_acknowledged(ticket.lsn());
-            }
-            self.state.committed(&transfer);
-        }
+        let mode = (!self.chance.one_in(3)).then(|| *self.chance.pick(&[Commit::Sync, Commit::Async]));
+        let commits = mode.is_some();
+        self.run.end_prepared(prepared, mode, move |state: &mut State| state.ended(&transfer, commits))?;
+        self.state.ended(&transfer, commits);
         Ok(())
     }
 

@@ -13,7 +13,7 @@ use cedrat_txn::{
     Commit, Deadlock, Error, Fault, FormatFresh, Options, Prepared, RecordId, Refused, Registry, SetRange, Store, Txn,
     Vote,
 };
-use cedrat_wal::{Lsn, TxnId};
+use cedrat_wal::TxnId;
 use serde::{Deserialize, Serialize};
 
 const ACCOUNTS: u8 = 6;
@@ -139,7 +139,10 @@ impl State {
         self.in_doubt.remove(transfer);
     }
 
-    fn rolled_back(&mut self, transfer: &Transfer) {
+    fn ended(&mut self, transfer: &Transfer, commits: bool) {
+        if commits {
+            return self.committed(transfer);
+        }
         self.set(transfer, Some((transfer.from_before, transfer.to_before)));
         self.in_doubt.remove(transfer);
     }
@@ -252,10 +255,6 @@ impl Teller<'_> {
         self.run.store()
     }
 
-    fn now(&self) -> Lsn {
-        self.store().log().current_lsn()
-    }
-
     /// Chooses a transfer between accounts that are not in doubt.
     fn any_transfer(&mut self) -> Option<Transfer> {
         let free: Vec<(u8, i64)> =
@@ -353,21 +352,10 @@ impl Teller<'_> {
             Some(at) => self.hands.swap_remove(at),
             None => self.store().prepared(&id)?,
         };
-        if self.chance.one_in(3) {
-            // Its first record decides the rollback, whatever becomes of the others (E9.4).
-            self.run.enter(self.now().next(), move |state: &mut State| state.rolled_back(&transfer));
-            prepared.rollback()?;
-            self.run.mark_acknowledged(self.now());
-            self.state.rolled_back(&transfer);
-        } else {
-            let mode = *self.chance.pick(&[Commit::Sync, Commit::Async]);
-            let ticket = prepared.commit(mode)?;
-            self.run.enter(ticket.lsn(), move |state: &mut State| state.committed(&transfer));
-            if mode == Commit::Sync {
-                self.run.mark_acknowledged(ticket.lsn());
-            }
-            self.state.committed(&transfer);
-        }
+        let mode = (!self.chance.one_in(3)).then(|| *self.chance.pick(&[Commit::Sync, Commit::Async]));
+        let commits = mode.is_some();
+        self.run.end_prepared(prepared, mode, move |state: &mut State| state.ended(&transfer, commits))?;
+        self.state.ended(&transfer, commits);
         Ok(())
     }
 
