@@ -78,6 +78,8 @@ pub(crate) struct Descriptor {
     pub(crate) keeps_room: bool,
     /// State of a small random generator, for waiting times.
     pub(crate) random: u64,
+    /// Heap in which spans of free blocks are to be cleared once the transaction has released its locks.
+    pub(crate) clears_at_end: Option<Arc<Core>>,
 }
 
 /// A heap transaction, while its work runs. It may use any heap of its memory.
@@ -116,6 +118,7 @@ impl Descriptor {
             room: None,
             keeps_room: false,
             random: 0x9e37_79b9_7f4a_7c15 ^ u64::from(number + 1).wrapping_mul(0xd134_2543_de82_ef95),
+            clears_at_end: None,
         }
     }
 
@@ -435,7 +438,7 @@ impl<'a> Tx<'a> {
     /// Returns the interrupt for a stripe that stays locked. If its owner cannot continue before this thread does, waiting
     /// for it would not end.
     #[cold]
-    fn met(&mut self, seen: Look) -> Interrupt {
+    pub(crate) fn met(&mut self, seen: Look) -> Interrupt {
         if let Some(txn) = self.held_by(seen) {
             return Interrupt::failed(Error::InDoubt { txn }); // E9.9: the outcome may take days
         }
@@ -649,6 +652,9 @@ impl<'a> Tx<'a> {
         }
         self.give_up_room();
         self.forget();
+        if let Some(core) = self.this.clears_at_end.take() {
+            self.clear_at_end(&core);
+        }
     }
 
     /// Empties the descriptor for the next transaction.
@@ -677,7 +683,7 @@ impl<'a> Tx<'a> {
 /// Rolls back work that ends by a panic.
 impl Drop for Tx<'_> {
     fn drop(&mut self) {
-        if !self.this.locked.is_empty() || !self.this.blocks.is_empty() {
+        if !self.this.locked.is_empty() || !self.this.blocks.is_empty() || self.this.clears_at_end.is_some() {
             self.abandon();
         } else {
             self.forget();

@@ -35,6 +35,8 @@ pub(crate) struct Blocks {
     pool: Mutex<Pool>,
     /// Owner of each span.
     owners: Region,
+    /// Number of times that a session took spans with free blocks alone, and of those that have ended.
+    clearings: [AtomicU64; 2],
 }
 
 /// Free blocks of some spans.
@@ -86,6 +88,20 @@ pub(crate) struct Emptied {
     pub(crate) open: Open,
 }
 
+/// Such spans, taken by one session. Dropping it ends the clearing: they are given back, or are free.
+pub(crate) struct Emptying<'a> {
+    pub(crate) blocks: &'a Blocks,
+    pub(crate) spans: Vec<Emptied>,
+}
+
+impl Drop for Emptying<'_> {
+    fn drop(&mut self) {
+        if !self.spans.is_empty() {
+            self.blocks.clearings[1].fetch_add(1, Ordering::SeqCst);
+        }
+    }
+}
+
 /// Complete cached state, for comparison.
 #[cfg(all(test, not(cedrat_shuttle)))]
 #[derive(Debug, PartialEq, Eq)]
@@ -113,6 +129,7 @@ impl Blocks {
             arenas: (0..ARENAS).map(|_| Mutex::default()).collect(),
             pool: Mutex::default(),
             owners: Region::new(spans as usize, Mapping::default())?,
+            clearings: Default::default(),
         })
     }
 
@@ -348,17 +365,33 @@ impl Blocks {
 
     /// Takes the spans of which all blocks are free. The caller clears their words in the table, or gives the spans back.
     /// Queued blocks are checked as well, so that whole spans may be free now although none is returned.
-    pub(crate) fn take_emptied(&self, core: &Core, arena: u32, oldest: u64) -> Vec<Emptied> {
+    pub(crate) fn take_emptied(&self, core: &Core, arena: u32, oldest: u64) -> Emptying<'_> {
         while (0..self.layout.sizes()).any(|size| self.adopt_one(core, arena, size)) {}
-        let mut emptied = Vec::new();
+        let mut spans = Vec::new();
         for arena in &self.arenas {
             let mut arena = arena.lock();
             self.reclaim(&mut arena, oldest);
             for size in 0..arena.free.len() {
-                emptied.extend(self.take_empty(&mut arena, core, size));
+                let emptied = self.take_empty(&mut arena, core, size);
+                if spans.is_empty() && !emptied.is_empty() {
+                    // Under the latch: a session that no longer finds them here knows of the clearing.
+                    self.clearings[0].fetch_add(1, Ordering::SeqCst);
+                }
+                spans.extend(emptied);
             }
         }
-        emptied
+        Emptying { blocks: self, spans }
+    }
+
+    /// Returns the number of clearings that have begun. Spans that a search does not find are being cleared if it exceeds the
+    /// number of those that had ended before the search.
+    pub(crate) fn clearings_begun(&self) -> u64 {
+        self.clearings[0].load(Ordering::SeqCst)
+    }
+
+    /// Returns the number of clearings that have ended.
+    pub(crate) fn clearings_ended(&self) -> u64 {
+        self.clearings[1].load(Ordering::SeqCst)
     }
 
     /// Returns a span whose word in the table could not be cleared: it still is a span of free blocks.

@@ -13,6 +13,7 @@
 
 mod arena;
 mod at_once;
+mod emptied;
 mod layout;
 mod roots;
 #[cfg(test)]
@@ -27,7 +28,8 @@ use cedrat_sync::{Arc, planted};
 use cedrat_wal::TxnId;
 
 pub(crate) use arena::Blocks;
-use arena::{Emptied, Found, Latched, Open};
+use arena::{Found, Latched, Open};
+use emptied::Uncleared;
 pub(crate) use layout::FIRST_WORD;
 use layout::{Place, Span, header};
 pub use roots::Root;
@@ -35,7 +37,6 @@ pub use walk::Usage;
 
 use crate::error::{Error, Interrupt};
 use crate::heap::{Core, Heap};
-use crate::options::Commit;
 use crate::redo::RedoWriter;
 use crate::region::WORD_LEN;
 use crate::stripes::Look;
@@ -510,57 +511,38 @@ impl Tx<'_> {
             self.begin_batch(core, blocks, size, open, false)?;
         } else if blocks.adopt_one(core, arena, size) {
             // Its free blocks are in the arena now.
-        } else if let Some(span) = self.take_spans(core, blocks, 1) {
-            blocks.give_to_arena(span, arena);
-            self.begin_batch(core, blocks, size, Open { span, carved: 0 }, true)?;
-        } else if let Some(taken) = self.take_carved(core, blocks, |batch| batch.size > size) {
-            return Ok(Some(taken));
         } else {
-            match blocks.steal(size, self.shared.slots.oldest_start()) {
-                Some(Found::Block(size, header)) => return Ok(Some(Taken { size, header, carved: false })),
-                Some(Found::Open(size, open)) => {
-                    self.begin_batch(core, blocks, size, open, false)?;
-                    return Ok(self.take_carved(core, blocks, |batch| batch.size == size));
+            match self.take_spans(core, blocks, 1) {
+                Ok(span) => {
+                    blocks.give_to_arena(span, arena);
+                    self.begin_batch(core, blocks, size, Open { span, carved: 0 }, true)?;
                 }
-                None => return Err(self.nothing_left(core, blocks, len)),
+                Err(uncleared) => return self.find_larger(core, blocks, size, len, uncleared),
             }
         }
         Ok(None)
     }
 
-    /// Takes adjacent spans without blocks, which the table marks as free.
-    fn take_spans(&self, core: &Arc<Core>, blocks: &Blocks, count: u64) -> Option<u64> {
-        let is_held = |span| self.is_held(core, blocks, span);
-        if let Some(first) = blocks.take_spans(core, count, is_held) {
-            return Some(first);
+    /// Returns a block of a larger size, or of another arena.
+    fn find_larger(
+        &mut self,
+        core: &Arc<Core>,
+        blocks: &Blocks,
+        size: usize,
+        len: u64,
+        uncleared: Option<Uncleared>,
+    ) -> Result<Option<Taken>, Interrupt> {
+        if let Some(taken) = self.take_carved(core, blocks, |batch| batch.size > size) {
+            return Ok(Some(taken));
         }
-        let emptied = blocks.take_emptied(core, self.this.arena, self.shared.slots.oldest_start());
-        let cleared = !emptied.is_empty() && self.clear_spans(core, blocks, &emptied);
-        for span in &emptied {
-            if cleared { blocks.give_spans(span.open.span, 1) } else { blocks.give_emptied(span) }
+        match blocks.steal(size, self.shared.slots.oldest_start()) {
+            Some(Found::Block(size, header)) => Ok(Some(Taken { size, header, carved: false })),
+            Some(Found::Open(size, open)) => {
+                self.begin_batch(core, blocks, size, open, false)?;
+                Ok(self.take_carved(core, blocks, |batch| batch.size == size))
+            }
+            None => Err(self.nothing_left(core, blocks, len, uncleared)),
         }
-        blocks.take_spans(core, count, is_held)
-    }
-
-    /// Turns spans of free blocks into free spans, in a transaction of its own that persists whatever the outcome of this
-    /// one: words that hold committed headers must not be stored to before. No other session has the spans, so it fails
-    /// only where this or another transaction has locked neighbouring table entries.
-    #[cold]
-    fn clear_spans(&self, core: &Arc<Core>, blocks: &Blocks, emptied: &[Emptied]) -> bool {
-        let Ok(mut descriptor) = self.shared.take_descriptor() else { return false };
-        let mut tx = Tx::begin(self.shared, &mut descriptor);
-        let cleared = emptied.iter().try_for_each(|emptied| {
-            tx.write_word(core, blocks.layout.table_word(emptied.open.span), Span::Free.to_word())
-        });
-        let committed = cleared.and_then(|()| tx.commit(Commit::Async));
-        drop(tx);
-        self.shared.give_back_descriptor(descriptor);
-        committed.is_ok()
-    }
-
-    /// Returns that the heap is full, unless a transaction that began later would find more.
-    fn nothing_left(&self, core: &Core, blocks: &Blocks, len: u64) -> Interrupt {
-        if blocks.more_later_than(self.slot().started()) { Interrupt::CONFLICT } else { core.full(len) }
     }
 
     fn begin_batch(
@@ -602,8 +584,9 @@ impl Tx<'_> {
     fn allocate_run(&mut self, core: &Arc<Core>, blocks: &Blocks, len: u64, filled: bool) -> Result<u64, Interrupt> {
         let spans = blocks.layout.spans_for(len);
         loop {
-            let Some(first_span) = self.take_spans(core, blocks, spans) else {
-                return Err(self.nothing_left(core, blocks, len));
+            let first_span = match self.take_spans(core, blocks, spans) {
+                Ok(first_span) => first_span,
+                Err(uncleared) => return Err(self.nothing_left(core, blocks, len, uncleared)),
             };
             let place = blocks.layout.header_word(first_span, 0, 0);
             let words = blocks.layout.run_words(spans);

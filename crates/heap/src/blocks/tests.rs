@@ -2,7 +2,7 @@
 
 use super::*;
 #[cfg(not(cedrat_shuttle))]
-use crate::{Commit, HeapMap, HeapOptions, HeapOrderedMap, Joined, Locking, Memory, MemoryOptions, Session};
+use crate::{Commit, HeapMap, HeapOptions, HeapOrderedMap, Held, Joined, Locking, Memory, MemoryOptions, Session};
 #[cfg(not(cedrat_shuttle))]
 use std::collections::BTreeMap;
 #[cfg(not(cedrat_shuttle))]
@@ -45,7 +45,7 @@ fn use_blocks(heap: &Heap, mut random: u64) {
 pub(crate) fn all_known(heap: &Heap) -> arena::Known {
     let blocks = heap.core.blocks.as_ref().expect("it has some");
     // Spans whose blocks are all free may be recorded as free or not.
-    for emptied in blocks.take_emptied(&heap.core, 0, u64::MAX) {
+    for emptied in &blocks.take_emptied(&heap.core, 0, u64::MAX).spans {
         heap.atomically(|tx| tx.write_word(&heap.core, blocks.layout.table_word(emptied.open.span), 0))
             .expect("no other transaction writes");
         blocks.give_spans(emptied.open.span, 1);
@@ -409,4 +409,31 @@ fn store_beyond_filled_block_is_refused() {
     });
     assert_eq!(filled.expect("room"), ([true; 2], true), "E17.4");
     heap.verify().expect("the headers are whole");
+}
+
+/// E17.7: spans that another session has taken to clear them are not missing: a later transaction finds them.
+#[cfg(not(cedrat_shuttle))]
+#[test]
+fn spans_being_cleared_fill_no_heap() {
+    let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+    let options = HeapOptions { chunk_len: 4096, size_max: 64 << 10, ..HeapOptions::new(64 << 10) };
+    let heap = memory.create_heap("clearing", &options).expect("a heap");
+    let mut blocks = Vec::new();
+    while let Ok(block) = heap.atomically(|tx| tx.allocate(&heap, 100)) {
+        blocks.push(block);
+    }
+    blocks.iter().for_each(|&block| heap.atomically(|tx| tx.free(&heap, block)).expect("it is allocated"));
+    let mut held = Held::new(&memory).expect("a session");
+    let mut allocate = || {
+        held.begin().expect("none runs");
+        held.run(|tx| tx.allocate(&heap, 9000))
+    };
+    let known = heap.core.blocks.as_ref().expect("it has some");
+    let emptied = known.take_emptied(&heap.core, 0, u64::MAX);
+    assert!(!emptied.spans.is_empty());
+    let found = allocate();
+    assert!(matches!(found, Err(crate::Error::Conflict)), "{found:?}");
+    emptied.spans.iter().for_each(|of| known.give_emptied(of));
+    drop(emptied);
+    allocate().expect("all of the heap is free");
 }

@@ -1,0 +1,127 @@
+//! Spans of which all blocks are free: they become free spans when a heap has no other space.
+
+use cedrat_sync::{Arc, planted};
+
+use super::arena::{Blocks, Emptied, Emptying};
+use super::layout::Span;
+use crate::error::Interrupt;
+use crate::heap::Core;
+use crate::memory::Shared;
+use crate::options::Commit;
+use crate::stripes::Look;
+use crate::tx::{Descriptor, Tx};
+
+/// Reason why some spans of free blocks did not become free spans.
+#[derive(Debug)]
+pub(super) enum Uncleared {
+    /// The transaction that needs them has itself locked their words in the table, or no session is left to clear them in.
+    BeforeEnd,
+    /// Another transaction has locked their words.
+    Locked(Look),
+    /// Another session is clearing them.
+    Elsewhere,
+    /// The transaction that was to clear them failed.
+    Failed(Interrupt),
+}
+
+impl Tx<'_> {
+    /// Takes adjacent spans without blocks, which the table marks as free; else returns why there may be some nevertheless.
+    pub(super) fn take_spans(&self, core: &Arc<Core>, blocks: &Blocks, count: u64) -> Result<u64, Option<Uncleared>> {
+        let ended = blocks.clearings_ended();
+        let take = || blocks.take_spans(core, count, |span| self.is_held(core, blocks, span));
+        if let Some(first) = take() {
+            return Ok(first);
+        }
+        let emptied = blocks.take_emptied(core, self.this.arena, self.shared.slots.oldest_start());
+        let own = u64::from(!emptied.spans.is_empty());
+        let uncleared = self.clear_emptied(core, emptied);
+        if let Some(first) = take() {
+            return Ok(first);
+        }
+        let elsewhere = blocks.clearings_begun() > ended + own && !planted!("clearing_elsewhere_ignored");
+        Err(uncleared.or(elsewhere.then_some(Uncleared::Elsewhere)))
+    }
+
+    #[cold]
+    fn clear_emptied(&self, core: &Arc<Core>, emptied: Emptying<'_>) -> Option<Uncleared> {
+        if emptied.spans.is_empty() {
+            return None;
+        }
+        let Ok(mut descriptor) = self.shared.take_descriptor() else {
+            emptied.spans.iter().for_each(|of| emptied.blocks.give_emptied(of));
+            return Some(Uncleared::BeforeEnd);
+        };
+        let (locks, cleared) = clear(self.shared, &mut descriptor, core, emptied);
+        self.shared.give_back_descriptor(descriptor);
+        match (locks.contains(&Look::owned_by(self.this.number)), cleared) {
+            (true, _) => Some(Uncleared::BeforeEnd),
+            (false, Err(failed)) => Some(Uncleared::Failed(failed)),
+            (false, Ok(())) => locks.first().copied().map(Uncleared::Locked),
+        }
+    }
+
+    /// Returns that the heap is full, unless a transaction that began later may find more.
+    pub(super) fn nothing_left(
+        &mut self,
+        core: &Arc<Core>,
+        blocks: &Blocks,
+        len: u64,
+        uncleared: Option<Uncleared>,
+    ) -> Interrupt {
+        match uncleared {
+            Some(Uncleared::BeforeEnd) if !planted!("own_lock_hides_spans") => {
+                self.this.clears_at_end = Some(Arc::clone(core));
+                self.this.conflict()
+            }
+            Some(Uncleared::Failed(failed)) => failed,
+            Some(Uncleared::Locked(lock)) => self.met(lock),
+            Some(Uncleared::Elsewhere) => Interrupt::CONFLICT,
+            _ if blocks.more_later_than(self.slot().started()) => Interrupt::CONFLICT,
+            _ => core.full(len),
+        }
+    }
+
+    /// Clears what the transaction could not clear before its end, so that its next attempt finds it.
+    #[cold]
+    pub(crate) fn clear_at_end(&mut self, core: &Arc<Core>) {
+        let Some(blocks) = core.blocks.as_ref().filter(|_| !core.is_dropped()) else { return };
+        let (interrupted, half_done) = (self.this.interrupted, self.this.half_done);
+        let emptied = blocks.take_emptied(core, self.this.arena, self.shared.slots.oldest_start());
+        // The next attempt meets what may remain, and reports why.
+        let _ = clear(self.shared, self.this, core, emptied);
+        (self.this.interrupted, self.this.half_done) = (interrupted, half_done);
+    }
+}
+
+/// Turns spans of free blocks into free spans, except those whose words in the table are locked; returns these locks.
+///
+/// It does so in a transaction of its own, which persists whatever the outcome of the one that needs the spans: words that hold
+/// committed headers must not be stored to before. No other session has the spans, so it fails only where another transaction
+/// locks their words meanwhile.
+fn clear(
+    shared: &Shared,
+    this: &mut Descriptor,
+    core: &Arc<Core>,
+    emptied: Emptying<'_>,
+) -> (Vec<Look>, Result<(), Interrupt>) {
+    let blocks = emptied.blocks;
+    let word = |of: &Emptied| blocks.layout.table_word(of.open.span);
+    let (mut clear, mut locks) = (Vec::new(), Vec::new());
+    for of in &emptied.spans {
+        let seen = shared.stripes.look(shared.stripes.of(core.salt, word(of)));
+        if seen.is_locked() && !planted!("locked_span_ends_clearing") {
+            blocks.give_emptied(of);
+            locks.push(seen);
+        } else {
+            clear.push(of);
+        }
+    }
+    let mut tx = Tx::begin(shared, this);
+    let written = clear.iter().try_for_each(|of| tx.write_word(core, word(of), Span::Free.to_word()));
+    let cleared = written.and_then(|()| tx.commit(Commit::Async));
+    drop(tx);
+    for of in clear {
+        if cleared.is_ok() { blocks.give_spans(of.open.span, 1) } else { blocks.give_emptied(of) }
+    }
+    (locks, cleared.map(drop))
+}
