@@ -536,6 +536,10 @@ impl ControlFile {
             .map_err(|error| LogError::io(format!("writing {} again", media.path(self.file)), error))
     }
 
+    pub(crate) fn path(&self, media: &dyn Media) -> String {
+        media.path(self.file)
+    }
+
     /// Writes the control file durably: the slot with the older content, then the other.
     ///
     /// After an error neither the old nor the new content is certain; the log has to stop (W6).

@@ -661,8 +661,9 @@ impl Shared {
                 state.control = control;
                 Ok(())
             }
-            Err(LogError::Io { doing, source }) => {
-                Err(self.stop_before_waking(StopReason::WriteFailed { file: doing, source }).into())
+            Err(LogError::Io { source, .. }) => {
+                let file = state.file.path(&*self.media);
+                Err(self.stop_before_waking(StopReason::WriteFailed { file, source }).into())
             }
             Err(other) => Err(other), // it did not fit: nothing was written
         }

@@ -51,7 +51,8 @@ fn failed_control_write_stops_log() {
     let (sim, _, log) = new();
     sim.inject(DiskFault::error(Call::Write, ErrorKind::Other).of("control"));
     assert!(log.checkpoint_control(&log.control().checkpoint).is_err());
-    assert!(log.stopped().is_some(), "W6");
+    let stopped = log.stopped().expect("W6").to_string();
+    assert!(stopped.contains("the log stopped: writing control failed"), "{stopped}");
 }
 
 /// Any call fails, at any moment: no panic, and every acknowledged record is found.
