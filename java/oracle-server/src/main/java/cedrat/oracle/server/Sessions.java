@@ -64,8 +64,7 @@ final class Sessions {
             byToken.put(token, session);
         } else {
             before = session.connection;
-            session.earlier.add(session.number);
-            session.number = ++newest;
+            oracle.unclaim(session.number);
         }
         session.connection = connection;
         session.silentTicks = 0;
@@ -88,7 +87,7 @@ final class Sessions {
         long outcome = oracle.status(start);
         if (outcome != StatusOracle.UNKNOWN) {
             int owner = oracle.session(start);
-            if (owner == StatusOracle.NO_SESSION || session.earlier.contains(owner) || oracle.isLeft(start)) {
+            if (owner == StatusOracle.NO_SESSION || owner == session.number || oracle.isLeft(start)) {
                 oracle.adopt(start, session.number);
             }
         }
@@ -98,8 +97,7 @@ final class Sessions {
     /// Aborts the other transactions of the session: their begins were answered into connections that were
     /// lost, so no client will ever end them.
     void announcedAll(Session session) {
-        session.earlier.forEach(earlier -> oracle.replace(earlier, session.number));
-        session.earlier.clear();
+        oracle.abortUnclaimed(session.number);
     }
 
     /// The session is over: its open transactions abort.
@@ -107,7 +105,6 @@ final class Sessions {
         byToken.remove(session.token);
         session.connection = null;
         oracle.expire(session.number);
-        session.earlier.forEach(oracle::expire);
     }
 
     /// Counts a tick. `silent` receives the connections of sessions that expire now, `strange` those that have

@@ -11,21 +11,19 @@ import java.util.Arrays;
 ///
 /// ```text
 /// page    number 8 | count 4 | outcome *
-/// outcome slot 2 | state 8 | session 4 | left at 8
+/// outcome slot 2 | state 8 | session 4
 /// ```
 final class Page {
     private static final int HEADER_BYTES = Long.BYTES + Integer.BYTES;
-    private static final int OUTCOME_BYTES = Short.BYTES + Long.BYTES + Integer.BYTES + Long.BYTES;
+    private static final int OUTCOME_BYTES = Short.BYTES + Long.BYTES + Integer.BYTES;
     private static final VarHandle SHORT = MethodHandles.byteArrayViewVarHandle(short[].class, ByteOrder.LITTLE_ENDIAN);
     private static final VarHandle INT = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
     private static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
 
     /// As [Transactions] says.
     final long[] states;
+    /// The complement of the session's number where an open transaction is unclaimed.
     final int[] sessions;
-    /// Of decided transactions: the newest timestamp when their session was over, 0 before. Made when the
-    /// first such session is over.
-    long[] leftAt;
     int open;
     int decided;
     /// Whether it is not what was read from the store any more.
@@ -38,16 +36,12 @@ final class Page {
 
     /// The most memory that a page takes.
     static long bytesMax(int size) {
-        return (long) size * (Long.BYTES + Integer.BYTES + Long.BYTES);
+        return (long) size * (Long.BYTES + Integer.BYTES);
     }
 
     /// The most bytes that [#write] writes.
     static int writtenMax(int size) {
         return HEADER_BYTES + size * OUTCOME_BYTES;
-    }
-
-    long leftAt(int slot) {
-        return leftAt == null ? 0 : leftAt[slot];
     }
 
     /// Writes it, which has no open transaction; returns how many bytes that takes.
@@ -61,7 +55,6 @@ final class Page {
                 SHORT.set(bytes, at, (short) slot);
                 LONG.set(bytes, at + 2, states[slot]);
                 INT.set(bytes, at + 10, sessions[slot]);
-                LONG.set(bytes, at + 14, leftAt(slot));
                 at += OUTCOME_BYTES;
             }
         }
@@ -80,26 +73,13 @@ final class Page {
             int slot = Short.toUnsignedInt((short) SHORT.get(bytes, at));
             states[slot] = (long) LONG.get(bytes, at + 2);
             sessions[slot] = (int) INT.get(bytes, at + 10);
-            long left = (long) LONG.get(bytes, at + 14);
-            if (left != 0) {
-                leave(slot, left);
-            }
         }
         isChanged = false;
-    }
-
-    /// The session of a transaction was over when this was the newest timestamp; 0 if it is not over.
-    void leave(int slot, long newest) {
-        if (leftAt == null) {
-            leftAt = new long[states.length];
-        }
-        leftAt[slot] = newest;
     }
 
     /// Nothing is left in it.
     void clear() {
         Arrays.fill(states, Transactions.NOTHING);
-        leftAt = null;
         open = 0;
         decided = 0;
         isChanged = false;

@@ -1,7 +1,6 @@
 package cedrat.oracle.state;
 
 import java.util.ArrayDeque;
-import java.util.Arrays;
 import java.util.TreeMap;
 
 /// Pages of outcomes that lie in a store, as there is no room for them in memory. They have no open
@@ -20,19 +19,14 @@ final class SpilledPages {
     /// Largest number of spilled pages in memory.
     private static final int LOADED_MAX = 4;
 
-    /// Of pages with transactions of more sessions these are not known one by one.
-    private static final int SESSIONS_MAX = 16;
-
     /// Approximate size of an entry without its page, including its node in the map.
-    private static final int ENTRY_BYTES = 160;
+    private static final int ENTRY_BYTES = 136;
 
     private static final class Entry {
         final long number;
         long place;
         int length;
         int decided;
-        /// The sessions that are not over, of which it has transactions; `null` if they are too many.
-        int[] sessions;
         /// `null` if it is in the store alone.
         Page page;
 
@@ -108,20 +102,6 @@ final class SpilledPages {
         free(entry);
     }
 
-    /// Whether one has this number that may have transactions of a session that is not over.
-    boolean mayHave(long number, int session) {
-        Entry entry = entries.get(number);
-        if (entry == null || entry.page != null || entry.sessions == null) {
-            return entry != null;
-        }
-        for (int each : entry.sessions) {
-            if (each == session) {
-                return true;
-            }
-        }
-        return false;
-    }
-
     /// The first from this number on; `otherwise` if there is none.
     long from(long number, long otherwise) {
         Long next = entries.ceilingKey(number);
@@ -159,34 +139,12 @@ final class SpilledPages {
         entry.length = page.write(entry.number, bytes);
         entry.place = store.put(bytes, entry.length);
         entry.decided = page.decided;
-        entry.sessions = sessions(page);
         storedBytes += entry.length;
     }
 
     private void free(Entry entry) {
         store.free(entry.place, entry.length);
         storedBytes -= entry.length;
-    }
-
-    private static int[] sessions(Page page) {
-        int[] found = new int[SESSIONS_MAX];
-        int count = 0;
-        for (int slot = 0; slot < page.states.length; slot++) {
-            if (page.states[slot] == Transactions.NOTHING || page.leftAt(slot) != 0) {
-                continue;
-            }
-            int session = page.sessions[slot];
-            int at = 0;
-            while (at < count && found[at] != session) {
-                at++;
-            }
-            if (at == SESSIONS_MAX) {
-                return null;
-            }
-            found[at] = session;
-            count = Math.max(count, at + 1);
-        }
-        return Arrays.copyOf(found, count);
     }
 
     // ---- figures ----------------------------------------------------------------------------------------------------

@@ -1,5 +1,7 @@
 package cedrat.oracle.state;
 
+import java.util.HashMap;
+import java.util.Map;
 import java.util.Objects;
 
 /// The transaction status oracle (ReTSO, Algorithms 1 to 4): gives out timestamps, decides commits, and
@@ -22,7 +24,8 @@ import java.util.Objects;
 /// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone,
 ///   replayed, lead to the same state, but for sessions.
 ///
-/// It knows no clock, no network and no disk, and allocates nothing for a request. For one thread at a time.
+/// It knows no clock, no network and no disk, and allocates nothing for a request but the end of a session and a
+/// sweep. For one thread at a time.
 public final class StatusOracle {
     /// Answer: the transaction has aborted.
     public static final long ABORTED = -1;
@@ -74,6 +77,11 @@ public final class StatusOracle {
     private final long[] aborts = new long[AbortReason.values().length];
 
     private long newest;
+    /// Of sessions that are over: the newest timestamp then.
+    private final Map<Integer, Long> leftAt = new HashMap<>();
+    /// Mark of the newest sweep whose parts have come without a gap from the first on, and where the next begins.
+    private long sweepMark;
+    private long sweepNext;
     /// While a snapshot is read: nothing is known yet of transactions that began from `unknownFrom` up to
     /// `unknownTo`.
     private long unknownFrom = 1;
@@ -224,39 +232,31 @@ public final class StatusOracle {
         return true;
     }
 
-    /// A session is gone: its open transactions abort, and those that have an outcome are left to the next
-    /// sweep ([#swept]). Returns how many have aborted.
+    /// A session is gone, and its number is not used again: its open transactions abort, and those that have an
+    /// outcome are left to the next sweep ([#swept]). Returns how many have aborted.
     public int expire(int session) {
         int[] count = {0};
-        transactions.forEachOf(session, (start, state, owner) -> {
-            if (owner != session) {
-                return;
-            }
-            if (Transactions.isOpen(state)) {
-                abortOpen(start, AbortReason.EXPIRED);
-                count[0]++;
-            }
-            if (transactions.state(start) != Transactions.NOTHING && transactions.leftAt(start) == 0) {
-                transactions.leave(start, newest);
-            }
+        transactions.forEachOpenOf(session, (start, state, owner) -> {
+            abortOpen(start, AbortReason.EXPIRED);
+            count[0]++;
         });
+        leftAt.putIfAbsent(session, newest);
         return count[0];
     }
 
-    /// A session goes on under another number, and knows of no transaction that is still open under the old
-    /// one: those abort. Returns how many.
-    public int replace(int session, int by) {
+    /// The client of a session has connected again. Its open transactions are *unclaimed* until it claims them by
+    /// [#adopt]: the replies to their begins may be lost.
+    public void unclaim(int session) {
+        transactions.forEachOpenOf(session, (start, state, owner) -> transactions.unclaim(start));
+    }
+
+    /// The client of a session has claimed all that it knows: its unclaimed transactions abort. Returns how many.
+    public int abortUnclaimed(int session) {
         int[] count = {0};
-        transactions.forEachOf(session, (start, state, owner) -> {
-            if (owner != session || transactions.leftAt(start) != 0) {
-                return;
-            }
-            if (Transactions.isOpen(state)) {
+        transactions.forEachOpenOf(session, (start, state, owner) -> {
+            if (transactions.isUnclaimed(start)) {
                 abortOpen(start, AbortReason.EXPIRED);
                 count[0]++;
-            }
-            if (transactions.state(start) != Transactions.NOTHING) {
-                transactions.adopt(start, by);
             }
         });
         return count[0];
@@ -279,14 +279,21 @@ public final class StatusOracle {
     public Swept swept(long mark, long from, int countMax) {
         long[] count = {0};
         long next = transactions.forEach(from, mark, countMax, (start, state, session) -> {
-            long leftAt = transactions.leftAt(start);
-            boolean isLeft = leftAt != 0 && leftAt < mark || fault == Fault.SWEEP_THE_LIVING;
+            boolean isLeft = leftAt.getOrDefault(session, mark) < mark || fault == Fault.SWEEP_THE_LIVING;
             if (isLeft && !Transactions.isOpen(state)) {
                 transactions.forget(start);
                 decisions.forgotten(start);
                 count[0]++;
             }
         });
+        if (from == 1 || mark == sweepMark && from == sweepNext) {
+            sweepMark = mark;
+            sweepNext = next;
+            if (next > mark) {
+                // Of sessions that were over before the mark, nothing is left: all of theirs began below it.
+                leftAt.values().removeIf(at -> at < mark);
+            }
+        }
         return new Swept(count[0], next);
     }
 
@@ -297,7 +304,7 @@ public final class StatusOracle {
 
     /// Whether the session of a transaction that has an outcome is over.
     public boolean isLeft(long start) {
-        return transactions.leftAt(start) != 0;
+        return leftAt.containsKey(transactions.session(start));
     }
 
     /// Makes a transaction that is open or has an outcome one of another session: its client has come back,

@@ -36,21 +36,21 @@ final class Transactions {
     private static final long RING_PAGES_MAX = 1L << 29;
 
     /// Pages that are kept for later.
-    private static final int SPARE_PAGES = 64;
+    private static final int SPARE_PAGES = 4;
 
     /// Where pages are spilled to, and when.
     ///
     /// @param store keeps them; `null` if none is spilled
-    /// @param pagesMax so many are in memory, and more only where they have open transactions
+    /// @param bytesMax memory of all that is known of transactions, in bytes; more is taken only by pages with open
+    ///     transactions, and by some pages that are in use
     /// @param pageShift a page has two to this power of timestamps
-    record Spilling(PageStore store, int pagesMax, int pageShift) {
+    record Spilling(PageStore store, long bytesMax, int pageShift) {
         /// Memory has room for everything.
-        static final Spilling NEVER = new Spilling(null, Integer.MAX_VALUE, PAGE_SHIFT);
+        static final Spilling NEVER = new Spilling(null, Long.MAX_VALUE, PAGE_SHIFT);
 
-        /// When pages take so many bytes of memory.
+        /// When all takes so many bytes of memory.
         static Spilling past(long bytesMax, PageStore store) {
-            long pages = bytesMax / Page.bytesMax(1 << PAGE_SHIFT);
-            return new Spilling(Objects.requireNonNull(store), Math.clamp(pages, 1, Integer.MAX_VALUE), PAGE_SHIFT);
+            return new Spilling(Objects.requireNonNull(store), bytesMax, PAGE_SHIFT);
         }
     }
 
@@ -99,32 +99,29 @@ final class Transactions {
         return -state;
     }
 
+    /// The session of a transaction, claimed or not.
     int session(long start) {
-        return page(start).sessions[slot(start)];
+        return claimed(page(start).sessions[slot(start)]);
     }
 
-    /// A transaction is another session's from now on.
+    private static int claimed(int session) {
+        return session < 0 ? ~session : session;
+    }
+
+    /// A transaction is this session's from now on, and claimed.
     void adopt(long start, int session) {
         Page page = page(start);
         page.sessions[slot(start)] = session;
-        if (page.leftAt != null) {
-            page.leftAt[slot(start)] = 0;
-        }
         page.isChanged = true;
     }
 
-    /// The session of a decided transaction is over; `newest` is the newest timestamp.
-    void leave(long start, long newest) {
-        Page page = page(start);
-        page.leave(slot(start), newest);
-        page.isChanged = true;
+    /// An open transaction of a session is *unclaimed* until it is adopted: its client may not know of it.
+    void unclaim(long start) {
+        page(start).sessions[slot(start)] = ~session(start);
     }
 
-    /// Returns the newest timestamp at the expiry of a decided transaction's session; 0 if the session has not
-    /// expired, or its expiry is not known.
-    long leftAt(long start) {
-        Page page = page(start);
-        return page == null ? 0 : page.leftAt(slot(start));
+    boolean isUnclaimed(long start) {
+        return page(start).sessions[slot(start)] < 0;
     }
 
     /// A transaction begins. `start` is above all before it.
@@ -219,38 +216,27 @@ final class Transactions {
         void visit(long timestamp, long state, int session);
     }
 
-    /// Visits all known transactions in ascending order; it may leave out some that are another session's, or
-    /// were left. The visitor may decide, end, adopt, leave and forget the transaction that it receives.
-    void forEachOf(int session, Visitor visitor) {
-        for (long number = next(Long.MIN_VALUE); number < Long.MAX_VALUE; number = next(number + 1)) {
-            boolean isSpilled = inRing(number) == null;
-            if (isSpilled && !spilled.mayHave(number, session)) {
-                continue;
-            }
-            Page page = isSpilled ? spilled.page(number) : inRing(number);
-            for (int slot = 0; page != null && slot < pageSize; slot++) {
-                if (page.states[slot] != NOTHING) {
-                    visitor.visit((number << pageShift) + slot, page.states[slot], page.sessions[slot]);
-                    // It is gone if nothing is left in it.
-                    page = isSpilled ? spilled.page(number) : inRing(number);
+    /// Visits the open transactions of a session, claimed or not, in ascending order. The visitor may decide the
+    /// transaction that it receives. The work depends on the pages that have open transactions; outcomes, however
+    /// many, take none.
+    void forEachOpenOf(int session, Visitor visitor) {
+        for (long number = oldestOpen >> pageShift; open > 0 && number < endPage; number++) {
+            Page page = pages[ringSlot(number)];
+            int left = page == null ? 0 : page.open;
+            for (int slot = 0; left > 0; slot++) {
+                long state = page.states[slot];
+                if (!isOpen(state)) {
+                    continue;
+                }
+                left--;
+                if (claimed(page.sessions[slot]) == session) {
+                    visitor.visit((number << pageShift) + slot, state, session);
                 }
             }
         }
     }
 
-    /// The number of the first page from this one on; `Long.MAX_VALUE` if there is none.
-    private long next(long number) {
-        long away = spilled.from(number, Long.MAX_VALUE);
-        long end = Math.min(away, endPage);
-        for (long each = Math.max(number, firstPage); each < end; each++) {
-            if (pages[ringSlot(each)] != null) {
-                return each;
-            }
-        }
-        return away;
-    }
-
-    /// Visits the same in parts: the transactions from `from` up to `upTo`, at most `countMax`. Returns the
+    /// Visits all known transactions in parts: those from `from` up to `upTo`, at most `countMax`. Returns the
     /// timestamp from which to go on, `upTo + 1` after the last. The work of a part is bounded too, so a part may
     /// be empty. The visitor may forget the transaction that it receives.
     long forEach(long from, long upTo, int countMax, Visitor visitor) {
@@ -274,7 +260,7 @@ final class Transactions {
                 if (count++ == countMax) {
                     return timestamp;
                 }
-                visitor.visit(timestamp, state, page.sessions[slot(timestamp)]);
+                visitor.visit(timestamp, state, claimed(page.sessions[slot(timestamp)]));
             }
             timestamp = pageEnd;
         }
@@ -283,17 +269,8 @@ final class Transactions {
 
     /// The memory it takes, about.
     long bytes() {
-        long inUse = 0;
-        long left = 0;
-        for (Page page : pages) {
-            inUse += page == null ? 0 : 1;
-            left += page == null || page.leftAt == null ? 0 : 1;
-        }
         long references = pages.length * (long) Long.BYTES;
-        return references
-                + (inUse + spare.size()) * pageSize * (Long.BYTES + Integer.BYTES)
-                + left * pageSize * Long.BYTES
-                + spilled.bytes();
+        return references + (pageCount + spare.size()) * Page.bytesMax(pageSize) + spilled.bytes();
     }
 
     /// Returns the spilled pages.
@@ -376,11 +353,11 @@ final class Transactions {
         return number >= firstPage && number < endPage ? pages[ringSlot(number)] : null;
     }
 
-    /// Spills the oldest page that can be, if there are too many; but not this one. Where there are more than
-    /// one too many, as open transactions have ended since, another as well: they become fewer, and no
-    /// request waits for many of them.
+    /// Spills the oldest page that can be, if memory is too large; but not this one. Where that is not enough, as
+    /// open transactions have ended since, another as well: pages become fewer, and no request waits for many of
+    /// them.
     private void spill(long but) {
-        for (int count = 0; count < 2 && pageCount > spilling.pagesMax; count++) {
+        for (int count = 0; count < 2 && bytes() > spilling.bytesMax; count++) {
             long number = spillable(Math.max(spillFrom, firstPage), but);
             if (number == endPage) {
                 number = spillable(firstPage, but);

@@ -1,6 +1,7 @@
 package cedrat.oracle.state;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.state.StatusOracle.Fault;
@@ -18,8 +19,7 @@ final class SideBySide {
     /// A transaction in the model.
     static final class ModelTransaction {
         int session;
-        /// The newest timestamp when its session was over.
-        long leftAt;
+        boolean isClaimed = true;
         /// [StatusOracle#OPEN], [StatusOracle#ABORTED] or the commit timestamp.
         long outcome = StatusOracle.OPEN;
         /// Cleaned up, or ended: nothing is known of it.
@@ -35,6 +35,10 @@ final class SideBySide {
     final SplittableRandom random;
     final int keySpace;
     final TreeMap<Long, ModelTransaction> transactions = new TreeMap<>();
+    /// Numbers of the sessions that live.
+    final int[] sessions = {1, 2, 3};
+    /// The newest timestamp at the end of each session.
+    final Map<Integer, Long> leftAt = new HashMap<>();
     final Map<Long, Long> lastCommit = new HashMap<>();
     /// The same of keys of tables whose scans are checked.
     final Map<Long, TreeMap<String, Long>> lastWrite = new HashMap<>();
@@ -76,7 +80,7 @@ final class SideBySide {
 
     private void step() {
         if (transactions.isEmpty() || random.nextInt(3) == 0) {
-            int session = random.nextInt(1, 4);
+            int session = session();
             transactions.put(oracle.begin(session), new ModelTransaction(session));
             return;
         }
@@ -103,8 +107,9 @@ final class SideBySide {
             case 10 -> assertEquals(known(transaction), oracle.status(start), "S1");
             default -> {
                 switch (random.nextInt(40)) {
-                    case 0, 1 -> expire(random.nextInt(1, 4));
-                    case 2 -> replace(random.nextInt(1, 4), random.nextInt(1, 4));
+                    case 0, 1 -> expire(random.nextInt(sessions.length));
+                    case 2, 8 -> unclaim(session());
+                    case 9 -> abortUnclaimed(session());
                     case 3, 4, 5 -> swept(random.nextLong(1, oracle.newest() + 1));
                     case 6, 7 -> adopt(start, transaction);
                     default -> {
@@ -113,6 +118,10 @@ final class SideBySide {
                 }
             }
         }
+    }
+
+    private int session() {
+        return sessions[random.nextInt(sessions.length)];
     }
 
     /// Mostly one of the newest, sometimes any.
@@ -264,43 +273,43 @@ final class SideBySide {
         assertEquals(expected, oracle.isCommitted(writer, reader));
     }
 
-    private void expire(int session) {
-        int expected = 0;
-        for (ModelTransaction transaction : transactions.values()) {
-            if (transaction.gone || transaction.session != session) {
-                continue;
-            }
-            if (isOpen(transaction)) {
-                transaction.outcome = StatusOracle.ABORTED;
-                expected++;
-            }
-            transaction.leftAt = transaction.leftAt == 0 ? oracle.newest() : transaction.leftAt;
-        }
-        assertEquals(expected, oracle.expire(session));
+    private void expire(int at) {
+        int session = sessions[at];
+        assertEquals(abortOpen(session, true), oracle.expire(session));
+        leftAt.put(session, oracle.newest());
+        sessions[at] = sessions.length + leftAt.size();
     }
 
-    private void replace(int session, int by) {
-        int expected = 0;
+    private int abortOpen(int session, boolean isClaimed) {
+        int count = 0;
         for (ModelTransaction transaction : transactions.values()) {
-            if (transaction.gone || transaction.session != session || transaction.leftAt != 0) {
-                continue;
-            }
-            if (isOpen(transaction)) {
+            if (isOpen(transaction) && transaction.session == session && (isClaimed || !transaction.isClaimed)) {
                 transaction.outcome = StatusOracle.ABORTED;
-                expected++;
+                count++;
             }
-            transaction.session = by;
         }
-        assertEquals(expected, oracle.replace(session, by));
+        return count;
+    }
+
+    private void unclaim(int session) {
+        for (ModelTransaction transaction : transactions.values()) {
+            transaction.isClaimed &= transaction.session != session;
+        }
+        oracle.unclaim(session);
+    }
+
+    private void abortUnclaimed(int session) {
+        assertEquals(abortOpen(session, false), oracle.abortUnclaimed(session));
     }
 
     private void adopt(long start, ModelTransaction transaction) {
         if (!transaction.gone) {
-            transaction.session = random.nextInt(1, 4);
-            transaction.leftAt = 0;
+            transaction.session = session();
+            transaction.isClaimed = true;
             oracle.adopt(start, transaction.session);
+            assertEquals(transaction.session, oracle.session(start));
+            assertFalse(oracle.isLeft(start));
         }
-        assertEquals(transaction.leftAt != 0 && !transaction.gone, oracle.isLeft(start) && !transaction.gone);
     }
 
     private void swept(long mark) {
@@ -308,8 +317,9 @@ final class SideBySide {
         for (Map.Entry<Long, ModelTransaction> each :
                 transactions.headMap(mark, true).entrySet()) {
             ModelTransaction transaction = each.getValue();
-            if (!transaction.gone && transaction.leftAt != 0 && transaction.leftAt < mark) {
-                assertTrue(!isOpen(transaction));
+            if (!transaction.gone && leftAt.getOrDefault(transaction.session, mark) < mark) {
+                assertFalse(isOpen(transaction));
+                assertTrue(oracle.isLeft(each.getKey()));
                 transaction.gone = true;
                 expected++;
             }
