@@ -113,7 +113,8 @@ public final class OracleClient implements AutoCloseable {
         return await(sweptAsync(mark));
     }
 
-    /// No open transaction has a lower start timestamp, nor will one have that begins later.
+    /// No open transaction has a lower start timestamp, nor will one have that begins later. For pruners: the oracle
+    /// takes it that older snapshots are cut from now on.
     public StartTimestamp lowWaterMark() {
         return await(lowWaterMarkAsync());
     }

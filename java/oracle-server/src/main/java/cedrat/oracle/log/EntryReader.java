@@ -5,6 +5,7 @@ import static cedrat.oracle.log.EntryWriter.COMMITTED;
 import static cedrat.oracle.log.EntryWriter.ENDED;
 import static cedrat.oracle.log.EntryWriter.FORGOTTEN;
 import static cedrat.oracle.log.EntryWriter.HEADER_BYTES;
+import static cedrat.oracle.log.EntryWriter.PRUNED;
 import static cedrat.oracle.log.EntryWriter.TIMESTAMPS_MAX;
 import static cedrat.oracle.log.EntryWriter.VERSION;
 import static cedrat.oracle.log.EntryWriter.WROTE;
@@ -73,6 +74,7 @@ public final class EntryReader {
                 case ABORTED -> to.aborted(start());
                 case ENDED -> to.ended(start());
                 case FORGOTTEN -> to.forgotten(start());
+                case PRUNED -> to.pruned(start());
                 case WROTE -> {
                     readKeys();
                     if (last != COMMITTED) {

@@ -13,12 +13,13 @@ import java.util.Arrays;
 ///
 /// ```text
 /// entry      version 1 | before 8 | newest 8 | decision *
-/// decision   committed | aborted | ended | forgotten | wrote
+/// decision   committed | aborted | ended | forgotten | wrote | pruned
 /// committed  1 | commit varint | lasted varint | count varint | row 8 *
 /// aborted    2 | start varint
 /// ended      3 | start varint
 /// forgotten  4 | start varint
 /// wrote      5 | count varint | key *
+/// pruned     6 | start varint
 /// key        table 8 | length varint | byte *
 /// ```
 ///
@@ -41,6 +42,7 @@ public final class EntryWriter implements Decisions {
     static final byte ENDED = 3;
     static final byte FORGOTTEN = 4;
     static final byte WROTE = 5;
+    static final byte PRUNED = 6;
 
     /// An entry gives out no more timestamps. A server closes a batch at a sixteenth of that.
     static final int TIMESTAMPS_MAX = 1 << 16;
@@ -141,6 +143,11 @@ public final class EntryWriter implements Decisions {
     @Override
     public void forgotten(long start) {
         putStart(FORGOTTEN, start);
+    }
+
+    @Override
+    public void pruned(long upTo) {
+        putStart(PRUNED, upTo);
     }
 
     private void putStart(byte kind, long start) {

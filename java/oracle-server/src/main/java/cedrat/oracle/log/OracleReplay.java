@@ -120,6 +120,11 @@ public final class OracleReplay implements Log.Replay {
     private Remembered faulty(Remembered restoring) {
         return new Remembered() {
             @Override
+            public void pruned(long upTo) {
+                restoring.pruned(upTo);
+            }
+
+            @Override
             public void open(long start, long position) {
                 if (fault == Fault.ABORT_OPEN) {
                     restoring.aborted(start);

@@ -4,6 +4,7 @@ import static cedrat.oracle.log.SnapshotWriter.ABORTED;
 import static cedrat.oracle.log.SnapshotWriter.COMMITTED;
 import static cedrat.oracle.log.SnapshotWriter.HEADER_BYTES;
 import static cedrat.oracle.log.SnapshotWriter.OPEN;
+import static cedrat.oracle.log.SnapshotWriter.PRUNED;
 import static cedrat.oracle.log.SnapshotWriter.VERSION;
 
 import cedrat.oracle.state.Lifetime;
@@ -99,6 +100,14 @@ public final class SnapshotReader {
         long start = from - 1;
         while (entry.hasMore()) {
             byte kind = entry.kind();
+            if (kind == PRUNED && isFirst() && start == 0) {
+                long upTo = entry.varint();
+                if (upTo <= 0 || upTo > taken) {
+                    throw damaged("transactions pruned up to " + upTo + " in a snapshot begun at " + taken);
+                }
+                to.pruned(upTo);
+                continue;
+            }
             if (kind < OPEN || kind > ABORTED) {
                 throw damaged("a transaction of kind " + kind);
             }

@@ -10,7 +10,8 @@ import cedrat.oracle.state.StatusOracle;
 /// Writes what an oracle remembers of its transactions into entries of the log: parts of a snapshot (O5).
 ///
 /// ```text
-/// part         version 2 | taken 8 | position 8 | committed 8 | from 8 | end 8 | newest 8 | transaction *
+/// part         version 2 | taken 8 | position 8 | committed 8 | from 8 | end 8 | newest 8 | pruned ? | transaction *
+/// pruned       4 | up to varint
 /// transaction  open | committed | aborted
 /// open         1 | start varint | age varint
 /// committed    2 | start varint | lasted varint
@@ -32,6 +33,7 @@ public final class SnapshotWriter {
     static final byte OPEN = 1;
     static final byte COMMITTED = 2;
     static final byte ABORTED = 3;
+    static final byte PRUNED = 4;
 
     static final int TAKEN_AT = 1;
     static final int POSITION_AT = TAKEN_AT + Long.BYTES;
@@ -68,7 +70,7 @@ public final class SnapshotWriter {
     SnapshotWriter(StatusOracle oracle, int transactionsMax) {
         this.oracle = oracle;
         this.transactionsMax = transactionsMax;
-        bytes = new byte[HEADER_BYTES + transactionsMax * TRANSACTION_BYTES_MAX];
+        bytes = new byte[HEADER_BYTES + (1 + transactionsMax) * TRANSACTION_BYTES_MAX];
         from = 1;
         taken = -1;
     }
@@ -118,6 +120,12 @@ public final class SnapshotWriter {
     }
 
     private final class Putting implements Remembered {
+        @Override
+        public void pruned(long upTo) {
+            bytes[length++] = PRUNED;
+            length = EntryBytes.putVarint(bytes, length, upTo);
+        }
+
         @Override
         public void open(long start, long positionAtStart) {
             putStart(OPEN, start);

@@ -256,7 +256,7 @@ final class Decider {
                     announce(connection);
                 }
             }
-            case Protocol.LOW_WATER -> value(connection, oracle.lowWaterMark());
+            case Protocol.LOW_WATER -> value(connection, oracle.prune());
             case Protocol.PING -> {
                 connection.replies.done(kind, id);
                 persister.replied(connection);

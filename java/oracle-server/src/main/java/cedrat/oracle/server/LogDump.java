@@ -179,6 +179,11 @@ final class LogDump implements Log.Replay {
         }
 
         @Override
+        public void pruned(long upTo) {
+            to.accept(new Shown("\"kind\":\"pruned\",\"upTo\":" + upTo, "pruned up to " + upTo));
+        }
+
+        @Override
         public void open(long start, long position) {
             to.accept(new Shown(
                     "\"kind\":\"open\",\"start\":" + start + ",\"position\":" + position,

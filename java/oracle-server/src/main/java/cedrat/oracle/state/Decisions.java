@@ -24,4 +24,7 @@ public interface Decisions {
 
     /// A decided transaction is forgotten: its outcome will not be requested again.
     void forgotten(long start);
+
+    /// Snapshots of transactions that began up to this one may be pruned from now on.
+    void pruned(long upTo);
 }

@@ -22,4 +22,7 @@ public class NoDecisions implements Decisions {
 
     @Override
     public void forgotten(long start) {}
+
+    @Override
+    public void pruned(long upTo) {}
 }

@@ -2,6 +2,10 @@ package cedrat.oracle.state;
 
 /// Receives the transactions that an oracle remembers: to write a snapshot, or to restore an oracle from one.
 public interface Remembered {
+    /// Snapshots of transactions that began up to this one may have been pruned. Received before all transactions, if
+    /// at all.
+    void pruned(long upTo);
+
     /// A transaction is open. `position` rows had been committed when it began ([StatusOracle#position]).
     void open(long start, long position);
 

@@ -56,7 +56,8 @@ public final class StatusOracle {
         FORGET_ABORTED,
         FORGET_KEYS,
         SWEEP_THE_LIVING,
-        RESENT_COMMIT_CONFLICTS
+        RESENT_COMMIT_CONFLICTS,
+        END_AFTER_PRUNING
     }
 
     private static final int KEYS_LOG2_MAX = 16;
@@ -77,6 +78,8 @@ public final class StatusOracle {
     private final long[] aborts = new long[AbortReason.values().length];
 
     private long newest;
+    /// Snapshots of transactions that began up to this one may have gaps.
+    private long prunedUpTo;
     /// Of sessions that are over: the newest timestamp then.
     private final Map<Integer, Long> leftAt = new HashMap<>();
     /// Mark of the newest sweep whose parts have come without a gap from the first on, and where the next begins.
@@ -129,7 +132,8 @@ public final class StatusOracle {
     /// under snapshot isolation `reads` is empty. Returns the commit timestamp, [#ABORTED] or [#UNKNOWN].
     ///
     /// A transaction that wrote nothing needs no outcome: it ends, and its commit timestamp is its start
-    /// timestamp.
+    /// timestamp. Where that is not its first end, and its snapshot may have been pruned meanwhile, the answer is
+    /// [#ABORTED]: perhaps its session had expired, and it has read gaps.
     public long commit(long start, Rows writes, Rows reads) {
         return commit(start, writes, reads, NO_KEYS, NO_RANGES);
     }
@@ -142,7 +146,11 @@ public final class StatusOracle {
         long state = transactions.state(start);
         if (!Transactions.isOpen(state)) {
             boolean wroteNothing = state == Transactions.NOTHING && writes.count() == 0 && isGivenOut(start);
-            return wroteNothing ? start : outcome(state);
+            if (wroteNothing) {
+                boolean mayHaveGaps = start <= prunedUpTo && fault != Fault.END_AFTER_PRUNING;
+                return mayHaveGaps ? ABORTED : start;
+            }
+            return outcome(state);
         }
         if (writes.count() == 0) {
             ended++;
@@ -297,6 +305,16 @@ public final class StatusOracle {
         return new Swept(count[0], next);
     }
 
+    /// Returns the low-water mark for a pruner, which may remove all versions that only older snapshots see.
+    public long prune() {
+        long mark = lowWaterMark();
+        if (mark - 1 > prunedUpTo) {
+            prunedUpTo = mark - 1;
+            decisions.pruned(prunedUpTo);
+        }
+        return mark;
+    }
+
     /// The session of a transaction that is open or has an outcome.
     public int session(long start) {
         return transactions.session(start);
@@ -380,6 +398,12 @@ public final class StatusOracle {
             }
         }
 
+        @Override
+        public void pruned(long upTo) {
+            replayGivenOut(upTo);
+            prunedUpTo = upTo;
+        }
+
         /// Whether the transaction is replayed: decisions before a snapshot's part was written are in the part.
         private boolean isKnown(long start) {
             return start < unknownFrom || start > unknownTo;
@@ -406,6 +430,9 @@ public final class StatusOracle {
     /// A part may be empty before the end: its time is bounded also where few of many transactions are
     /// remembered.
     public long tell(long from, long upTo, int countMax, Remembered to) {
+        if (from == 1 && prunedUpTo > 0) {
+            to.pruned(prunedUpTo);
+        }
         long base = rows.first();
         return transactions.forEach(from, upTo, countMax, (start, state, session) -> {
             if (Transactions.isOpen(state)) {
@@ -427,6 +454,7 @@ public final class StatusOracle {
     /// ([#window]), the state is the same as before, and T_max is what it was.
     public Remembered restore(long newest, long position, long newestCommit) {
         this.newest = newest;
+        prunedUpTo = 0;
         transactions.clear();
         transactions = new Transactions(1, spilling);
         rows.restart(position, newestCommit);
@@ -442,6 +470,11 @@ public final class StatusOracle {
     }
 
     private final class Restoring implements Remembered {
+        @Override
+        public void pruned(long upTo) {
+            prunedUpTo = upTo;
+        }
+
         @Override
         public void open(long start, long position) {
             transactions.restore(start, -(rows.first() + position));

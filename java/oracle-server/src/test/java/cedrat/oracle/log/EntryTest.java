@@ -62,6 +62,11 @@ class EntryTest {
         public void forgotten(long start) {
             all.add("forgotten " + start);
         }
+
+        @Override
+        public void pruned(long upTo) {
+            all.add("pruned " + upTo);
+        }
     }
 
     private static void both(Decisions one, Decisions other, java.util.function.Consumer<Decisions> call) {
@@ -120,7 +125,8 @@ class EntryTest {
             for (int count = random.nextInt(200); count > 0; count--) {
                 newest += random.nextInt(1, 5);
                 long start = random.nextLong(1, newest + 1);
-                switch (random.nextInt(4)) {
+                switch (random.nextInt(5)) {
+                    case 4 -> both(written, writer, to -> to.pruned(start));
                     case 0 -> both(written, writer, to -> to.aborted(start));
                     case 1 -> both(written, writer, to -> to.ended(start));
                     case 2 -> both(written, writer, to -> to.forgotten(start));

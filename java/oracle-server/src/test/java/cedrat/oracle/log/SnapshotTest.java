@@ -115,7 +115,8 @@ class SnapshotTest {
                 Math.max(1, oracle.newest() - (random.nextInt(6) == 0 ? 4_000 : 60)), oracle.newest() + 2);
         Rows writes = rows(random, 5);
         Rows reads = rows(random, random.nextInt(4) == 0 ? 5 : 1);
-        return switch (random.nextInt(14)) {
+        return switch (random.nextInt(15)) {
+            case 13 -> random.nextInt(9) == 0 ? oracle.prune() : 0;
             case 0, 1, 2, 3 -> oracle.begin(1);
             case 4, 5, 6, 7, 8 -> oracle.commit(start, writes, reads, keys(writes), ranges(random));
             case 9 -> random.nextInt(4) == 0 ? oracle.resolve(start) : oracle.status(start);
@@ -422,6 +423,11 @@ class SnapshotTest {
 
     private static Remembered telling(List<String> reported) {
         return new Remembered() {
+            @Override
+            public void pruned(long upTo) {
+                reported.add("pruned " + upTo);
+            }
+
             @Override
             public void open(long start, long position) {
                 reported.add("open " + start + " at " + position);

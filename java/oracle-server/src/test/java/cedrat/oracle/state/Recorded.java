@@ -39,4 +39,9 @@ class Recorded implements Decisions {
     public void forgotten(long start) {
         all.add(to -> to.forgotten(start));
     }
+
+    @Override
+    public void pruned(long upTo) {
+        all.add(to -> to.pruned(upTo));
+    }
 }

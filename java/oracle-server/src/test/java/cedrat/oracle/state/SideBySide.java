@@ -39,6 +39,8 @@ final class SideBySide {
     final int[] sessions = {1, 2, 3};
     /// The newest timestamp at the end of each session.
     final Map<Integer, Long> leftAt = new HashMap<>();
+    /// The newest low-water mark that a pruner has got.
+    long prunedBelow = 1;
     final Map<Long, Long> lastCommit = new HashMap<>();
     /// The same of keys of tables whose scans are checked.
     final Map<Long, TreeMap<String, Long>> lastWrite = new HashMap<>();
@@ -108,6 +110,10 @@ final class SideBySide {
             default -> {
                 switch (random.nextInt(40)) {
                     case 0, 1 -> expire(random.nextInt(sessions.length));
+                    case 10 -> {
+                        prunedBelow = oracle.prune();
+                        assertEquals(oracle.lowWaterMark(), prunedBelow);
+                    }
                     case 2, 8 -> unclaim(session());
                     case 9 -> abortUnclaimed(session());
                     case 3, 4, 5 -> swept(random.nextLong(1, oracle.newest() + 1));
@@ -147,6 +153,11 @@ final class SideBySide {
         List<String> all = new ArrayList<>();
         Remembered to = new Remembered() {
             @Override
+            public void pruned(long upTo) {
+                assertEquals(prunedBelow - 1, upTo);
+            }
+
+            @Override
             public void open(long start, long position) {
                 all.add(start + " " + StatusOracle.OPEN);
             }
@@ -182,7 +193,8 @@ final class SideBySide {
         long answer = oracle.commit(start, writes, reads, written, scanned);
         if (!isOpen(transaction)) {
             boolean nothing = transaction.gone && writes.count() == 0;
-            assertEquals(nothing ? start : known(transaction), answer, "S1");
+            long ofNothing = start < prunedBelow ? StatusOracle.ABORTED : start;
+            assertEquals(nothing ? ofNothing : known(transaction), answer, "S1, O8");
             return;
         }
         if (writes.count() == 0) {

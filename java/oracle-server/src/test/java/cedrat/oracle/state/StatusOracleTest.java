@@ -339,6 +339,11 @@ class StatusOracleTest {
     private static Remembered remembering(List<String> reported) {
         return new Remembered() {
             @Override
+            public void pruned(long upTo) {
+                throw new AssertionError("no pruner has asked");
+            }
+
+            @Override
             public void open(long start, long position) {
                 reported.add("open " + start + " at " + position);
             }
@@ -447,6 +452,33 @@ class StatusOracleTest {
         assertEquals(Visibility.FALSE, oracle.isCommitted(start, oracle.begin(2)));
         assertTrue(oracle.cleaned(start));
         assertEquals(StatusOracle.UNKNOWN, oracle.status(start));
+    }
+
+    /// O8c: its session expired, a pruner cut its snapshot, a sweep forgot that it has aborted.
+    @Test
+    void readerOfPrunedSnapshotDoesNotCommit() {
+        Recorded decisions = new Recorded();
+        StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, decisions);
+        long reader = oracle.begin(1);
+        long ended = oracle.begin(2);
+        assertEquals(ended, oracle.commit(ended, rows(), rows()));
+        assertEquals(ended, oracle.commit(ended, rows(), rows()), "asked again, before any pruning");
+        oracle.commit(oracle.begin(2), rows(7), rows());
+        assertEquals(1, oracle.expire(1));
+        long mark = oracle.prune();
+        assertTrue(mark > reader);
+        assertEquals(1, oracle.swept(oracle.begin(2), 1, 100).forgotten());
+        StatusOracle again = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new NoDecisions());
+        Decisions replay = again.replay();
+        decisions.all.forEach(decision -> decision.accept(replay));
+        for (StatusOracle each : List.of(oracle, again)) {
+            assertEquals(StatusOracle.UNKNOWN, each.status(reader));
+            assertEquals(StatusOracle.ABORTED, each.commit(reader, rows(), rows()));
+            assertFalse(each.end(reader));
+        }
+        long later = oracle.begin(2);
+        assertEquals(later, oracle.commit(later, rows(), rows()));
+        assertEquals(later, oracle.commit(later, rows(), rows()));
     }
 
     private static Keys keys(long table, String... all) {
