@@ -3,15 +3,25 @@ package cedrat.oracle.server;
 import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.transport.Input;
 import io.netty.channel.Channel;
+import io.netty.channel.EventLoop;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/// State of a connection on the decide thread. All fields but `channel` and `handedOver` belong to that thread.
+/// State of a connection on the decide thread. All mutable fields belong to that thread, but `handedOver`, and
+/// `waiting`, which the channel's event loop also reads.
+///
+/// - D7  It is read from while it is not `waiting` and fewer than [#HANDED_OVER_MAX] bytes are handed over. Only
+///   the channel's event loop applies this, by the state of both when it does, and after each change of one.
 final class Connection {
+    /// Bytes in flight to the decide thread at which a network thread stops reading.
+    static final int HANDED_OVER_MAX = 1 << 20;
+
     private static final int REPLIES_BYTES = 1 << 10;
 
     final Channel channel;
+    private final EventLoop decides;
     /// Bytes that a network thread has read and the decide thread did not see yet.
-    final AtomicInteger handedOver = new AtomicInteger();
+    private final AtomicInteger handedOver = new AtomicInteger();
 
     /// Requests that were not decided.
     final Input input = new Input();
@@ -29,15 +39,46 @@ final class Connection {
     /// To be closed behind the replies of the open batch.
     boolean closing;
     /// It has input, and waits until there is room for the answers.
-    boolean waiting;
+    volatile boolean waiting;
 
-    Connection(Channel channel) {
+    /// A connection whose requests are decided on the loop `decides`.
+    Connection(Channel channel, EventLoop decides) {
         this.channel = channel;
+        this.decides = decides;
     }
 
-    void setReading(boolean reading) {
-        if (channel.config().isAutoRead() != reading) {
-            channel.config().setAutoRead(reading);
+    /// Counts bytes that are about to be handed to the decide thread. On the channel's event loop.
+    void handOver(int bytes) {
+        if (handedOver.addAndGet(bytes) >= HANDED_OVER_MAX) {
+            updateReading();
+        }
+    }
+
+    /// Counts bytes that the decide thread has received.
+    void received(int bytes) {
+        int before = handedOver.getAndAdd(-bytes);
+        if (before >= HANDED_OVER_MAX && before - bytes < HANDED_OVER_MAX) {
+            requestReading();
+        }
+    }
+
+    /// Has the channel's event loop read or not, as D7 says, after a change on the decide thread.
+    void requestReading() {
+        if (channel.eventLoop() == decides) {
+            updateReading();
+            return;
+        }
+        try {
+            channel.eventLoop().execute(this::updateReading);
+        } catch (RejectedExecutionException ended) {
+            // the server ends, and nothing is read any more
+        }
+    }
+
+    private void updateReading() {
+        boolean reads = !waiting && handedOver.get() < HANDED_OVER_MAX;
+        if (channel.config().isAutoRead() != reads) {
+            channel.config().setAutoRead(reads);
         }
     }
 }

@@ -136,7 +136,7 @@ final class Decider {
 
     private void hold(Connection connection) {
         connection.waiting = true;
-        connection.setReading(false);
+        connection.requestReading();
         waiting.add(connection);
     }
 
@@ -154,7 +154,7 @@ final class Decider {
             connection.waiting = false;
             decide(connection);
             if (!connection.waiting) {
-                connection.setReading(true);
+                connection.requestReading();
             }
         }
     }

@@ -8,9 +8,6 @@ import io.netty.channel.EventLoop;
 /// Carries what happens on a connection to the decide thread: by a call if that is the thread of the
 /// connection too.
 final class Receiver extends ChannelInboundHandlerAdapter {
-    /// Bytes in flight to the decide thread above which a network thread stops reading.
-    private static final int HANDED_OVER_MAX = 1 << 20;
-
     private final Decider decider;
     private final EventLoop decides;
     private Connection connection;
@@ -22,7 +19,7 @@ final class Receiver extends ChannelInboundHandlerAdapter {
 
     @Override
     public void handlerAdded(ChannelHandlerContext context) {
-        connection = new Connection(context.channel());
+        connection = new Connection(context.channel(), decides);
     }
 
     @Override
@@ -38,15 +35,10 @@ final class Receiver extends ChannelInboundHandlerAdapter {
             return;
         }
         int count = bytes.readableBytes();
-        if (connection.handedOver.addAndGet(count) >= HANDED_OVER_MAX) {
-            context.channel().config().setAutoRead(false);
-        }
+        connection.handOver(count);
         decides.execute(() -> {
             decider.receive(connection, bytes);
-            int before = connection.handedOver.getAndAdd(-count);
-            if (before >= HANDED_OVER_MAX && before - count < HANDED_OVER_MAX && !connection.waiting) {
-                connection.setReading(true);
-            }
+            connection.received(count);
         });
     }
 
