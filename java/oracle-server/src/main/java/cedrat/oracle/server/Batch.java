@@ -17,6 +17,8 @@ final class Batch {
     long appendedNanos;
     /// Number of requests that were answered.
     int requests;
+    /// Bytes of their replies.
+    long bytes;
     /// Number of connections that have replies.
     int size;
     Connection[] connections = new Connection[16];
@@ -39,6 +41,7 @@ final class Batch {
         Arrays.fill(replies, 0, size, null);
         size = 0;
         requests = 0;
+        bytes = 0;
     }
 
     /// Gives back replies that will not be sent.

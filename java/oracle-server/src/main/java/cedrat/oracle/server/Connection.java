@@ -28,8 +28,12 @@ final class Connection {
     /// Replies to requests of the open batch, and how many.
     final FrameWriter replies = new FrameWriter(REPLIES_BYTES);
     int repliesCount;
+    /// Bytes of these replies that the open batch has counted.
+    int repliesBytes;
     /// Requests that were decided, but whose replies were not released.
     int outstanding;
+    /// Bytes of replies in batches in flight.
+    long bytesInFlight;
     /// `null` before the hello.
     Session session;
     /// For how many ticks of the server it has said no hello.
@@ -45,6 +49,11 @@ final class Connection {
     Connection(Channel channel, EventLoop decides) {
         this.channel = channel;
         this.decides = decides;
+    }
+
+    /// Returns the bytes of replies that were not released.
+    long outstandingBytes() {
+        return bytesInFlight + replies.length();
     }
 
     /// Counts bytes that are about to be handed to the decide thread. On the channel's event loop.

@@ -22,7 +22,8 @@ import java.util.concurrent.CompletableFuture;
 /// connection         entry and replies       in the order of the log    connection of the batch
 /// ```
 ///
-/// - D3  What one connection may have outstanding is bounded, and so is the open batch. Where there is no
+/// - D3  What one connection may have outstanding is bounded, and so is the open batch, in requests and in bytes
+///   of replies; one request may exceed a bound of bytes, but no second one beside it. Where there is no
 ///   room, bytes stay where they are, and the connection is not read from: the sender's kernel makes it wait.
 ///
 /// The other sentences are [Persister]'s. Lives on one event loop, the "decide" thread; nothing here is
@@ -31,6 +32,9 @@ import java.util.concurrent.CompletableFuture;
 final class Decider {
     /// Of so many transactions at most is one request of a sweep; others wait meanwhile.
     private static final int SWEPT_MAX = 1 << 12;
+
+    /// With so many bytes of replies outstanding, or more, a connection waits.
+    static final int OUTSTANDING_BYTES_MAX = 1 << 20;
 
     private final EventLoop loop;
     private final ServerOptions options;
@@ -131,7 +135,10 @@ final class Decider {
     }
 
     private boolean mayDecide(Connection connection) {
-        return connection.outstanding < options.outstandingMax() && persister.hasRoom();
+        return connection.outstanding < options.outstandingMax()
+                && connection.outstandingBytes() < OUTSTANDING_BYTES_MAX
+                && connection.channel.isWritable()
+                && persister.hasRoom();
     }
 
     private void hold(Connection connection) {
@@ -163,10 +170,6 @@ final class Decider {
 
     private void decide(Connection connection) {
         assert loop.inEventLoop() : "only the decide thread decides";
-        if (!connection.channel.isWritable()) {
-            hold(connection);
-            return;
-        }
         requests.clear();
         while (!connection.finished && !isEnding()) {
             if (!mayDecide(connection)) {
@@ -404,6 +407,11 @@ final class Decider {
     void flush() {
         ending = true;
         persister.flush();
+    }
+
+    /// Returns the number of connections that wait for room.
+    int waiting() {
+        return waiting.size();
     }
 
     /// The numbers of this moment.

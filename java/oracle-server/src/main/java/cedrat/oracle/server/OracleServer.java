@@ -29,6 +29,7 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -247,6 +248,21 @@ public final class OracleServer implements AutoCloseable {
         AtomicInteger count = new AtomicInteger();
         decider.run(() -> count.set(persister.outstanding())).join();
         return count.get();
+    }
+
+    /// Returns the bytes of replies that were not released.
+    long outstandingBytes() {
+        AtomicLong count = new AtomicLong();
+        decider.run(() -> count.set(persister.outstandingBytes())).join();
+        return count.get();
+    }
+
+    /// Waits until so many connections wait for room.
+    void awaitWaiting(int count) {
+        AtomicInteger waiting = new AtomicInteger();
+        while (waiting.get() < count) {
+            decider.run(() -> waiting.set(decider.waiting())).join();
+        }
     }
 
     /// Waits until so many requests are in the batch that is open.

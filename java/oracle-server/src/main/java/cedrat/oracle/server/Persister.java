@@ -35,6 +35,9 @@ final class Persister implements Log.Listener {
     /// A batch whose entry has so many bytes is full.
     static final int BATCH_BYTES_MAX = 256 << 10;
 
+    /// A batch with so many bytes of replies is full.
+    static final int REPLIES_BYTES_MAX = 1 << 20;
+
     /// An entry is never longer: it was no full batch when the newest request was decided, of which either
     /// all decisions but a commit fit several entries, or the commit is no longer than its frame; but for
     /// some lengths, which take a byte more.
@@ -120,7 +123,9 @@ final class Persister implements Log.Listener {
 
     /// Whether the open batch takes no more.
     boolean isFull() {
-        return open.requests >= BATCH_REQUESTS_MAX || entry.length() >= BATCH_BYTES_MAX;
+        return open.requests >= BATCH_REQUESTS_MAX
+                || open.bytes >= REPLIES_BYTES_MAX
+                || entry.length() >= BATCH_BYTES_MAX;
     }
 
     /// A reply was put into a connection's part of the open batch.
@@ -129,6 +134,8 @@ final class Persister implements Log.Listener {
             open.add(connection);
         }
         connection.outstanding++;
+        open.bytes += connection.replies.length() - connection.repliesBytes;
+        connection.repliesBytes = connection.replies.length();
         if (open.requests++ == 0) {
             open.openedNanos = System.nanoTime();
             open.underWay = inFlight.isEmpty() ? 0 : inFlight.peekLast().number;
@@ -162,6 +169,8 @@ final class Persister implements Log.Listener {
         entry.close(oracle.newest());
         for (int at = 0; at < open.size; at++) {
             Connection connection = open.connections[at];
+            connection.bytesInFlight += connection.replies.length();
+            connection.repliesBytes = 0;
             open.replies[at] = Buffers.take(connection.replies, connection.channel);
             open.counts[at] = connection.repliesCount;
             open.closing[at] = connection.closing;
@@ -271,6 +280,7 @@ final class Persister implements Log.Listener {
             Connection connection = batch.connections[at];
             Channel channel = connection.channel;
             connection.outstanding -= batch.counts[at];
+            connection.bytesInFlight -= batch.replies[at].readableBytes();
             if (batch.closing[at]) {
                 channel.writeAndFlush(batch.replies[at]).addListener(ChannelFutureListener.CLOSE);
             } else {
@@ -368,6 +378,11 @@ final class Persister implements Log.Listener {
     /// Returns the number of requests in the open batch.
     int decided() {
         return open.requests;
+    }
+
+    /// Returns the bytes of replies that were not released.
+    long outstandingBytes() {
+        return open.bytes + inFlight.stream().mapToLong(batch -> batch.bytes).sum();
     }
 
     /// Returns the number of requests that were decided and not answered.
