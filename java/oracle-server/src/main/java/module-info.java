@@ -14,7 +14,9 @@ module cedrat.oracle.server {
     requires io.prometheus.metrics.config;
     requires io.prometheus.metrics.model;
     requires io.prometheus.writer.text;
+    requires java.management;
     requires jdk.httpserver;
+    requires jdk.management;
     requires org.slf4j;
 
     exports cedrat.oracle.log;

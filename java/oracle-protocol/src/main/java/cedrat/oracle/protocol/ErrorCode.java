@@ -16,7 +16,8 @@ public enum ErrorCode {
     RESERVED_ROW(6),
     /// A number that is no timestamp, or one that was not given out yet.
     TIMESTAMP(7),
-    /// A request before the first hello, or a second hello. The connection is closed.
+    /// A request before the first hello, none in time, or a second hello; or there are too many connections to hear
+    /// one. The connection is closed.
     HELLO(8),
     /// Another connection has taken over the session. The connection is closed.
     TAKEN_OVER(9),

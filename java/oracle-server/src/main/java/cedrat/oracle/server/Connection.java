@@ -36,7 +36,7 @@ final class Connection {
     long bytesInFlight;
     /// `null` before the hello.
     Session session;
-    /// For how many ticks of the server it has said no hello.
+    /// For how many ticks of the time for hellos it has sent none.
     int strangeTicks;
     /// Nothing that still comes from it is decided: it is closed, or will be behind the replies of a batch.
     boolean finished;

@@ -396,9 +396,21 @@ final class Decider {
                         0,
                         ErrorCode.EXPIRED,
                         "the session has expired, because its client was silent for " + time
-                                + "; its open transactions have aborted"),
-                strange -> refuse(strange, 0, ErrorCode.HELLO, "the client has sent no hello for " + time));
+                                + "; its open transactions have aborted"));
         persister.scheduleClose();
+    }
+
+    /// A part of the time that a connection has for its hello has passed.
+    void helloTick() {
+        persister.guard(this::ageStrangers);
+    }
+
+    private void ageStrangers() {
+        if (isEnding() || persister.isFull()) {
+            return; // as above
+        }
+        String text = "the client has sent no hello for " + options.helloTimeout().toMillis() + " ms";
+        sessions.ageStrangers(strange -> refuse(strange, 0, ErrorCode.HELLO, text));
     }
 
     // ---- the end ----------------------------------------------------------------------------------------------------

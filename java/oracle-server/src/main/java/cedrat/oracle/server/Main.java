@@ -133,6 +133,21 @@ public final class Main implements Callable<Integer> {
         private int outstandingMax;
 
         @Option(
+                names = "--connections-max",
+                paramLabel = "N",
+                description =
+                        "With so many connections, another one is refused (default: 10000, or as many as the process may have with 256 files in reserve).")
+        private int connectionsMax = ServerOptions.DEFAULTS.connectionsMax();
+
+        @Option(
+                names = "--hello-timeout-ms",
+                paramLabel = "MS",
+                defaultValue = "10000",
+                description =
+                        "A connection that has not sent its hello for so long after it was accepted is closed (default: ${DEFAULT-VALUE}).")
+        private long helloTimeoutMs;
+
+        @Option(
                 names = "--network-threads",
                 paramLabel = "N",
                 defaultValue = "0",
@@ -239,7 +254,9 @@ public final class Main implements Callable<Integer> {
                         networkThreads,
                         log.bytesMax(),
                         outcomeBytesMax,
-                        scratch);
+                        scratch,
+                        Duration.ofMillis(helloTimeoutMs),
+                        connectionsMax);
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             }

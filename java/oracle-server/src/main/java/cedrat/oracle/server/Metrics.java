@@ -26,8 +26,8 @@ final class Metrics {
         return metrics.all.build();
     }
 
-    /// Metrics of a server that serves. `connections` are those that are open now.
-    static MetricSnapshots of(Health.State state, Reading reading, long connections) {
+    /// Metrics of a server that serves. `connections` are those that are open now; `connectionsRefused` were too many.
+    static MetricSnapshots of(Health.State state, Reading reading, long connections, long connectionsRefused) {
         Metrics metrics = new Metrics();
         metrics.state(state);
         metrics.transactions(reading);
@@ -35,6 +35,8 @@ final class Metrics {
         metrics.log(reading);
         metrics.gauge("sessions", "Clients, over all their connections.", reading.sessions());
         metrics.gauge("connections", "Open connections.", connections);
+        metrics.counter(
+                "connections_refused", "Connections that were refused, because too many were open.", connectionsRefused);
         return metrics.all.build();
     }
 

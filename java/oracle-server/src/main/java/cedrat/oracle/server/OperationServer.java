@@ -109,7 +109,7 @@ public final class OperationServer implements AutoCloseable {
             snapshots = Metrics.of(state);
         } else {
             try {
-                snapshots = Metrics.of(state, serving.reading(), serving.connections());
+                snapshots = Metrics.of(state, serving.reading(), serving.connections(), serving.connectionsRefused());
             } catch (TimeoutException silent) {
                 return text(UNAVAILABLE, silent.getMessage() + "\n");
             }

@@ -22,6 +22,7 @@ import io.netty.util.concurrent.GlobalEventExecutor;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
+import java.time.Duration;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutionException;
@@ -60,6 +61,7 @@ public final class OracleServer implements AutoCloseable {
     private final EventLoopGroup network;
     private final ChannelGroup connections = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE, true);
     private final CompletableFuture<Void> stopped = new CompletableFuture<>();
+    private final Admission admission;
     private final Persister persister;
     private final Decider decider;
     private final Channel listening;
@@ -87,6 +89,7 @@ public final class OracleServer implements AutoCloseable {
         network = options.networkThreads() == 0 ? decide : transport.loops(options.networkThreads(), "network");
         EventLoop loop = decide.next();
         SnapshotRule rule = new SnapshotRule(oracle.window(), options.logBytesMax());
+        admission = new Admission(options.connectionsMax());
         persister = new Persister(loop, oracle, entry, log, rule, this::stop, fault);
         decider = new Decider(loop, options, oracle, persister, fault);
         boolean isListening = false;
@@ -114,8 +117,13 @@ public final class OracleServer implements AutoCloseable {
             }
         }
         RECORDS.atInfo().addKeyValue("address", address()).log("serving");
-        long tickMs = Math.max(1, options.sessionTimeout().toMillis() / Sessions.TICKS);
-        loop.scheduleWithFixedDelay(decider::tick, tickMs, tickMs, TimeUnit.MILLISECONDS);
+        schedule(loop, decider::tick, options.sessionTimeout());
+        schedule(loop, decider::helloTick, options.helloTimeout());
+    }
+
+    private static void schedule(EventLoop loop, Runnable tick, Duration timeout) {
+        long tickMs = Math.max(1, timeout.toMillis() / Sessions.TICKS);
+        loop.scheduleWithFixedDelay(tick, tickMs, tickMs, TimeUnit.MILLISECONDS);
     }
 
     private Channel listen(ServerOptions options, Transport transport, EventLoop loop) throws IOException {
@@ -131,8 +139,10 @@ public final class OracleServer implements AutoCloseable {
                 .childHandler(new ChannelInitializer<SocketChannel>() {
                     @Override
                     protected void initChannel(SocketChannel channel) {
-                        connections.add(channel);
-                        channel.pipeline().addLast(new Receiver(decider, loop));
+                        if (admission.admit(channel)) {
+                            connections.add(channel);
+                            channel.pipeline().addLast(new Receiver(decider, loop));
+                        }
                     }
                 });
         ChannelFuture bound = bootstrap.bind(options.listen()).awaitUninterruptibly();
@@ -169,6 +179,11 @@ public final class OracleServer implements AutoCloseable {
     /// Returns the number of open connections.
     int connections() {
         return connections.size();
+    }
+
+    /// Returns the number of connections that were refused because too many were open.
+    long connectionsRefused() {
+        return admission.refused();
     }
 
     /// Ends when the server was closed; fails, with the cause, when it has stopped by itself: because its log
@@ -220,6 +235,11 @@ public final class OracleServer implements AutoCloseable {
     /// A part of the time-out of sessions passes.
     void tick() {
         decider.run(decider::tick).join();
+    }
+
+    /// A part of the time for hellos passes.
+    void helloTick() {
+        decider.run(decider::helloTick).join();
     }
 
     /// Waits until everything that the server had begun is done, and everything written that it had to write.

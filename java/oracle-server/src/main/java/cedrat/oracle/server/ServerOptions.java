@@ -21,6 +21,8 @@ import java.util.Objects;
 ///     most; what is more is spilled
 /// @param scratch the directory of the file that it is spilled to, which has no name and lasts as long as the
 ///     server
+/// @param helloTimeout a connection without a hello is closed so long after it was accepted
+/// @param connectionsMax with so many connections the server refuses another
 public record ServerOptions(
         InetSocketAddress listen,
         int rowsLog2,
@@ -30,9 +32,14 @@ public record ServerOptions(
         int networkThreads,
         long logBytesMax,
         long outcomeBytesMax,
-        Path scratch) {
+        Path scratch,
+        Duration helloTimeout,
+        int connectionsMax) {
     /// Default port of a server.
     public static final int PORT = 7270;
+
+    /// Default limit of connections, where the process may have as many.
+    static final int CONNECTIONS_MAX = 10_000;
 
     private static final long LOG_BYTES_MIN = 1 << 20;
     private static final long OUTCOME_BYTES_MIN = 1 << 20;
@@ -49,7 +56,9 @@ public record ServerOptions(
             0,
             1L << 30,
             256L << 20,
-            Path.of(System.getProperty("java.io.tmpdir")));
+            Path.of(System.getProperty("java.io.tmpdir")),
+            Duration.ofSeconds(10),
+            Math.min(CONNECTIONS_MAX, FileLimit.connections(FileLimit.files())));
 
     /// Checks them.
     public ServerOptions {
@@ -58,6 +67,15 @@ public record ServerOptions(
         check(
                 sessionTimeout.compareTo(TIMEOUT_MIN) >= 0 && sessionTimeout.compareTo(TIMEOUT_MAX) <= 0,
                 "invalid session timeout " + sessionTimeout + ": choose 100 ms to a day");
+        check(
+                helloTimeout.compareTo(TIMEOUT_MIN) >= 0 && helloTimeout.compareTo(TIMEOUT_MAX) <= 0,
+                "invalid hello timeout " + helloTimeout + ": choose 100 ms to a day");
+        check(connectionsMax > 0, "invalid maximum of connections: choose 1 or more");
+        check(
+                connectionsMax <= FileLimit.connections(FileLimit.files()),
+                "invalid maximum of " + connectionsMax + " connections: the process may have " + FileLimit.files()
+                        + " files open, of which " + FileLimit.RESERVED + " are reserved for others: choose "
+                        + FileLimit.connections(FileLimit.files()) + " or fewer, or raise the limit (ulimit -n)");
         check(
                 rowsMax > 0 && rowsMax <= Protocol.ROWS_MAX,
                 "invalid maximum of " + rowsMax + " rows of a commit: choose 1 to " + Protocol.ROWS_MAX);
@@ -88,7 +106,9 @@ public record ServerOptions(
                 networkThreads,
                 logBytesMax,
                 outcomeBytesMax,
-                scratch);
+                scratch,
+                helloTimeout,
+                connectionsMax);
     }
 
     /// The same, with another size of the map of rows.
@@ -102,7 +122,9 @@ public record ServerOptions(
                 networkThreads,
                 logBytesMax,
                 outcomeBytesMax,
-                scratch);
+                scratch,
+                helloTimeout,
+                connectionsMax);
     }
 
     /// The same, with another time-out of sessions.
@@ -116,7 +138,9 @@ public record ServerOptions(
                 networkThreads,
                 logBytesMax,
                 outcomeBytesMax,
-                scratch);
+                scratch,
+                helloTimeout,
+                connectionsMax);
     }
 
     /// The same, with another limit of rows.
@@ -130,13 +154,25 @@ public record ServerOptions(
                 networkThreads,
                 logBytesMax,
                 outcomeBytesMax,
-                scratch);
+                scratch,
+                helloTimeout,
+                connectionsMax);
     }
 
     /// The same, with another limit of outstanding requests.
     public ServerOptions withOutstandingMax(int max) {
         return new ServerOptions(
-                listen, rowsLog2, sessionTimeout, rowsMax, max, networkThreads, logBytesMax, outcomeBytesMax, scratch);
+                listen,
+                rowsLog2,
+                sessionTimeout,
+                rowsMax,
+                max,
+                networkThreads,
+                logBytesMax,
+                outcomeBytesMax,
+                scratch,
+                helloTimeout,
+                connectionsMax);
     }
 
     /// The same, with other threads.
@@ -150,7 +186,9 @@ public record ServerOptions(
                 threads,
                 logBytesMax,
                 outcomeBytesMax,
-                scratch);
+                scratch,
+                helloTimeout,
+                connectionsMax);
     }
 
     /// The same, with another bound of the log.
@@ -164,7 +202,9 @@ public record ServerOptions(
                 networkThreads,
                 max,
                 outcomeBytesMax,
-                scratch);
+                scratch,
+                helloTimeout,
+                connectionsMax);
     }
 
     /// The same, with another bound of outcomes in memory, and another place for what is beyond it.
@@ -178,6 +218,40 @@ public record ServerOptions(
                 networkThreads,
                 logBytesMax,
                 bytesMax,
-                directory);
+                directory,
+                helloTimeout,
+                connectionsMax);
+    }
+
+    /// The same, with another time for the hello of a connection.
+    public ServerOptions withHelloTimeout(Duration timeout) {
+        return new ServerOptions(
+                listen,
+                rowsLog2,
+                sessionTimeout,
+                rowsMax,
+                outstandingMax,
+                networkThreads,
+                logBytesMax,
+                outcomeBytesMax,
+                scratch,
+                timeout,
+                connectionsMax);
+    }
+
+    /// The same, with another limit of connections.
+    public ServerOptions withConnectionsMax(int max) {
+        return new ServerOptions(
+                listen,
+                rowsLog2,
+                sessionTimeout,
+                rowsMax,
+                outstandingMax,
+                networkThreads,
+                logBytesMax,
+                outcomeBytesMax,
+                scratch,
+                helloTimeout,
+                max);
     }
 }

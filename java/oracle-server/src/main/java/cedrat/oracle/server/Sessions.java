@@ -48,7 +48,7 @@ final class Sessions {
         recoveredTicks = isSome ? TICKS + 1 : 0;
     }
 
-    /// Registers a connection, whose client has the time of a silent session to send its hello.
+    /// Registers a connection, whose client has some time to send its hello, from now on.
     void opened(Connection connection) {
         strangers.add(connection);
     }
@@ -107,9 +107,9 @@ final class Sessions {
         oracle.expire(session.number);
     }
 
-    /// Counts a tick. `silent` receives the connections of sessions that expire now, `strange` those that have
-    /// never sent a hello.
-    void age(Consumer<Connection> silent, Consumer<Connection> strange) {
+    /// Counts a tick of the time for hellos. `strange` receives the connections that have not sent one for so long since
+    /// they were accepted, or have sent a part of one.
+    void ageStrangers(Consumer<Connection> strange) {
         strangers.removeIf(connection -> {
             boolean isTooLate = ++connection.strangeTicks > TICKS;
             if (isTooLate) {
@@ -117,6 +117,10 @@ final class Sessions {
             }
             return isTooLate;
         });
+    }
+
+    /// Counts a tick. `silent` receives the connections of sessions that expire now.
+    void age(Consumer<Connection> silent) {
         for (Session session : new ArrayList<>(byToken.values())) {
             if (session.connection == null || !session.connection.waiting) {
                 session.silentTicks++; // else it may have said much, and was not listened to

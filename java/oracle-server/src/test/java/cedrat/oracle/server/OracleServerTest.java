@@ -37,11 +37,12 @@ import org.junit.jupiter.api.Timeout;
 class OracleServerTest {
     private static final long SESSION = 11;
 
-    /// Time passes only by [OracleServer#tick].
+    /// Time passes only by [OracleServer#tick] and [OracleServer#helloTick].
     private static final ServerOptions OPTIONS = ServerOptions.DEFAULTS
             .withListen(new InetSocketAddress("127.0.0.1", 0))
             .withRowsLog2(10)
-            .withSessionTimeout(Duration.ofDays(1));
+            .withSessionTimeout(Duration.ofDays(1))
+            .withHelloTimeout(Duration.ofDays(1));
 
     private static final String FROM_BEFORE = "D1: an answer by an append from before";
 
@@ -410,17 +411,17 @@ class OracleServerTest {
                 late.send().receive();
                 server.settle();
                 for (int tick = 0; tick < Sessions.TICKS; tick++) {
-                    server.tick();
+                    server.helloTick();
                     late.begin();
                 }
                 server.settle();
                 assertTrue(mute.nothingArrived() && half.nothingArrived());
-                server.tick();
+                server.helloTick();
                 mute.refused(ErrorCode.HELLO, true);
                 mute.awaitClosed();
                 half.refused(ErrorCode.HELLO, true);
                 half.awaitClosed();
-                server.tick();
+                server.helloTick();
                 late.begin();
             }
         }

@@ -1,0 +1,90 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.protocol.ErrorCode;
+import cedrat.oracle.protocol.FrameWriter;
+import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.transport.Buffers;
+import io.netty.channel.Channel;
+import io.netty.channel.ChannelFutureListener;
+import io.netty.channel.ChannelHandlerContext;
+import io.netty.channel.ChannelInboundHandlerAdapter;
+import io.netty.util.ReferenceCountUtil;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.concurrent.atomic.AtomicLong;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/// Limit of the connections of a server. **Threads:** any may call.
+///
+/// A refusal here answers no request, so it waits for no append of the log (D1). A refused connection is closed at once:
+/// of the files that the limit leaves to the process it takes few, and for a short time.
+final class Admission {
+    private static final Logger RECORDS = LoggerFactory.getLogger(Admission.class);
+    private static final int REFUSAL_BYTES = 256;
+    /// Least time between two records of refusals.
+    private static final long RECORD_NANOS = TimeUnit.SECONDS.toNanos(10);
+
+    private final int max;
+    private final AtomicInteger open = new AtomicInteger();
+    private final AtomicLong refused = new AtomicLong();
+    private final AtomicLong nextRecord = new AtomicLong(System.nanoTime());
+
+    /// Admits `max` connections at a time.
+    Admission(int max) {
+        this.max = max;
+    }
+
+    /// Admits a connection until it is closed. Returns whether it is admitted; otherwise it is refused and closed.
+    boolean admit(Channel channel) {
+        if (open.incrementAndGet() <= max) {
+            channel.closeFuture().addListener(closed -> open.decrementAndGet());
+            return true;
+        }
+        open.decrementAndGet();
+        record(refused.incrementAndGet());
+        channel.config().setAutoRead(false);
+        channel.pipeline().addLast(new Refuser());
+        return false;
+    }
+
+    /// Returns the number of connections that were refused.
+    long refused() {
+        return refused.get();
+    }
+
+    private void record(long count) {
+        long now = System.nanoTime();
+        long next = nextRecord.get();
+        if (now - next >= 0 && nextRecord.compareAndSet(next, now + RECORD_NANOS)) {
+            RECORDS.atWarn()
+                    .addKeyValue("connectionsMax", max)
+                    .addKeyValue("refused", count)
+                    .log("refused a connection, because as many are open as --connections-max permits");
+        }
+    }
+
+    private final class Refuser extends ChannelInboundHandlerAdapter {
+        @Override
+        public void channelActive(ChannelHandlerContext context) {
+            FrameWriter refusal = new FrameWriter(REFUSAL_BYTES);
+            refusal.error(
+                    0,
+                    Protocol.FLAG_CLOSING,
+                    ErrorCode.HELLO,
+                    "the server has " + max
+                            + " connections, the most that it permits: try again later, or raise --connections-max");
+            context.writeAndFlush(Buffers.take(refusal, context.channel())).addListener(ChannelFutureListener.CLOSE);
+        }
+
+        @Override
+        public void channelRead(ChannelHandlerContext context, Object message) {
+            ReferenceCountUtil.release(message);
+        }
+
+        @Override
+        public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
+            context.close();
+        }
+    }
+}
