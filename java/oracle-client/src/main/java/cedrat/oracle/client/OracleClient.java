@@ -312,9 +312,7 @@ public final class OracleClient implements AutoCloseable {
         } catch (TimeoutException late) {
             future.cancel(false);
             throw new UnavailableException(
-                    "the oracle at " + options.servers() + " has not answered for "
-                            + options.patience().toMillis() + " ms; whether the request took effect is unknown",
-                    late);
+                    pipeline.noAnswer() + "; whether the request took effect is unknown", late);
         } catch (InterruptedException interrupted) {
             future.cancel(false);
             Thread.currentThread().interrupt();

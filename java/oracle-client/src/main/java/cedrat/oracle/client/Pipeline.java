@@ -63,6 +63,9 @@ public final class Pipeline<T> {
     /// Time for which a close waits for the server to confirm that it has closed the session.
     private static final long CLOSE_MS = 1000;
 
+    /// Requests whose patience ends within one of these parts of it are failed together.
+    private static final int PATIENCE_PARTS = 64;
+
     /// In each of these parts of the time-out the client makes itself heard.
     private static final int TICKS = 4;
 
@@ -85,9 +88,12 @@ public final class Pipeline<T> {
     private boolean flushIsScheduled;
     private final Runnable flush = this::flush;
     private long reconnectMs;
-    /// Ends patience while there is no connection.
+    /// `null` while a server answers. Written by the pipeline's thread.
+    private volatile Outage outage;
+    /// Why the newest connection was lost or not made.
+    private volatile String lostBecause = "the client has just been opened";
+    /// Fails requests that have waited for too long; `null` if none waits.
     private Future<?> impatience;
-    private boolean impatient;
     private Future<?> ticks;
     private int sessionTimeoutMs;
     private boolean saidSomething;
@@ -126,8 +132,7 @@ public final class Pipeline<T> {
     ///
     /// @throws IllegalStateException if [ClientOptions#outstandingMax] requests are outstanding, as with all
     ///     requests
-    /// @throws OracleException if no answer can be hoped for, as with all requests: the pipeline is closed,
-    ///     or has lost patience
+    /// @throws OracleException if no answer can be hoped for, as with all requests: the pipeline is closed
     public void begin(T tag) {
         Slot<T> slot = take(Protocol.BEGIN, tag, 0);
         slot.frame.plain(Protocol.BEGIN, slot.id());
@@ -245,9 +250,6 @@ public final class Pipeline<T> {
         if (closedBecause != null) {
             throw closedBecause;
         }
-        if (impatient) {
-            throw unavailable();
-        }
         if (outstanding >= options.outstandingMax()) {
             throw new IllegalStateException(outstanding + " requests are outstanding: wait for some of their answers");
         }
@@ -255,6 +257,11 @@ public final class Pipeline<T> {
         slot.kind = kind;
         slot.tag = tag;
         slot.start = start;
+        slot.outage = outage;
+        if (slot.outage != null) {
+            slot.askedNanos = System.nanoTime();
+            awaitServer();
+        }
         outstanding++;
         return slot;
     }
@@ -271,6 +278,7 @@ public final class Pipeline<T> {
     private void give(Slot<T> slot) {
         slot.kind = 0;
         slot.tag = null;
+        slot.outage = null;
         slot.uses++;
         slot.frame.clear();
         outstanding--;
@@ -318,9 +326,7 @@ public final class Pipeline<T> {
         if (closedBecause != null) {
             return;
         }
-        if (impatience == null) {
-            impatience = loop.schedule(this::losePatience, options.patience().toMillis(), TimeUnit.MILLISECONDS);
-        }
+        beginOutage();
         Line attempt = new Line();
         boolean isOneOfMany = options.servers().size() > 1;
         long connectMs = (isOneOfMany ? options.silence() : options.patience()).toMillis();
@@ -339,6 +345,7 @@ public final class Pipeline<T> {
             if (done.isSuccess()) {
                 connected(attempt);
             } else {
+                lostBecause = done.cause().getMessage();
                 reconnectLater();
             }
         });
@@ -381,6 +388,9 @@ public final class Pipeline<T> {
         if (which == line) {
             line = null;
             out.clear();
+            if (outage == null) {
+                lostBecause = "the connection was lost";
+            }
             reconnectLater();
         }
     }
@@ -390,9 +400,7 @@ public final class Pipeline<T> {
             closed.complete(null);
             return;
         }
-        if (impatience == null) {
-            impatience = loop.schedule(this::losePatience, options.patience().toMillis(), TimeUnit.MILLISECONDS);
-        }
+        beginOutage();
         server = (server + 1) % options.servers().size();
         if (server != 0) {
             loop.execute(this::connect);
@@ -414,26 +422,93 @@ public final class Pipeline<T> {
         }
     }
 
-    /// Fails all requests without an answer; no outcome is guessed (C3).
+    private void beginOutage() {
+        if (outage == null) {
+            outage = Outage.now();
+            if (outstanding > 0) {
+                awaitServer();
+            }
+        }
+    }
+
+    private void endOutage() {
+        outage = null;
+        if (impatience != null) {
+            impatience.cancel(false);
+            impatience = null;
+        }
+    }
+
+    private void awaitServer() {
+        if (impatience == null) {
+            losePatienceAfter(options.patience().toNanos());
+        }
+    }
+
+    private void losePatienceAfter(long nanos) {
+        impatience = loop.schedule(this::losePatience, nanos, TimeUnit.NANOSECONDS);
+    }
+
+    /// Fails the requests that have waited without a server for as long as the client has patience; no outcome is
+    /// guessed (C3). Each waits for so long, also when others have waited before it: a caller that tries again and
+    /// again is not answered faster than that.
     private void losePatience() {
-        impatient = true;
-        failAll(unavailable());
+        impatience = null;
+        if (outage == null) {
+            return;
+        }
+        long patience = options.patience().toNanos();
+        long now = System.nanoTime();
+        long least = Long.MAX_VALUE;
+        int count = slotCount;
+        int[] uses = uses(count);
+        for (int index = 0; index < count; index++) {
+            Slot<T> slot = slots[index];
+            if (slot.kind == 0 || slot.uses != uses[index]) {
+                continue;
+            }
+            long left = patience - (now - (slot.outage == outage ? slot.askedNanos : outage.nanos()));
+            if (left <= 0) {
+                fail(slot, unavailable());
+            } else {
+                least = Math.min(least, left);
+            }
+        }
+        if (least < Long.MAX_VALUE && closedBecause == null) {
+            if (impatience != null) { // of a request that a listener has made just now
+                impatience.cancel(false);
+            }
+            // Of many requests that were asked one after the other, some are failed together.
+            losePatienceAfter(Math.max(least, patience / PATIENCE_PARTS));
+        }
     }
 
     private UnavailableException unavailable() {
-        return new UnavailableException(
-                "cannot reach the oracle at " + options.servers() + " for "
-                        + options.patience().toMillis() + " ms; whether the request took effect is unknown",
-                null);
+        return new UnavailableException(noAnswer() + "; whether the request took effect is unknown", null);
     }
 
-    private void failAll(OracleException why) {
-        // A listener may make new requests; their slots are not failed.
-        int count = slotCount;
+    /// States that a request has waited as long as the client has patience, and for what. **Threads:** any may call.
+    String noAnswer() {
+        Outage now = outage;
+        String waited = options.patience().toMillis() + " ms";
+        return now == null
+                ? "the oracle at " + options.servers() + " has not answered for " + waited
+                : "no oracle at " + options.servers() + " could be reached since " + now.since() + " (" + lostBecause
+                        + "), and the request has waited for " + waited;
+    }
+
+    /// Returns the uses of the first slots: a listener may make new requests, which are not failed with the others.
+    private int[] uses(int count) {
         int[] uses = new int[count];
         for (int index = 0; index < count; index++) {
             uses[index] = slots[index].uses;
         }
+        return uses;
+    }
+
+    private void failAll(OracleException why) {
+        int count = slotCount;
+        int[] uses = uses(count);
         for (int index = 0; index < count; index++) {
             Slot<T> slot = slots[index];
             if (slot.kind != 0 && slot.uses == uses[index]) {
@@ -625,11 +700,7 @@ public final class Pipeline<T> {
     private void welcome() {
         line.isWelcome = true;
         reconnectMs = options.reconnectMin().toMillis();
-        impatient = false;
-        if (impatience != null) {
-            impatience.cancel(false);
-            impatience = null;
-        }
+        endOutage();
         if (sessionTimeoutMs != reader.sessionTimeoutMs()) {
             sessionTimeoutMs = reader.sessionTimeoutMs();
             if (ticks != null) {
@@ -647,6 +718,8 @@ public final class Pipeline<T> {
             if (!isOfTheConnection(code)) {
                 close(new ClientClosedException("the oracle has refused the connection: " + text, null));
             }
+            lostBecause = text;
+            beginOutage();
             return true;
         }
         Slot<T> slot = answered(Protocol.ERROR);

@@ -16,6 +16,9 @@ final class Slot<T> {
     /// Number of transactions that the parts of a sweep have forgotten so far.
     long forgotten;
     T tag;
+    /// The outage during which it was asked, and when by `System.nanoTime`; `null` if there was a server then.
+    Outage outage;
+    long askedNanos;
     final FrameWriter frame = new FrameWriter(FRAME_BYTES);
 
     Slot(int index) {

@@ -1,0 +1,13 @@
+package cedrat.oracle.client;
+
+import java.time.Instant;
+
+/// Time without a server: from the loss of a connection, or the beginning of the client, to the next reply to a hello.
+///
+/// @param since its beginning, by the clock of the wall
+/// @param nanos the same, by `System.nanoTime`
+record Outage(Instant since, long nanos) {
+    static Outage now() {
+        return new Outage(Instant.now(), System.nanoTime());
+    }
+}

@@ -1,0 +1,113 @@
+package cedrat.oracle.server;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.client.ClientOptions;
+import cedrat.oracle.client.ClientThreads;
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.OracleException;
+import cedrat.oracle.client.Pipeline;
+import cedrat.oracle.client.Replies;
+import cedrat.oracle.client.UnavailableException;
+import java.io.IOException;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.CompletableFuture;
+import java.util.function.Consumer;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// Calls of a client that has no server.
+@Timeout(300)
+class PatienceTest {
+    private static final Duration PATIENCE = Duration.ofMillis(200);
+    private static final int CALLS = 4;
+
+    /// An address that no server listens on.
+    private static InetSocketAddress unused() throws IOException {
+        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
+            return (InetSocketAddress) socket.getLocalSocketAddress();
+        }
+    }
+
+    private static ClientOptions options() throws IOException {
+        return ClientOptions.of(unused())
+                .withPatience(PATIENCE)
+                .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20));
+    }
+
+    private record Failed(Duration after, OracleException why) {}
+
+    /// Answers of calls each of which fails; the next is made at once.
+    private static final class Again implements Replies<Long> {
+        final List<Failed> failed = new ArrayList<>();
+        final CompletableFuture<List<Failed>> all = new CompletableFuture<>();
+        Consumer<Long> call;
+
+        @Override
+        public void failed(Long asked, OracleException why) {
+            failed.add(new Failed(Duration.ofNanos(System.nanoTime() - asked), why));
+            if (failed.size() == CALLS) {
+                all.complete(failed);
+                return;
+            }
+            call.accept(System.nanoTime());
+        }
+
+        @Override
+        public void begun(Long asked, long start) {
+            all.completeExceptionally(new AssertionError("begun without a server"));
+        }
+
+        @Override
+        public void decided(Long asked, long start, long outcome) {}
+
+        @Override
+        public void outcomes(Long asked, long[] outcomes) {}
+
+        @Override
+        public void number(Long asked, long number) {}
+    }
+
+    @Test
+    void everyCallWaitsForItsOwnPatience() throws Exception {
+        Again replies = new Again();
+        try (ClientThreads threads = new ClientThreads(1)) {
+            Pipeline<Long> pipeline = threads.open(options(), replies);
+            replies.call = asked -> {
+                try {
+                    pipeline.begin(asked);
+                } catch (OracleException atOnce) {
+                    replies.all.completeExceptionally(new AssertionError("failed at once", atOnce));
+                }
+            };
+            pipeline.execute(() -> replies.call.accept(System.nanoTime()));
+            List<Failed> failed = replies.all.join();
+            assertEquals(CALLS, failed.size());
+            for (Failed each : failed) {
+                assertTrue(each.after.compareTo(PATIENCE) >= 0, each.toString());
+                assertInstanceOf(UnavailableException.class, each.why);
+                assertTrue(each.why.getMessage().contains(" could be reached since 20"), each.why.getMessage());
+            }
+        }
+    }
+
+    @Test
+    void waitingCallStatesSinceWhen() throws Exception {
+        try (OracleClient client = OracleClient.open(options())) {
+            for (int call = 0; call < 2; call++) {
+                String message = assertThrows(UnavailableException.class, client::begin)
+                        .getMessage();
+                assertTrue(message.contains(" could be reached since 20"), message);
+                assertTrue(message.contains("refused") || message.contains("just been opened"), message);
+            }
+        }
+    }
+}
