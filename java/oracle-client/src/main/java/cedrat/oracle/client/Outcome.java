@@ -8,7 +8,7 @@ public sealed interface Outcome {
     record Committed(CommitTimestamp at) implements Outcome {}
 
     /// It has aborted, and will never commit.
-    record Aborted() implements Outcome {}
+    record Aborted(AbortReason reason) implements Outcome {}
 
     /// It is open. Should it commit, then later than any transaction began that was there when this was said.
     record Open() implements Outcome {}
@@ -40,8 +40,8 @@ public sealed interface Outcome {
         if (number > 0) {
             return new Committed(new CommitTimestamp(number));
         }
-        if (number == Protocol.ABORTED) {
-            return new Aborted();
+        if (Protocol.isAborted(number)) {
+            return new Aborted(AbortReason.of(number));
         }
         return number == Protocol.OPEN ? new Open() : new Unknown();
     }

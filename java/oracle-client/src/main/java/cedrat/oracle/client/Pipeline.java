@@ -361,7 +361,7 @@ public final class Pipeline<T> {
         silentTicks = 0;
         silentParts = 0;
         out.clear();
-        out.hello(HELLO_ID, Protocol.VERSION, Protocol.VERSION, session);
+        out.hello(HELLO_ID, Protocol.VERSION_LOWEST, Protocol.VERSION, session);
         announce();
         for (int index = 0; index < slotCount; index++) {
             if (slots[index].kind != 0) {

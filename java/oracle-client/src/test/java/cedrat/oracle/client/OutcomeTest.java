@@ -16,6 +16,9 @@ class OutcomeTest {
         assertEquals(Visibility.FALSE, Outcome.of(Protocol.ABORTED).visibleTo(reader));
         assertEquals(Visibility.FALSE, Outcome.of(Protocol.OPEN).visibleTo(reader));
         assertEquals(Visibility.RETRY, Outcome.of(Protocol.UNKNOWN).visibleTo(reader));
+        for (AbortReason reason : AbortReason.values()) {
+            assertEquals(Visibility.FALSE, new Outcome.Aborted(reason).visibleTo(reader));
+        }
         for (long number : new long[] {9, 10, 11, Protocol.ABORTED, Protocol.OPEN, Protocol.UNKNOWN}) {
             boolean isTrue = Outcome.of(number).visibleTo(reader) == Visibility.TRUE;
             assertEquals(Protocol.isCommittedBefore(number, reader.value()), isTrue);

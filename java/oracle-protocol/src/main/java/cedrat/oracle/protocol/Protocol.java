@@ -4,7 +4,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 
-/// The numbers of the protocol, version 1 (drawn in docs/formats/oracle-protocol.md). A number once used
+/// The numbers of the protocol, versions 1 and 2 (drawn in docs/formats/oracle-protocol.md). A number once used
 /// keeps its meaning.
 ///
 /// ```text
@@ -14,8 +14,14 @@ public final class Protocol {
     /// The first eight bytes of the first body on a connection: `CEDRATOR`.
     public static final long MAGIC = 0x524f_5441_5244_4543L;
 
-    /// The version that this program speaks.
-    public static final int VERSION = 1;
+    /// The newest version that this program speaks.
+    public static final int VERSION = 2;
+
+    /// The oldest version that this program speaks.
+    public static final int VERSION_LOWEST = 1;
+
+    /// The version from which on the outcome of an aborted transaction states the reason.
+    public static final int VERSION_REASONS = 2;
 
     /// The longest frame, in bytes, its length included.
     public static final int FRAME_BYTES_MAX = 1 << 20;
@@ -84,12 +90,25 @@ public final class Protocol {
     /// With [#ERROR]: the server closes the connection behind it.
     public static final int FLAG_CLOSING = 1;
 
-    /// Outcome: the transaction has aborted. An outcome above 0 is a commit timestamp.
+    /// Outcome: the transaction has aborted, and the reason is not known any more, or the peer speaks a version without
+    /// reasons. An outcome above 0 is a commit timestamp.
     public static final long ABORTED = -1;
     /// Outcome: nothing is known of the transaction any more.
     public static final long UNKNOWN = -2;
     /// Outcome: the transaction is open.
     public static final long OPEN = -3;
+    /// Outcome: aborted, because a row that it has written or read was committed since it began.
+    public static final long ABORTED_CONFLICT = -4;
+    /// Outcome: aborted, because such a row may have been committed, and is forgotten.
+    public static final long ABORTED_FORGOTTEN = -5;
+    /// Outcome: aborted, because a key in a range that it has scanned was written, or may have been.
+    public static final long ABORTED_SCAN = -6;
+    /// Outcome: aborted on request of its client, or of another.
+    public static final long ABORTED_RESOLVED = -7;
+    /// Outcome: aborted, because its session is over, or has not announced it.
+    public static final long ABORTED_EXPIRED = -8;
+    /// The least outcome.
+    static final long OUTCOME_MIN = ABORTED_EXPIRED;
 
     static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
     static final VarHandle INT = MethodHandles.byteArrayViewVarHandle(int[].class, ByteOrder.LITTLE_ENDIAN);
@@ -149,6 +168,11 @@ public final class Protocol {
     /// Whether this outcome means: committed before a reader that began at `reader` (Algorithm 4's true).
     public static boolean isCommittedBefore(long outcome, long reader) {
         return outcome > 0 && outcome < reader;
+    }
+
+    /// Whether this outcome means: aborted, for whichever reason.
+    public static boolean isAborted(long outcome) {
+        return outcome == ABORTED || outcome <= ABORTED_CONFLICT && outcome >= OUTCOME_MIN;
     }
 
     /// Whether no row may have this id.

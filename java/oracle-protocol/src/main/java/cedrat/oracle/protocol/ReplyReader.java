@@ -54,7 +54,7 @@ public final class ReplyReader extends FrameReader {
     }
 
     private void checkOutcome(long number) throws ProtocolException {
-        if (!Protocol.isTimestamp(number) && (number < Protocol.OPEN || number >= 0)) {
+        if (!Protocol.isTimestamp(number) && (number < Protocol.OUTCOME_MIN || number >= 0)) {
             throw malformed("invalid outcome " + Long.toUnsignedString(number));
         }
     }

@@ -59,12 +59,13 @@ public final class RequestReader extends FrameReader {
         if (versionLowest() > versionHighest()) {
             throw malformed("invalid hello: versions from " + versionLowest() + " to " + versionHighest());
         }
-        if (versionLowest() > Protocol.VERSION || versionHighest() < Protocol.VERSION) {
+        if (versionLowest() > Protocol.VERSION || versionHighest() < Protocol.VERSION_LOWEST) {
             throw new ProtocolException(
                     ErrorCode.VERSION,
                     0,
                     "the client supports versions " + versionLowest() + " to " + versionHighest()
-                            + " of the protocol, and the server version " + Protocol.VERSION);
+                            + " of the protocol, and the server versions " + Protocol.VERSION_LOWEST + " to "
+                            + Protocol.VERSION);
         }
         if (session() == 0) {
             throw malformed("invalid hello: session 0");
@@ -159,6 +160,11 @@ public final class RequestReader extends FrameReader {
     /// Returns, for a hello, the newest version that the client speaks.
     public int versionHighest() {
         return Protocol.getShort(bytes, at + At.HELLO_HIGHEST);
+    }
+
+    /// Returns, for a hello, the newest version that both speak.
+    public int version() {
+        return Math.min(versionHighest(), Protocol.VERSION);
     }
 
     /// Returns, for a hello, the number of the session, which the client has drawn at random.

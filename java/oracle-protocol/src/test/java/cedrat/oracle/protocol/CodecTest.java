@@ -208,7 +208,7 @@ class CodecTest {
         FrameWriter out = new FrameWriter(16);
         ReplyReader in = new ReplyReader();
         long id = random.nextLong();
-        long value = random.nextInt(4) == 0 ? -random.nextLong(1, 4) : timestamp(random);
+        long value = random.nextInt(4) == 0 ? random.nextLong(Protocol.OUTCOME_MIN, 0) : timestamp(random);
         int count = random.nextInt(20);
         byte kind = (byte) random.nextInt(0, 14);
         switch (kind) {
@@ -370,7 +370,7 @@ class CodecTest {
         assertEquals(ErrorCode.TOO_MANY_ROWS, refused(out).code());
         assertFalse(refused(out).isFatal());
         out.clear();
-        out.hello(1, 2, 3, 4);
+        out.hello(1, 3, 4, 4);
         assertEquals(ErrorCode.VERSION, refused(out).code());
         assertTrue(refused(out).isFatal());
         out.clear();
@@ -407,6 +407,7 @@ class CodecTest {
         RequestReader reader = new RequestReader(4);
         assertEquals(length, reader.next(longer, 0, length));
         assertEquals(9, reader.versionHighest());
+        assertEquals(Protocol.VERSION, reader.version());
         assertNull(ErrorCode.of(999));
     }
 }

@@ -13,6 +13,8 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import org.junit.jupiter.api.Test;
 
 /// The code agrees with docs/formats/oracle-protocol.md.
@@ -94,6 +96,28 @@ class DrawingTest {
         assertEquals(drawn(2, "| code"), codes);
     }
 
+    @Test
+    void outcomes() throws IOException {
+        Map<String, Long> drawn = new TreeMap<>();
+        for (String line : Files.readAllLines(PAGE)) {
+            Matcher row = Pattern.compile("\\| ([A-Z_]+) \\| 2\\^64 − (\\d+) \\|.*").matcher(line);
+            if (row.matches()) {
+                drawn.put(row.group(1), -Long.parseLong(row.group(2)));
+            }
+        }
+        Map<String, Long> outcomes = new TreeMap<>(Map.of(
+                "ABORTED", Protocol.ABORTED,
+                "UNKNOWN", Protocol.UNKNOWN,
+                "OPEN", Protocol.OPEN,
+                "ABORTED_CONFLICT", Protocol.ABORTED_CONFLICT,
+                "ABORTED_FORGOTTEN", Protocol.ABORTED_FORGOTTEN,
+                "ABORTED_SCAN", Protocol.ABORTED_SCAN,
+                "ABORTED_RESOLVED", Protocol.ABORTED_RESOLVED,
+                "ABORTED_EXPIRED", Protocol.ABORTED_EXPIRED));
+        assertEquals(drawn, outcomes);
+        outcomes.forEach((name, outcome) -> assertEquals(name.startsWith("ABORTED"), Protocol.isAborted(outcome), name));
+    }
+
     /// The frames of the example, each under its direction and name.
     private static Map<String, String> example() throws IOException {
         Map<String, String> frames = new LinkedHashMap<>();
@@ -122,9 +146,9 @@ class DrawingTest {
     void exampleMatchesFramesWrittenAndRead() throws IOException, ProtocolException {
         FrameWriter out = new FrameWriter(1);
         Map<String, String> written = new LinkedHashMap<>();
-        out.hello(-1, 1, 1, 0x0102030405060708L);
+        out.hello(-1, 1, 2, 0x0102030405060708L);
         written.put("> hello", hex(out));
-        out.welcome(-1, 1, 30_000, Protocol.ROWS_MAX, 16_384);
+        out.welcome(-1, 2, 30_000, Protocol.ROWS_MAX, 16_384);
         written.put("< hello", hex(out));
         out.starts(Protocol.ANNOUNCE, Protocol.FLAG_LAST, -2, new long[0], 0, 0);
         written.put("> announce", hex(out));

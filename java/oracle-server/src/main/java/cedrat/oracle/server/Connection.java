@@ -36,6 +36,8 @@ final class Connection {
     long bytesInFlight;
     /// `null` before the hello.
     Session session;
+    /// Version of the protocol since the hello.
+    int version;
     /// For how many ticks of the time for hellos it has sent none.
     int strangeTicks;
     /// Nothing that still comes from it is decided: it is closed, or will be behind the replies of a batch.

@@ -216,27 +216,27 @@ final class Decider {
             }
             case Protocol.COMMIT -> {
                 if (fault == Fault.RESENT_COMMITS_CONFLICT && oracle.status(request.start()) > 0) {
-                    value(connection, StatusOracle.ABORTED);
+                    value(connection, Protocol.ABORTED);
                 } else if (isGivenOut(connection, request.start())) {
                     readKeys();
-                    value(
+                    outcome(
                             connection,
                             oracle.commit(request.start(), requests.writes(), requests.reads(), keys, ranges));
                 }
             }
             case Protocol.END -> {
                 if (isGivenOut(connection, request.start())) {
-                    value(connection, oracle.commit(request.start(), none, none));
+                    outcome(connection, oracle.commit(request.start(), none, none));
                 }
             }
             case Protocol.ABORT -> {
                 if (isGivenOut(connection, request.start())) {
-                    value(connection, oracle.abort(request.start()));
+                    outcome(connection, oracle.abort(request.start()));
                 }
             }
             case Protocol.RESOLVE -> {
                 if (isGivenOut(connection, request.start())) {
-                    value(connection, oracle.resolve(request.start()));
+                    outcome(connection, oracle.resolve(request.start()));
                 }
             }
             case Protocol.STATUS -> {
@@ -305,7 +305,8 @@ final class Decider {
         int count = request.starts();
         int values = connection.replies.values(Protocol.STATUS, request.id(), count);
         for (int index = 0; index < count; index++) {
-            connection.replies.putValue(values, index, oracle.status(request.start(index)));
+            long start = request.start(index);
+            connection.replies.putValue(values, index, outcome(connection, start, oracle.status(start)));
         }
         persister.replied(connection);
     }
@@ -322,6 +323,26 @@ final class Decider {
         StatusOracle.Swept part = oracle.swept(request.mark(), request.from(), SWEPT_MAX);
         connection.replies.sweptReply(request.id(), part.forgotten(), part.next() <= request.mark() ? part.next() : 0);
         persister.replied(connection);
+    }
+
+    private void outcome(Connection connection, long outcome) {
+        value(connection, outcome(connection, request.start(), outcome));
+    }
+
+    /// Returns the oracle's outcome of a transaction as the protocol's number, which is the same but for the reason of an
+    /// abort: clients of version 1 do not know of reasons.
+    private long outcome(Connection connection, long start, long outcome) {
+        if (outcome != StatusOracle.ABORTED || connection.version < Protocol.VERSION_REASONS) {
+            return outcome;
+        }
+        return switch (oracle.abortReason(start)) {
+            case null -> Protocol.ABORTED;
+            case CONFLICT -> Protocol.ABORTED_CONFLICT;
+            case FORGOTTEN -> Protocol.ABORTED_FORGOTTEN;
+            case SCAN -> Protocol.ABORTED_SCAN;
+            case RESOLVED -> Protocol.ABORTED_RESOLVED;
+            case EXPIRED -> Protocol.ABORTED_EXPIRED;
+        };
     }
 
     private void value(Connection connection, long value) {
@@ -359,9 +380,10 @@ final class Decider {
         if (before != null) {
             refuse(before, 0, ErrorCode.TAKEN_OVER, "another connection has taken over the session");
         }
+        connection.version = request.version();
         connection.replies.welcome(
                 request.id(),
-                Protocol.VERSION,
+                connection.version,
                 (int) options.sessionTimeout().toMillis(),
                 options.rowsMax(),
                 options.outstandingMax());
@@ -372,7 +394,9 @@ final class Decider {
         int count = request.starts();
         int values = connection.replies.values(Protocol.ANNOUNCE, request.id(), count);
         for (int index = 0; index < count; index++) {
-            connection.replies.putValue(values, index, sessions.announce(connection.session, request.start(index)));
+            long start = request.start(index);
+            long outcome = sessions.announce(connection.session, start);
+            connection.replies.putValue(values, index, outcome(connection, start, outcome));
         }
         persister.replied(connection);
         if ((request.flags() & Protocol.FLAG_LAST) != 0) {

@@ -206,6 +206,12 @@ public final class StatusOracle {
         return Transactions.isOpen(state) ? OPEN : outcome(state);
     }
 
+    /// Returns why a transaction has aborted; `null` if it has not, or that was before the oracle was recovered: neither
+    /// decisions nor snapshots keep it (S5 is about outcomes).
+    public AbortReason abortReason(long start) {
+        return Transactions.reason(transactions.state(start));
+    }
+
     /// Whether the transaction that began at `writer` had committed when the one that began at `reader` did,
     /// which was given out (Algorithm 4).
     public Visibility isCommitted(long writer, long reader) {
@@ -437,7 +443,7 @@ public final class StatusOracle {
         return transactions.forEach(from, upTo, countMax, (start, state, session) -> {
             if (Transactions.isOpen(state)) {
                 to.open(start, Transactions.positionAtStart(state) - base);
-            } else if (state == Transactions.ABORTED) {
+            } else if (Transactions.isAborted(state)) {
                 to.aborted(start);
             } else {
                 to.committed(new Lifetime(start, state));
@@ -598,7 +604,7 @@ public final class StatusOracle {
         if (state == Transactions.NOTHING) {
             return UNKNOWN;
         }
-        return state == Transactions.ABORTED ? ABORTED : state;
+        return Transactions.isAborted(state) ? ABORTED : state;
     }
 
     private void abortOpen(long start, AbortReason reason) {
@@ -606,7 +612,7 @@ public final class StatusOracle {
         if (fault == Fault.FORGET_ABORTED) {
             transactions.end(start);
         } else {
-            transactions.decide(start, Transactions.ABORTED);
+            transactions.decide(start, Transactions.aborted(reason));
         }
         decisions.aborted(start);
     }

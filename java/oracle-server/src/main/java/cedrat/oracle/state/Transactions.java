@@ -19,9 +19,13 @@ import java.util.Objects;
 /// For one thread at a time.
 final class Transactions {
     /// State of a timestamp without a transaction. A state is one number: 0 for nothing, below 0 for an open
-    /// transaction, above 0 for the commit timestamp, or [#ABORTED].
+    /// transaction, above 0 for the commit timestamp, or [#aborted].
     static final long NOTHING = 0;
+    /// It has aborted, and the reason is not known any more: logs and snapshots do not keep it. Below this lie the states
+    /// of those whose reason is known, one for each, and all of them above any timestamp.
     static final long ABORTED = Long.MAX_VALUE;
+
+    private static final AbortReason[] REASONS = AbortReason.values();
 
     /// A page has two to this power of timestamps, but in tests.
     static final int PAGE_SHIFT = 12;
@@ -92,6 +96,20 @@ final class Transactions {
 
     static boolean isOpen(long state) {
         return state < 0;
+    }
+
+    /// Returns the state of a transaction that has aborted for this reason.
+    static long aborted(AbortReason reason) {
+        return ABORTED - 1 - reason.ordinal();
+    }
+
+    static boolean isAborted(long state) {
+        return state >= ABORTED - REASONS.length;
+    }
+
+    /// Returns the reason of an abort; `null` if it is not known, or the state is no abort.
+    static AbortReason reason(long state) {
+        return isAborted(state) && state != ABORTED ? REASONS[(int) (ABORTED - 1 - state)] : null;
     }
 
     /// The position in the conflict map that was next when an open transaction began.
@@ -167,7 +185,7 @@ final class Transactions {
         }
     }
 
-    /// An open transaction is decided: a commit timestamp, or [#ABORTED].
+    /// An open transaction is decided: a commit timestamp, or [#aborted].
     void decide(long start, long outcome) {
         Page page = page(start);
         page.states[slot(start)] = outcome;
@@ -284,7 +302,7 @@ final class Transactions {
     }
 
     private void count(long outcome, int change) {
-        if (outcome == ABORTED) {
+        if (isAborted(outcome)) {
             aborted += change;
         } else {
             committed += change;

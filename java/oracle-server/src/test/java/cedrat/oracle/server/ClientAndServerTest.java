@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.oracle.client.AbortReason;
 import cedrat.oracle.client.ClientClosedException;
 import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.client.CommitTimestamp;
@@ -78,7 +79,7 @@ class ClientAndServerTest {
             assertEquals(Visibility.TRUE, other.isCommitted(third, first));
             assertEquals(Visibility.FALSE, other.isCommitted(third, second));
             assertEquals(
-                    List.of(new Committed(at), new Aborted(), new Outcome.Open()),
+                    List.of(new Committed(at), new Aborted(AbortReason.CONFLICT), new Outcome.Open()),
                     one.status(third, List.of(first, second, third)));
             assertEquals(2, one.cleaned(List.of(first, second)));
             assertEquals(Visibility.RETRY, other.isCommitted(third, first));

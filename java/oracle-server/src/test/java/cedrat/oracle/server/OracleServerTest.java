@@ -618,9 +618,9 @@ class OracleServerTest {
                 client.awaitClosed();
             }
             try (RawClient client = new RawClient(server)) {
-                client.out.hello(1, 2, 3, SESSION);
+                client.out.hello(1, 3, 4, SESSION);
                 client.send().refused(ErrorCode.VERSION, true);
-                assertTrue(client.reply.errorText().contains("2 to 3"));
+                assertTrue(client.reply.errorText().contains("3 to 4"));
                 client.awaitClosed();
             }
             try (RawClient client = new RawClient(server)) {

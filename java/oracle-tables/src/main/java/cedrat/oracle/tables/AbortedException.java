@@ -1,15 +1,47 @@
 package cedrat.oracle.tables;
 
-/// The transaction has aborted: another has committed something that it wrote (or has read), or its client
-/// was thought dead. Nothing of it was kept. Run it again.
+import cedrat.oracle.client.AbortReason;
+import cedrat.oracle.client.StartTimestamp;
+
+/// The transaction has aborted, for the [#reason] that the message names. Nothing of it was kept. Run it again.
 public final class AbortedException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
-    AbortedException(String message) {
-        super(message, null);
+    /// Why.
+    private final AbortReason reason;
+
+    AbortedException(StartTimestamp start, Isolation isolation, AbortReason reason) {
+        super(
+                "transaction " + start.value() + " was aborted, because " + text(isolation, reason)
+                        + ": run the transaction again",
+                null);
+        this.reason = reason;
     }
 
-    AbortedException(String message, Throwable cause) {
-        super(message, cause);
+    /// For the reason of `last`.
+    AbortedException(String message, AbortedException last) {
+        super(message, last);
+        this.reason = last.reason;
+    }
+
+    /// Returns why; of several attempts, why the last one has aborted.
+    public AbortReason reason() {
+        return reason;
+    }
+
+    private static String text(Isolation isolation, AbortReason reason) {
+        String row = isolation == Isolation.SERIALISABLE ? "a row that it has read or written" : "a row that it has written";
+        return switch (reason) {
+            case CONFLICT -> "another transaction has committed " + row + " since it began";
+            case FORGOTTEN ->
+                "the oracle no longer knows whether " + row + " was committed since it began, as it keeps only the newest "
+                        + "rows (--rows-log2)";
+            case SCAN -> "a key in a range that it has scanned was written since it began, or may have been";
+            case RESOLVED -> "its client has aborted it, or another client has resolved it";
+            case EXPIRED ->
+                "its session is over, for its client was silent for longer than the oracle's session timeout, or has "
+                        + "reconnected without it";
+            case UNKNOWN -> "of something that the oracle no longer knows, as it has restarted since";
+        };
     }
 }

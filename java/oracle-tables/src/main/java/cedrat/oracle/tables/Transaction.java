@@ -1,5 +1,6 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.client.AbortReason;
 import cedrat.oracle.client.CommitTimestamp;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
@@ -375,17 +376,12 @@ public final class Transaction implements AutoCloseable {
                 }
                 return at;
             }
-            case Outcome.Aborted _ -> {
+            case Outcome.Aborted(AbortReason reason) -> {
                 state = State.ABORTED;
                 if (!writes.isEmpty()) {
                     manager.cleanUp(this::cleanUp);
                 }
-                throw new AbortedException("transaction " + start.value()
-                        + " was aborted: a transaction that has committed since it began has "
-                        + "changed what it "
-                        + (isolation == Isolation.SERIALISABLE ? "has read or written" : "has written")
-                        + ", or its client was silent for longer than the oracle's session timeout. Run the "
-                        + "transaction again");
+                throw new AbortedException(start, isolation, reason);
             }
             // Another client has taken this one for dead, and the oracle has forgotten the transaction. Only
             // its rows would have shown its outcome.

@@ -13,6 +13,7 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.oracle.client.AbortReason;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.RefusedException;
 import cedrat.oracle.client.StartTimestamp;
@@ -107,7 +108,10 @@ public abstract class TransactionContract {
         second.put(rows, Bytes.of("a"), OTHER, Bytes.of("second"));
         second.put(rows, Bytes.of("b"), OTHER, Bytes.of("second"));
         first.commit();
-        assertThrows(AbortedException.class, second::commit);
+        AbortedException aborted = assertThrows(AbortedException.class, second::commit);
+        assertEquals(AbortReason.CONFLICT, aborted.reason());
+        assertTrue(aborted.getMessage().contains("committed a row that it has written since"), aborted.getMessage());
+        assertFalse(aborted.getMessage().contains("session"), aborted.getMessage());
         assertEquals(Transaction.State.ABORTED, second.state());
         assertEquals("first", see(manager, rows, "a"));
         assertEquals(1, world.contents().versions());

@@ -3,6 +3,7 @@ package cedrat.oracle.server.cluster;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 
+import cedrat.oracle.client.AbortReason;
 import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.client.CommitTimestamp;
 import cedrat.oracle.client.OracleClient;
@@ -115,7 +116,7 @@ public final class Load implements AutoCloseable {
             return oracle.commit(start, rows);
         }
         return oracle.commitAsync(start, rows)
-                .completeOnTimeout(new Aborted(), A_WHILE_MS, TimeUnit.MILLISECONDS)
+                .completeOnTimeout(new Aborted(AbortReason.UNKNOWN), A_WHILE_MS, TimeUnit.MILLISECONDS)
                 .join();
     }
 

@@ -44,8 +44,13 @@ public final class RawClient implements AutoCloseable {
     }
 
     public RawClient(InetSocketAddress server, long session) throws IOException, ProtocolException {
+        this(server, session, 1);
+    }
+
+    /// With a hello of versions up to this one.
+    public RawClient(InetSocketAddress server, long session, int version) throws IOException, ProtocolException {
         this(server);
-        out.hello(id(), 1, 1, session);
+        out.hello(id(), 1, version, session);
         send();
         assertEquals(Protocol.HELLO, receive().request());
     }
