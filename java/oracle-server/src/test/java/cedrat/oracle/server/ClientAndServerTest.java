@@ -440,8 +440,8 @@ class ClientAndServerTest {
                     threads.add(thread);
                 }
                 // Cut by what has happened, not by time.
-                for (long cutAt = 300; cutAt <= 1200; cutAt += 300) {
-                    log.awaitAppends(cutAt);
+                for (int cutAt = 150; cutAt <= 600; cutAt += 150) {
+                    history.await(cutAt);
                     proxy.cut();
                 }
                 for (Thread thread : threads) {

@@ -23,8 +23,16 @@ public final class History {
 
     private final ConcurrentLinkedQueue<Transaction> all = new ConcurrentLinkedQueue<>();
 
-    public void add(Transaction transaction) {
+    public synchronized void add(Transaction transaction) {
         all.add(transaction);
+        notifyAll();
+    }
+
+    /// Waits until so many were recorded.
+    public synchronized void await(int count) throws InterruptedException {
+        while (all.size() < count) {
+            wait();
+        }
     }
 
     public long committed() {
