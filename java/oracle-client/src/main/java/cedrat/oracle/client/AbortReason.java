@@ -15,7 +15,8 @@ public enum AbortReason {
     RESOLVED(Protocol.ABORTED_RESOLVED),
     /// Its client was silent for too long, was closed, or did not announce it after a reconnection.
     EXPIRED(Protocol.ABORTED_EXPIRED),
-    /// The oracle does not know any more, as it has restarted since, or is of a version that does not state reasons.
+    /// The oracle does not know any more, as it has restarted since or has forgotten the transaction, or it is of a version
+    /// that does not state reasons.
     UNKNOWN(Protocol.ABORTED);
 
     private final long outcome;

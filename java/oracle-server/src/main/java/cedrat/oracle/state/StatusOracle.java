@@ -22,7 +22,7 @@ import java.util.Objects;
 /// - S4  A commit timestamp is above every start timestamp that was given out before the decision; so an open
 ///   transaction has not committed for any present reader.
 /// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone,
-///   replayed, lead to the same state, but for sessions.
+///   replayed, lead to the same state, but for sessions, reasons of aborts, and what [#swept] has forgotten.
 ///
 /// It knows no clock, no network and no disk, and allocates nothing for a request but the end of a session and a
 /// sweep. For one thread at a time.
@@ -71,6 +71,7 @@ public final class StatusOracle {
     private final Transactions.Spilling spilling;
     private final Decisions decisions;
     private final Fault fault;
+    private final SweptOutcomes swept = new SweptOutcomes();
 
     private long begun;
     private long committed;
@@ -145,6 +146,7 @@ public final class StatusOracle {
     public long commit(long start, Rows writes, Rows reads, Keys written, KeyRanges scanned) {
         long state = transactions.state(start);
         if (!Transactions.isOpen(state)) {
+            state = decided(start, state);
             boolean wroteNothing = state == Transactions.NOTHING && writes.count() == 0 && isGivenOut(start);
             if (wroteNothing) {
                 boolean mayHaveGaps = start <= prunedUpTo && fault != Fault.END_AFTER_PRUNING;
@@ -197,7 +199,7 @@ public final class StatusOracle {
             abortOpen(start, AbortReason.RESOLVED);
             return ABORTED;
         }
-        return outcome(state);
+        return outcome(decided(start, state));
     }
 
     /// Returns the outcome of a transaction: the commit timestamp, [#OPEN], [#ABORTED] or [#UNKNOWN].
@@ -209,7 +211,7 @@ public final class StatusOracle {
     /// Returns why a transaction has aborted; `null` if it has not, or that was before the oracle was recovered: neither
     /// decisions nor snapshots keep it (S5 is about outcomes).
     public AbortReason abortReason(long start) {
-        return Transactions.reason(transactions.state(start));
+        return Transactions.reason(decided(start, transactions.state(start)));
     }
 
     /// Whether the transaction that began at `writer` had committed when the one that began at `reader` did,
@@ -289,12 +291,17 @@ public final class StatusOracle {
     /// The transactions of such sessions that began from `from` up to `mark` are forgotten, at most
     /// `countMax` of them. A call takes bounded time, for there may be many.
     ///
+    /// Readers are answered that they are unknown from then on. Their clients, should they come back, still get the
+    /// outcome of a [#commit], [#abort] or [#resolve], as long as it is among the last that were swept and the oracle was
+    /// not recovered since.
+    ///
     /// After [#replay] the oracle knows no sessions. Transactions then count from the expiry of [#NO_SESSION].
     public Swept swept(long mark, long from, int countMax) {
         long[] count = {0};
         long next = transactions.forEach(from, mark, countMax, (start, state, session) -> {
             boolean isLeft = leftAt.getOrDefault(session, mark) < mark || fault == Fault.SWEEP_THE_LIVING;
             if (isLeft && !Transactions.isOpen(state)) {
+                swept.put(start, state);
                 transactions.forget(start);
                 decisions.forgotten(start);
                 count[0]++;
@@ -586,7 +593,7 @@ public final class StatusOracle {
 
     /// The memory of what is remembered of transactions, in bytes.
     public long transactionBytes() {
-        return transactions.bytes();
+        return transactions.bytes() + swept.bytes();
     }
 
     /// The memory of the rows, and of keys, in bytes.
@@ -598,6 +605,11 @@ public final class StatusOracle {
 
     private boolean isGivenOut(long timestamp) {
         return timestamp > 0 && timestamp <= newest;
+    }
+
+    /// Returns the state of a transaction that is not open, also if a sweep has forgotten it lately.
+    private long decided(long start, long state) {
+        return state == Transactions.NOTHING ? swept.state(start) : state;
     }
 
     private static long outcome(long state) {

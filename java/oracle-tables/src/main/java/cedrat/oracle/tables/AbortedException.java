@@ -12,7 +12,7 @@ public final class AbortedException extends RuntimeException {
 
     AbortedException(StartTimestamp start, Isolation isolation, AbortReason reason) {
         super(
-                "transaction " + start.value() + " was aborted, because " + text(isolation, reason)
+                "transaction " + start.value() + " was aborted, " + text(isolation, reason)
                         + ": run the transaction again",
                 null);
         this.reason = reason;
@@ -32,16 +32,16 @@ public final class AbortedException extends RuntimeException {
     private static String text(Isolation isolation, AbortReason reason) {
         String row = isolation == Isolation.SERIALISABLE ? "a row that it has read or written" : "a row that it has written";
         return switch (reason) {
-            case CONFLICT -> "another transaction has committed " + row + " since it began";
+            case CONFLICT -> "because another transaction has committed " + row + " since it began";
             case FORGOTTEN ->
-                "the oracle no longer knows whether " + row + " was committed since it began, as it keeps only the newest "
+                "because the oracle no longer knows whether " + row + " was committed since it began, as it keeps only the newest "
                         + "rows (--rows-log2)";
-            case SCAN -> "a key in a range that it has scanned was written since it began, or may have been";
-            case RESOLVED -> "its client has aborted it, or another client has resolved it";
+            case SCAN -> "because a key in a range that it has scanned was written since it began, or may have been";
+            case RESOLVED -> "because its client has aborted it, or another client has resolved it";
             case EXPIRED ->
-                "its session is over, for its client was silent for longer than the oracle's session timeout, or has "
+                "because its session is over: its client was silent for longer than the oracle's session timeout, or has "
                         + "reconnected without it";
-            case UNKNOWN -> "of something that the oracle no longer knows, as it has restarted since";
+            case UNKNOWN -> "for a reason that the oracle no longer knows";
         };
     }
 }

@@ -2,20 +2,30 @@ package cedrat.oracle.tables;
 
 import cedrat.oracle.client.StartTimestamp;
 
-/// The oracle was not to be reached: the transaction has committed or not. [Transaction#resolve] tells, once
-/// the oracle answers.
+/// The transaction has committed or not. Where the oracle was not to be reached, [Transaction#resolve] tells, once it
+/// answers. Where the oracle has forgotten the transaction, because its client was silent for too long, only what it has
+/// written may show the outcome.
 public final class OutcomeUnknownException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
     /// The transaction's name.
     private final long start;
 
-    OutcomeUnknownException(StartTimestamp start, Throwable cause) {
+    /// The oracle or the store has not answered.
+    OutcomeUnknownException(StartTimestamp start, RuntimeException cause) {
         super(
-                "the outcome of transaction " + start.value()
-                        + " is unknown, because the oracle has not answered: read "
-                        + "what it has written, or resolve it with OracleClient.resolve",
+                "the outcome of transaction " + start.value() + " is unknown, because "
+                        + (cause instanceof TableException ? "its rows cannot be read" : "the oracle has not answered")
+                        + ": read what it has written, or resolve it with Transaction.resolve",
                 cause);
+        this.start = start.value();
+    }
+
+    /// The oracle has forgotten it, and its rows do not show the outcome.
+    OutcomeUnknownException(StartTimestamp start) {
+        super("the outcome of transaction " + start.value()
+                + " is unknown, because its client was silent for longer than the oracle's session timeout, and the oracle "
+                + "has forgotten it since; its rows do not show that it has aborted: read what it has written");
         this.start = start.value();
     }
 

@@ -329,7 +329,7 @@ public final class Transaction implements AutoCloseable {
                 state = State.ABORTED;
                 manager.cleanUp(this::cleanUp);
             }
-            case Outcome.Open _, Outcome.Unknown _ -> throw new OutcomeUnknownException(start, null);
+            case Outcome.Open _, Outcome.Unknown _ -> askRows();
         }
     }
 
@@ -383,13 +383,35 @@ public final class Transaction implements AutoCloseable {
                 }
                 throw new AbortedException(start, isolation, reason);
             }
-            // Another client has taken this one for dead, and the oracle has forgotten the transaction. Only
-            // its rows would have shown its outcome.
             case Outcome.Open _, Outcome.Unknown _ -> {
                 state = State.UNKNOWN;
-                throw new OutcomeUnknownException(start, null);
+                askRows();
+                throw new AbortedException(start, isolation, AbortReason.UNKNOWN);
             }
         }
+    }
+
+    /// Another client has taken this one for dead, and the oracle has forgotten the transaction: only its rows may still
+    /// show that it has aborted. Returns if they do.
+    ///
+    /// @throws OutcomeUnknownException if they do not
+    private void askRows() {
+        boolean isAborted;
+        try {
+            isAborted = OwnRows.showAbort(written(), start.value());
+        } catch (TableException unreadable) {
+            throw new OutcomeUnknownException(start, unreadable);
+        }
+        if (!isAborted) {
+            throw new OutcomeUnknownException(start);
+        }
+        state = State.ABORTED;
+        manager.cleanUp(this::cleanUp);
+    }
+
+    /// Returns the rows that may be in the store.
+    private List<Writes.RowWrite> written() {
+        return writes.rows().stream().filter(write -> !refused.contains(write)).toList();
     }
 
     private void rollBack(RuntimeException because) {
@@ -407,9 +429,7 @@ public final class Transaction implements AutoCloseable {
     /// Cleans the rows (W3, W4). Not for a transaction that is open.
     private void cleanUp() {
         long name = start.value();
-        List<Writes.RowWrite> rows =
-                writes.rows().stream().filter(write -> !refused.contains(write)).toList();
-        List<RuntimeException> failures = Calls.forEach(rows, manager.callsMax(), write -> write.table()
+        List<RuntimeException> failures = Calls.forEach(written(), manager.callsMax(), write -> write.table()
                 .mutateIfMarked(
                         write.row(),
                         name,

@@ -9,7 +9,9 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.oracle.client.AbortReason;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
@@ -17,6 +19,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -52,6 +55,10 @@ public abstract class CleaningContract {
         return transaction;
     }
 
+    private Outcome status(StartTimestamp start) {
+        return world.oracle.status(start, List.of(start)).getFirst();
+    }
+
     @Test
     void aClientDiesBetweenWriteAndCommit() {
         put(manager, rows, "a", "old");
@@ -66,7 +73,7 @@ public abstract class CleaningContract {
         assertEquals("newer", see(manager, rows, "a"));
         assertEquals(new Cleaner.Sweep(1, 0, 1, 0, 1), cleaner.sweep());
         assertEquals(2, world.contents().versions());
-        assertInstanceOf(Outcome.Unknown.class, world.oracle.resolve(start), "no row refers to it");
+        assertInstanceOf(Outcome.Unknown.class, status(start), "no row refers to it");
     }
 
     @Test
@@ -96,7 +103,7 @@ public abstract class CleaningContract {
         assertEquals(new Cleaner.Sweep(3, 0, 2, 1, 0), cleaner.sweep());
         dying.close();
         assertEquals(new Cleaner.Sweep(1, 0, 0, 1, 1), cleaner.sweep());
-        assertInstanceOf(Outcome.Unknown.class, world.oracle.resolve(dead.start()));
+        assertInstanceOf(Outcome.Unknown.class, status(dead.start()));
         assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(alive.start()));
         open.abort();
     }
@@ -119,6 +126,120 @@ public abstract class CleaningContract {
         assertEquals(new Cleaner.Sweep(2, 0, 1, 1, 0), cleaner.sweep());
         assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(transaction.start()));
         assertEquals(1, cleaner.sweep().forgotten());
+    }
+
+    /// A transaction of a session that is over, whose client goes on with another session: its own begins anew.
+    private Transaction ofEndedSession(String value, Consumer<Transaction> before) {
+        OracleClient dying = world.client();
+        Transaction transaction = new Transaction(manager, dying.begin(), Isolation.SNAPSHOT);
+        transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of(value));
+        world.hook = (point, table, row, mutation) -> {
+            if (point == HookedTables.Point.AFTER_MUTATE) {
+                world.hook = (otherPoint, otherTable, otherRow, otherMutation) -> {};
+                before.accept(transaction);
+                dying.close();
+                new Cleaner(world.oracle, world.tables).sweep();
+            }
+        };
+        return transaction;
+    }
+
+    /// The commit comes when the session is over and the transaction was swept.
+    @Test
+    void returningWriterLearnsSweptOutcome() {
+        Transaction aborted = ofEndedSession("x", transaction -> {});
+        AbortedException why = assertThrows(AbortedException.class, aborted::commit);
+        assertEquals(AbortReason.EXPIRED, why.reason());
+        assertNull(see(manager, rows, "a"));
+        Transaction committed = ofEndedSession(
+                "y",
+                transaction -> assertInstanceOf(
+                        Outcome.Committed.class, world.oracle.commit(transaction.start(), rowIds("a"))));
+        committed.commit();
+        assertEquals(Transaction.State.COMMITTED, committed.state());
+        assertInstanceOf(Outcome.Unknown.class, status(committed.start()));
+        assertEquals("y", see(manager, rows, "a"));
+    }
+
+    private long[] rowIds(String row) {
+        return new long[] {
+            Granularity.ROW.id(Bytes.of(rows.name()).raw(), Bytes.of(row), null),
+        };
+    }
+
+    /// Has a transaction forgotten as by a server that has restarted since the sweep: after that it answers no client.
+    private void forget(Transaction transaction) {
+        new Cleaner(world.oracle, world.tables).sweep();
+        assertEquals(1, world.oracle.cleaned(List.of(transaction.start())));
+    }
+
+    private Transaction forgotten(String value, Consumer<Transaction> decide, Runnable after) {
+        Transaction transaction = manager.begin(Isolation.SNAPSHOT);
+        transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of(value));
+        world.hook = (point, table, row, mutation) -> {
+            if (point == HookedTables.Point.AFTER_MUTATE) {
+                world.hook = (otherPoint, otherTable, otherRow, otherMutation) -> {};
+                decide.accept(transaction);
+                forget(transaction);
+                after.run();
+            }
+        };
+        return transaction;
+    }
+
+    private void abort(Transaction transaction) {
+        world.oracle.abort(transaction.start());
+    }
+
+    private void commit(Transaction transaction) {
+        world.oracle.commit(transaction.start(), rowIds("a"));
+    }
+
+    /// The oracle has forgotten, and the rows still show an abort.
+    @Test
+    void forgottenWriterFindsItsAbortInRows() {
+        put(manager, rows, "a", "old");
+        for (Runnable after : List.<Runnable>of(() -> {}, () -> put(manager, rows, "a", "another"))) {
+            Transaction transaction = forgotten("x", this::abort, after);
+            AbortedException why = assertThrows(AbortedException.class, transaction::commit);
+            assertEquals(AbortReason.UNKNOWN, why.reason());
+            assertEquals(Transaction.State.ABORTED, transaction.state());
+        }
+        // Its write comes after all, with the marker.
+        Transaction late = manager.begin(Isolation.SNAPSHOT);
+        late.put(rows, Bytes.of("b"), VALUE, Bytes.of("x"));
+        abort(late);
+        forget(late);
+        assertThrows(AbortedException.class, late::commit);
+        assertEquals(0, world.contents().pending());
+        assertNull(see(manager, rows, "b"));
+    }
+
+    /// What the rows do not show is not guessed: neither that it has committed, nor that another has written the same.
+    @Test
+    void forgottenWriterWithoutEvidenceRemainsUnknown() {
+        put(manager, rows, "a", "old");
+        for (Consumer<Transaction> decide : List.<Consumer<Transaction>>of(this::commit, this::abort)) {
+            Transaction transaction = forgotten("x", decide, () -> {
+                if (!"x".equals(see(manager, rows, "a"))) {
+                    put(manager, rows, "a", "x");
+                }
+            });
+            assertUnknown(transaction);
+            put(manager, rows, "a", "old");
+        }
+        Transaction pruned = forgotten("x", this::commit, () -> {
+            put(manager, rows, "a", "another");
+            new Pruner(world.oracle, world.tables).prune();
+        });
+        assertUnknown(pruned);
+    }
+
+    private static void assertUnknown(Transaction transaction) {
+        OutcomeUnknownException why = assertThrows(OutcomeUnknownException.class, transaction::commit);
+        assertTrue(why.getMessage().contains("has forgotten it"), why.getMessage());
+        assertThrows(OutcomeUnknownException.class, transaction::resolve);
+        assertEquals(Transaction.State.UNKNOWN, transaction.state());
     }
 
     /// O4: a store whose writes outlast their clients.
