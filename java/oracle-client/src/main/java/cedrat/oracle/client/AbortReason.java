@@ -4,8 +4,8 @@ import cedrat.oracle.protocol.Protocol;
 
 /// Why a transaction has aborted.
 public enum AbortReason {
-    /// Another transaction has committed a row that it has written, or that it has read if it is serialisable, since it
-    /// began.
+    /// Another transaction has committed a row that it has written, or that it has read if it is serialisable,
+    /// since it began.
     CONFLICT(Protocol.ABORTED_CONFLICT),
     /// Such a row may have been committed, and the oracle keeps only the newest rows.
     FORGOTTEN(Protocol.ABORTED_FORGOTTEN),
@@ -15,8 +15,8 @@ public enum AbortReason {
     RESOLVED(Protocol.ABORTED_RESOLVED),
     /// Its client was silent for too long, was closed, or did not announce it after a reconnection.
     EXPIRED(Protocol.ABORTED_EXPIRED),
-    /// The oracle does not know any more, as it has restarted since or has forgotten the transaction, or it is of a version
-    /// that does not state reasons.
+    /// The oracle does not know any more, as it has restarted since or has forgotten the transaction, or it is of
+    /// a version that does not state reasons.
     UNKNOWN(Protocol.ABORTED);
 
     private final long outcome;

@@ -311,8 +311,7 @@ public final class OracleClient implements AutoCloseable {
             return future.get(options.patience().toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException late) {
             future.cancel(false);
-            throw new UnavailableException(
-                    pipeline.noAnswer() + "; whether the request took effect is unknown", late);
+            throw new UnavailableException(pipeline.noAnswer() + "; whether the request took effect is unknown", late);
         } catch (InterruptedException interrupted) {
             future.cancel(false);
             Thread.currentThread().interrupt();

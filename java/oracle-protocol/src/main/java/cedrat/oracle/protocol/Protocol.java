@@ -90,8 +90,8 @@ public final class Protocol {
     /// With [#ERROR]: the server closes the connection behind it.
     public static final int FLAG_CLOSING = 1;
 
-    /// Outcome: the transaction has aborted, and the reason is not known any more, or the peer speaks a version without
-    /// reasons. An outcome above 0 is a commit timestamp.
+    /// Outcome: the transaction has aborted, and the reason is not known any more, or the peer speaks a version
+    /// without reasons. An outcome above 0 is a commit timestamp.
     public static final long ABORTED = -1;
     /// Outcome: nothing is known of the transaction any more.
     public static final long UNKNOWN = -2;

@@ -100,7 +100,8 @@ class DrawingTest {
     void outcomes() throws IOException {
         Map<String, Long> drawn = new TreeMap<>();
         for (String line : Files.readAllLines(PAGE)) {
-            Matcher row = Pattern.compile("\\| ([A-Z_]+) \\| 2\\^64 − (\\d+) \\|.*").matcher(line);
+            Matcher row =
+                    Pattern.compile("\\| ([A-Z_]+) \\| 2\\^64 − (\\d+) \\|.*").matcher(line);
             if (row.matches()) {
                 drawn.put(row.group(1), -Long.parseLong(row.group(2)));
             }
@@ -115,7 +116,8 @@ class DrawingTest {
                 "ABORTED_RESOLVED", Protocol.ABORTED_RESOLVED,
                 "ABORTED_EXPIRED", Protocol.ABORTED_EXPIRED));
         assertEquals(drawn, outcomes);
-        outcomes.forEach((name, outcome) -> assertEquals(name.startsWith("ABORTED"), Protocol.isAborted(outcome), name));
+        outcomes.forEach(
+                (name, outcome) -> assertEquals(name.startsWith("ABORTED"), Protocol.isAborted(outcome), name));
     }
 
     /// The frames of the example, each under its direction and name.

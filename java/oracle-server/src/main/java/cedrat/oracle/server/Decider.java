@@ -329,8 +329,8 @@ final class Decider {
         value(connection, outcome(connection, request.start(), outcome));
     }
 
-    /// Returns the oracle's outcome of a transaction as the protocol's number, which is the same but for the reason of an
-    /// abort: clients of version 1 do not know of reasons.
+    /// Returns the oracle's outcome of a transaction as the protocol's number, which is the same but for the
+    /// reason of an abort: clients of version 1 do not know of reasons.
     private long outcome(Connection connection, long start, long outcome) {
         if (outcome != StatusOracle.ABORTED || connection.version < Protocol.VERSION_REASONS) {
             return outcome;
@@ -414,13 +414,12 @@ final class Decider {
             return; // no request can be taken, so silence means nothing
         }
         String time = options.sessionTimeout().toMillis() + " ms";
-        sessions.age(
-                silent -> refuse(
-                        silent,
-                        0,
-                        ErrorCode.EXPIRED,
-                        "the session has expired, because its client was silent for " + time
-                                + "; its open transactions have aborted"));
+        sessions.age(silent -> refuse(
+                silent,
+                0,
+                ErrorCode.EXPIRED,
+                "the session has expired, because its client was silent for " + time
+                        + "; its open transactions have aborted"));
         persister.scheduleClose();
     }
 
@@ -433,7 +432,8 @@ final class Decider {
         if (isEnding() || persister.isFull()) {
             return; // as above
         }
-        String text = "the client has sent no hello for " + options.helloTimeout().toMillis() + " ms";
+        String text =
+                "the client has sent no hello for " + options.helloTimeout().toMillis() + " ms";
         sessions.ageStrangers(strange -> refuse(strange, 0, ErrorCode.HELLO, text));
     }
 

@@ -107,8 +107,8 @@ final class Sessions {
         oracle.expire(session.number);
     }
 
-    /// Counts a tick of the time for hellos. `strange` receives the connections that have not sent one for so long since
-    /// they were accepted, or have sent a part of one.
+    /// Counts a tick of the time for hellos. `strange` receives the connections that have not sent one for so long
+    /// since they were accepted, or have sent a part of one.
     void ageStrangers(Consumer<Connection> strange) {
         strangers.removeIf(connection -> {
             boolean isTooLate = ++connection.strangeTicks > TICKS;

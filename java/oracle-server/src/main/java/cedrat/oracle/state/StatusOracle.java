@@ -208,8 +208,8 @@ public final class StatusOracle {
         return Transactions.isOpen(state) ? OPEN : outcome(state);
     }
 
-    /// Returns why a transaction has aborted; `null` if it has not, or that was before the oracle was recovered: neither
-    /// decisions nor snapshots keep it (S5 is about outcomes).
+    /// Returns why a transaction has aborted; `null` if it has not, or that was before the oracle was recovered:
+    /// neither decisions nor snapshots keep it (S5 is about outcomes).
     public AbortReason abortReason(long start) {
         return Transactions.reason(decided(start, transactions.state(start)));
     }
@@ -291,9 +291,9 @@ public final class StatusOracle {
     /// The transactions of such sessions that began from `from` up to `mark` are forgotten, at most
     /// `countMax` of them. A call takes bounded time, for there may be many.
     ///
-    /// Readers are answered that they are unknown from then on. Their clients, should they come back, still get the
-    /// outcome of a [#commit], [#abort] or [#resolve], as long as it is among the last that were swept and the oracle was
-    /// not recovered since.
+    /// Readers are answered that they are unknown from then on. Their clients, should they come back, still get
+    /// the outcome of a [#commit], [#abort] or [#resolve], as long as it is among the last that were swept and the
+    /// oracle was not recovered since.
     ///
     /// After [#replay] the oracle knows no sessions. Transactions then count from the expiry of [#NO_SESSION].
     public Swept swept(long mark, long from, int countMax) {

@@ -3,9 +3,9 @@ package cedrat.oracle.state;
 /// Outcomes of transactions that sweeps had forgotten: of two whose start timestamps have the same lowest bits the one
 /// that was swept later, so about the newest [#COUNT] of them.
 ///
-/// A client that was taken for dead may come back after the sweep and ask for its own transaction. It does not follow
-/// from the rows whether it has committed: another transaction may have written the same. Nothing depends on an outcome
-/// that is not here any more; it is unknown, then.
+/// A client that was taken for dead may come back after the sweep and ask for its own transaction. It does not
+/// follow from the rows whether it has committed: another transaction may have written the same. Nothing depends
+/// on an outcome that is not here any more; it is unknown, then.
 ///
 /// For one thread at a time.
 final class SweptOutcomes {

@@ -21,8 +21,8 @@ final class Transactions {
     /// State of a timestamp without a transaction. A state is one number: 0 for nothing, below 0 for an open
     /// transaction, above 0 for the commit timestamp, or [#aborted].
     static final long NOTHING = 0;
-    /// It has aborted, and the reason is not known any more: logs and snapshots do not keep it. Below this lie the states
-    /// of those whose reason is known, one for each, and all of them above any timestamp.
+    /// It has aborted, and the reason is not known any more: logs and snapshots do not keep it. Below this lie the
+    /// states of those whose reason is known, one for each, and all of them above any timestamp.
     static final long ABORTED = Long.MAX_VALUE;
 
     private static final AbortReason[] REASONS = AbortReason.values();

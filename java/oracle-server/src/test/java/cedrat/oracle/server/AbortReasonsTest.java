@@ -45,7 +45,7 @@ class AbortReasonsTest {
         return keys;
     }
 
-    /// Aborts one transaction for each reason; returns their outcomes as the replies to their commits tell them.
+    /// Aborts one transaction for each reason; returns their outcomes from the replies to their commits.
     private static Map<Long, Long> abortAll(OracleServer server, RawClient client) throws Exception {
         Map<Long, Long> outcomes = new LinkedHashMap<>();
         long conflict = client.begin();
@@ -56,7 +56,8 @@ class AbortReasonsTest {
         outcomes.put(conflict, client.commit(conflict, 1));
         outcomes.put(scanned, commit(client, scanned, 2, scan()));
         outcomes.put(resolved, client.ask(Protocol.RESOLVE, resolved));
-        client.commit(client.begin(), LongStream.range(10, 10 + (2 << ROWS_LOG2)).toArray());
+        client.commit(
+                client.begin(), LongStream.range(10, 10 + (2 << ROWS_LOG2)).toArray());
         outcomes.put(old, client.commit(old, 3));
         long expired;
         try (RawClient silent = new RawClient(server, SESSION + 1)) {
@@ -71,8 +72,7 @@ class AbortReasonsTest {
     }
 
     private static long[] statuses(RawClient client, Map<Long, Long> outcomes) throws Exception {
-        long[] starts =
-                outcomes.keySet().stream().mapToLong(Long::longValue).toArray();
+        long[] starts = outcomes.keySet().stream().mapToLong(Long::longValue).toArray();
         client.out.status(client.id(), starts[0], starts, starts.length);
         client.send().receive();
         long[] statuses = LongStream.range(0, client.reply.values())
@@ -97,7 +97,8 @@ class AbortReasonsTest {
                 RawClient client = new RawClient(server.address(), SESSION, 2)) {
             outcomes = abortAll(server, client);
             assertArrayEquals(
-                    reasons, outcomes.values().stream().mapToLong(Long::longValue).toArray());
+                    reasons,
+                    outcomes.values().stream().mapToLong(Long::longValue).toArray());
             assertArrayEquals(reasons, statuses(client, outcomes));
             try (RawClient first = new RawClient(server.address(), SESSION + 2, 1)) {
                 for (long start : outcomes.keySet()) {

@@ -76,7 +76,7 @@ class ConnectionsTest {
         }
     }
 
-    /// Whatever the time-out of sessions is.
+    /// The time-out of sessions makes no difference.
     @Test
     void hellosAreAwaitedFromAcceptance() throws Exception {
         ServerOptions options = OPTIONS.withHelloTimeout(Duration.ofMillis(100));
@@ -101,7 +101,6 @@ class ConnectionsTest {
         assertEquals(1024 - FileLimit.RESERVED, FileLimit.connections(1024));
         assertEquals(1, FileLimit.connections(100));
         assertEquals(Integer.MAX_VALUE, FileLimit.connections(Long.MAX_VALUE));
-        assertEquals(
-                Main.EXIT_USAGE, Main.run("serve", "--log", "none", "--connections-max", "" + Integer.MAX_VALUE));
+        assertEquals(Main.EXIT_USAGE, Main.run("serve", "--log", "none", "--connections-max", "" + Integer.MAX_VALUE));
     }
 }

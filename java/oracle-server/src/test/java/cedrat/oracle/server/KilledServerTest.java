@@ -187,7 +187,8 @@ class KilledServerTest {
                 for (Worker worker : workers) {
                     worker.commits.forEach(
                             (start, at) -> assertEquals(new Committed(at), oracle.resolve(start), "O3: " + start));
-                    worker.aborted.forEach(start -> assertInstanceOf(Aborted.class, oracle.resolve(start), "O3: " + start));
+                    worker.aborted.forEach(
+                            start -> assertInstanceOf(Aborted.class, oracle.resolve(start), "O3: " + start));
                 }
             }
             history.check(); // no timestamp twice, no two that overlap

@@ -103,8 +103,8 @@ class PatienceTest {
     void waitingCallStatesSinceWhen() throws Exception {
         try (OracleClient client = OracleClient.open(options())) {
             for (int call = 0; call < 2; call++) {
-                String message = assertThrows(UnavailableException.class, client::begin)
-                        .getMessage();
+                String message =
+                        assertThrows(UnavailableException.class, client::begin).getMessage();
                 assertTrue(message.contains(" could be reached since 20"), message);
                 assertTrue(message.contains("refused") || message.contains("just been opened"), message);
             }

@@ -2,9 +2,9 @@ package cedrat.oracle.tables;
 
 import cedrat.oracle.client.StartTimestamp;
 
-/// The transaction has committed or not. Where the oracle was not to be reached, [Transaction#resolve] tells, once it
-/// answers. Where the oracle has forgotten the transaction, because its client was silent for too long, only what it has
-/// written may show the outcome.
+/// The transaction has committed or not. Where the oracle was not to be reached, [Transaction#resolve] tells, once
+/// it answers. Where the oracle has forgotten the transaction, because its client was silent for too long, only
+/// what it has written may show the outcome.
 public final class OutcomeUnknownException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 

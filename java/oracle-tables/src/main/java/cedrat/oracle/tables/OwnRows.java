@@ -9,10 +9,10 @@ import java.util.TreeMap;
 ///
 /// - V1  A marker is left. All markers of a committed one were gone when it was forgotten (K3), so this is of a write
 ///   that came late.
-/// - V2  In a cell that it has written there is a stamped version from before it began, and the first one after is not
-///   its own. Had it committed, then as the first after its start: another commit in between would have been a conflict.
-///   Its version would have been stamped before the oracle forgot it (K3), and after those from before it, as cleaners
-///   go by start timestamps. And a pruner that removes it removes all that are older.
+/// - V2  In a cell that it has written there is a stamped version from before it began, and the first one after is
+///   not its own. Had it committed, then as the first after its start: another commit in between would have been a
+///   conflict. Its version would have been stamped before the oracle forgot it (K3), and after those from before
+///   it, as cleaners go by start timestamps. And a pruner that removes it removes all that are older.
 ///
 /// They cannot show that it has committed: another transaction may have written the same values, and with the conflict
 /// have aborted this one. Nor do they show anything when all before was pruned, or there was nothing.
@@ -39,7 +39,8 @@ final class OwnRows {
             NavigableMap<Long, Bytes> stamped = new TreeMap<>(versions);
             stamped.keySet().removeAll(row.pending());
             var after = stamped.higherEntry(start);
-            if (stamped.lowerKey(start) != null && (after == null || !after.getValue().equals(cell.getValue()))) {
+            if (stamped.lowerKey(start) != null
+                    && (after == null || !after.getValue().equals(cell.getValue()))) {
                 return true; // V2
             }
         }

@@ -215,7 +215,8 @@ public abstract class CleaningContract {
         assertNull(see(manager, rows, "b"));
     }
 
-    /// What the rows do not show is not guessed: neither that it has committed, nor that another has written the same.
+    /// An outcome that the rows do not show is not guessed: neither that it has committed, nor that another has
+    /// written the same.
     @Test
     void forgottenWriterWithoutEvidenceRemainsUnknown() {
         put(manager, rows, "a", "old");

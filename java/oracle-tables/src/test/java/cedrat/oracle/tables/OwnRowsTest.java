@@ -10,8 +10,8 @@ import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/// V1 and V2: whatever cleaners, pruners and other transactions do with the rows of a forgotten transaction, they never
-/// show an abort of one that has committed.
+/// V1 and V2: whatever cleaners, pruners and other transactions do with the rows of a forgotten transaction, they
+/// never show an abort of one that has committed.
 @Timeout(300)
 class OwnRowsTest {
     private static final int RUNS = 3_000;
