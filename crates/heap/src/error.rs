@@ -173,11 +173,11 @@ impl Error {
 ///
 /// The call that runs the transaction rolls it back and, after a conflict, runs the work again. Any error turns into an
 /// interrupt that rolls the transaction back; the call that ran it then returns the error.
-pub struct Interrupt(Option<Box<Why>>);
+pub struct Interrupt(Option<Box<InterruptCause>>);
 
-/// Action that an interrupt requires, unless it is a conflict.
+/// Cause of an interrupt other than a conflict.
 #[derive(Debug)]
-pub(crate) enum Why {
+pub(crate) enum InterruptCause {
     /// Run the work again when something that it read has changed.
     Retry,
     /// Roll back and return this error.
@@ -191,7 +191,7 @@ impl Interrupt {
     /// Returns an interrupt that rolls back, waits until another transaction changes something that this one has read, and
     /// runs the work again. The transaction's work returns it as an error.
     pub fn retry() -> Interrupt {
-        Interrupt(Some(Box::new(Why::Retry)))
+        Interrupt(Some(Box::new(InterruptCause::Retry)))
     }
 
     /// Returns an interrupt that rolls back; the call that ran the transaction returns [`Error::Aborted`] with this reason.
@@ -201,7 +201,7 @@ impl Interrupt {
 
     #[cold]
     pub(crate) fn failed(error: Error) -> Interrupt {
-        Interrupt(Some(Box::new(Why::Failed(error))))
+        Interrupt(Some(Box::new(InterruptCause::Failed(error))))
     }
 
     /// Returns whether it is a write conflict.
@@ -211,19 +211,19 @@ impl Interrupt {
 
     /// Returns whether the heap has no space for a block.
     pub(crate) fn is_heap_full(&self) -> bool {
-        matches!(self.0.as_deref(), Some(Why::Failed(Error::HeapFull { .. })))
+        matches!(self.0.as_deref(), Some(InterruptCause::Failed(Error::HeapFull { .. })))
     }
 
-    /// Returns the required action; `None` after a conflict.
-    pub(crate) fn why(self) -> Option<Why> {
-        self.0.map(|why| *why)
+    /// Returns the cause; `None` after a conflict.
+    pub(crate) fn cause(self) -> Option<InterruptCause> {
+        self.0.map(|cause| *cause)
     }
 
     /// Converts to the error for a caller that cannot run the work again.
     pub fn into_error(self) -> Error {
-        match self.why() {
-            Some(Why::Failed(error)) => error,
-            Some(Why::Retry) | None => Error::Conflict,
+        match self.cause() {
+            Some(InterruptCause::Failed(error)) => error,
+            Some(InterruptCause::Retry) | None => Error::Conflict,
         }
     }
 }

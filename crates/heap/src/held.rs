@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use cedrat_sync::atomic::Ordering;
 
-use crate::error::{Error, Interrupt, Result, Why};
+use crate::error::{Error, Interrupt, InterruptCause, Result};
 use crate::heap::Heap;
 use crate::joined::Joined;
 use crate::memory::Memory;
@@ -196,9 +196,9 @@ impl Held {
 
     #[cold]
     fn interrupted(&mut self, interrupt: Interrupt) -> Error {
-        match interrupt.why() {
-            Some(Why::Failed(error)) => error,
-            Some(Why::Retry) | None => {
+        match interrupt.cause() {
+            Some(InterruptCause::Failed(error)) => error,
+            Some(InterruptCause::Retry) | None => {
                 self.memory.shared().counters.conflicts.fetch_add(1, Ordering::Relaxed);
                 self.restart();
                 Error::Conflict

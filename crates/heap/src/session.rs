@@ -8,7 +8,7 @@ use cedrat_sync::{spin_hint, thread};
 use cedrat_wal::{Lsn, Position};
 
 use crate::commit::Committed;
-use crate::error::{Error, Interrupt, Result, Why};
+use crate::error::{Error, Interrupt, InterruptCause, Result};
 use crate::memory::{Memory, Shared};
 use crate::options::Commit;
 use crate::tx::{Descriptor, Tx};
@@ -107,12 +107,12 @@ impl Session {
 /// Handles an interrupt of a transaction's work or commit; returns if the work is to run again.
 #[cold]
 pub(crate) fn interrupted(mut tx: Tx<'_>, interrupt: Interrupt) -> Result<()> {
-    match interrupt.why() {
+    match interrupt.cause() {
         None => {
             tx.shared.counters.conflicts.fetch_add(1, Ordering::Relaxed);
             Ok(())
         }
-        Some(Why::Retry) => {
+        Some(InterruptCause::Retry) => {
             tx.let_writes_go();
             if !tx.has_read() {
                 return Err(Error::Misuse(
@@ -122,7 +122,7 @@ pub(crate) fn interrupted(mut tx: Tx<'_>, interrupt: Interrupt) -> Result<()> {
             tx.shared.wait_for_change(&tx);
             Ok(())
         }
-        Some(Why::Failed(error)) => Err(error),
+        Some(InterruptCause::Failed(error)) => Err(error),
     }
 }
 
