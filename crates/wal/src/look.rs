@@ -1,7 +1,7 @@
 //! Finds the end of the log without writing anything (E1, E20).
 //!
 //! Three steps: assign files to the parts of partitions; walk over the block headers of each partition to its end,
-//! and over the blocks after the end, to collect promises; then read the records of the newest blocks to find the
+//! and over the blocks after the end, to collect recorded durable LSNs; then read the records of the newest blocks to find the
 //! first missing LSN. Records below the promise are read by the scan that follows.
 
 use cedrat_media::{AlignedBuf, Media, OpenMode};
@@ -161,14 +161,14 @@ struct Walked {
     index: Vec<(Lsn, LogOffset)>,
 }
 
-/// The promises found so far.
-struct Promises {
+/// The recorded durable LSNs, and positions of partitions, found so far.
+struct RecordedDurable {
     lsn: Lsn,
     own: Vec<LogOffset>,
     seen: Lsn,
 }
 
-impl Promises {
+impl RecordedDurable {
     fn take(&mut self, partition: PartitionId, header: &BlockHeader) {
         self.lsn = self.lsn.max(header.promise);
         let own = &mut self.own[partition.index()];
@@ -180,7 +180,7 @@ impl Promises {
 /// Finds the end of the log, or reports damage.
 pub(crate) fn ends(reader: &Arc<Reader>, control: &Control) -> Result<Ends, LogError> {
     let first = reader.epochs.newest().map_or(Lsn::new(1), |epoch| epoch.first);
-    let mut promises = Promises {
+    let mut recorded = RecordedDurable {
         // The end of an epoch was made durable before the next one began.
         lsn: control.promise.max(first.previous()),
         own: control.partitions.iter().map(|known| known.durable_below).collect(),
@@ -188,21 +188,21 @@ pub(crate) fn ends(reader: &Arc<Reader>, control: &Control) -> Result<Ends, LogE
     };
     let mut walks = Vec::new();
     for (index, known) in control.partitions.iter().enumerate() {
-        walks.push(walk(reader, PartitionId(index as u16), known.scan_from, &mut promises)?);
+        walks.push(walk(reader, PartitionId(index as u16), known.scan_from, &mut recorded)?);
     }
     let mut numbers = Vec::new();
     for walked in &mut walks {
-        verify_newest(walked, &promises, &mut numbers)?;
+        verify_newest(walked, &recorded, &mut numbers)?;
         let index = walked.blocks.partition.index();
         let begun = reader.geometry.sequence(walked.stop) < control.partitions[index].segments_begun;
-        let promised = walked.stop < promises.own[index] || (walked.head == Head::Missing && begun);
+        let promised = walked.stop < recorded.own[index] || (walked.head == Head::Missing && begun);
         if let (Verdict::Refuse, why) = verdict(walked.head, Body::Bad, promised) {
             let position = Position { partition: walked.blocks.partition, offset: walked.stop };
             return Err(reader.damaged(position, why));
         }
     }
     numbers.sort_unstable();
-    let mut end = promises.lsn.next();
+    let mut end = recorded.lsn.next();
     for lsn in numbers {
         if lsn == end {
             end = end.next();
@@ -210,9 +210,9 @@ pub(crate) fn ends(reader: &Arc<Reader>, control: &Control) -> Result<Ends, LogE
     }
     Ok(Ends {
         end,
-        seen: promises.seen.max(end.previous()),
+        seen: recorded.seen.max(end.previous()),
         stops: walks.iter().map(|walked| walked.stop).collect(),
-        promised: promises.own,
+        promised: recorded.own,
         index: walks.into_iter().map(|walked| walked.index).collect(),
     })
 }
@@ -222,7 +222,7 @@ fn walk(
     reader: &Arc<Reader>,
     partition: PartitionId,
     from: LogOffset,
-    promises: &mut Promises,
+    recorded: &mut RecordedDurable,
 ) -> Result<Walked, LogError> {
     const INDEX_STEP: u64 = 64 << 10;
     /// Reading this many bytes takes as long as starting another read.
@@ -240,7 +240,7 @@ fn walk(
             walked.head = head;
             break;
         };
-        promises.take(partition, &header);
+        recorded.take(partition, &header);
         // Only headers are needed here: where blocks are long, most of the bytes between them need not be read.
         walked.blocks.chunk_len = if header.len >= LONG_BLOCK { BLOCK_UNIT } else { CHUNK_LEN };
         if !header.is_empty() {
@@ -248,7 +248,7 @@ fn walk(
             if walked.index.last().is_none_or(far) {
                 walked.index.push((header.first_lsn, header.offset));
             }
-            while walked.newest.front().is_some_and(|oldest| oldest.last_lsn <= promises.lsn) {
+            while walked.newest.front().is_some_and(|oldest| oldest.last_lsn <= recorded.lsn) {
                 walked.newest.pop_front();
             }
             walked.newest.push_back(header);
@@ -256,13 +256,13 @@ fn walk(
         walked.stop = header.end();
     }
     walked.blocks.chunk_len = CHUNK_LEN;
-    behind(&mut walked, promises)?;
+    behind(&mut walked, recorded)?;
     Ok(walked)
 }
 
-/// Collects the promises of valid blocks after the end of a partition. After a crash with several writes in flight
+/// Collects the recorded durable LSNs of valid blocks after the end of a partition. After a crash with several writes in flight
 /// such blocks are normal; they have no owner, but what they promise was durable.
-fn behind(walked: &mut Walked, promises: &mut Promises) -> Result<(), LogError> {
+fn behind(walked: &mut Walked, recorded: &mut RecordedDurable) -> Result<(), LogError> {
     let reader = Arc::clone(&walked.blocks.reader);
     let partition = walked.blocks.partition;
     let geometry = reader.geometry;
@@ -278,7 +278,7 @@ fn behind(walked: &mut Walked, promises: &mut Promises) -> Result<(), LogError> 
             let (head, header) = walked.blocks.head(at)?;
             match (head, header) {
                 (Head::Whole, Some(header)) => {
-                    promises.take(partition, &header);
+                    recorded.take(partition, &header);
                     if reader.faults.over_holes {
                         walked.stop = header.end();
                     }
@@ -297,20 +297,20 @@ fn behind(walked: &mut Walked, promises: &mut Promises) -> Result<(), LogError> 
 
 /// Reads the records of the blocks that hold unpromised LSNs. The first block with an invalid record is the
 /// partition's end.
-fn verify_newest(walked: &mut Walked, promises: &Promises, numbers: &mut Vec<Lsn>) -> Result<(), LogError> {
+fn verify_newest(walked: &mut Walked, recorded: &RecordedDurable, numbers: &mut Vec<Lsn>) -> Result<(), LogError> {
     let reader = Arc::clone(&walked.blocks.reader);
     let partition = walked.blocks.partition;
-    let own = promises.own[partition.index()];
+    let own = recorded.own[partition.index()];
     for header in std::mem::take(&mut walked.newest) {
-        if header.last_lsn <= promises.lsn {
+        if header.last_lsn <= recorded.lsn {
             continue;
         }
         let before = numbers.len();
-        if records_are_whole(walked, &header, promises.lsn, numbers)? {
+        if records_are_whole(walked, &header, recorded.lsn, numbers)? {
             continue;
         }
         numbers.truncate(before);
-        let promised = header.offset < own || header.first_lsn <= promises.lsn;
+        let promised = header.offset < own || header.first_lsn <= recorded.lsn;
         match verdict(Head::Whole, Body::Bad, promised) {
             (Verdict::Refuse, why) => {
                 return Err(reader.damaged(Position { partition, offset: header.offset }, why));
