@@ -208,13 +208,13 @@ struct Work<'w> {
     notice: GcNotice,
 }
 
-/// Remaining work after a look at the old object.
-enum Then {
-    Done,
+/// Work on pieces that remains after a look at the old object.
+enum PieceWork {
+    None,
     /// The object lies in pieces.
-    InPieces(Head),
+    Rewrite(Head),
     /// The object must be moved to pieces; for a patch, these are its first bytes.
-    ToPieces(Vec<u8>),
+    Create(Vec<u8>),
 }
 
 /// A commit of more objects tries to lock the whole graph instead: their locks would take more than some 10 MB (E21.10).
@@ -501,9 +501,9 @@ impl<'w> Work<'w> {
     fn put(&mut self, identity: Identity, object: &[u8]) -> Result<()> {
         let mut overwritten = Vec::new();
         let is_fed = self.keeps();
-        let then = self.shared.objects.edit_locked(self.txn, identity.place(), |old| {
+        let piece_work = self.shared.objects.edit_locked(self.txn, identity.place(), |old| {
             match object_or_absent(old, identity)? {
-                Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
+                Stored::Long(head) => return Ok((Edit::Nothing, PieceWork::Rewrite(head))),
                 Stored::Short(old) if is_fed => {
                     let header = Header::of_object(old, old.len() as u64).map_err(corrupt)?;
                     overwritten = old[header.references_at() as usize..].to_vec();
@@ -511,15 +511,15 @@ impl<'w> Work<'w> {
                 _ => {}
             }
             Ok(match object.len() > SHORT_LEN_MAX {
-                true => (Edit::Nothing, Then::ToPieces(Vec::new())),
-                false => (Edit::Whole(object.to_vec()), Then::Done),
+                true => (Edit::Nothing, PieceWork::Create(Vec::new())),
+                false => (Edit::Whole(object.to_vec()), PieceWork::None),
             })
         })?;
         self.keep(&overwritten);
-        let mut head = match then {
-            Then::Done => return Ok(()),
-            Then::InPieces(head) => head,
-            Then::ToPieces(_) => {
+        let mut head = match piece_work {
+            PieceWork::None => return Ok(()),
+            PieceWork::Rewrite(head) => head,
+            PieceWork::Create(_) => {
                 let head = Head::write(&mut self.pen(), object)?;
                 return self.objects().put(self.txn, identity.place(), &head.bytes());
             }
@@ -541,9 +541,9 @@ impl<'w> Work<'w> {
         let new = &self.identities;
         let (mut overwritten, mut written) = (Vec::new(), Vec::new());
         let notifies = self.tells();
-        let then = self.shared.objects.edit_locked(self.txn, identity.place(), |old| {
+        let piece_work = self.shared.objects.edit_locked(self.txn, identity.place(), |old| {
             let old = match object_or_absent(old, identity)? {
-                Stored::Long(head) => return Ok((Edit::Nothing, Then::InPieces(head))),
+                Stored::Long(head) => return Ok((Edit::Nothing, PieceWork::Rewrite(head))),
                 Stored::Short(old) => old,
                 Stored::Node { .. } | Stored::Leaf(_) => unreachable!("a piece is no object"),
             };
@@ -556,21 +556,21 @@ impl<'w> Work<'w> {
                 overwritten = old.get(at + references_from..end).unwrap_or_default().to_vec();
             }
             Ok(match patched(old, at, bytes, references_from, new) {
-                Some(edit) => (edit, Then::Done),
+                Some(edit) => (edit, PieceWork::None),
                 None => {
                     // Only the first piece is copied here; the others are made one by one, however long the gap is.
                     let mut longer = old.to_vec();
                     longer.resize(old.len().max(PIECE_LEN), 0);
-                    (Edit::Nothing, Then::ToPieces(longer))
+                    (Edit::Nothing, PieceWork::Create(longer))
                 }
             })
         })?;
         self.keep(&overwritten);
         self.refer(&written)?;
-        let mut head = match then {
-            Then::Done => return Ok(()),
-            Then::InPieces(head) => head,
-            Then::ToPieces(start) => Head::write(&mut self.pen(), &start)?,
+        let mut head = match piece_work {
+            PieceWork::None => return Ok(()),
+            PieceWork::Rewrite(head) => head,
+            PieceWork::Create(start) => Head::write(&mut self.pen(), &start)?,
         };
         let start = head.read_range(&mut self.pen(), 0, HEADER_LEN as u64)?;
         let references_from = references_in(&start, head.len, offset, bytes, &self.identities)?;
