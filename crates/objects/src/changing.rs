@@ -12,7 +12,7 @@ use crate::state::{State, Touched};
 /// Way to undo a change.
 pub(crate) enum Back {
     /// Not logged, since the change counts only if it is committed: the cache restores the previous bytes.
-    NotCounting,
+    CommittedOnly,
     /// The logged inverse, and its length in bytes. It restores this version.
     Inverse { inverse: Arc<dyn Inverse>, bytes: u64, to: Lsn },
     /// No undo: the transaction has no atomicity.
@@ -91,7 +91,7 @@ impl<'c> Changing<'c> {
 
     fn remember(&mut self, back: &Back) {
         let (was, bytes) = match back {
-            Back::NotCounting => {
+            Back::CommittedOnly => {
                 let State { lines, before, before_at, .. } = &*self.state;
                 let kept = lines[self.line].as_ref().expect("a record that is being changed stays pinned");
                 let now = kept.bytes.as_ref().expect("it was there to be changed");

@@ -629,7 +629,7 @@ impl Objects {
                 txn.defer_inverse_when(keeper, at, delta, &*inverse, |txn| change(txn, back, Some(found)))?
             }
             UndoPolicy::CommittedOnly => {
-                txn.defer_when(keeper, at, delta, |txn| change(txn, Back::NotCounting, found))?
+                txn.defer_when(keeper, at, delta, |txn| change(txn, Back::CommittedOnly, found))?
             }
             UndoPolicy::Relaxed => txn.defer_when(keeper, at, delta, |txn| change(txn, Back::Stays, found))?,
         };

@@ -25,7 +25,7 @@ use cedrat_wal::{Kind, Lsn, StopReason, Stopped, Ticket};
 
 use crate::body::{Head, put_change, room_for};
 use crate::builtin::VersionedInsert;
-use crate::deferred::{Delta, Keeper, TakenBackBy};
+use crate::deferred::{DeferredUndo, Delta, Keeper};
 use crate::encode;
 use crate::error::{Error, Result};
 #[cfg(doc)]
@@ -195,12 +195,12 @@ impl Txn {
         if changes.inner.as_ptr() != Arc::as_ptr(&self.store.inner) {
             return Err(Error::Misuse("the changes of the commit were made for another store"));
         }
-        let by = self.may_defer(keeper, false)?;
+        let undo = self.may_defer(keeper, false)?;
         self.nests_nothing()?;
         changes.push_page()?;
         let room = room_for(changes.bytes.len());
         let is_too_long = room > self.inner().body_len_max as u64;
-        if by != TakenBackBy::NotCounting || self.heap.get_mut().is_some() || is_too_long {
+        if undo != DeferredUndo::CommittedOnly || self.heap.get_mut().is_some() || is_too_long {
             return Ok(None);
         }
         self.admit_change()?;

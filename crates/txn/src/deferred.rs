@@ -40,7 +40,7 @@ use crate::operation::{RecordId, Refused};
 use crate::registry::Misfit;
 use crate::rollback::ChainRecord;
 use crate::store::{Inner, Store};
-use crate::transaction::{END_ROOM, How, Txn};
+use crate::transaction::{ChangeMode, END_ROOM, Txn};
 use crate::update::unspeakable;
 
 /// A change of exactly one record of a versioned page. Its fields are its arguments, which are logged.
@@ -289,20 +289,23 @@ fn version_to_replace(page: &PageRef<'_>, slot: Slot, len: usize) -> Result<Lsn>
     }
 }
 
-/// How the deferred changes of a transaction are undone. All of them are undone the same way: an inverse may rely on
-/// the result of earlier changes, and changes that count only if committed leave no result after a crash.
+/// Undo of a transaction's deferred changes. All of them are undone the same way: an inverse may rely on the result of
+/// earlier changes, and changes that count only if committed leave no result after a crash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum TakenBackBy {
-    NotCounting,
+pub(crate) enum DeferredUndo {
+    /// Nothing to undo: the change counts only if it is committed.
+    CommittedOnly,
+    /// A change that the caller has given.
     Inverse,
-    Nothing,
+    /// No undo: the change stays.
+    None,
 }
 
 /// The state that a transaction keeps of its deferred changes.
 #[derive(Debug, Default)]
 pub(crate) struct Deferred {
     keepers: Vec<Keeper>,
-    by: Option<TakenBackBy>,
+    undo: Option<DeferredUndo>,
     newest: Option<LogOffset>,
     /// Changes in pages after which their records were kept, newest last.
     kept: Vec<(LogOffset, RecordId, Keeper)>,
@@ -366,10 +369,10 @@ impl Deferred {
 
     /// Clears everything, and keeps the memory.
     pub(crate) fn forget(&mut self) {
-        let Deferred { keepers, by, newest, kept } = self;
+        let Deferred { keepers, undo, newest, kept } = self;
         keepers.clear();
         kept.clear();
-        (*by, *newest) = (None, None);
+        (*undo, *newest) = (None, None);
     }
 }
 
@@ -413,7 +416,7 @@ impl Txn {
         inverse: Option<&I>,
         change: impl FnOnce(&Txn) -> Result<Option<C>>,
     ) -> Result<Option<(Lsn, C)>> {
-        let by = self.may_defer(keeper, inverse.is_some())?;
+        let undo = self.may_defer(keeper, inverse.is_some())?;
         if at.page.get() >= self.inner().pool.len_pages() {
             return Err(Refused::new(format!("there is no page {}", at.page)).into());
         }
@@ -422,8 +425,8 @@ impl Txn {
         let number = self.inner().number_of_delta::<D>()?;
         self.store.inner.log.throttle(self.partition)?;
         self.arguments.clear();
-        let (arguments_len, undo_room) = match (by, inverse) {
-            (TakenBackBy::Inverse, Some(inverse)) => {
+        let (arguments_len, undo_room) = match (undo, inverse) {
+            (DeferredUndo::Inverse, Some(inverse)) => {
                 let call = (self.inner().number_of_delta::<I>()?, None);
                 encode::into_vec(delta, &mut self.arguments).map_err(|_| unspeakable(D::NAME))?;
                 let redo_len = self.arguments.len();
@@ -433,7 +436,7 @@ impl Txn {
             }
             _ => {
                 // The head has no length of the arguments: they follow it directly, and the record is one piece.
-                let committed_only = by == TakenBackBy::NotCounting;
+                let committed_only = undo == DeferredUndo::CommittedOnly;
                 Head(&mut self.head).deferred(number, at, committed_only);
                 let head_len = self.head.len();
                 encode::into_vec(delta, &mut self.head).map_err(|_| unspeakable(D::NAME))?;
@@ -450,7 +453,7 @@ impl Txn {
 
         // Nothing can fail from here on.
         self.keep(keeper);
-        self.deferred.by = Some(by);
+        self.deferred.undo = Some(undo);
         self.cursor.owed += undo_room;
         let log = &self.store.inner.log;
         // Set before the LSN is drawn, so that a checkpoint that has read the clock after the draw finds the log held
@@ -473,7 +476,7 @@ impl Txn {
 
     /// See [`DeferredChanges::may_keep`](crate::object_cache::DeferredChanges::may_keep).
     pub(crate) fn check_may_keep(&self, keeper: &Keeper) -> Result<()> {
-        if self.how != How::Plain || self.undoing {
+        if self.change_mode != ChangeMode::Plain || self.undoing {
             return Err(Error::Misuse(
                 "a change was to be deferred within a nested top action, an ordered sequence, isolation declared, or undo; \
                  defer it outside of these",
@@ -485,20 +488,20 @@ impl Txn {
         Ok(())
     }
 
-    pub(crate) fn may_defer(&self, keeper: &Keeper, has_inverse: bool) -> Result<TakenBackBy> {
+    pub(crate) fn may_defer(&self, keeper: &Keeper, has_inverse: bool) -> Result<DeferredUndo> {
         self.check_may_keep(keeper)?;
-        let by = match has_inverse {
-            _ if self.gave_up_atomicity() => TakenBackBy::Nothing,
-            true => TakenBackBy::Inverse,
-            false => TakenBackBy::NotCounting,
+        let undo = match has_inverse {
+            _ if self.gave_up_atomicity() => DeferredUndo::None,
+            true => DeferredUndo::Inverse,
+            false => DeferredUndo::CommittedOnly,
         };
-        if self.deferred.by.is_some_and(|before| before != by) {
+        if self.deferred.undo.is_some_and(|before| before != undo) {
             return Err(Error::Misuse(
                 "a transaction defers all its changes with inverses, or none: after a crash those without would not be there \
                  when an inverse runs",
             ));
         }
-        Ok(by)
+        Ok(undo)
     }
 
     /// Undoes a deferred change of this run: its page has never had it, or its keeper is notified.
@@ -529,7 +532,7 @@ impl Txn {
     /// Flushes the records that it has changed with inverses, before a checkpoint carries its changes forward (E9.13). Returns
     /// whether their pages have all of these changes then: a keeper may flush nothing.
     pub(crate) fn flush_inverses(&self) -> Result<bool> {
-        if self.deferred.by != Some(TakenBackBy::Inverse) || planted!("carried_before_flushed") {
+        if self.deferred.undo != Some(DeferredUndo::Inverse) || planted!("carried_before_flushed") {
             return Ok(true);
         }
         let (before, pages) = (self.inner().log.current_lsn().next(), ToPages(self.inner()));
@@ -568,7 +571,7 @@ impl Txn {
     /// them. Redo must not begin between these: a compensation alone may not fit. So the page holds the log from the first of
     /// them on, once the transaction has ended (E19.4).
     pub(crate) fn redone_from(&self, next: Lsn) -> Lsn {
-        let has_inverses = self.deferred.by == Some(TakenBackBy::Inverse) && !planted!("withdrawn_changes_not_held");
+        let has_inverses = self.deferred.undo == Some(DeferredUndo::Inverse) && !planted!("withdrawn_changes_not_held");
         let deferred = self.entry.as_ref().filter(|_| has_inverses).and_then(|entry| entry.deferred_since());
         deferred.unwrap_or(next).min(next)
     }

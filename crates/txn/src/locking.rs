@@ -9,7 +9,7 @@ use cedrat_wal::TxnId;
 use crate::error::{Error, Result};
 use crate::locks::{Deadlock, LockMode, NotGiven, Resource};
 use crate::operation::RecordId;
-use crate::transaction::{How, Txn};
+use crate::transaction::{ChangeMode, Txn};
 
 const WITHIN_A_NESTED_ACTION: &str = "cannot lock within a nested top action: acquire the lock before it begins"; // E15.3
 
@@ -68,7 +68,7 @@ impl RecordLocks for Txn {
         if self.undoing || !self.options.isolation {
             return Ok(false);
         }
-        if matches!(self.how, How::Nested | How::Ordered) {
+        if matches!(self.change_mode, ChangeMode::Nested | ChangeMode::Ordered) {
             return Err(Error::Misuse(WITHIN_A_NESTED_ACTION));
         }
         self.alive()?;
@@ -136,7 +136,9 @@ impl Txn {
         if self.undoing || !self.options.isolation {
             return Ok(false);
         }
-        if matches!(self.how, How::Nested | How::Ordered) && !planted!("lock_within_nested_action") {
+        if matches!(self.change_mode, ChangeMode::Nested | ChangeMode::Ordered)
+            && !planted!("lock_within_nested_action")
+        {
             return Err(Error::Misuse(WITHIN_A_NESTED_ACTION));
         }
         self.alive()?;
@@ -198,7 +200,7 @@ impl Txn {
     /// Locks the page if its changes are isolated by page locks.
     #[inline]
     pub(crate) fn lock_for_update(&self, page: PageId) -> Result<()> {
-        if self.how == How::Plain && !self.undoing {
+        if self.change_mode == ChangeMode::Plain && !self.undoing {
             self.alive()?;
             self.lock_page(page, LockMode::Exclusive)?;
         }

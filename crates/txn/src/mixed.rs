@@ -11,7 +11,7 @@ use cedrat_wal::{Kind, Lsn, RecordHead, Spending};
 
 use crate::body::room_for;
 use crate::error::{Error, Result};
-use crate::transaction::{How, Txn};
+use crate::transaction::{ChangeMode, Txn};
 
 impl Txn {
     /// Reads and writes heap words as part of this transaction: they become durable, or vanish, with its pages.
@@ -50,7 +50,7 @@ impl Txn {
             Some(joined) => joined,
             none => none.insert(Joined::begin(&self.store.inner.memory)?),
         };
-        let plain = self.how == How::Plain && self.nesting.depth == 0 && !self.undoing;
+        let plain = self.change_mode == ChangeMode::Plain && self.nesting.depth == 0 && !self.undoing;
         Ok(if plain { joined.run(work)? } else { joined.run_reading(work)? })
     }
 
@@ -62,7 +62,7 @@ impl Txn {
     /// transaction continues. A conflict, after which nothing is left of the other transaction.
     pub fn take_over(&mut self, held: &mut Held) -> Result<()> {
         self.alive()?;
-        if self.heap.get_mut().is_some() || self.how != How::Plain || self.undoing {
+        if self.heap.get_mut().is_some() || self.change_mode != ChangeMode::Plain || self.undoing {
             return Err(Error::Misuse("the transaction has accessed heaps already, or is within a nested top action"));
         }
         let mut joined = held.hand_over(&self.store.inner.memory)?;

@@ -15,7 +15,7 @@ use crate::error::{Error, Result};
 use crate::locks::{LockMode, Resource};
 use crate::operation::Finish;
 use crate::store::Inner;
-use crate::transaction::{How, Txn, in_destructor};
+use crate::transaction::{ChangeMode, Txn, in_destructor};
 use crate::undo::{Undo, UndoKind};
 use crate::update::undo_room;
 
@@ -35,12 +35,12 @@ impl Txn {
     /// Those of `work`; [`Error::LogFull`]; [`Error::PinsLog`], after which the transaction can only be rolled back.
     pub fn nested<G, T>(&mut self, latches: G, work: impl FnOnce(&mut Txn) -> Result<(T, Undo)>) -> Result<T> {
         self.alive()?;
-        if self.how == How::Ordered {
+        if self.change_mode == ChangeMode::Ordered {
             return Err(Error::Misuse("an ordered sequence is redo-only; a nested top action cannot lie within it"));
         }
         // One call: the store rolls nothing back while the structure's latches are held.
         self.in_call(|txn| {
-            let result = txn.in_sequence(How::Nested, |txn| {
+            let result = txn.in_sequence(ChangeMode::Nested, |txn| {
                 let (value, undo) = work(txn)?;
                 Ok((value, Some(undo)))
             });
@@ -61,8 +61,8 @@ impl Txn {
         if !planted!("isolated_section_not_locked") {
             self.lock(Resource::Structure(root), LockMode::Exclusive)?;
         }
-        let stays = self.how == How::Plain && self.gave_up_atomicity();
-        self.in_sequence(How::Isolated, |txn| Ok((work(txn)?, stays.then(Undo::none))))
+        let stays = self.change_mode == ChangeMode::Plain && self.gave_up_atomicity();
+        self.in_sequence(ChangeMode::Isolated, |txn| Ok((work(txn)?, stays.then(Undo::none))))
     }
 
     /// Runs an ordered sequence of redo-only changes with a check-and-finish undo (LLADD, bucket split; Lemon §6).
@@ -84,7 +84,7 @@ impl Txn {
         let undo = Undo::finish(finish);
         let undo_room = undo_room(&undo, 0);
         self.in_call(|txn| {
-            let result = txn.in_sequence(How::Ordered, |txn| {
+            let result = txn.in_sequence(ChangeMode::Ordered, |txn| {
                 // Inside the sequence, since the victim of a full log outside of nested actions rolls back at once, and
                 // its undo would need the latches that are held here.
                 txn.enter()?;
@@ -105,7 +105,7 @@ impl Txn {
     /// returns an undo of the whole, its end is logged, and later rollbacks skip it.
     pub(crate) fn in_sequence<T>(
         &mut self,
-        how: How,
+        change_mode: ChangeMode,
         work: impl FnOnce(&mut Txn) -> Result<(T, Option<Undo>)>,
     ) -> Result<T> {
         let mut open = Open {
@@ -113,12 +113,12 @@ impl Txn {
             log: self.inner().log.clone(),
             last: self.cursor.last,
             owed: self.cursor.owed,
-            how: self.how,
+            change_mode: self.change_mode,
             nesting: self.nesting,
             txn: self,
             done: false,
         };
-        open.txn.how = how;
+        open.txn.change_mode = change_mode;
         open.txn.nesting.open();
         let result = work(open.txn);
         assert!(!open.is_exchanged(), "the transaction was exchanged for another one");
@@ -224,7 +224,7 @@ struct Open<'t> {
     /// The transaction's newest record when the sequence began.
     last: Option<LogOffset>,
     owed: u64,
-    how: How,
+    change_mode: ChangeMode,
     nesting: Nesting,
     done: bool,
 }
@@ -251,7 +251,8 @@ impl Open<'_> {
         }
         self.txn.enter()?;
         // The neighbouring changes stay, so this one stays too: a table undone by meaning would leave its name behind.
-        let undo = if self.how == How::Plain && self.txn.gave_up_atomicity() { &Undo::none() } else { undo };
+        let undo =
+            if self.change_mode == ChangeMode::Plain && self.txn.gave_up_atomicity() { &Undo::none() } else { undo };
         let undo_room = undo_room(undo, 0);
         // The reservation for ends is released for this one: an end without undo always has room.
         self.txn.nesting.ends = self.nesting.ends;
@@ -282,7 +283,7 @@ impl Drop for Open<'_> {
             // An error stops the store, which reports it to all later callers.
             in_destructor(self.txn, |txn| drop(txn.take_back_to(last, owed)));
         }
-        self.txn.how = self.how;
+        self.txn.change_mode = self.change_mode;
         self.txn.nesting.close_to(self.nesting);
     }
 }

@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::operation::RecordId;
 use crate::registry::{CallError, Does, Misfit};
 use crate::savepoint::Savepoint;
-use crate::transaction::{END_ROOM, How, Txn};
+use crate::transaction::{ChangeMode, END_ROOM, Txn};
 use crate::undo::{Undo, UndoKind};
 
 /// A cursor over a transaction's records, newest first.
@@ -186,12 +186,12 @@ enum Step<'a> {
     Call {
         number: u32,
         arguments: &'a [u8],
-        how: How,
+        change_mode: ChangeMode,
     },
     DerivedCall {
         number: u32,
         arguments: crate::SmallBytes,
-        how: How,
+        change_mode: ChangeMode,
     },
 }
 
@@ -257,11 +257,11 @@ impl Txn {
             return Ok(());
         }
         self.inner().alive_here()?;
-        let before = (self.undoing, self.how);
+        let before = (self.undoing, self.change_mode);
         self.undoing = true;
         let undone = self.walk_back_to(back_to, goes_on);
         self.deferred.back_to(back_to);
-        (self.undoing, self.how) = before;
+        (self.undoing, self.change_mode) = before;
         self.cursor.owed = owed.max(END_ROOM);
         if let Err(error) = &undone {
             self.inner().log.stop(format!("transaction {} could not be undone: {error}", self.id));
@@ -302,8 +302,10 @@ impl Txn {
             Step::Nothing => return Ok(false),
             Step::Page { operation, at, arguments } => self.compensate(operation, at, arguments, next)?,
             Step::DerivedPage { operation, at, arguments } => self.compensate(operation, at, &arguments, next)?,
-            Step::Call { number, arguments, how } => self.undo_by_call(number, arguments, how, next)?,
-            Step::DerivedCall { number, arguments, how } => self.undo_by_call(number, &arguments, how, next)?,
+            Step::Call { number, arguments, change_mode } => self.undo_by_call(number, arguments, change_mode, next)?,
+            Step::DerivedCall { number, arguments, change_mode } => {
+                self.undo_by_call(number, &arguments, change_mode, next)?
+            }
         }
         if let Some(operation) = of {
             self.inner().note_undone(operation);
@@ -320,8 +322,12 @@ impl Txn {
     fn step<'a>(&self, undo: LoggedUndo<'a>, redo: Option<Redo<'a>>, lsn: Lsn) -> Result<Step<'a>> {
         Ok(match (undo, redo) {
             (LoggedUndo::None, _) => Step::Nothing,
-            (LoggedUndo::Logical { number, arguments }, _) => Step::Call { number, arguments, how: How::Nested },
-            (LoggedUndo::Finish { number, arguments }, _) => Step::Call { number, arguments, how: How::Ordered },
+            (LoggedUndo::Logical { number, arguments }, _) => {
+                Step::Call { number, arguments, change_mode: ChangeMode::Nested }
+            }
+            (LoggedUndo::Finish { number, arguments }, _) => {
+                Step::Call { number, arguments, change_mode: ChangeMode::Ordered }
+            }
             (LoggedUndo::Operation { number, slot, arguments }, Some(redo)) => Step::Page {
                 operation: number,
                 at: RecordId { page: redo.at.page, slot: slot.unwrap_or(redo.at.slot) },
@@ -356,12 +362,16 @@ impl Txn {
                 at: RecordId { page: redo.at.page, slot: slot.unwrap_or(redo.at.slot) },
                 arguments: call.arguments,
             },
-            UndoKind::Logical(call) => {
-                Step::DerivedCall { number: number(call.of)?, arguments: call.arguments, how: How::Nested }
-            }
-            UndoKind::Finish(call) => {
-                Step::DerivedCall { number: number(call.of)?, arguments: call.arguments, how: How::Ordered }
-            }
+            UndoKind::Logical(call) => Step::DerivedCall {
+                number: number(call.of)?,
+                arguments: call.arguments,
+                change_mode: ChangeMode::Nested,
+            },
+            UndoKind::Finish(call) => Step::DerivedCall {
+                number: number(call.of)?,
+                arguments: call.arguments,
+                change_mode: ChangeMode::Ordered,
+            },
             UndoKind::Derived | UndoKind::Unspeakable(_) => {
                 return Err(Error::bad_record(lsn, "its operation derives an undo that is not possible"));
             }
@@ -370,12 +380,18 @@ impl Txn {
 
     /// Runs a logical undo as a nested top action (E5): if a crash interrupts it, its page steps are undone first, and
     /// then it runs again.
-    fn undo_by_call(&mut self, number: u32, arguments: &[u8], how: How, next: Option<LogOffset>) -> Result<()> {
+    fn undo_by_call(
+        &mut self,
+        number: u32,
+        arguments: &[u8],
+        change_mode: ChangeMode,
+        next: Option<LogOffset>,
+    ) -> Result<()> {
         let ends_first = planted!("undo_ends_before_its_steps");
         if ends_first {
             self.end_undo(next)?;
         }
-        let begun_as = std::mem::replace(&mut self.how, how);
+        let begun_as = std::mem::replace(&mut self.change_mode, change_mode);
         let before = self.log_paid();
         self.nesting.depth += 1;
         let called = {
@@ -385,7 +401,7 @@ impl Txn {
             called
         };
         self.nesting.depth -= 1;
-        self.how = begun_as;
+        self.change_mode = begun_as;
         called?;
         self.inner().note_undo_log(number, self.log_paid() - before);
         if ends_first { Ok(()) } else { self.end_undo(next) }

@@ -7,7 +7,7 @@ use cedrat_wal::{LogOffset, TxnId};
 
 use crate::error::{Error, Result};
 use crate::opening::Opening;
-use crate::transaction::{How, Txn};
+use crate::transaction::{ChangeMode, Txn};
 
 /// A point in a transaction to which it can be rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Txn {
     /// store.
     pub fn rollback_to(&mut self, savepoint: Savepoint) -> Result<()> {
         self.check_savepoint(&savepoint)?;
-        if self.how == How::Ordered {
+        if self.change_mode == ChangeMode::Ordered {
             return Err(Error::Misuse("cannot roll back within an ordered sequence: it is redo-only"));
         }
         self.in_call(|txn| txn.return_to(savepoint))

@@ -89,9 +89,9 @@ impl TxnOptions {
     }
 }
 
-/// The current way of making changes (E14.1: each its own way of changing several pages).
+/// Mode of the changes made now (E14.1: each mode changes several pages in its own way).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum How {
+pub(crate) enum ChangeMode {
     /// One page at a time, each under its lock.
     Plain,
     /// Within a nested top action: latches only (E15.3).
@@ -141,7 +141,7 @@ pub struct Txn {
     pub(crate) partition: PartitionId,
     pub(crate) state: State,
     pub(crate) cursor: LogCursor,
-    pub(crate) how: How,
+    pub(crate) change_mode: ChangeMode,
     pub(crate) nesting: Nesting,
     pub(crate) savepoints: Savepoints,
     pub(crate) options: TxnOptions,
@@ -192,7 +192,7 @@ impl Txn {
             partition,
             state: State::Active,
             cursor: LogCursor::default(),
-            how: How::Plain,
+            change_mode: ChangeMode::Plain,
             nesting: Nesting::default(),
             savepoints: Savepoints::default(),
             options: TxnOptions::default(),
@@ -268,7 +268,7 @@ impl Txn {
     /// # Errors
     /// [`Error::Deadlock`], or the page cannot be read.
     pub fn read(&self, page: PageId) -> Result<LatchedPage<'_>> {
-        if self.how == How::Plain && !self.undoing {
+        if self.change_mode == ChangeMode::Plain && !self.undoing {
             self.alive()?;
             self.lock_page(page, LockMode::Shared)?;
         }
@@ -388,10 +388,10 @@ impl Txn {
     /// Those of `work`.
     pub fn nested_transaction<T>(&mut self, work: impl FnOnce(&mut Txn) -> Result<T>) -> Result<T> {
         self.alive()?;
-        if self.how == How::Ordered {
+        if self.change_mode == ChangeMode::Ordered {
             return Err(Error::Misuse("cannot roll back within an ordered sequence: it is redo-only"));
         }
-        self.in_sequence(self.how, |txn| Ok((work(txn)?, None)))
+        self.in_sequence(self.change_mode, |txn| Ok((work(txn)?, None)))
     }
 
     // ---- the end ----------------------------------------------------------------------------------------------
@@ -485,7 +485,7 @@ impl Txn {
 
     pub(crate) fn undo_all(&mut self) -> Result<()> {
         self.inner().alive_here()?;
-        self.how = How::Plain;
+        self.change_mode = ChangeMode::Plain;
         self.undo_everything()?;
         self.end_rollback();
         Ok(())
@@ -725,7 +725,7 @@ impl fmt::Debug for Txn {
             .field("partition", &self.partition)
             .field("state", &self.state)
             .field("last", &self.cursor.last)
-            .field("how", &self.how)
+            .field("change_mode", &self.change_mode)
             .field("undoing", &self.undoing)
             .finish_non_exhaustive()
     }

@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::operation::{Operation, RecordId, Refused};
 use crate::registry::Misfit;
 use crate::store::Inner;
-use crate::transaction::{END_ROOM, How, Txn};
+use crate::transaction::{ChangeMode, END_ROOM, Txn};
 use crate::undo::{Call, Undo, UndoKind};
 
 /// A transaction reports its log to the checkpointer in pieces of this many bytes.
@@ -195,7 +195,7 @@ impl Txn {
     /// Whether changes are logged without undo: in an ordered sequence, and without atomicity.
     #[inline]
     fn is_redo_only(&self) -> bool {
-        self.how == How::Ordered || self.how == How::Plain && self.gave_up_atomicity()
+        self.change_mode == ChangeMode::Ordered || self.change_mode == ChangeMode::Plain && self.gave_up_atomicity()
     }
 
     /// Whether changes outside of nested sequences stay if the transaction rolls back.

@@ -59,7 +59,7 @@ impl Place {
 
     /// Changes a record in a separate transaction.
     fn mix(&self, slot: u16, by: u64) -> Lsn {
-        self.store.transact(|txn| self.cache.change(txn, &self.keeper, self.at(slot), by, Back::NotCounting)).unwrap()
+        self.store.transact(|txn| self.cache.change(txn, &self.keeper, self.at(slot), by, Back::CommittedOnly)).unwrap()
     }
 
     fn flush(&self, slot: u16) {
@@ -166,7 +166,7 @@ fn commit_changes_follow_deferred_changes() {
     let place = place();
     let mut txn = place.store.begin();
     let change = |txn: &mut Txn, slot, by| {
-        place.cache.change(txn, &place.keeper, place.at(slot), by, Back::NotCounting).unwrap();
+        place.cache.change(txn, &place.keeper, place.at(slot), by, Back::CommittedOnly).unwrap();
     };
     change(&mut txn, 0, 1);
     let savepoint = txn.savepoint();
@@ -291,20 +291,20 @@ fn committed_only_change_needs_no_undo() {
     let place = place();
     let (cache, keeper) = (&place.cache, &place.keeper);
     let mut txn = place.store.begin();
-    cache.change(&mut txn, keeper, place.at(0), 1, Back::NotCounting).unwrap();
+    cache.change(&mut txn, keeper, place.at(0), 1, Back::CommittedOnly).unwrap();
     let savepoint = txn.savepoint();
-    cache.change(&mut txn, keeper, place.at(0), 2, Back::NotCounting).unwrap();
+    cache.change(&mut txn, keeper, place.at(0), 2, Back::CommittedOnly).unwrap();
     txn.rollback_to(savepoint).unwrap();
-    cache.change(&mut txn, keeper, place.at(0), 3, Back::NotCounting).unwrap();
+    cache.change(&mut txn, keeper, place.at(0), 3, Back::CommittedOnly).unwrap();
     place.flush(0);
     assert_eq!(value(&place.store, place.at(0)), mixed(&[]), "nothing uncommitted is flushed");
     txn.commit(Commit::Sync).unwrap();
     assert_eq!(cache.get(&place.store, place.at(0)).unwrap(), mixed(&[1, 3]));
     let mut rolled_back = place.store.begin();
-    cache.change(&mut rolled_back, keeper, place.at(1), 4, Back::NotCounting).unwrap();
+    cache.change(&mut rolled_back, keeper, place.at(1), 4, Back::CommittedOnly).unwrap();
     rolled_back.rollback().unwrap();
     let mut loser = place.store.begin();
-    cache.change(&mut loser, keeper, place.at(2), 5, Back::NotCounting).unwrap();
+    cache.change(&mut loser, keeper, place.at(2), 5, Back::CommittedOnly).unwrap();
     place.store.log().force(place.store.log().current_lsn()).unwrap();
     let reopened = place.crashed();
     assert_eq!(reopened.recovery().undone, 0);
@@ -392,7 +392,7 @@ fn checkpoints_ask_for_what_is_old() {
     let all: Vec<u64> = (1..20_000).collect();
     for &by in &all[1..] {
         let mut txn = place.store.begin();
-        place.cache.change(&mut txn, &place.keeper, place.at(0), by, Back::NotCounting).unwrap();
+        place.cache.change(&mut txn, &place.keeper, place.at(0), by, Back::CommittedOnly).unwrap();
         txn.commit(Commit::NoFlush).unwrap();
     }
     let (Place { disk, store, page, cache, keeper: _keeper }, newest) = (place, mixed(&all));
@@ -409,7 +409,7 @@ fn dropped_keeper_leaves_changes_to_recovery() {
     let mut place = place();
     let change = place.mix(0, 1);
     let mut txn = place.store.begin();
-    place.cache.change(&mut txn, &place.keeper, place.at(1), 2, Back::NotCounting).unwrap();
+    place.cache.change(&mut txn, &place.keeper, place.at(1), 2, Back::CommittedOnly).unwrap();
     let other = TestCache::new(0);
     place.keeper = place.store.keep_log_for(other);
     place.cache = TestCache::new(0);
@@ -468,8 +468,10 @@ fn changes_of_deleted_record_are_not_redone() {
     let first = place.mix(0, 3);
     place.flush(0);
     let holds = place.store.transact(|txn| page_of_records(txn, 1)).unwrap();
-    let held =
-        place.store.transact(|txn| place.cache.change(txn, &place.keeper, at(holds, 0), 4, Back::NotCounting)).unwrap();
+    let held = place
+        .store
+        .transact(|txn| place.cache.change(txn, &place.keeper, at(holds, 0), 4, Back::CommittedOnly))
+        .unwrap();
     assert!(first < held);
     place.mix(2, 5);
     place.flush(2);
@@ -548,7 +550,7 @@ fn change_deferred_after_answer_is_kept() {
     let (hooked, keeper) = HookedCache::before(&mut place);
     let (store, cache, at) = (place.store.clone(), place.cache.clone(), place.at(0));
     *hooked.when_it_has_answered.lock() = Some(Box::new(move || {
-        store.transact(|txn| cache.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
+        store.transact(|txn| cache.change(txn, &keeper, at, 1, Back::CommittedOnly)).unwrap();
     }));
     place.store.checkpoint().unwrap();
     assert_eq!(value(&place.crashed(), at), mixed(&[1]));
@@ -561,7 +563,7 @@ fn change_flushed_before_answer_is_kept() {
     let mut place = place();
     let (hooked, keeper) = HookedCache::before(&mut place);
     let (store, cache, at) = (place.store.clone(), place.cache.clone(), place.at(0));
-    store.transact(|txn| cache.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
+    store.transact(|txn| cache.change(txn, &keeper, at, 1, Back::CommittedOnly)).unwrap();
     *hooked.before_it_answers.lock() =
         Some(Box::new(move || cache.flush_one(at, |kept| store.flush_record(kept)).unwrap()));
     place.store.checkpoint().unwrap();
@@ -576,7 +578,7 @@ fn checkpoint_before_keeper_notification_loses_nothing() {
     let (hooked, keeper) = HookedCache::before(&mut place);
     let (store, at) = (place.store.clone(), place.at(0));
     *hooked.before_it_is_notified.lock() = Some(Box::new(move || store.checkpoint().unwrap()));
-    place.store.transact(|txn| place.cache.change(txn, &keeper, at, 1, Back::NotCounting)).unwrap();
+    place.store.transact(|txn| place.cache.change(txn, &keeper, at, 1, Back::CommittedOnly)).unwrap();
     assert_eq!(value(&place.crashed(), at), mixed(&[1]));
 }
 

@@ -103,7 +103,7 @@ fn checkpoint_during_flushes_keeps_deferred_changes() {
             thread::spawn(move || {
                 for by in 1..=2 {
                     let mut txn = store.begin();
-                    let back = if own == 0 { Back::NotCounting } else { Back::Inverse };
+                    let back = if own == 0 { Back::CommittedOnly } else { Back::Inverse };
                     cache.change(&mut txn, &keeper, at(page, own), by, back).unwrap();
                     txn.commit(Commit::Sync).unwrap();
                     if by == 1 {

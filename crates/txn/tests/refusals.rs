@@ -141,7 +141,7 @@ fn committed_only_change_must_be_delta() {
         let ticket = if in_commit_record {
             cache.commit(&mut txn, &keeper, &[(at(page, 0), 1)]).unwrap().unwrap()
         } else {
-            cache.change(&mut txn, &keeper, at(page, 0), 1, Back::NotCounting).unwrap();
+            cache.change(&mut txn, &keeper, at(page, 0), 1, Back::CommittedOnly).unwrap();
             txn.commit(Commit::Async).unwrap()
         };
         ticket.wait().unwrap();

@@ -92,7 +92,7 @@ impl Clerk<'_> {
     }
 
     fn work(&mut self, pages: &[PageId]) -> Work {
-        let back = *self.chance.pick(&[Back::NotCounting, Back::NotCounting, Back::Inverse]);
+        let back = *self.chance.pick(&[Back::CommittedOnly, Back::CommittedOnly, Back::Inverse]);
         Work { back, pages: pages.to_vec(), did: Vec::new(), direct: Vec::new() }
     }
 
@@ -249,7 +249,7 @@ impl Clerk<'_> {
     /// Commits, and in half of the cases changes some records in the commit record itself (E19.15).
     fn commit(&mut self, mut txn: Txn, mut work: Work) -> Outcome<Ticket> {
         let mut last: BTreeMap<RecordId, u64> = BTreeMap::new();
-        if work.back == Back::NotCounting && self.chance.one_in(2) {
+        if work.back == Back::CommittedOnly && self.chance.one_in(2) {
             for _ in 0..4 {
                 if let Some(at) = self.any(&work.pages)?.filter(|&at| !self.article_cache.is_pending(at)) {
                     last.insert(at, self.chance.below(1 << 40));

@@ -70,7 +70,7 @@ fn outdated_page_image_is_not_cached() {
     let (cache, pages) = (Cache::new(10_000), Taking(Mutex::default(), None, Lsn::new(2)));
     let once = image(new_record(b"object", 16, false), 1);
     assert!(cache.bring(AT, once.clone(), &pages).unwrap().is_none());
-    let change = |found| cache.change(TxnId(7), AT, Some(found), |_, _| true, &Dead {}, Back::NotCounting, &pages);
+    let change = |found| cache.change(TxnId(7), AT, Some(found), |_, _| true, &Dead {}, Back::CommittedOnly, &pages);
     assert!(change(once.clone()).unwrap().is_none());
     assert_eq!(cache.statistics().records, 0);
     let now = Image { version: Lsn::new(2), ..once };
@@ -108,7 +108,7 @@ fn a_change_is_made_in_nobodys_sight() {
     // An inverse that was made for another version of the record.
     let inverse = Back::Inverse { inverse: Arc::new(Alive {}), bytes: 0, to: Lsn::new(2) };
     assert!(change(inverse).is_none());
-    change(Back::NotCounting).unwrap().logged(Lsn::new(5));
+    change(Back::CommittedOnly).unwrap().logged(Lsn::new(5));
     assert_eq!((&*before.bytes, before.version), (&*alive, Lsn::new(1)));
     let now = cache.get(AT).unwrap();
     assert!(record::is_dead(&now.bytes) && now.version == Lsn::new(5));
@@ -243,7 +243,7 @@ fn change_can_be_undone_during_flush() {
         let (cache, pages) = (Cache::new(10_000), Taking::default());
         cache.bring(AT, image(new_record(b"object", 16, false), 1), &pages).unwrap();
         let change = |txn, lsn| {
-            let made = cache.change(TxnId(txn), AT, None, |_, _| true, &put(lsn), Back::NotCounting, &pages);
+            let made = cache.change(TxnId(txn), AT, None, |_, _| true, &put(lsn), Back::CommittedOnly, &pages);
             made.unwrap().unwrap().logged(Lsn::new(lsn));
         };
         change(7, 5);

@@ -119,7 +119,7 @@ pub(crate) fn in_page(store: &Store, at: RecordId) -> Result<(Option<Mixed>, Lsn
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Back {
     /// The change counts only if it is committed.
-    NotCounting,
+    CommittedOnly,
     Inverse,
     /// The change is never undone: the transaction has no atomicity.
     Never,
@@ -173,7 +173,7 @@ impl TestCache {
         // No latch is held here: a checkpoint may run, which calls this cache.
         let change = match back {
             Back::Inverse => txn.defer_inverse(keeper, at, &Mix { by }, &Unmix { by })?,
-            Back::NotCounting | Back::Never => txn.defer(keeper, at, &Mix { by })?,
+            Back::CommittedOnly | Back::Never => txn.defer(keeper, at, &Mix { by })?,
         };
         let mut cache = self.kept.lock();
         let kept = cache.entry(at).or_insert_with(|| Kept { now: before, since: None, pending: Vec::new() });
@@ -232,7 +232,7 @@ impl TestCache {
         let Some(kept) = cache.get_mut(&at) else { return Ok(()) };
         let Some(since) = kept.since else { return Ok(()) };
         // Uncommitted changes without an inverse are not flushed (E19.5), nor are later ones.
-        let first_to_stay = kept.pending.iter().position(|pending| pending.back == Back::NotCounting);
+        let first_to_stay = kept.pending.iter().position(|pending| pending.back == Back::CommittedOnly);
         let (state, still_since) = match first_to_stay.map(|index| &kept.pending[index]) {
             Some(stays) => (&stays.before, Some(stays.change)),
             None => (&kept.now, None),
