@@ -43,13 +43,13 @@ pub(crate) struct Committed {
 }
 
 /// Unit of log space reservations, large enough that most commits find space reserved already.
-const ROOM_PIECE: u64 = 16 << 10;
+const RESERVATION_PIECE: u64 = 16 << 10;
 
 /// Upper bound of the log space that a session keeps between commits; nothing where the log is short of space.
-const ROOM_KEPT: u64 = 4 * ROOM_PIECE;
+const RESERVATION_KEPT: u64 = 4 * RESERVATION_PIECE;
 
 /// Number of times that a commit that finds the log full waits for a checkpoint.
-const ROOM_ATTEMPTS: u32 = 8;
+const RESERVATION_ATTEMPTS: u32 = 8;
 
 impl Tx<'_> {
     /// Returns whether there is nothing to commit.
@@ -169,7 +169,7 @@ impl Tx<'_> {
     #[inline(never)]
     fn reserve_and_prepare(&mut self, log: &Log) -> Result<(), Interrupt> {
         let part_len_max = log.body_len_max();
-        self.reserve(log, self.room_wanted(part_len_max))?;
+        self.reserve(log, self.log_space_wanted(part_len_max))?;
         self.prepare(part_len_max)
     }
 
@@ -232,7 +232,7 @@ impl Tx<'_> {
 
     /// Returns the upper bound of the log space that the commit takes.
     #[inline]
-    pub(crate) fn room_wanted(&self, part_len_max: usize) -> u64 {
+    pub(crate) fn log_space_wanted(&self, part_len_max: usize) -> u64 {
         let writes = self.this.writes.all().len() as u64 * (WORD_LEN + crate::redo::RUN_HEAD_MAX as u64);
         let blocks: u64 = self.this.blocks.iter().map(|change| change.logged_len()).sum();
         let body = writes + blocks;
@@ -246,7 +246,7 @@ impl Tx<'_> {
     /// Reserves the log space that the commit takes if nothing more is written before; the transaction continues after an error.
     pub(crate) fn reserve_for_commit(&mut self) -> Result<(), Interrupt> {
         let Some(log) = self.shared.clock.log() else { return Ok(()) };
-        self.reserve(log, self.room_wanted(log.body_len_max()))
+        self.reserve(log, self.log_space_wanted(log.body_len_max()))
     }
 
     /// Reserves log space, before anything is locked: it may wait for the disk, even for a checkpoint.
@@ -259,17 +259,17 @@ impl Tx<'_> {
     #[cold]
     fn reserve_slowly(&mut self, log: &Log, missing: u64) -> Result<(), Interrupt> {
         log.throttle(self.this.partition).map_err(Error::from)?;
-        self.shared.log_taken(missing.max(ROOM_PIECE));
-        self.this.keeps_room = log.has_room_to_spare();
-        let piece = if self.this.keeps_room { ROOM_PIECE } else { 0 };
+        self.shared.log_taken(missing.max(RESERVATION_PIECE));
+        self.this.keeps_reservation = log.has_room_to_spare();
+        let piece = if self.this.keeps_reservation { RESERVATION_PIECE } else { 0 };
         for asked in [missing.max(piece), missing] {
             if self.try_reserve(log, asked).is_ok() {
                 return Ok(());
             }
         }
         // Other waiting commits may take the space that a checkpoint has freed.
-        for _ in 0..ROOM_ATTEMPTS {
-            self.shared.make_room();
+        for _ in 0..RESERVATION_ATTEMPTS {
+            self.shared.free_log_space();
             if self.try_reserve(log, missing).is_ok() {
                 return Ok(());
             }
@@ -384,7 +384,7 @@ impl Tx<'_> {
         let head = RecordHead { kind: Kind::COMMIT, txn: TxnId::NONE, previous: None, partition_commit: flagged };
         let decided = log.append_pairs_deciding(partition, head, body, &mut room, |lsn| self.decide(lsn.get()));
         self.this.room = Some(room);
-        self.give_up_room();
+        self.give_up_reservation();
         let position = Position { partition, offset: decided.appended.offset };
         decided.kept.then_some((decided.appended.lsn, position))
     }
@@ -405,7 +405,7 @@ impl Tx<'_> {
             log.append(partition, end, &[], &mut room);
         }
         self.this.room = Some(room);
-        self.give_up_room();
+        self.give_up_reservation();
         let position = Position { partition, offset: decided.appended.offset };
         decided.kept.then_some((decided.appended.lsn, position))
     }
@@ -413,9 +413,9 @@ impl Tx<'_> {
     /// Releases log space that other sessions may need: the rest of a large commit, and all of it if the log is short of space.
     /// A session that commits no more would keep it as long as it lives.
     #[inline]
-    pub(crate) fn give_up_room(&mut self) {
-        let keeps = self.this.keeps_room;
-        self.this.room.take_if(|room| !keeps || room.forward().0 > ROOM_KEPT);
+    pub(crate) fn give_up_reservation(&mut self) {
+        let keeps = self.this.keeps_reservation;
+        self.this.room.take_if(|room| !keeps || room.forward().0 > RESERVATION_KEPT);
     }
 
     #[cold]

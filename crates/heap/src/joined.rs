@@ -131,7 +131,7 @@ impl Joined {
 
     /// Returns the upper bound of the log space that the commit takes.
     pub fn log_wanted(&mut self, part_len_max: usize) -> u64 {
-        self.tx().room_wanted(part_len_max)
+        self.tx().log_space_wanted(part_len_max)
     }
 
     /// Locks the written stripes and encodes the writes for the log. From here to the end nothing may wait: the lock

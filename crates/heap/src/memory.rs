@@ -81,7 +81,7 @@ pub trait LogKeeper: Send + Sync {
     fn taken(&self, bytes: u64);
 
     /// Takes a checkpoint, or waits for one, because the log is full. The caller holds no locks.
-    fn make_room(&self);
+    fn free_log_space(&self);
 }
 
 /// Event counters since the memory was created.
@@ -416,11 +416,11 @@ impl Shared {
     }
 
     /// Frees log space: idle descriptors give up their reservations, then the keeper makes room.
-    pub(crate) fn make_room(&self) {
+    pub(crate) fn free_log_space(&self) {
         self.seats.lock().idle.iter_mut().for_each(|descriptor| descriptor.room = None);
         let keeper = self.keeper.lock().clone();
         if let Some(keeper) = keeper {
-            keeper.make_room();
+            keeper.free_log_space();
         }
     }
 

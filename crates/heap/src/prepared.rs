@@ -76,7 +76,7 @@ impl Joined {
     pub fn prepared_len_max(&mut self, part_len_max: usize) -> u64 {
         let tx = self.tx();
         let blocks = (tx.this.blocks.len() + tx.this.batches.len()) as u64;
-        tx.room_wanted(part_len_max) + (1 + blocks) * LOGGED_LEN_MAX
+        tx.log_space_wanted(part_len_max) + (1 + blocks) * LOGGED_LEN_MAX
     }
 
     /// Encodes the writes for the prepare record, after [`Joined::prepare`].

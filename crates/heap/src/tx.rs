@@ -75,7 +75,7 @@ pub(crate) struct Descriptor {
     /// Boxed: it is moved out for each commit.
     pub(crate) room: Option<Box<Reservation>>,
     /// The log had room to spare when `room` was reserved: what is left of it is kept for the next commit.
-    pub(crate) keeps_room: bool,
+    pub(crate) keeps_reservation: bool,
     /// State of a small random generator, for waiting times.
     pub(crate) random: u64,
     /// Heap in which spans of free blocks are to be cleared once the transaction has released its locks.
@@ -116,7 +116,7 @@ impl Descriptor {
             updates: u32::MAX,
             redo: RedoWriter::default(),
             room: None,
-            keeps_room: false,
+            keeps_reservation: false,
             random: 0x9e37_79b9_7f4a_7c15 ^ u64::from(number + 1).wrapping_mul(0xd134_2543_de82_ef95),
             clears_at_end: None,
         }
@@ -650,7 +650,7 @@ impl<'a> Tx<'a> {
         for &(stripe, before) in &*self.this.locked {
             self.shared.stripes.unlock(stripe, before);
         }
-        self.give_up_room();
+        self.give_up_reservation();
         self.forget();
         if let Some(core) = self.this.clears_at_end.take() {
             self.clear_at_end(&core);

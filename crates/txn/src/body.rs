@@ -600,10 +600,10 @@ pub(crate) const COMPENSATION_LONGER_MAX: usize = 10 + 5 + 3;
 
 /// Returns the maximum log space of a record whose arguments have `arguments` bytes in all.
 #[inline]
-pub(crate) const fn room_for(arguments: usize) -> u64 {
+pub(crate) const fn record_space(arguments: usize) -> u64 {
     record_len_bound(ByteLen(HEAD_LEN_MAX + arguments as u64)).0
 }
-const _: () = assert!(room_for(0) >= cedrat_wal::UNDO_RECORD_LEN_MIN);
+const _: () = assert!(record_space(0) >= cedrat_wal::UNDO_RECORD_LEN_MIN);
 
 #[cfg(test)]
 mod tests {
@@ -641,7 +641,7 @@ mod tests {
             Head(&mut head).update(operation, at, shape, has_call.then_some((number, undo_slot)), arguments.len());
             let (bytes, kind) = parse(Kind::UPDATE, &[&head, &arguments, &undo_arguments]);
             let all = arguments.len() + undo_arguments.len();
-            prop_assert!(record_len_bound(ByteLen(bytes.len() as u64)).0 <= room_for(all));
+            prop_assert!(record_len_bound(ByteLen(bytes.len() as u64)).0 <= record_space(all));
             let redo = Redo { operation, at, arguments: &arguments };
             let undo = logged(shape, number, undo_slot, &undo_arguments);
             prop_assert_eq!(Body::parse(kind, &bytes), Ok(Body::Update { redo, undo, committed_only: false }));

@@ -22,7 +22,7 @@ use cedrat_sync::planted;
 use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, Reservation, record_len_bound};
 
 use crate::body::{
-    Body, CARRIED, CARRIED_LONGER_MAX, Head, LoggedUndo, SPACE_LEN_MAX, put_space, room_for, take_space,
+    Body, CARRIED, CARRIED_LONGER_MAX, Head, LoggedUndo, SPACE_LEN_MAX, put_space, record_space, take_space,
 };
 use crate::branch::Branch;
 use crate::encode::varint;
@@ -44,26 +44,26 @@ struct Needed {
 
 /// A reservation in the log for the next copies of a prepared transaction.
 #[derive(Debug, Default)]
-pub(crate) struct CarryRoom {
+pub(crate) struct CarryReservation {
     /// Maximum log space of the copies; 0 while unknown.
     pub(crate) len: u64,
-    room: Option<Reservation>,
+    reservation: Option<Reservation>,
     /// The reservation was made in the previous run and has not been used since.
     is_of_run_before: bool,
 }
 
-impl CarryRoom {
-    pub(crate) fn of(len: u64) -> CarryRoom {
-        CarryRoom { len, room: None, is_of_run_before: false }
+impl CarryReservation {
+    pub(crate) fn of(len: u64) -> CarryReservation {
+        CarryReservation { len, reservation: None, is_of_run_before: false }
     }
 
     /// Returns the reservation of a transaction that prepared in an earlier opening.
-    pub(crate) fn restored(txn: &Txn) -> Result<CarryRoom> {
+    pub(crate) fn restored(txn: &Txn) -> Result<CarryReservation> {
         let inner = txn.inner();
-        let mut carry = CarryRoom::of(txn.needed()?.len);
+        let mut carry = CarryReservation::of(txn.needed()?.len);
         carry.reserve(inner);
-        if carry.room.is_none() {
-            (carry.room, carry.is_of_run_before) = (Some(inner.log.reservation_for_recovery()), true);
+        if carry.reservation.is_none() {
+            (carry.reservation, carry.is_of_run_before) = (Some(inner.log.reservation_for_recovery()), true);
         }
         Ok(carry)
     }
@@ -151,7 +151,7 @@ impl Drop for Borrowed<'_> {
 /// records.
 struct Copying<'t> {
     txn: &'t mut Txn,
-    room: Option<Reservation>,
+    reservation: Option<Reservation>,
     last: Option<LogOffset>,
     undoing: bool,
     are_copied: bool,
@@ -159,16 +159,16 @@ struct Copying<'t> {
 
 impl<'t> Copying<'t> {
     /// Prepares a transaction for its copies, which are paid from `room`.
-    fn of(txn: &'t mut Txn, room: Reservation) -> Copying<'t> {
-        let (room, last) = (txn.cursor.room.replace(room), txn.cursor.last.take());
+    fn of(txn: &'t mut Txn, reservation: Reservation) -> Copying<'t> {
+        let (reservation, last) = (txn.cursor.reservation.replace(reservation), txn.cursor.last.take());
         let undoing = std::mem::replace(&mut txn.undoing, false);
-        Copying { txn, room, last, undoing, are_copied: false }
+        Copying { txn, reservation, last, undoing, are_copied: false }
     }
 }
 
 impl Drop for Copying<'_> {
     fn drop(&mut self) {
-        self.txn.cursor.room = self.room.take();
+        self.txn.cursor.reservation = self.reservation.take();
         self.txn.undoing = self.undoing;
         if !self.are_copied {
             self.txn.cursor.last = self.last;
@@ -176,11 +176,11 @@ impl Drop for Copying<'_> {
     }
 }
 
-impl CarryRoom {
+impl CarryReservation {
     /// Reserves room if the log has some; otherwise the next checkpoint tries again.
     pub(crate) fn reserve(&mut self, inner: &Inner) {
-        if self.room.is_none() && self.len > 0 {
-            self.room = inner.log.reserve(ByteLen(self.len), ByteLen(0)).ok();
+        if self.reservation.is_none() && self.len > 0 {
+            self.reservation = inner.log.reserve(ByteLen(self.len), ByteLen(0)).ok();
         }
     }
 }
@@ -196,16 +196,16 @@ impl Txn {
         self.carry.len = needed.len;
         let is_of_run_before = std::mem::take(&mut self.carry.is_of_run_before);
         let log = &self.store.inner.log;
-        let room = match self.carry.room.take() {
-            Some(room) if is_of_run_before => room,
-            Some(mut room) => {
-                let missing = needed.len.saturating_sub(room.forward().0);
-                log.reserve_more(&mut room, ByteLen(missing), ByteLen(0))?;
-                room
+        let reservation = match self.carry.reservation.take() {
+            Some(reservation) if is_of_run_before => reservation,
+            Some(mut reservation) => {
+                let missing = needed.len.saturating_sub(reservation.forward().0);
+                log.reserve_more(&mut reservation, ByteLen(missing), ByteLen(0))?;
+                reservation
             }
             None => log.reserve(ByteLen(needed.len), ByteLen(0))?,
         };
-        let mut copying = Copying::of(self, room);
+        let mut copying = Copying::of(self, reservation);
         let (first, moved) = copying.txn.copy(&needed, since)?;
         copying.are_copied = true;
         drop(copying);
@@ -241,7 +241,7 @@ impl Txn {
         needed.branch = parts.into_iter().rev().flatten().collect();
         let part_len_max = self.part_len_max() as u64;
         let others = (self.freed.len() * SPACE_LEN_MAX + needed.branch.len() + 10) as u64;
-        needed.len += others + (2 + others / part_len_max) * room_for(CARRIED_LONGER_MAX);
+        needed.len += others + (2 + others / part_len_max) * record_space(CARRIED_LONGER_MAX);
         Ok(needed)
     }
 

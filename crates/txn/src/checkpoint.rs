@@ -222,7 +222,7 @@ impl Inner {
     /// Whether a checkpoint may release log or pages, or succeed where the last one failed: as long as checkpoints fail, no
     /// transaction is rolled back for the log that it holds (E16.3). If not, it would only force the log, which takes space
     /// from the rollback that holds the log (E16.1), at each attempt of each other transaction.
-    fn can_make_room(&self) -> bool {
+    fn can_free_log_space(&self) -> bool {
         let released_before = self.log.control().checkpoint.scan_lsn;
         let is_held = |entry: Arc<Entry>| !entry.is_prepared() && entry.kept_from() <= released_before;
         !self.table.oldest().is_some_and(is_held)
@@ -233,11 +233,11 @@ impl Inner {
 
     /// Makes room in a full log if a checkpoint can. A failure is recorded and reported to the caller that then finds
     /// no room.
-    pub(crate) fn make_room(&self) {
+    pub(crate) fn free_log_space(&self) {
         let taken = self.checkpoints.taken.load(Ordering::Acquire);
         let _alone = self.checkpoints.one_at_a_time.lock();
         // A thread that waited here while another one took a checkpoint is done.
-        if self.checkpoints.taken.load(Ordering::Acquire) == taken && self.can_make_room() {
+        if self.checkpoints.taken.load(Ordering::Acquire) == taken && self.can_free_log_space() {
             // `take_checkpoint` records the failure.
             let _ = self.take_checkpoint(self.log.current_lsn().next(), true);
         }

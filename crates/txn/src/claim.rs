@@ -103,11 +103,11 @@ impl Claim {
 
     /// Ends a call of the owner, and deposits the position of the newest record and the remaining reservation.
     #[inline]
-    pub(crate) fn end_call(&self, last: Option<LogOffset>, room: Outstanding) {
+    pub(crate) fn end_call(&self, last: Option<LogOffset>, reservation: Outstanding) {
         self.last.store(last.map_or(0, |last| last.get() + 1), Ordering::Relaxed);
-        self.left.store(room.left, Ordering::Relaxed);
-        self.padding.store(room.padding, Ordering::Relaxed);
-        self.used.store(room.used, Ordering::Relaxed);
+        self.left.store(reservation.left, Ordering::Relaxed);
+        self.padding.store(reservation.padding, Ordering::Relaxed);
+        self.used.store(reservation.used, Ordering::Relaxed);
         self.state.store(IDLE, Ordering::Release);
     }
 

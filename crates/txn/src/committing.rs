@@ -23,7 +23,7 @@ use cedrat_pages::{Exclusive, PageId};
 use cedrat_sync::{Arc, Weak};
 use cedrat_wal::{Kind, Lsn, StopReason, Stopped, Ticket};
 
-use crate::body::{Head, put_change, room_for};
+use crate::body::{Head, put_change, record_space};
 use crate::builtin::VersionedInsert;
 use crate::deferred::{DeferredUndo, Delta, Keeper};
 use crate::encode;
@@ -198,15 +198,15 @@ impl Txn {
         let undo = self.may_defer(keeper, false)?;
         self.nests_nothing()?;
         changes.push_page()?;
-        let room = room_for(changes.bytes.len());
-        let is_too_long = room > self.inner().body_len_max as u64;
+        let space = record_space(changes.bytes.len());
+        let is_too_long = space > self.inner().body_len_max as u64;
         if undo != DeferredUndo::CommittedOnly || self.heap.get_mut().is_some() || is_too_long {
             return Ok(None);
         }
         self.admit_change()?;
         self.enter()?;
         self.store.inner.log.throttle(self.partition)?;
-        self.room_for_records(room, 0)?;
+        self.reserve_for_records(space, 0)?;
         let lsn = self.latch_and_log(changes, latch, logged)?;
         lsn.map(|lsn| self.finish_commit(lsn, mode)).transpose()
     }
@@ -255,7 +255,7 @@ impl Txn {
         let lsn = self.append(Kind::COMMIT, changes)?.lsn;
         // Nothing can fail from here on.
         self.note_commit(lsn);
-        self.cursor.unreported += room_for(changes.len());
+        self.cursor.unreported += record_space(changes.len());
         let done = match &mut page {
             Some((page, operation)) => {
                 let slot = RecordId::page(page.id()).slot;

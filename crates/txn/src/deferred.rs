@@ -33,14 +33,14 @@ use cedrat_wal::{Kind, LogOffset, Lsn, RecordHead, Spending, TxnId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::body::{CARRIED_LONGER_MAX, COMPENSATION_LONGER_MAX, Head, UndoShape, room_for};
+use crate::body::{CARRIED_LONGER_MAX, COMPENSATION_LONGER_MAX, Head, UndoShape, record_space};
 use crate::encode;
 use crate::error::{Error, Result};
 use crate::operation::{RecordId, Refused};
 use crate::registry::Misfit;
 use crate::rollback::ChainRecord;
 use crate::store::{Inner, Store};
-use crate::transaction::{ChangeMode, END_ROOM, Txn};
+use crate::transaction::{ChangeMode, END_SPACE, Txn};
 use crate::update::unspeakable;
 
 /// A change of exactly one record of a versioned page. Its fields are its arguments, which are logged.
@@ -425,14 +425,14 @@ impl Txn {
         let number = self.inner().number_of_delta::<D>()?;
         self.store.inner.log.throttle(self.partition)?;
         self.arguments.clear();
-        let (arguments_len, undo_room) = match (undo, inverse) {
+        let (arguments_len, undo_space) = match (undo, inverse) {
             (DeferredUndo::Inverse, Some(inverse)) => {
                 let call = (self.inner().number_of_delta::<I>()?, None);
                 encode::into_vec(delta, &mut self.arguments).map_err(|_| unspeakable(D::NAME))?;
                 let redo_len = self.arguments.len();
                 Head(&mut self.head).update(number, at, UndoShape::Operation, Some(call), redo_len);
                 encode::into_vec(inverse, &mut self.arguments).map_err(|_| unspeakable(I::NAME))?;
-                (self.arguments.len(), room_for(self.arguments.len() - redo_len))
+                (self.arguments.len(), record_space(self.arguments.len() - redo_len))
             }
             _ => {
                 // The head has no length of the arguments: they follow it directly, and the record is one piece.
@@ -441,30 +441,30 @@ impl Txn {
                 let head_len = self.head.len();
                 encode::into_vec(delta, &mut self.head).map_err(|_| unspeakable(D::NAME))?;
                 // For the record that a return to an earlier savepoint logs.
-                (self.head.len() - head_len, if committed_only { END_ROOM } else { 0 })
+                (self.head.len() - head_len, if committed_only { END_SPACE } else { 0 })
             }
         };
         self.inner().check_len(self.head.len() + self.arguments.len() + COMPENSATION_LONGER_MAX)?;
-        let body_len_bound = room_for(arguments_len);
-        if !self.has_room(body_len_bound, undo_room) {
-            self.room_for_records(body_len_bound, undo_room)?;
+        let body_len_bound = record_space(arguments_len);
+        if !self.has_reserved(body_len_bound, undo_space) {
+            self.reserve_for_records(body_len_bound, undo_space)?;
         }
         let Some(changed) = change(self)? else { return Ok(None) };
 
         // Nothing can fail from here on.
         self.keep(keeper);
         self.deferred.undo = Some(undo);
-        self.cursor.owed += undo_room;
+        self.cursor.owed += undo_space;
         let log = &self.store.inner.log;
         // Set before the LSN is drawn, so that a checkpoint that has read the clock after the draw finds the log held
         // (E19.4).
         self.entry.as_ref().expect("it has entered").defers(log.current_lsn().next());
-        let room = self.cursor.room.as_mut().expect("E6.2: room is reserved before a record is made");
-        room.spend(Spending::Forward);
+        let reservation = self.cursor.reservation.as_mut().expect("E6.2: room is reserved before a record is made");
+        reservation.spend(Spending::Forward);
         let record = RecordHead::new(Kind::UPDATE, self.id, self.cursor.last);
         let parts: [&[u8]; 2] = [&self.head, &self.arguments];
         let parts = if self.arguments.is_empty() { &parts[..1] } else { &parts[..] };
-        let appended = log.append(self.partition, record, parts, room);
+        let appended = log.append(self.partition, record, parts, reservation);
         let announced = self.entry.as_ref().is_some_and(|entry| entry.has_announced(appended.lsn));
         assert!(announced, "E19.4: change {} was drawn before it was announced", appended.lsn);
         self.cursor.last = Some(appended.offset);

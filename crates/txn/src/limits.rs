@@ -271,9 +271,9 @@ impl Txn {
     /// Adopts a transaction that the store has taken from its owner, who can no longer access it.
     fn taken(store: Store, entry: Arc<Entry>) -> Txn {
         let mut txn = Txn::new(store, entry.id);
-        let (last, room) = entry.claim.left();
+        let (last, reservation) = entry.claim.left();
         let deposit = std::mem::take(&mut *entry.claim.deposit.lock());
-        txn.cursor.room = Some(txn.inner().log.adopt_reservation(room));
+        txn.cursor.reservation = Some(txn.inner().log.adopt_reservation(reservation));
         (txn.cursor.last, txn.freed, txn.deferred) = (last, deposit.freed, deposit.deferred);
         txn.entry = Some(entry);
         txn.calls = 1;
@@ -301,7 +301,7 @@ impl Txn {
                 return Err(self.obey());
             }
             if may_roll_back {
-                self.inner().make_room();
+                self.inner().free_log_space();
                 if self.reserve(forward, undo).is_ok() {
                     return Ok(());
                 }
@@ -344,8 +344,9 @@ impl Txn {
             std::mem::swap(&mut deposit.deferred, &mut self.deferred);
             self.has_deposit = true;
         }
-        let room = self.cursor.room.as_ref().map_or_else(Default::default, cedrat_wal::Reservation::outstanding);
-        entry.claim.end_call(self.cursor.last, room);
+        let reservation =
+            self.cursor.reservation.as_ref().map_or_else(Default::default, cedrat_wal::Reservation::outstanding);
+        entry.claim.end_call(self.cursor.last, reservation);
     }
 
     #[cold]
@@ -398,8 +399,8 @@ impl Txn {
     #[cold]
     pub(crate) fn lost(&mut self) -> Error {
         self.mark_ended();
-        if let Some(room) = self.cursor.room.take() {
-            room.abandon();
+        if let Some(reservation) = self.cursor.reservation.take() {
+            reservation.abandon();
         }
         drop(self.heap.take());
         self.over_limit_error()

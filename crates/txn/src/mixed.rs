@@ -9,7 +9,7 @@ use cedrat_heap::{HEAP_PART, HeapSavepoint, Held, Interrupt, Joined, Tx};
 use cedrat_sync::planted;
 use cedrat_wal::{Kind, Lsn, RecordHead, Spending};
 
-use crate::body::room_for;
+use crate::body::record_space;
 use crate::error::{Error, Result};
 use crate::transaction::{ChangeMode, Txn};
 
@@ -103,7 +103,7 @@ impl Txn {
         // Everything that may wait comes first: no thread waits while stripes are locked (E10.4).
         self.enter()?;
         let wanted = heap.log_wanted(part_len_max);
-        self.room_for_records(wanted, 0)?;
+        self.reserve_for_records(wanted, 0)?;
         heap.prepare(part_len_max)?;
         self.log_heap(heap)
     }
@@ -123,7 +123,7 @@ impl Txn {
         self.head.clear();
         // Dropped after an error: rolled back.
         let appended = self.append_deciding(Kind::COMMIT, &body, |lsn| heap.validate(lsn))?;
-        self.cursor.unreported += room_for(body.len());
+        self.cursor.unreported += record_space(body.len());
         heap.publish(appended.lsn);
         Ok(appended.lsn)
     }
@@ -137,11 +137,11 @@ impl Txn {
         decide: impl FnOnce(Lsn) -> bool,
     ) -> Result<cedrat_wal::Appended> {
         self.store.inner.check_len(self.head.len() + arguments.len())?;
-        let room = self.cursor.room.as_mut().expect("E6.2: room is reserved before a record is made");
-        room.spend(Spending::Forward);
+        let reservation = self.cursor.reservation.as_mut().expect("E6.2: room is reserved before a record is made");
+        reservation.spend(Spending::Forward);
         let head = RecordHead::new(kind, self.id, self.cursor.last);
         let log = &self.store.inner.log;
-        let decided = log.append_deciding(self.partition, head, &[&self.head, arguments], room, decide);
+        let decided = log.append_deciding(self.partition, head, &[&self.head, arguments], reservation, decide);
         if !decided.kept {
             return Err(Error::Heap(cedrat_heap::Error::Conflict));
         }

@@ -10,14 +10,14 @@ use cedrat_pages::PageId;
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{Kind, Log, LogOffset, TxnId};
 
-use crate::body::{Head, UndoShape, room_for};
+use crate::body::{Head, UndoShape, record_space};
 use crate::error::{Error, Result};
 use crate::locks::{LockMode, Resource};
 use crate::operation::Finish;
 use crate::store::Inner;
 use crate::transaction::{ChangeMode, Txn, in_destructor};
 use crate::undo::{Undo, UndoKind};
-use crate::update::undo_room;
+use crate::update::undo_space;
 
 impl Txn {
     /// Runs a nested top action: the changes of `work` stay even if this transaction rolls back; then the undo that
@@ -82,18 +82,18 @@ impl Txn {
     ) -> Result<T> {
         self.alive()?;
         let undo = Undo::finish(finish);
-        let undo_room = undo_room(&undo, 0);
+        let undo_space = undo_space(&undo, 0);
         self.in_call(|txn| {
             let result = txn.in_sequence(ChangeMode::Ordered, |txn| {
                 // Inside the sequence, since the victim of a full log outside of nested actions rolls back at once, and
                 // its undo would need the latches that are held here.
                 txn.enter()?;
-                txn.room_for_records(room_for(undo.arguments().len()), undo_room)?;
+                txn.reserve_for_records(record_space(undo.arguments().len()), undo_space)?;
                 let (shape, call) = txn.inner().shape_of(&undo)?;
                 let (number, _) = call.expect("a finish is a call");
                 Head(&mut txn.head).undo_only(shape, number);
                 txn.append(Kind::UNDO_ONLY, undo.arguments())?;
-                txn.cursor.owed += undo_room;
+                txn.cursor.owed += undo_space;
                 Ok((work(txn)?, Some(Undo::none())))
             });
             drop(latches);
@@ -253,14 +253,14 @@ impl Open<'_> {
         // The neighbouring changes stay, so this one stays too: a table undone by meaning would leave its name behind.
         let undo =
             if self.change_mode == ChangeMode::Plain && self.txn.gave_up_atomicity() { &Undo::none() } else { undo };
-        let undo_room = undo_room(undo, 0);
+        let undo_space = undo_space(undo, 0);
         // The reservation for ends is released for this one: an end without undo always has room.
         self.txn.nesting.ends = self.nesting.ends;
         // The steps no longer need an undo of their own.
-        self.txn.cursor.owed = self.owed.max(crate::transaction::END_ROOM);
-        self.txn.room_for_records(room_for(undo.arguments().len()), undo_room)?;
+        self.txn.cursor.owed = self.owed.max(crate::transaction::END_SPACE);
+        self.txn.reserve_for_records(record_space(undo.arguments().len()), undo_space)?;
         self.txn.end_nested(self.last, undo)?;
-        self.txn.cursor.owed += undo_room;
+        self.txn.cursor.owed += undo_space;
         Ok(())
     }
 

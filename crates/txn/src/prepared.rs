@@ -19,10 +19,10 @@ use cedrat_heap::{HEAP_PART, Joined, PreparedWords};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, PartitionId, Reservation, Ticket, TxnId};
 
-use crate::body::{Body, Head, LoggedUndo, SPACE_LEN_MAX, room_for};
+use crate::body::{Body, Head, LoggedUndo, SPACE_LEN_MAX, record_space};
 use crate::branch::{BRANCH_ID_LEN_MAX, Branch};
 use crate::branches::State;
-use crate::carry::{CarryRoom, Kept};
+use crate::carry::{CarryReservation, Kept};
 use crate::deferred::{Deferred, has_change};
 use crate::error::{BranchError, Error, Result};
 use crate::explain::hexadecimal;
@@ -31,7 +31,7 @@ use crate::recovery::Loser;
 use crate::registry::Misfit;
 use crate::store::{Inner, Store};
 use crate::table::Entry;
-use crate::transaction::{Commit, END_ROOM, Freed, Txn, TxnOptions};
+use crate::transaction::{Commit, END_SPACE, Freed, Txn, TxnOptions};
 
 /// The vote of a transaction that was asked to prepare.
 #[derive(Debug)]
@@ -89,7 +89,7 @@ pub(crate) struct Parked {
     partition: PartitionId,
     last: Option<LogOffset>,
     owed: u64,
-    room: Option<Reservation>,
+    reservation: Option<Reservation>,
     entry: Option<Arc<Entry>>,
     heap: Option<Joined>,
     freed: Vec<Freed>,
@@ -97,7 +97,7 @@ pub(crate) struct Parked {
     options: TxnOptions,
     was_restored: bool,
     /// The reservation for the next copies of its records.
-    pub(crate) carry: CarryRoom,
+    pub(crate) carry: CarryReservation,
 }
 
 impl Parked {
@@ -107,7 +107,7 @@ impl Parked {
             partition: txn.partition,
             last: txn.cursor.last,
             owed: txn.cursor.owed,
-            room: txn.cursor.room.take(),
+            reservation: txn.cursor.reservation.take(),
             entry: txn.entry.take(),
             heap: txn.heap.take(),
             freed: std::mem::take(&mut txn.freed),
@@ -130,7 +130,7 @@ impl Parked {
         txn.partition = self.partition;
         txn.cursor.last = self.last;
         txn.cursor.owed = self.owed;
-        txn.cursor.room = self.room;
+        txn.cursor.reservation = self.reservation;
         txn.entry = self.entry;
         txn.heap = self.heap.into();
         txn.freed = self.freed;
@@ -207,7 +207,7 @@ impl Txn {
         if let Some(entry) = &self.entry {
             entry.set_prepared();
         }
-        self.carry = CarryRoom::of(self.cursor.logged + len);
+        self.carry = CarryReservation::of(self.cursor.logged + len);
         self.carry.reserve(inner);
         let txn = self.id;
         let parked = Some(Box::new(Parked::of(Box::new(self))));
@@ -259,7 +259,7 @@ impl Txn {
             heap.as_mut().map_or([0; 2], |heap| [heap.prepared_len_max(body_len_max), heap.log_wanted(body_len_max)]);
         let len_max = bytes.len() as u64 + of_words;
         let parts_max = len_max.div_ceil(part_len_max as u64);
-        self.room_for_records(len_max + parts_max * room_for(0) + of_commit, 0)?;
+        self.reserve_for_records(len_max + parts_max * record_space(0) + of_commit, 0)?;
         if let Some(heap) = &mut heap {
             heap.prepare(body_len_max)?;
             if heap.wrote() {
@@ -274,7 +274,8 @@ impl Txn {
         }
         Head(&mut self.head).prepare(parts == 1, false, false);
         let space = SPACE_LEN_MAX * self.freed.len();
-        let len = (bytes.len() + space) as u64 + (4 + parts as u64 + space as u64 / part_len_max as u64) * room_for(0);
+        let len =
+            (bytes.len() + space) as u64 + (4 + parts as u64 + space as u64 / part_len_max as u64) * record_space(0);
         let Some(mut heap) = heap else { return Ok((self.append(Kind::PREPARE, last)?.lsn, len)) };
         let appended = self.append_deciding(Kind::PREPARE, last, |lsn| heap.validate(lsn))?;
         if heap.wrote() {
@@ -322,7 +323,7 @@ impl Prepared {
         let parked = parked.ok_or_else(|| BranchError::Unknown { id: hexadecimal(&self.id) })?;
         let mut txn = parked.taken_up(&self.store);
         // No more copies are made.
-        txn.carry = CarryRoom::default();
+        txn.carry = CarryReservation::default();
         Ok(self.ending.insert(Box::new(txn)))
     }
 
@@ -559,7 +560,7 @@ pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
         let mut heap = words.map(|words| Joined::restored(&inner.memory, words)).transpose()?;
         let of_commit = heap.as_mut().map_or(0, |heap| heap.log_wanted(inner.body_len_max));
         txn.heap = heap.into();
-        txn.cursor.room = Some(inner.room_for_restored(of_commit, branch.owed));
+        txn.cursor.reservation = Some(inner.reserve_for_restored(of_commit, branch.owed));
         let Kept { freed, first, deferred_since, is_copy } = txn.what_it_keeps()?;
         // The records of a copy have changed pages earlier; the LSN of the first change is no longer known.
         let began = if is_copy { Lsn::new(1) } else { first };
@@ -574,7 +575,7 @@ pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
             freed.iter().for_each(|freed| inner.space.withhold(freed.extent)); // E9.6
         }
         txn.freed = freed;
-        txn.carry = CarryRoom::restored(&txn)?;
+        txn.carry = CarryReservation::restored(&txn)?;
         if !inner.plants(Plant::LocksNotRestored) && !planted!("locks_not_restored") {
             branch.restore_locks(txn.id, &*inner.locks);
         }
@@ -589,9 +590,9 @@ pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
 impl Inner {
     /// Reserves as much room as the transaction had when it prepared (E9.5). If the log has too little, the reservation
     /// of the previous run still covers it, since it has not been used since.
-    fn room_for_restored(&self, of_commit: u64, owed: u64) -> Reservation {
-        let room = self.log.reserve(ByteLen(of_commit + END_ROOM), ByteLen(owed));
-        room.unwrap_or_else(|_| self.log.reservation_for_recovery())
+    fn reserve_for_restored(&self, of_commit: u64, owed: u64) -> Reservation {
+        let reservation = self.log.reserve(ByteLen(of_commit + END_SPACE), ByteLen(owed));
+        reservation.unwrap_or_else(|_| self.log.reservation_for_recovery())
     }
 
     /// Returns the oldest transaction for which a checkpoint keeps the log.

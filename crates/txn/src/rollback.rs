@@ -20,7 +20,7 @@ use crate::error::{Error, Result};
 use crate::operation::RecordId;
 use crate::registry::{CallError, Does, Misfit};
 use crate::savepoint::Savepoint;
-use crate::transaction::{ChangeMode, END_ROOM, Txn};
+use crate::transaction::{ChangeMode, END_SPACE, Txn};
 use crate::undo::{Undo, UndoKind};
 
 /// A cursor over a transaction's records, newest first.
@@ -249,7 +249,7 @@ impl Txn {
 
     /// Undoes every record; the transaction ends.
     pub(crate) fn undo_everything(&mut self) -> Result<()> {
-        self.undo_since(None, END_ROOM, false)
+        self.undo_since(None, END_SPACE, false)
     }
 
     fn undo_since(&mut self, back_to: Option<LogOffset>, owed: u64, goes_on: bool) -> Result<()> {
@@ -262,7 +262,7 @@ impl Txn {
         let undone = self.walk_back_to(back_to, goes_on);
         self.deferred.back_to(back_to);
         (self.undoing, self.change_mode) = before;
-        self.cursor.owed = owed.max(END_ROOM);
+        self.cursor.owed = owed.max(END_SPACE);
         if let Err(error) = &undone {
             self.inner().log.stop(format!("transaction {} could not be undone: {error}", self.id));
         }
@@ -409,7 +409,7 @@ impl Txn {
 
     /// Bytes of log that the transaction's records have taken.
     fn log_paid(&self) -> u64 {
-        self.cursor.room.as_ref().map_or(0, |room| room.paid().0)
+        self.cursor.reservation.as_ref().map_or(0, |reservation| reservation.paid().0)
     }
 
     fn call(&mut self, number: u32, arguments: &[u8]) -> Result<()> {

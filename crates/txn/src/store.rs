@@ -434,8 +434,8 @@ fn close_elsewhere(inner: &Arc<Inner>, threads: Option<Threads>) {
 
 impl Inner {
     /// Assembles the store from its parts. `names` are bound as the log's control file has them now.
-    pub(crate) fn new(rooms: StoreParts, options: &Options, registry: &Registry, next_txn: u64) -> Result<Inner> {
-        let StoreParts { log, pool, heaps, lock } = rooms;
+    pub(crate) fn new(parts: StoreParts, options: &Options, registry: &Registry, next_txn: u64) -> Result<Inner> {
+        let StoreParts { log, pool, heaps, lock } = parts;
         schema::note(registry, &log)?;
         let numbers = Numbers::bind(registry, &log.control().names);
         let space_numbers = SpaceNumbers::of(&numbers);
@@ -553,9 +553,9 @@ impl LogKeeper for LogOfHeaps {
         }
     }
 
-    fn make_room(&self) {
+    fn free_log_space(&self) {
         if let Some(inner) = self.0.upgrade() {
-            inner.make_room();
+            inner.free_log_space();
         }
     }
 }

@@ -19,8 +19,8 @@ use cedrat_pages::{LatchedPage, OptimisticPage, PageId};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, PartitionId, RecordHead, Reservation, Spending, Ticket, TxnId};
 
-use crate::body::{CARRIED_LONGER_MAX, Head, room_for};
-use crate::carry::CarryRoom;
+use crate::body::{CARRIED_LONGER_MAX, Head, record_space};
+use crate::carry::CarryReservation;
 use crate::deferred::Deferred;
 use crate::error::{Error, Result};
 use crate::locking::LockCache;
@@ -121,7 +121,7 @@ pub(crate) enum State {
 pub(crate) struct LogCursor {
     /// The position of its newest record.
     pub(crate) last: Option<LogOffset>,
-    pub(crate) room: Option<Reservation>,
+    pub(crate) reservation: Option<Reservation>,
     /// Maximum log space that undoing everything so far takes.
     pub(crate) owed: u64,
     /// Bytes of log that were not yet reported to the checkpointer.
@@ -169,7 +169,7 @@ pub struct Txn {
     /// Whether it prepared in an earlier opening.
     pub(crate) was_restored: bool,
     /// The reservation for copies of the records of a prepared transaction.
-    pub(crate) carry: CarryRoom,
+    pub(crate) carry: CarryReservation,
 }
 
 /// Space freed by a transaction that has not ended.
@@ -180,7 +180,7 @@ pub(crate) struct Freed {
 }
 
 /// Log space of the record that ends a transaction, kept back from the beginning so that no end fails for lack of it.
-pub(crate) const END_ROOM: u64 = room_for(0);
+pub(crate) const END_SPACE: u64 = record_space(0);
 
 impl Txn {
     #[inline]
@@ -209,7 +209,7 @@ impl Txn {
             calls: 0,
             has_deposit: false,
             was_restored: false,
-            carry: CarryRoom::default(),
+            carry: CarryReservation::default(),
         }
     }
 
@@ -227,7 +227,7 @@ impl Txn {
         let mut txn = Txn::found(store, loser);
         let inner = &txn.store.inner;
         // The previous run reserved room for it; forward work never used that room (E16.2).
-        txn.cursor.room = Some(inner.log.reservation_for_recovery());
+        txn.cursor.reservation = Some(inner.log.reservation_for_recovery());
         txn.entry = Some(inner.table.enter_loser(loser.id, loser.first));
         txn.calls = 1;
         txn.undoing = true;
@@ -371,10 +371,10 @@ impl Txn {
         self.as_last_step(|txn| {
             txn.alive()?;
             txn.enter()?;
-            txn.room_for_records(room_for(bytes.len()), 0)?;
+            txn.reserve_for_records(record_space(bytes.len()), 0)?;
             Head(&mut txn.head).user(number);
             let lsn = txn.append(Kind::USER, bytes)?.lsn;
-            txn.note_logged(room_for(bytes.len()));
+            txn.note_logged(record_space(bytes.len()));
             Ok(lsn)
         })
     }
@@ -502,7 +502,7 @@ impl Txn {
     /// Ends the transaction, and releases everything that it held. `committed`: its commit record.
     pub(crate) fn leave(&mut self, committed: Option<Lsn>) {
         self.state = State::Ended;
-        self.cursor.room = None;
+        self.cursor.reservation = None;
         // Before this transaction releases the log (E19.4), and its locks.
         self.deferred.ended(self.id, committed);
         // From now on the keepers hold the log themselves.
@@ -602,8 +602,8 @@ impl Txn {
 
     fn enter_first(&mut self) -> Result<()> {
         self.cursor.owed = 0;
-        self.room_for_records(END_ROOM, END_ROOM)?;
-        self.cursor.owed = END_ROOM;
+        self.reserve_for_records(END_SPACE, END_SPACE)?;
+        self.cursor.owed = END_SPACE;
         let inner = &self.store.inner;
         let (entry, memory) = inner.table.enter(self.id, inner.limits.now(), || inner.log.current_lsn());
         let Memory { head, arguments, deferred } = memory;
@@ -613,38 +613,41 @@ impl Txn {
 
     /// Whether the log has room reserved for this many more bytes of records and of their undo (E6.2).
     #[inline]
-    pub(crate) fn has_room(&self, forward: u64, undo: u64) -> bool {
+    pub(crate) fn has_reserved(&self, forward: u64, undo: u64) -> bool {
         if self.undoing {
             return true; // paid from the reservation for undo (E16.1)
         }
-        self.cursor.room.as_ref().is_some_and(|room| {
-            room.forward().0 >= forward + self.kept_back() && room.undo().0 >= self.cursor.owed + undo
+        self.cursor.reservation.as_ref().is_some_and(|reservation| {
+            reservation.forward().0 >= forward + self.kept_back() && reservation.undo().0 >= self.cursor.owed + undo
         })
     }
 
     /// Returns the room for the transaction's own end, and for the end of each open nested sequence.
     fn kept_back(&self) -> u64 {
-        END_ROOM * u64::from(1 + self.nesting.ends)
+        END_SPACE * u64::from(1 + self.nesting.ends)
     }
 
-    /// Reserves the room that [`has_room`](Txn::has_room) lacks. The caller holds no latch: this may wait for the disk,
+    /// Reserves the room that [`has_reserved`](Txn::has_reserved) lacks. The caller holds no latch: this may wait for the disk,
     /// and for a checkpoint.
-    pub(crate) fn room_for_records(&mut self, forward: u64, undo: u64) -> Result<()> {
-        if self.has_room(forward, undo) {
+    pub(crate) fn reserve_for_records(&mut self, forward: u64, undo: u64) -> Result<()> {
+        if self.has_reserved(forward, undo) {
             return Ok(());
         }
         cedrat_pages::assert_no_page_latch("log space");
         // Larger pieces than requested, so that most updates already have room.
         const PIECE: u64 = 4096;
-        let (has_forward, has_undo) =
-            self.cursor.room.as_ref().map_or((0, 0), |room| (room.forward().0, room.undo().0));
+        let (has_forward, has_undo) = self
+            .cursor
+            .reservation
+            .as_ref()
+            .map_or((0, 0), |reservation| (reservation.forward().0, reservation.undo().0));
         let forward = (forward + self.kept_back()).saturating_sub(has_forward);
         let undo = (self.cursor.owed + undo).saturating_sub(has_undo);
         let generous = |bytes: u64| if bytes == 0 { 0 } else { bytes.max(PIECE) };
         if self.reserve(generous(forward), generous(undo)).is_ok() {
             return Ok(());
         }
-        self.inner().make_room();
+        self.inner().free_log_space();
         match self.reserve(forward, undo) {
             Ok(()) => Ok(()),
             Err(Error::LogFull { full, .. }) => self.log_is_full(full, forward, undo),
@@ -654,8 +657,8 @@ impl Txn {
 
     pub(crate) fn reserve(&mut self, forward: u64, undo: u64) -> Result<()> {
         let log = &self.store.inner.log;
-        match &mut self.cursor.room {
-            Some(room) => log.reserve_more(room, ByteLen(forward), ByteLen(undo))?,
+        match &mut self.cursor.reservation {
+            Some(reservation) => log.reserve_more(reservation, ByteLen(forward), ByteLen(undo))?,
             none => *none = Some(log.reserve(ByteLen(forward), ByteLen(undo))?),
         }
         Ok(())
@@ -667,11 +670,11 @@ impl Txn {
         // What a prepared transaction may carry forward must fit into a record as a copy too (E9.13).
         let is_copied = [Kind::USER, Kind::UNDO_ONLY, Kind::NESTED_END].contains(&kind);
         self.store.inner.check_len(len + if is_copied { CARRIED_LONGER_MAX } else { 0 })?;
-        self.cursor.logged += room_for(len) + CARRIED_LONGER_MAX as u64;
-        let room = self.cursor.room.as_mut().expect("E6.2: room is reserved before a record is made");
-        room.spend(if self.undoing { Spending::Undo } else { Spending::Forward });
+        self.cursor.logged += record_space(len) + CARRIED_LONGER_MAX as u64;
+        let reservation = self.cursor.reservation.as_mut().expect("E6.2: room is reserved before a record is made");
+        reservation.spend(if self.undoing { Spending::Undo } else { Spending::Forward });
         let head = RecordHead::new(kind, self.id, self.cursor.last);
-        let appended = self.store.inner.log.append(self.partition, head, &[&self.head, arguments], room);
+        let appended = self.store.inner.log.append(self.partition, head, &[&self.head, arguments], reservation);
         self.cursor.last = Some(appended.offset);
         Ok(appended)
     }

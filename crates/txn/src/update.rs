@@ -20,12 +20,12 @@ use cedrat_pages::{Damaged, Exclusive, PoolError, Slot};
 use cedrat_sync::planted;
 use cedrat_wal::{Kind, LogOffset, Lsn, PartitionId, RecordHead, Spending};
 
-use crate::body::{CARRIED_LONGER_MAX, COMPENSATION_LONGER_MAX, Head, UndoShape, room_for};
+use crate::body::{CARRIED_LONGER_MAX, COMPENSATION_LONGER_MAX, Head, UndoShape, record_space};
 use crate::error::{Error, Result};
 use crate::operation::{Operation, RecordId, Refused};
 use crate::registry::Misfit;
 use crate::store::Inner;
-use crate::transaction::{ChangeMode, END_ROOM, Txn};
+use crate::transaction::{ChangeMode, END_SPACE, Txn};
 use crate::undo::{Call, Undo, UndoKind};
 
 /// A transaction reports its log to the checkpointer in pieces of this many bytes.
@@ -46,12 +46,12 @@ macro_rules! announce_and_append {
     ($txn:ident, $page:ident, $kind:expr, $last_part:expr) => {{
         let next = $txn.store.inner.log.current_lsn().next();
         $page.will_change(if $txn.undoing { $txn.redone_from(next) } else { next });
-        let room = $txn.cursor.room.as_mut().expect("E6.2: room is reserved before a record is made");
-        room.spend(if $txn.undoing { Spending::Undo } else { Spending::Forward });
+        let reservation = $txn.cursor.reservation.as_mut().expect("E6.2: room is reserved before a record is made");
+        reservation.spend(if $txn.undoing { Spending::Undo } else { Spending::Forward });
         let log = &$txn.store.inner.log;
         let record = RecordHead::new($kind, $txn.id, $txn.cursor.last);
         let partition = if planted!("records_in_other_partition") { PartitionId(0) } else { $txn.partition };
-        let appended = log.append(partition, record, &[&$txn.head, &$txn.arguments, $last_part], room);
+        let appended = log.append(partition, record, &[&$txn.head, &$txn.arguments, $last_part], reservation);
         $txn.cursor.last = Some(appended.offset);
         appended
     }};
@@ -83,14 +83,15 @@ impl Txn {
             };
             let (shape, call) = self.store.inner.shape_of(undo)?;
             let undo_len = undo.arguments().len();
-            let body_len_bound = room_for(self.arguments.len() + undo_len);
-            let undo_room = if planted!("undo_room_not_reserved") { 0 } else { undo_room(undo, self.arguments.len()) };
-            if !self.has_room(body_len_bound, undo_room) {
+            let body_len_bound = record_space(self.arguments.len() + undo_len);
+            let undo_space =
+                if planted!("undo_room_not_reserved") { 0 } else { undo_space(undo, self.arguments.len()) };
+            if !self.has_reserved(body_len_bound, undo_space) {
                 // Making room may wait for the disk, which is never done under a page's latch (E13.5).
                 drop(page);
                 let latching = planted!("room_awaited_under_latch").then(|| self.store.clone());
                 let _latched = latching.as_ref().map(|store| store.read(at.page));
-                self.room_for_records(body_len_bound, undo_room)?;
+                self.reserve_for_records(body_len_bound, undo_space)?;
                 continue;
             }
             Head(&mut self.head).update(number, at, shape, call, self.arguments.len());
@@ -99,7 +100,7 @@ impl Txn {
             self.store.inner.check_len(body_len + COMPENSATION_LONGER_MAX)?;
 
             // Nothing can fail from here on.
-            self.cursor.owed += undo_room;
+            self.cursor.owed += undo_space;
             let appended = announce_and_append!(self, page, Kind::UPDATE, undo.arguments());
             let done = page.change(appended.lsn, |page| {
                 if planted!("changed_without_record") {
@@ -179,8 +180,8 @@ impl Txn {
         self.store.inner.log.throttle(self.partition)?;
         self.arguments.clear();
         crate::encode::into_vec(operation, &mut self.arguments).map_err(|_| unspeakable(O::NAME))?;
-        let room = room_for(self.arguments.len());
-        self.room_for_records(room, 0)?;
+        let space = record_space(self.arguments.len());
+        self.reserve_for_records(space, 0)?;
         Head(&mut self.head).compensation(number, at, next.last);
         self.store.inner.check_len(self.head.len() + self.arguments.len())?;
         let mut page = self.store.inner.latched::<O>(at)?;
@@ -219,13 +220,13 @@ impl Txn {
 }
 
 /// Returns the maximum log space of an undo: a compensation, or the steps of a logical undo and its end.
-pub(crate) fn undo_room(undo: &Undo, redo_arguments_len: usize) -> u64 {
+pub(crate) fn undo_space(undo: &Undo, redo_arguments_len: usize) -> u64 {
     let one_record = match &undo.kind {
         UndoKind::None => return 0,
-        UndoKind::Derived => room_for(redo_arguments_len),
-        _ => room_for(undo.arguments().len()),
+        UndoKind::Derived => record_space(redo_arguments_len),
+        _ => record_space(undo.arguments().len()),
     };
-    one_record + if undo.log_bytes == 0 { 0 } else { u64::from(undo.log_bytes) + END_ROOM }
+    one_record + if undo.log_bytes == 0 { 0 } else { u64::from(undo.log_bytes) + END_SPACE }
 }
 
 pub(crate) fn unspeakable(name: &'static str) -> Error {

@@ -226,7 +226,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
             self.0.store(tx, at, &value)?;
             return Ok(Some(before));
         }
-        let mut node = self.root_with_room(tx)?;
+        let mut node = self.root_with_space(tx)?;
         let mut depth = 0;
         while !node.leaf {
             let index = self.before(tx, node, &key, true)?;
@@ -234,7 +234,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
             node = if child.count < FULL { child } else { self.split(tx, node, index, child, &key)? };
         }
         let index = self.before(tx, node, &key, false)?;
-        self.make_room(tx, node, index, index)?;
+        self.make_space(tx, node, index, index)?;
         self.0.store(tx, Self::key_word(node, index), &key)?;
         self.0.store(tx, Self::behind_word(node, index), &value)?;
         self.count(tx, 1)?;
@@ -247,7 +247,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     }
 
     /// Moves a node's keys from `index` on, and its values or children from `behind` on, one place up.
-    fn make_room(&self, tx: &mut Tx<'_>, node: Node, index: u64, behind: u64) -> Result<(), Interrupt> {
+    fn make_space(&self, tx: &mut Tx<'_>, node: Node, index: u64, behind: u64) -> Result<(), Interrupt> {
         let from = Self::key_word(node, index);
         self.copy(tx, from, from + Self::KEY, (node.count - index) * Self::KEY)?;
         let (from, to) = (Self::behind_word(node, behind), Self::behind_word(node, behind + 1));
@@ -257,7 +257,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
     }
 
     /// Returns the root, with space for one more key.
-    fn root_with_room(&self, tx: &mut Tx<'_>) -> Result<Node, Interrupt> {
+    fn root_with_space(&self, tx: &mut Tx<'_>) -> Result<Node, Interrupt> {
         let (first, root) = self.root(tx)?;
         let root = match root {
             Some(root) if root.count < FULL => return Ok(root),
@@ -288,7 +288,7 @@ impl<K: Plain + Ord, V: Plain> HeapOrderedMap<K, V> {
         self.copy(tx, Self::key_word(full, from), Self::key_word(upper, 0), (FULL - from) * Self::KEY)?;
         let behind = Self::behind_word(full, from);
         self.copy(tx, behind, Self::behind_word(upper, 0), Self::behind_word(full, end) - behind)?;
-        self.make_room(tx, parent, index, index + 1)?;
+        self.make_space(tx, parent, index, index + 1)?;
         self.copy(tx, Self::key_word(full, HALF), Self::key_word(parent, index), Self::KEY)?;
         self.0.set(tx, Self::behind_word(parent, index + 1), upper.at)?;
         self.set_count(tx, full, HALF)?;

@@ -163,7 +163,7 @@ impl Operation for SlottedInsert {
         if slotted.get(at)?.is_some() {
             return Err(Refused::new(format!("slot {at} of page {} is not vacant", page.id())));
         }
-        has_room(slotted.room(at)?, self.record.len(), page)?;
+        check_space(slotted.room(at)?, self.record.len(), page)?;
         Ok(Undo::op(SlottedDelete {}))
     }
 
@@ -187,7 +187,7 @@ impl Operation for SlottedUpdate {
         let Some(now) = slotted.get(at)? else {
             return Err(no_record(page, at));
         };
-        has_room(slotted.room(at)?, self.record.len(), page)?;
+        check_space(slotted.room(at)?, self.record.len(), page)?;
         Ok(Undo::op(SlottedUpdate { record: now.into() }))
     }
 
@@ -232,7 +232,7 @@ impl Operation for VersionedInsert {
         if versioned.get(at)?.is_some() {
             return Err(Refused::new(format!("slot {at} of page {} is not vacant", page.id())));
         }
-        has_room(versioned.room(at)?, self.record.len(), page)?;
+        check_space(versioned.room(at)?, self.record.len(), page)?;
         let slots = versioned.slots();
         Ok(if at.0 < slots { Undo::op(VersionedDelete {}) } else { Undo::op(VersionedWithdraw { slots }) })
     }
@@ -258,7 +258,7 @@ impl Operation for VersionedUpdate {
         let Some(now) = versioned.get(at)? else {
             return Err(no_record(page, at));
         };
-        has_room(versioned.room(at)?, self.record.len(), page)?;
+        check_space(versioned.room(at)?, self.record.len(), page)?;
         Ok(Undo::op(VersionedUpdate { record: now.into() }))
     }
 
@@ -318,11 +318,11 @@ fn no_record(page: &PageRef<'_>, at: Slot) -> Refused {
     Refused::new(format!("page {} has no record {at}", page.id()))
 }
 
-fn has_room(room: Option<usize>, wanted: usize, page: &PageRef<'_>) -> Result<(), Refused> {
-    match room {
-        Some(room) if room >= wanted => Ok(()),
-        Some(room) => {
-            Err(Refused::new(format!("the record has {wanted} bytes; page {} has room for {room}", page.id())))
+fn check_space(space: Option<usize>, wanted: usize, page: &PageRef<'_>) -> Result<(), Refused> {
+    match space {
+        Some(space) if space >= wanted => Ok(()),
+        Some(space) => {
+            Err(Refused::new(format!("the record has {wanted} bytes; page {} has space for {space}", page.id())))
         }
         None => Err(Refused::new(format!("page {} takes no more records", page.id()))),
     }
