@@ -247,7 +247,7 @@ impl Cache {
             (Some(_), found) => state.statistics.hits += u64::from(found.is_none()),
             (None, None) => return Ok(None),
             (None, Some(found)) => {
-                let (room, reserved) = self.need_room(state, Kept::clean_bytes(found), at, pages)?;
+                let (room, reserved) = self.need_space(state, Kept::clean_bytes(found), at, pages)?;
                 let Some(admitted) = self.admit(room, reserved, at, found, pages)? else { return Ok(None) };
                 state = admitted;
             }
@@ -265,7 +265,7 @@ impl Cache {
             // Evicting others may wait for I/O, so the change is undone meanwhile.
             room.release(&mut changing.state, u64::MAX);
             drop(changing);
-            (room, state) = self.need_room(self.state.lock(), cost_bytes, at, pages)?;
+            (room, state) = self.need_space(self.state.lock(), cost_bytes, at, pages)?;
         }
     }
 

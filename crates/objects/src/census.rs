@@ -102,7 +102,7 @@ impl Objects {
     ///
     /// # Errors
     /// Damage, with file and offset.
-    pub fn offer_room(&self, store: &Store, page: PageId) -> Result<()> {
+    pub fn offer_space(&self, store: &Store, page: PageId) -> Result<()> {
         self.check_opening(store)?;
         self.shared.places.offer(store, page)
     }

@@ -22,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::cache::Cache;
 use crate::record::{self, Header, LINK, ObjectPage, said};
-use crate::slots::{Room, Slots};
+use crate::slots::{SlotSearch, Slots};
 use crate::state::PlaceHasher;
 
 /// Layout of the root page of a collection.
@@ -154,7 +154,7 @@ struct Known {
     /// Page for the next record.
     current: Option<PageId>,
     /// Pages where records may be dead, or were purged.
-    roomy: BTreeMap<PageId, BTreeSet<Slot>>,
+    with_space: BTreeMap<PageId, BTreeSet<Slot>>,
     /// An identity is given away once (E19.11). For pages where one was, or a record was purged, including pages that have
     /// left.
     slots: HashMap<PageId, Slots, BuildHasherDefault<PlaceHasher>>,
@@ -268,12 +268,12 @@ impl Places {
         self.purge_dead(txn, cache, page)?;
         match self.take_slot(txn, page, len)? {
             // The visit ends when the page has promised a place.
-            Room::Slot(slot) => Ok(Some(PlaceReservation { places: self, at: RecordId::new(page, slot), len })),
-            Room::Behind(gone) => {
+            SlotSearch::Slot(slot) => Ok(Some(PlaceReservation { places: self, at: RecordId::new(page, slot), len })),
+            SlotSearch::Behind(gone) => {
                 self.forget_slots(txn, page, gone)?;
                 Ok(None)
             }
-            Room::None => {
+            SlotSearch::None => {
                 self.mark_full(page);
                 Ok(None)
             }
@@ -324,13 +324,15 @@ impl Places {
         let mut known = self.known.lock();
         for at in died {
             if !known.is_away(at.page) {
-                known.roomy.entry(at.page).or_default().insert(at.slot);
+                known.with_space.entry(at.page).or_default().insert(at.slot);
             }
         }
         if let Some(at) = known.take_within_spare(len) {
             return Candidate::Place(at);
         }
-        let Some(page) = known.current.or_else(|| known.roomy.keys().next().copied()) else { return Candidate::None };
+        let Some(page) = known.current.or_else(|| known.with_space.keys().next().copied()) else {
+            return Candidate::None;
+        };
         known.visit(page);
         Candidate::Page(Visit { places: self, page })
     }
@@ -347,7 +349,7 @@ impl Places {
     /// Notes a page for insertions, if it has space, or dead records.
     pub(crate) fn offer(&self, store: &Store, page: PageId) -> Result<()> {
         /// Less space is not worth a visit.
-        const ROOM_LEN: usize = BODY_LEN / 4;
+        const SPACE_LEN: usize = BODY_LEN / 4;
         let view = store.read(page)?;
         let mut known = self.known.lock();
         let mut offer = || -> Result<(), Damaged> {
@@ -369,10 +371,10 @@ impl Places {
                     &unknown
                 }
             };
-            let has_room = objects.versioned.room(slots.peek())?.is_some_and(|room| room >= ROOM_LEN)
-                || slots.may_go(&objects.versioned, ROOM_LEN, true)?.is_some();
-            if has_room || !dead.is_empty() {
-                known.roomy.entry(page).or_default().extend(dead);
+            let has_space = objects.versioned.room(slots.peek())?.is_some_and(|room| room >= SPACE_LEN)
+                || slots.may_go(&objects.versioned, SPACE_LEN, true)?.is_some();
+            if has_space || !dead.is_empty() {
+                known.with_space.entry(page).or_default().extend(dead);
             }
             Ok(())
         };
@@ -386,15 +388,15 @@ impl Places {
 
     fn mark_full(&self, page: PageId) {
         let mut known = self.known.lock();
-        known.roomy.retain(|&other, slots| other != page || !slots.is_empty());
+        known.with_space.retain(|&other, slots| other != page || !slots.is_empty());
         known.current.take_if(|current| *current == page);
     }
 
     /// Returns a slot of this page, if it has space for `len` bytes; or the slots that the caller must remove for that.
-    fn take_slot(&self, txn: &Txn, page: PageId, len: usize) -> Result<Room> {
+    fn take_slot(&self, txn: &Txn, page: PageId, len: usize) -> Result<SlotSearch> {
         let view = txn.read_latched(page)?;
         let mut known = self.known.lock();
-        let mut take = || -> Result<Room, Damaged> {
+        let mut take = || -> Result<SlotSearch, Damaged> {
             let versioned = Versioned::of(&view)?;
             let slots = known.slots_of(page, &versioned)?;
             let slot = slots.peek();
@@ -404,16 +406,16 @@ impl Places {
             if let Some(gone) = slots.may_go(&versioned, len, is_full)? {
                 slots.vacant.retain(|vacant| vacant.0 > gone);
                 slots.is_forgetting = true;
-                return Ok(Room::Behind(gone));
+                return Ok(SlotSearch::Behind(gone));
             }
             if is_full {
-                return Ok(Room::None);
+                return Ok(SlotSearch::None);
             }
             slots.take();
             slots.promised += len;
-            slots.note_room(versioned.room(slot)?);
+            slots.note_space(versioned.room(slot)?);
             known.current.get_or_insert(page);
-            Ok(Room::Slot(slot))
+            Ok(SlotSearch::Slot(slot))
         };
         take().map_err(|damaged| said(txn.store(), damaged))
     }
@@ -424,18 +426,18 @@ impl Places {
         let mut known = self.known.lock();
         known.slots.get_mut(&page).expect("it was taken from").is_forgetting = false;
         // Other threads may have found the page full meanwhile.
-        known.roomy.entry(page).or_default();
+        known.with_space.entry(page).or_default();
         done
     }
 
     /// Purges the records of this page whose end was committed (E19.10).
     fn purge_dead(&self, txn: &mut Txn, cache: &Cache, page: PageId) -> Result<()> {
-        let Some(dead) = self.known.lock().roomy.remove(&page) else { return Ok(()) };
+        let Some(dead) = self.known.lock().with_space.remove(&page) else { return Ok(()) };
         let mut dead = dead.into_iter();
         let purged = dead.try_for_each(|slot| self.purge(txn, cache, RecordId::new(page, slot)));
         if purged.is_err() {
             // The rest is left to the next insertion, or to a sweep.
-            self.known.lock().roomy.entry(page).or_default().extend(dead);
+            self.known.lock().with_space.entry(page).or_default().extend(dead);
         }
         purged
     }
@@ -481,7 +483,7 @@ impl Places {
             self.known.lock().slots_of(at.page, &versioned).map_err(|damaged| said(&store, damaged))?;
         }
         txn.update_latched(at, &Purge { is_orphan })?;
-        self.known.lock().roomy.entry(at.page).or_default();
+        self.known.lock().with_space.entry(at.page).or_default();
         Ok(true)
     }
 
@@ -557,7 +559,7 @@ impl Places {
             let is_free = is_empty && !is_visited && !is_promised && u16::MAX - slots.next >= PLACES_MIN;
             if is_free {
                 (slots.is_away, slots.vacant) = (true, Vec::new());
-                known.roomy.remove(&page);
+                known.with_space.remove(&page);
                 known.current.take_if(|current| *current == page);
             }
             is_free
@@ -577,7 +579,7 @@ impl Places {
         if taken_out.is_err() {
             let mut known = self.known.lock();
             known.slots.get_mut(&page).expect("it was looked at").is_away = false;
-            known.roomy.entry(page).or_default();
+            known.with_space.entry(page).or_default();
         }
         taken_out.map(|()| true)
     }
@@ -623,7 +625,7 @@ impl Known {
     /// Takes a place in the page for the next record, if that certainly has space, and no records to purge before.
     fn take_within_spare(&mut self, len: usize) -> Option<RecordId> {
         let page = self.current?;
-        if !self.roomy.is_empty() && self.roomy.contains_key(&page) {
+        if !self.with_space.is_empty() && self.with_space.contains_key(&page) {
             return None;
         }
         let slot = self.slots.get_mut(&page)?.take_within_spare(len)?;
@@ -710,7 +712,7 @@ mod tests {
         store.close().unwrap();
         let store = open();
         let objects = Objects::open(&store, "objects", Options::default()).unwrap();
-        pages.iter().for_each(|&page| objects.offer_room(&store, page).unwrap());
+        pages.iter().for_each(|&page| objects.offer_space(&store, page).unwrap());
         assert_eq!(remembered(&objects), 0);
         store.transact(|txn| objects.insert(txn, b"another")).unwrap();
         assert!((1..3).contains(&remembered(&objects)));

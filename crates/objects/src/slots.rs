@@ -25,8 +25,8 @@ pub(crate) struct Slots {
     pub(crate) is_away: bool,
 }
 
-/// Space of a page for a record.
-pub(crate) enum Room {
+/// Result of a search for a slot with space for a record.
+pub(crate) enum SlotSearch {
     Slot(Slot),
     /// Space, after slots up to this one were removed.
     Behind(u16),
@@ -65,7 +65,7 @@ impl Slots {
 
     /// Notes the space of the page at the slot that was taken last. Not all of it: the page is read again after some records, to
     /// see whether slots should be removed.
-    pub(crate) fn note_room(&mut self, room: Option<usize>) {
+    pub(crate) fn note_space(&mut self, room: Option<usize>) {
         self.spare = room.map_or(0, |room| room.saturating_sub(self.promised)).min(WORTH_LEN);
     }
 
@@ -103,9 +103,9 @@ impl Slots {
             None => (versioned.numbers().count() as u16 - 1, 1),
         };
         let going_len = usize::from(going) * Versioned::SLOT_LEN;
-        let has_room = free + going_len >= usize::from(coming) * Versioned::SLOT_LEN + len;
+        let has_space = free + going_len >= usize::from(coming) * Versioned::SLOT_LEN + len;
         let is_worth_it = going_len >= WORTH_LEN || is_full && first.is_none();
-        Ok((has_room && is_worth_it).then_some(gone))
+        Ok((has_space && is_worth_it).then_some(gone))
     }
 }
 
@@ -136,7 +136,7 @@ mod tests {
             slots.promised = 10;
             let room = Versioned::of(&page.page_ref()).unwrap().room(first).unwrap();
             prop_assume!(room.is_some_and(|room| room >= 10));
-            slots.note_room(room);
+            slots.note_space(room);
             let within = |len: usize| Some((slots.take_within_spare(len)?, len));
             let mut places: Vec<_> = [(first, 10)].into_iter().chain(lens.into_iter().filter_map(within)).collect();
             if from_behind {

@@ -176,7 +176,7 @@ impl Cache {
     }
 
     /// Like [`reserve`](Cache::reserve), with an error if there is no space.
-    pub(crate) fn need_room<'c>(
+    pub(crate) fn need_space<'c>(
         &'c self,
         state: Latched<'c>,
         bytes: u64,

@@ -160,7 +160,7 @@ impl Scenario for WaitingRoom {
     fn run(&self, run: &Run<WaitingRoom>, _: &u64) -> Outcome {
         let objects = self.open(run.store())?;
         // Insertions find space of earlier openings only if it is offered.
-        objects.pages(run.store())?.into_iter().try_for_each(|page| objects.offer_room(run.store(), page))?;
+        objects.pages(run.store())?.into_iter().try_for_each(|page| objects.offer_space(run.store(), page))?;
         let waiting: BTreeMap<u64, ObjectId> =
             read_all(run.store(), &objects)?.into_iter().map(|(number, (id, _))| (number, id)).collect();
         let next_number = waiting.keys().last().map_or(0, |number| number + 1);

@@ -662,17 +662,17 @@ fn a_removal_in_doubt_is_not_purged() {
         drop(held);
         place = place.crashed();
     }
-    let has_room = |place: &Place| {
+    let has_space = |place: &Place| {
         // Offers the page, as a sweep of a graph does, and inserts.
-        place.objects.offer_room(&place.store, ids[0].page).unwrap();
+        place.objects.offer_space(&place.store, ids[0].page).unwrap();
         place.insert(b"another");
     };
-    has_room(&place);
+    has_space(&place);
     place.store.prepared(b"rolled back").unwrap().rollback().unwrap();
-    has_room(&place);
+    has_space(&place);
     assert_eq!(place.get(ids[0]).as_deref(), Some(&b"to be kept, or not"[..]));
     place.store.prepared(b"committed  ").unwrap().commit(Commit::Sync).unwrap();
-    has_room(&place);
+    has_space(&place);
     assert_eq!(place.get(ids[1]), None);
     assert_eq!(place.objects.sweep(&place.store).unwrap(), 0, "it was purged when that was certain");
     place.check();

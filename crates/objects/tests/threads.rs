@@ -253,7 +253,7 @@ fn page_is_offered_during_its_purge() {
                         let dead = store.transact(insert).unwrap();
                         store.transact(|txn| dead.iter().try_for_each(|&id| objects.remove(txn, id))).unwrap();
                         dead.iter().for_each(|&id| objects.flush(&store, id).unwrap());
-                        objects.offer_room(&store, dead[0].page).unwrap();
+                        objects.offer_space(&store, dead[0].page).unwrap();
                     }
                 })
             })

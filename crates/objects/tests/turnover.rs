@@ -50,7 +50,7 @@ fn emptied_pages_are_refilled() {
         crashed.store.checkpoint().unwrap();
         let crashed = crashed.crashed();
         for page in crashed.objects.pages(&crashed.store).unwrap() {
-            crashed.objects.offer_room(&crashed.store, page).unwrap();
+            crashed.objects.offer_space(&crashed.store, page).unwrap();
         }
         let again: Vec<_> = (0..100).map(|_| crashed.insert(&vec![1; len])).collect();
         assert!(again.iter().any(|id| id.slot.0 == 1), "{:?}", again[0]);
@@ -158,7 +158,7 @@ fn page_without_slots_waits_for_opening() {
     place.store.checkpoint().unwrap();
     place.check();
     let crashed = place.crashed();
-    pages.iter().for_each(|&page| crashed.objects.offer_room(&crashed.store, page).unwrap());
+    pages.iter().for_each(|&page| crashed.objects.offer_space(&crashed.store, page).unwrap());
     for _ in 0..100 * pages.len() {
         let id = crashed.insert(b"object");
         assert!(pages.contains(&id.page), "it is filled again");

@@ -121,7 +121,7 @@ const _: () = assert!(SLOTTED_LEN_MAX + 4 + PageLink::LEN <= Slotted::RECORD_LEN
 const LINK: Slot = PageLink::SLOT;
 
 /// Room from which on a page is listed as spare: one that is listed later fills up soon, and each listing changes the root.
-const SPARE_ROOM: usize = Slotted::RECORD_LEN_MAX / 2;
+const SPARE_SPACE_MIN: usize = Slotted::RECORD_LEN_MAX / 2;
 
 /// Maximum number of spare pages that one insert tries. Those without room for the record are listed no longer.
 const SPARES_TRIED: usize = 8;
@@ -355,12 +355,12 @@ impl Records {
 
     /// Lists a page as spare if it has much room: the next inserts try there.
     fn list(&self, txn: &mut Txn, mut ends: Ends, page: PageId) -> Result<()> {
-        let (link, has_room) = {
+        let (link, has_space) = {
             let view = txn.read_latched(page)?;
-            (self.link(txn, &view)?, vacant(&view, SPARE_ROOM).of_store(txn.store())?.is_some())
+            (self.link(txn, &view)?, vacant(&view, SPARE_SPACE_MIN).of_store(txn.store())?.is_some())
         };
         let is_listed = link.is_spare() || ends.spare == page.get();
-        if is_listed || !has_room || ends.spare != 0 && planted!("one_spare_page_listed") {
+        if is_listed || !has_space || ends.spare != 0 && planted!("one_spare_page_listed") {
             return Ok(());
         }
         self.set_link(txn, page, PageLink { spare: ends.spare, ..link })?;

@@ -602,7 +602,7 @@ impl Collection {
             let Some(&record) = self.records.last() else {
                 let Some(&page) = self.pages.last() else { break };
                 self.records = shared.objects.ids_of_page(store, page)?;
-                shared.objects.offer_room(store, page)?;
+                shared.objects.offer_space(store, page)?;
                 self.pages.pop();
                 self.empty.go_on(Some(page));
                 continue;

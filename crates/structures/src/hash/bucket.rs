@@ -264,20 +264,20 @@ pub(crate) fn set_next<B: BytesMut + ?Sized>(body: &mut B, next: u64) -> Result<
 
 /// Whether one more entry of these lengths fits.
 #[inline]
-pub(crate) fn has_room<B: Bytes + ?Sized>(body: &B, key_len: usize, value_len: usize) -> Result<bool, Corrupt> {
+pub(crate) fn has_space<B: Bytes + ?Sized>(body: &B, key_len: usize, value_len: usize) -> Result<bool, Corrupt> {
     let shape = Shape::read(body)?;
     Ok(shape.free_len() >= shape.slot_len() + entry_len(key_len, value_len))
 }
 
 /// Whether `count` more entries of `entries_len` bytes together fit.
-pub(crate) fn has_room_for<B: Bytes + ?Sized>(body: &B, count: usize, entries_len: usize) -> Result<bool, Corrupt> {
+pub(crate) fn has_space_for<B: Bytes + ?Sized>(body: &B, count: usize, entries_len: usize) -> Result<bool, Corrupt> {
     let shape = Shape::read(body)?;
     let slots = (shape.count + count).next_multiple_of(CAPACITY_STEP).saturating_sub(shape.capacity) + 2 * count;
     Ok(shape.free_len() >= slots + entries_len)
 }
 
 /// Whether the entry's value could be replaced by one of `value_len` bytes on this page.
-pub(crate) fn has_room_instead<B: Bytes + ?Sized>(body: &B, old: &Entry, value_len: usize) -> Result<bool, Corrupt> {
+pub(crate) fn has_space_instead<B: Bytes + ?Sized>(body: &B, old: &Entry, value_len: usize) -> Result<bool, Corrupt> {
     let shape = Shape::read(body)?;
     Ok(shape.free_len() + old.len() >= entry_len(old.key_len, value_len))
 }
@@ -288,10 +288,10 @@ pub(crate) fn count<B: Bytes + ?Sized>(body: &B) -> Result<usize, Corrupt> {
 }
 
 /// Number of bytes that an empty page has for slots and entries.
-pub(crate) const ROOM: usize = BODY_LEN - at::FINGERPRINTS;
+pub(crate) const SPACE: usize = BODY_LEN - at::FINGERPRINTS;
 
-/// Returns the bytes of [`ROOM`] that `count` slots and entries of `entries_len` bytes together take.
-pub(crate) fn room_taken(count: usize, entries_len: usize) -> usize {
+/// Returns the bytes of [`SPACE`] that `count` slots and entries of `entries_len` bytes together take.
+pub(crate) fn space_taken(count: usize, entries_len: usize) -> usize {
     count.next_multiple_of(CAPACITY_STEP) + 2 * count + entries_len
 }
 
@@ -355,7 +355,7 @@ pub(crate) fn remove<B: BytesMut + ?Sized>(body: &mut B, entry: &Entry) -> Resul
     shape.write(body)
 }
 
-/// Replaces the value of an entry. There must be room ([`has_room_instead`]).
+/// Replaces the value of an entry. There must be room ([`has_space_instead`]).
 pub(crate) fn replace<B: BytesMut + ?Sized>(
     body: &mut B,
     hash: KeyHash,
@@ -488,12 +488,12 @@ mod tests {
                             model.iter().map(|(k, v)| entry_len(k.len(), v.len())).sum()
                         };
                         match find(&body[..], hash, &key).unwrap() {
-                            Some(entry) if has_room_instead(&body[..], &entry, value.len()).unwrap() => {
+                            Some(entry) if has_space_instead(&body[..], &entry, value.len()).unwrap() => {
                                 replace(&mut body[..], hash, &entry, &key, &value).unwrap();
                                 model.insert(key, value);
                             }
                             Some(_) => {}
-                            None if has_room(&body[..], key.len(), value.len()).unwrap() => {
+                            None if has_space(&body[..], key.len(), value.len()).unwrap() => {
                                 insert(&mut body[..], hash, &key, &value).unwrap();
                                 model.insert(key, value);
                             }
@@ -501,7 +501,7 @@ mod tests {
                                 // A page refuses only entries that would not fit a newly formatted page, except for
                                 // fingerprints reserved by removed entries.
                                 let needed = taken(&model) + entry_len(key.len(), value.len());
-                                prop_assert!(room_taken(model.len() + 1, needed) + 512 > ROOM);
+                                prop_assert!(space_taken(model.len() + 1, needed) + 512 > SPACE);
                             }
                         }
                     }
@@ -557,17 +557,17 @@ mod tests {
     fn largest_entry_fills_an_empty_page() {
         let mut body = empty();
         let value = vec![1; ENTRY_LEN_MAX - 8];
-        assert!(has_room(&body[..], 8, value.len()).unwrap());
+        assert!(has_space(&body[..], 8, value.len()).unwrap());
         insert(&mut body[..], KeyHash::of(&[0; 8], SEED), &[0; 8], &value).unwrap();
         assert_eq!(find_in(&body, &[0; 8]).unwrap(), value);
-        assert!(!has_room(&body[..], 8, value.len()).unwrap(), "a page and no more");
+        assert!(!has_space(&body[..], 8, value.len()).unwrap(), "a page and no more");
     }
 
     #[test]
     fn page_holds_nearly_two_hundred_small_entries() {
         let mut body = empty();
         let mut inserted = 0_u64;
-        while has_room(&body[..], 8, 8).unwrap() {
+        while has_space(&body[..], 8, 8).unwrap() {
             let key = inserted.to_le_bytes();
             insert(&mut body[..], KeyHash::of(&key, SEED), &key, &key).unwrap();
             inserted += 1;

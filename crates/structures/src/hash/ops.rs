@@ -78,7 +78,7 @@ impl Operation for Insert {
         if !self.chain_known && sound(bucket::next(&page))? != 0 {
             return Err(Refused::new(CHAINED));
         }
-        if !sound(bucket::has_room(&page, self.key.len(), self.value.len()))? {
+        if !sound(bucket::has_space(&page, self.key.len(), self.value.len()))? {
             return Err(Refused::new(FULL));
         }
         Ok(Undo::derived((TAKE_OUT_LOG_BYTES + 2 * self.key.len() + self.value.len()) as u32))
@@ -121,7 +121,7 @@ impl Operation for Replace {
         if !self.chain_known && sound(bucket::next(page))? != 0 {
             return Err(Refused::new(CHAINED));
         }
-        if !sound(bucket::has_room_instead(page, &entry, self.value.len()))? {
+        if !sound(bucket::has_space_instead(page, &entry, self.value.len()))? {
             return Err(Refused::new(FULL));
         }
         put_back(self.root, &self.key, page, &entry, self.value.len())

@@ -1,6 +1,6 @@
 //! Concatenated entries, as the log contains them when a split moves many at once.
 
-use super::bucket::{self, KeyHash, room_taken};
+use super::bucket::{self, KeyHash, space_taken};
 use crate::bytes::{BytesMut, Corrupt};
 
 /// Entries for one page, in the form `key length, value length, key, value`.
@@ -19,8 +19,8 @@ impl Packed {
     }
 
     /// Whether all entries with one more would still fit on a page.
-    pub(crate) fn has_room(&self, key: &[u8], value: &[u8]) -> bool {
-        room_taken(self.count + 1, self.bytes.len() + bucket::entry_len(key.len(), value.len())) <= bucket::ROOM
+    pub(crate) fn has_space(&self, key: &[u8], value: &[u8]) -> bool {
+        space_taken(self.count + 1, self.bytes.len() + bucket::entry_len(key.len(), value.len())) <= bucket::SPACE
     }
 
     pub(crate) fn push(&mut self, key: &[u8], value: &[u8]) {
@@ -79,7 +79,7 @@ mod tests {
         for len in [0, 1, 7, 8, 100, 127, 128, 900] {
             let mut packed = Packed::default();
             let mut number = 0_u64;
-            while packed.has_room(&number.to_le_bytes(), &vec![3; len]) {
+            while packed.has_space(&number.to_le_bytes(), &vec![3; len]) {
                 packed.push(&number.to_le_bytes(), &vec![3; len]);
                 number += 1;
             }

@@ -96,7 +96,7 @@ impl RawHashTable {
                     if !wanted(KeyHash::of(key, self.seed)) {
                         continue;
                     }
-                    if !packages.last().expect("at least one").has_room(key, value) {
+                    if !packages.last().expect("at least one").has_space(key, value) {
                         packages.push(Packed::default());
                     }
                     packages.last_mut().expect("at least one").push(key, value);
@@ -131,7 +131,7 @@ impl RawHashTable {
             let package = packages.pop().filter(|_| packages.is_empty());
             let fits = match &package {
                 Some(package) => {
-                    self.look(txn, into, |into| bucket::has_room_for(into, package.count(), package.len()))?
+                    self.look(txn, into, |into| bucket::has_space_for(into, package.count(), package.len()))?
                 }
                 None => false,
             };

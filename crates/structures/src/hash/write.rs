@@ -44,7 +44,7 @@ impl OverflowLimit {
 
     fn for_entry(key: &[u8], value: &[u8]) -> OverflowLimit {
         let len = bucket::entry_len(key.len(), value.len());
-        let fit = |count| bucket::room_taken(count, count * len) <= bucket::ROOM;
+        let fit = |count| bucket::space_taken(count, count * len) <= bucket::SPACE;
         if fit(FEW_ENTRIES) {
             OverflowLimit::SHORT
         } else if fit(2) {
@@ -89,7 +89,7 @@ struct Places {
     /// The page that has the entry's key.
     with_key: Option<PageId>,
     /// The first page with room for the entry.
-    with_room: Option<PageId>,
+    with_space: Option<PageId>,
 }
 
 impl RawHashTable {
@@ -171,7 +171,7 @@ impl RawHashTable {
                 match self.split(txn) {
                     Ok(true) => self.resident.splits_done(1),
                     Ok(false) => self.resident.splits_done(u64::MAX),
-                    Err(error) if lacks_room(&error) => self.resident.splits_done(u64::MAX),
+                    Err(error) if lacks_space(&error) => self.resident.splits_done(u64::MAX),
                     Err(error) => return Err(error),
                 }
             }
@@ -191,7 +191,7 @@ impl RawHashTable {
             if places.with_key.is_some() {
                 return Ok(None);
             }
-            if places.with_room.is_some() {
+            if places.with_space.is_some() {
                 continue; // another thread has changed the bucket's only page meanwhile (S2)
             }
             self.add_overflow(txn, places.chain[0])?;
@@ -239,17 +239,17 @@ impl RawHashTable {
 
     /// Returns the pages of a bucket, and those among them where an entry could go.
     fn places(&self, txn: &Txn, bucket: u64, insert: &Insert, hash: KeyHash) -> Result<Places> {
-        let (mut with_key, mut with_room) = (None, None);
+        let (mut with_key, mut with_space) = (None, None);
         let chain = self.chain_seen(txn, bucket, |at, page| {
             if with_key.is_none() && bucket::find(page, hash, &insert.key)?.is_some() {
                 with_key = Some(at);
             }
-            if with_room.is_none() && bucket::has_room(page, insert.key.len(), insert.value.len())? {
-                with_room = Some(at);
+            if with_space.is_none() && bucket::has_space(page, insert.key.len(), insert.value.len())? {
+                with_space = Some(at);
             }
             Ok(())
         })?;
-        Ok(Places { chain, with_key, with_room })
+        Ok(Places { chain, with_key, with_space })
     }
 
     /// Replaces the entry of the key on its page, or inserts it into the first of these pages, all of its bucket's,
@@ -258,7 +258,7 @@ impl RawHashTable {
         if let Some(page) = places.with_key {
             return Ok((attempt(txn, page, &insert.replacing())? == Outcome::Done).then_some(true));
         }
-        let Some(page) = places.with_room else { return Ok(None) };
+        let Some(page) = places.with_space else { return Ok(None) };
         Ok((attempt(txn, page, insert)? == Outcome::Done).then_some(false))
     }
 
@@ -277,7 +277,7 @@ impl RawHashTable {
         let (key, value) = (&insert.key, &insert.value);
         let mut to = None;
         for &page in chain {
-            if page != from && self.look(txn, page, |page| bucket::has_room(page, key.len(), value.len()))? {
+            if page != from && self.look(txn, page, |page| bucket::has_space(page, key.len(), value.len()))? {
                 to = Some(page);
                 break;
             }
@@ -355,7 +355,7 @@ impl RawHashTable {
         self.check_alive(txn)?;
         let chain = self.chain(txn, hash.bucket(self.resident.buckets()))?;
         match self.unlink_if_empty(txn, &chain, page) {
-            Err(error) if lacks_room(&error) => Ok(true), // an empty page remains; the key is removed
+            Err(error) if lacks_space(&error) => Ok(true), // an empty page remains; the key is removed
             unlinked => unlinked.map(|()| true),
         }
     }
@@ -436,7 +436,7 @@ fn attempt<O: Operation>(txn: &mut Txn, page: PageId, operation: &O) -> Result<O
 }
 
 /// Whether an error reports lack of room in the log or on the disk, and nothing worse.
-fn lacks_room(error: &Error) -> bool {
+fn lacks_space(error: &Error) -> bool {
     matches!(error, Error::LogFull { .. } | Error::Pages(PoolError::Limit { .. } | PoolError::DiskFull { .. }))
 }
 

@@ -169,7 +169,7 @@ impl RawPageList {
         check_len(record)?;
         self.isolated(txn, |txn| {
             let at = self.locate(txn, index)?.map_err(|len| StructureError::OutOfBounds { index, len })?;
-            if self.look(txn, at.page, |body| sequence::has_room_instead(body, at.index, record.len()))? {
+            if self.look(txn, at.page, |body| sequence::has_space_instead(body, at.index, record.len()))? {
                 let replace = ops::Replace { index: at.index as u16, record: record.into() };
                 return txn.update(RecordId::page(at.page), &replace);
             }
@@ -325,7 +325,7 @@ impl RawPageList {
     /// Inserts a record at a position: one log record, unless the page is full.
     fn insert_at(&self, txn: &mut Txn, at: At, record: &[u8]) -> Result<()> {
         let (fits, count, links) = self.look(txn, at.page, |body| {
-            Ok((sequence::has_room(body, record.len())?, sequence::count(body)?, sequence::links(body)?))
+            Ok((sequence::has_space(body, record.len())?, sequence::count(body)?, sequence::links(body)?))
         })?;
         if fits {
             return self.put(txn, at.page, at.index, record);
@@ -335,7 +335,7 @@ impl RawPageList {
             if links.previous != 0 {
                 let before = PageId::new(links.previous);
                 let (fits, end) = self
-                    .look(txn, before, |body| Ok((sequence::has_room(body, record.len())?, sequence::count(body)?)))?;
+                    .look(txn, before, |body| Ok((sequence::has_space(body, record.len())?, sequence::count(body)?)))?;
                 if fits {
                     return self.put(txn, before, end, record);
                 }
@@ -351,7 +351,7 @@ impl RawPageList {
             txn.update(RecordId::page(after), &ops::Insert { index: 0, records: tail })?;
             let tail = ops::Remove { index: at.index as u16, count: (count - at.index) as u16 };
             txn.update(RecordId::page(at.page), &tail)?;
-            if self.look(txn, at.page, |body| sequence::has_room(body, record.len()))? {
+            if self.look(txn, at.page, |body| sequence::has_space(body, record.len()))? {
                 return self.put(txn, at.page, at.index, record);
             }
             // A long record between two halves that are both too full for it: it is tried at the front of the new page,

@@ -52,7 +52,7 @@ impl Operation for Insert {
         let slots_len = 2 * (self.records.len() - 1);
         let len = self.records.iter().map(|record| record.len()).sum::<usize>();
         let lens_len = 2 * (self.records.len() - 1);
-        let fits = sound(sequence::has_room(page.body(), len + slots_len + lens_len))?;
+        let fits = sound(sequence::has_space(page.body(), len + slots_len + lens_len))?;
         if !fits || usize::from(self.index) > sound(sequence::count(page.body()))? {
             return Err(Refused::new("the records do not fit the page of the list"));
         }
@@ -109,7 +109,7 @@ impl Operation for Replace {
     fn prepare(&self, page: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
         own(page)?;
         let old = sound(sequence::get(page.body(), usize::from(self.index)))?;
-        if !sound(sequence::has_room_instead(page.body(), usize::from(self.index), self.record.len()))? {
+        if !sound(sequence::has_space_instead(page.body(), usize::from(self.index), self.record.len()))? {
             return Err(Refused::new("the record does not fit the page of the list"));
         }
         Ok(Undo::op(Replace { index: self.index, record: old.into() }))

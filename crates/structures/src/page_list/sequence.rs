@@ -123,12 +123,12 @@ pub(crate) fn count(body: &[u8]) -> Result<usize, Corrupt> {
 }
 
 /// Whether one more record of `len` bytes fits.
-pub(crate) fn has_room(body: &[u8], len: usize) -> Result<bool, Corrupt> {
+pub(crate) fn has_space(body: &[u8], len: usize) -> Result<bool, Corrupt> {
     Ok(Shape::read(body)?.free_len() >= 2 + LEN_LEN + len)
 }
 
 /// Whether record `index` could be replaced by one of `len` bytes on this page.
-pub(crate) fn has_room_instead(body: &[u8], index: usize, len: usize) -> Result<bool, Corrupt> {
+pub(crate) fn has_space_instead(body: &[u8], index: usize, len: usize) -> Result<bool, Corrupt> {
     let shape = Shape::read(body)?;
     Ok(shape.free_len() + shape.record(body, index)?.len() >= LEN_LEN + len)
 }
@@ -179,7 +179,7 @@ pub(crate) fn remove(body: &mut [u8], index: usize) -> Result<(), Corrupt> {
     Ok(())
 }
 
-/// Replaces record `index`. There must be room ([`has_room_instead`]).
+/// Replaces record `index`. There must be room ([`has_space_instead`]).
 pub(crate) fn replace(body: &mut [u8], index: usize, record: &[u8]) -> Result<(), Corrupt> {
     let old = Shape::read(body)?.record(body, index)?;
     if old.len() == LEN_LEN + record.len() {
@@ -260,7 +260,7 @@ mod tests {
                     Step::Insert(at, record) => {
                         let index = at.index(model.len() + 1);
                         let fits = at::OFFSETS + used + record.len() + 4 <= BODY_LEN;
-                        prop_assert_eq!(has_room(&body, record.len()).unwrap(), fits);
+                        prop_assert_eq!(has_space(&body, record.len()).unwrap(), fits);
                         prop_assert_eq!(insert(&mut body, index, &record).is_ok(), fits);
                         if fits {
                             model.insert(index, record);
@@ -274,7 +274,7 @@ mod tests {
                     Step::Replace(at, record) if !model.is_empty() => {
                         let index = at.index(model.len());
                         let fits = at::OFFSETS + used + record.len() <= BODY_LEN + model[index].len();
-                        prop_assert_eq!(has_room_instead(&body, index, record.len()).unwrap(), fits);
+                        prop_assert_eq!(has_space_instead(&body, index, record.len()).unwrap(), fits);
                         if fits {
                             replace(&mut body, index, &record).unwrap();
                             model[index] = record;
@@ -298,7 +298,7 @@ mod tests {
             put_half(&mut body, at::DEAD, dead);
             let _ = get(&body, index);
             let _ = check(&body);
-            let _ = has_room_instead(&body, index, 3);
+            let _ = has_space_instead(&body, index, 3);
             let _ = records(&body).map(|all| all.count());
             let mut changed = body.clone();
             let _ = replace(&mut changed, index, b"abc");
