@@ -349,7 +349,7 @@ fn deletion_refused_halfway_is_undone() -> Result<()> {
     let places = store.transact(fill)?;
     let mut txn = store.begin();
     records.update(&mut txn, places[0], &big)?;
-    let blocked = locks.counts().blocked;
+    let searches = locks.counts().searches;
     let other = {
         let (store, records, at) = (store.clone(), records.clone(), places[0]);
         thread::spawn(move || {
@@ -359,7 +359,8 @@ fn deletion_refused_halfway_is_undone() -> Result<()> {
             txn.rollback().unwrap();
         })
     };
-    while locks.counts().blocked == blocked {
+    // Its search for a cycle must end before the first transaction waits: then that one closes the cycle, and is refused.
+    while locks.counts().searches == searches {
         thread::yield_now();
     }
     // The root page, where the second transaction reads which page is next, must not change.
