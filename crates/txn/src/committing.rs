@@ -36,8 +36,8 @@ use crate::store::{Inner, Store};
 use crate::transaction::{Commit, Txn};
 use crate::update::unspeakable;
 
-/// The changes of records that a commit record will contain, in its form: see [`DeferredChanges::commit_with_changes`]. They may include
-/// an operation on a page.
+/// The changes of records that a commit record will contain, in its form: see [`DeferredChanges::commit_with_changes`]. They
+/// may include an operation on a page.
 ///
 /// They do not keep the store open: after its end, changes cannot be added.
 pub struct CommitChanges<O = VersionedInsert> {

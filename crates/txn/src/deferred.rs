@@ -1,9 +1,9 @@
 //! Changes of records that are logged now and applied to their pages later (Lemon §7: `update` and `flush`).
 //!
 //! A component that keeps records in memory in a form of its own, such as an object cache, would otherwise need each
-//! page in memory as well, only to change it. Instead it logs a [`Delta`] with [`DeferredChanges::defer`], which neither reads nor
-//! changes a page, and writes a record to its page with [`UnflushedRecords::flush_record`] when it evicts the record, however
-//! often the record has changed meanwhile.
+//! page in memory as well, only to change it. Instead it logs a [`Delta`] with [`DeferredChanges::defer`], which neither
+//! reads nor changes a page, and writes a record to its page with [`UnflushedRecords::flush_record`] when it evicts the
+//! record, however often the record has changed meanwhile.
 //!
 //! ```text
 //!   in its page ──defer──▶ changed ──commit──▶ committed ──flush_record──▶ in its page
@@ -20,7 +20,7 @@
 //! |---|---|---|
 //! | none: uncommitted changes are not flushed | [`DeferredChanges::defer`] | is in no page, and is not redone (E19.5) |
 //! | an inverse from the caller | [`DeferredChanges::defer_inverse`] | is redone and undone, like any other (E19.6) |
-//! | none: atomicity relaxed | [`DeferredChanges::defer`], [without](crate::TxnOptions::without_atomicity) | is redone, and stays |
+//! | none: atomicity relaxed | [`DeferredChanges::defer`], [without](crate::TxnOptions::without_atomicity) | is redone and stays |
 
 use std::any::TypeId;
 use std::collections::BTreeMap;
@@ -36,6 +36,8 @@ use serde::de::DeserializeOwned;
 use crate::body::{CARRIED_LONGER_MAX, COMPENSATION_LONGER_MAX, Head, UndoShape, record_space};
 use crate::encode;
 use crate::error::{Error, Result};
+#[cfg(doc)]
+use crate::object_cache::{DeferredChanges, UnflushedRecords};
 use crate::operation::{RecordId, Refused};
 use crate::registry::Misfit;
 use crate::rollback::ChainRecord;
@@ -45,8 +47,8 @@ use crate::update::unspeakable;
 
 /// A change of exactly one record of a versioned page. Its fields are its arguments, which are logged.
 ///
-/// Registered with [`DeltaRegistry::delta`](crate::object_cache::DeltaRegistry::delta). The serialised form is a permanent format, like that of an
-/// [`crate::Operation`].
+/// Registered with [`DeltaRegistry::delta`](crate::object_cache::DeltaRegistry::delta). The serialised form is a permanent
+/// format, like that of an [`crate::Operation`].
 pub trait Delta: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + 'static {
     /// The permanent name by which a store identifies it, for example `"shop.article_renamed.v1"`.
     const NAME: &'static str;

@@ -8,12 +8,9 @@ use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
-use cedrat_txn::object_cache::{
-    CommitChanges, DeferredChanges, Keeper, KeptRecord, TakenBack, ToPages, Unflushed, UnflushedRecords,
-};
 use cedrat_txn::{
     Commit, Error, FormatFresh, NoLocks, OpenError, Options, RecordId, Registry, Result, Store, Txn, TxnOptions, Undo,
-    VersionedDelete,
+    VersionedDelete, object_cache::*,
 };
 use cedrat_wal::{LogFull, Lsn, TxnId};
 use common::{Add, at, every_crash, options, page_with_zeros};
@@ -468,10 +465,8 @@ fn changes_of_deleted_record_are_not_redone() {
     let first = place.mix(0, 3);
     place.flush(0);
     let holds = place.store.transact(|txn| page_of_records(txn, 1)).unwrap();
-    let held = place
-        .store
-        .transact(|txn| place.cache.change(txn, &place.keeper, at(holds, 0), 4, Back::CommittedOnly))
-        .unwrap();
+    let change = |txn: &mut Txn| place.cache.change(txn, &place.keeper, at(holds, 0), 4, Back::CommittedOnly);
+    let held = place.store.transact(change).unwrap();
     assert!(first < held);
     place.mix(2, 5);
     place.flush(2);
