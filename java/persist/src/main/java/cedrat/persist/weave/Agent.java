@@ -1,7 +1,6 @@
 package cedrat.persist.weave;
 
 import cedrat.persist.PersistenceRuntime;
-import cedrat.persist.boot.Barrier;
 import cedrat.persist.jdk.JavaBase;
 import cedrat.persist.memory.Fields;
 import cedrat.persist.record.Recorder;
@@ -62,6 +61,7 @@ public final class Agent {
         } catch (IOException e) {
             throw new UncheckedIOException("cannot write the classes of the boot class path to a temporary file", e);
         }
+        letReadBarriers(instrumentation, Agent.class.getModule());
         Started.start(new Classes(argument), instrumentation);
     }
 
@@ -73,7 +73,7 @@ public final class Agent {
                 JarOutputStream jar = new JarOutputStream(out)) {
             for (String name : BOOT_CLASSES) {
                 jar.putNextEntry(new ZipEntry(name + ".class"));
-                try (InputStream in = Agent.class.getResourceAsStream("/" + name + ".class")) {
+                try (InputStream in = Agent.class.getResourceAsStream("/META-INF/boot/" + name + ".class")) {
                     if (in == null) {
                         throw new IOException("the agent's jar lacks " + name + ".class");
                     }
@@ -88,6 +88,31 @@ public final class Agent {
         if (File.separatorChar == '/') {
             // The virtual machine holds it open; a process that is killed would leave it behind.
             Files.delete(file);
+        }
+    }
+
+    /// Named modules do not read what lies on the boot class path, and an interface of it has to be readable when a
+    /// class is defined. The agent's own module reads it only after this call, so the class is found by its name.
+    private static void letReadBarriers(Instrumentation instrumentation, Module module) {
+        Module barriers;
+        try {
+            barriers = Class.forName("cedrat.persist.boot.Barrier", false, null).getModule();
+        } catch (ClassNotFoundException e) {
+            throw new AssertionError("the boot class path lacks what was appended to it", e);
+        }
+        if (!module.canRead(barriers)) {
+            instrumentation.redefineModule(module, Set.of(barriers), Map.of(), Map.of(), Set.of(), Map.of());
+        }
+    }
+
+    /// Woven code begins transactions in an internal package, which the agent's module, if it has one, exports to no other
+    /// code.
+    private static void exportReplacements(Instrumentation instrumentation, Module module) {
+        Module own = Agent.class.getModule();
+        String replacements = Calls.REPLACEMENT.packageName();
+        if (!own.isExported(replacements, module)) {
+            instrumentation.redefineModule(
+                    own, Set.of(), Map.of(replacements, Set.of(module)), Map.of(), Set.of(), Map.of());
         }
     }
 
@@ -116,7 +141,7 @@ public final class Agent {
             JavaBase.find("java/lang/Object");
             loadCollections(classes);
             started.loadReadings();
-            started.letReadBarriers(Object.class.getModule());
+            letReadBarriers(instrumentation, Object.class.getModule());
             // Objects are filled by means of the JDK's own.
             instrumentation.redefineModule(
                     Object.class.getModule(),
@@ -136,15 +161,6 @@ public final class Agent {
             started.retransform();
             if (recorder.unwoven.guardsReads()) {
                 started.weaver.weaveReads();
-            }
-        }
-
-        /// Named modules do not read what lies on the boot class path, and an interface of it has to be readable
-        /// when a class is defined.
-        private void letReadBarriers(Module module) {
-            Module barriers = Barrier.class.getModule();
-            if (!module.canRead(barriers)) {
-                instrumentation.redefineModule(module, Set.of(barriers), Map.of(), Map.of(), Set.of(), Map.of());
             }
         }
 
@@ -203,6 +219,9 @@ public final class Agent {
         private static void open(Instrumentation instrumentation, Class<?> declaring) {
             Module own = Agent.class.getModule();
             Module module = declaring.getModule();
+            if (!own.canRead(module)) {
+                instrumentation.redefineModule(own, Set.of(module), Map.of(), Map.of(), Set.of(), Map.of());
+            }
             if (!module.isOpen(declaring.getPackageName(), own)) {
                 instrumentation.redefineModule(
                         module,
@@ -267,7 +286,8 @@ public final class Agent {
             // more it gets again.
             boolean isLoaded = redefined != null && !weaver.weavesReads();
             try {
-                letReadBarriers(module);
+                letReadBarriers(instrumentation, module);
+                exportReplacements(instrumentation, module);
                 prepare(kind, known, original);
                 return weaver.weave(original, kind, loader, isLoaded);
             } catch (UnstructuredException e) {
