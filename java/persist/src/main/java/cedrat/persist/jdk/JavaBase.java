@@ -13,13 +13,13 @@ import java.util.Set;
 
 /// The public types of `java.base` that change, and what becomes of that in a transaction.
 ///
-/// - J5  Each of them stands in exactly one of four lists. Otherwise some class would be restored by half,
-///       without an error.
+/// - Each of them stands in exactly one of three lists, or is harmless. Otherwise some class would be restored by
+///   half, without an error.
 ///
 /// The lists are one resource, `java.base.types`, a line each: a class, its treatment, and the names of the
-/// methods before whose calls a barrier is put; of harmless ones, the reason. What such classes extend or
-/// implement stands there too, with the methods that come by it. The treatment of an interface is that of the
-/// classes behind it which are not public.
+/// methods before whose calls a barrier is put. What such classes extend or implement stands there too, with the
+/// methods that come by it. The treatment of an interface is that of the classes behind it which are not public.
+/// [HarmlessTypes] has the rules for the others.
 ///
 /// **Threads:** any.
 public final class JavaBase {
@@ -72,6 +72,8 @@ public final class JavaBase {
             lines.lines().forEach(JavaBase::add);
             // A thread local variable's, as which few are called by a name of the application's.
             METHODS.remove("get");
+            // Loaded here, as the transformer may load no class when it is called first.
+            HarmlessTypes.has("java/lang/Object");
         } catch (IOException e) {
             throw new UncheckedIOException("cannot read the list of the types of java.base", e);
         }
@@ -86,12 +88,10 @@ public final class JavaBase {
                     case "woven" -> Treatment.WOVEN;
                     case "saved" -> Treatment.SAVED;
                     case "refused" -> Treatment.REFUSED;
-                    case "harmless" -> Treatment.HARMLESS;
                     case "supertype" -> Treatment.SUPERTYPE;
                     default -> throw new IllegalStateException("invalid line in java.base.types: " + line);
                 };
-        boolean hasMethods = treatment != Treatment.HARMLESS && words.length == 3;
-        Type type = new Type(treatment, hasMethods ? Set.of(words[2].split(",")) : Set.of());
+        Type type = new Type(treatment, words.length == 3 ? Set.of(words[2].split(",")) : Set.of());
         TYPES.put(words[0].replace('.', '/'), type);
         if (type.isChangedUnseen() && !packageOf(words[0]).equals("java.nio")) {
             METHODS.addAll(type.methods);
@@ -105,6 +105,21 @@ public final class JavaBase {
     /// Returns the entry of a class in the lists, or null.
     public static Type find(String internalName) {
         return TYPES.get(internalName);
+    }
+
+    /// Returns how a class is treated: as the lists or a rule say of the class itself, or null.
+    static Treatment treatment(String internalName) {
+        Type type = find(internalName);
+        if (type != null && type.treatment != Treatment.SUPERTYPE) {
+            return type.treatment;
+        }
+        return HarmlessTypes.has(internalName) ? Treatment.HARMLESS : null;
+    }
+
+    /// Returns the names of the methods before whose calls a barrier is put.
+    static Set<String> methods(String internalName) {
+        Type type = find(internalName);
+        return type == null ? Set.of() : type.methods;
     }
 
     /// Whether an object that is passed as one of this type may change without barriers. Collections that do
@@ -137,12 +152,16 @@ public final class JavaBase {
         if (!internalName.startsWith(util) || internalName.indexOf('/', util.length()) >= 0) {
             return false;
         }
-        Type listed = find(internalName);
-        if (listed == null && internalName.indexOf('$') >= 0) {
-            listed = find(internalName.substring(0, internalName.indexOf('$')));
+        String decided = internalName;
+        if (!isDecided(decided) && internalName.indexOf('$') >= 0) {
+            decided = internalName.substring(0, internalName.indexOf('$'));
         }
+        Type listed = find(decided);
         if (listed != null && listed.treatment() != Treatment.WOVEN) {
             return listed.treatment() == Treatment.SUPERTYPE;
+        }
+        if (HarmlessTypes.has(decided)) {
+            return false;
         }
         for (String name : NO_COLLECTIONS) {
             if (isOrIsIn(internalName, util.length(), name) && !isOfListOfArray(internalName)) {
@@ -150,6 +169,10 @@ public final class JavaBase {
             }
         }
         return true;
+    }
+
+    private static boolean isDecided(String internalName) {
+        return find(internalName) != null || HarmlessTypes.has(internalName);
     }
 
     /// `Arrays.asList` makes a collection.

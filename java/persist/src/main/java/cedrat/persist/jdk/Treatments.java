@@ -16,8 +16,8 @@ import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
 /// Treatment of an object before a call of a method that may change it: its class decides, or the
-/// nearest ancestor of it that [JavaBase] lists. Methods that a class of the application overrides are code with
-/// barriers of its own.
+/// nearest ancestor of it that [JavaBase] or a rule decides about. Methods that a class of the application overrides
+/// are code with barriers of its own.
 ///
 /// **Threads:** any.
 public final class Treatments {
@@ -122,8 +122,9 @@ public final class Treatments {
     }
 
     private static Treatment ofDeciding(Class<?> deciding) {
-        if (isListed(deciding)) {
-            return JavaBase.find(internalName(deciding)).treatment();
+        Treatment decided = JavaBase.treatment(internalName(deciding));
+        if (decided != null) {
+            return decided;
         }
         return isWoven(deciding) ? Treatment.WOVEN : Treatment.REFUSED;
     }
@@ -133,8 +134,7 @@ public final class Treatments {
     }
 
     private static boolean isListed(Class<?> type) {
-        JavaBase.Type found = JavaBase.find(internalName(type));
-        return found != null && found.treatment() != Treatment.SUPERTYPE;
+        return JavaBase.treatment(internalName(type)) != null;
     }
 
     /// The interfaces of a class and of its ancestors that are listed.
@@ -203,10 +203,10 @@ public final class Treatments {
     private static boolean changes(Class<?> type, Class<?> deciding, String name) {
         if (deciding.isInterface()) {
             return listedInterfaces(type).stream()
-                    .anyMatch(one -> JavaBase.find(internalName(one)).methods().contains(name));
+                    .anyMatch(one -> JavaBase.methods(internalName(one)).contains(name));
         }
         return isListed(deciding)
-                ? JavaBase.find(internalName(deciding)).methods().contains(name)
+                ? JavaBase.methods(internalName(deciding)).contains(name)
                 : JavaBase.isChange(name);
     }
 

@@ -1,6 +1,7 @@
 package cedrat.persist.jdk;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.jdk.JavaBase.Treatment;
@@ -32,13 +33,41 @@ class JavaBaseTest {
             if (!words[1].equals("supertype")) {
                 decided.add(words[0]);
             }
-            assertTrue(!words[1].equals("harmless") || words.length == 3, "a reason is missing: " + line);
         }
         assertEquals(List.copyOf(new TreeSet<>(names)), names, "sorted, and each once");
         JavaBaseTypes types = new JavaBaseTypes();
-        assertTrue(names.containsAll(types.changing()), "make the list again, see JavaBaseTypes");
+        Set<String> undecided = new TreeSet<>(types.changing());
+        names.forEach(undecided::remove);
+        types.harmless().forEach(type -> undecided.remove(type.getName()));
+        assertEquals(Set.of(), undecided, "make the list again, see JavaBaseTypes");
         assertTrue(types.changing().containsAll(decided), "make the list again, see JavaBaseTypes");
         assertEquals(types.text(), String.join("\n", lines()) + "\n", "make the list again, see JavaBaseTypes");
+    }
+
+    /// J5. An object is of a class, so only classes are asked for.
+    @Test
+    void unlistedMutableTypesAreHarmlessByRules() {
+        Treatments treatments = new Treatments();
+        Set<Class<?>> harmless = new JavaBaseTypes().harmless();
+        assertTrue(harmless.size() > 800, harmless.size() + " types");
+        for (Class<?> type : harmless) {
+            String name = type.getName().replace('.', '/');
+            if (!type.isInterface()) {
+                assertEquals(Treatment.HARMLESS, treatments.of(type), name);
+                assertFalse(JavaBase.isWoven(name), name);
+            }
+        }
+        Set<String> rules = new TreeSet<>(HarmlessTypes.ROOTS);
+        harmless.forEach(type -> rules.remove(type.getName().replace('.', '/')));
+        assertEquals(Set.of(), rules, "rules for types that are not harmless, or not there");
+    }
+
+    /// J5.
+    @Test
+    void noTypeIsListedAndHarmless() throws IOException {
+        for (String line : lines()) {
+            assertFalse(HarmlessTypes.has(line.split(" ")[0].replace('.', '/')), line);
+        }
     }
 
     /// J5.

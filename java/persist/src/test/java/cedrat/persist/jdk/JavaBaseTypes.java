@@ -24,6 +24,7 @@ import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.regex.Matcher;
+import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 /// Makes the list of the types of `java.base` that change, of the JDK by which it is run:
@@ -104,6 +105,7 @@ final class JavaBaseTypes {
             isComplete = !changing.addAll(found.stream().map(Shape::name).toList());
             found.forEach(this::addAbove);
         }
+        decide();
     }
 
     private void addAbove(Shape shape) {
@@ -230,7 +232,12 @@ final class JavaBaseTypes {
 
     // ---- the decisions
 
-    private record Decision(String treatment, String reason) {}
+    /// @param reason of a harmless type, otherwise empty
+    private record Decision(String treatment, String reason) {
+        boolean isHarmless() {
+            return !reason.isEmpty();
+        }
+    }
 
     private static Decision harmless(String reason) {
         return new Decision("harmless", reason);
@@ -574,10 +581,11 @@ final class JavaBaseTypes {
 
     // ---- the list
 
-    /// The list.
-    String text() {
-        Map<Class<?>, Decision> decisions = new HashMap<>();
-        Map<Class<?>, Set<String>> stores = new HashMap<>();
+    private final Map<Class<?>, Decision> decisions = new HashMap<>();
+    /// Of types that are saved or refused, the methods that change them.
+    private final Map<Class<?>, Set<String>> stores = new HashMap<>();
+
+    private void decide() {
         for (String name : changing()) {
             Class<?> type = load(name);
             Decision decision = decide(type);
@@ -592,12 +600,24 @@ final class JavaBaseTypes {
                 }
             }
         }
+    }
+
+    /// The types that change and need not be restored, which are in no list.
+    Set<Class<?>> harmless() {
+        return decisions.keySet().stream()
+                .filter(type -> decisions.get(type).isHarmless())
+                .collect(Collectors.toSet());
+    }
+
+    /// The list.
+    String text() {
         Map<String, String> lines = new TreeMap<>();
         decisions.forEach((type, decision) -> {
-            String rest = stores.containsKey(type) || decision == WOVEN
-                    ? String.join(",", stores.containsKey(type) ? stores.get(type) : looked(type, stores))
-                    : decision.reason;
-            lines.put(type.getName(), (type.getName() + " " + decision.treatment + " " + rest).stripTrailing());
+            if (!decision.isHarmless()) {
+                Set<String> names = stores.containsKey(type) ? stores.get(type) : looked(type, stores);
+                String rest = String.join(",", names);
+                lines.put(type.getName(), (type.getName() + " " + decision.treatment + " " + rest).stripTrailing());
+            }
         });
         for (Shape shape : shapes.values()) {
             Class<?> type = isPublic(shape) ? load(shape.name.replace('/', '.')) : Object.class;
