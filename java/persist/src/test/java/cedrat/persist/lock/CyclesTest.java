@@ -25,7 +25,7 @@ class CyclesTest {
     private static void awaitWaiting(Thread thread) {
         while (!String.valueOf(LockSupport.getBlocker(thread)).startsWith("cedrat.persist.lock.Locks")) {
             assertTrue(thread.isAlive(), "it should wait");
-            Thread.onSpinWait();
+            Thread.yield();
         }
     }
 
