@@ -43,24 +43,24 @@ import javax.transaction.xa.XAException;
 ///
 /// Invariants:
 ///
-/// - J11.1 A branch that votes to commit has a prepare record on the disk, and all that it has read of this
-///         store; so has a branch that votes that it has only read.
-/// - J11.2 From the vote to the outcome no other transaction changes what the branch has changed: in memory
-///         by its locks, in the store by those of the branch, in later openings by these alone.
-/// - J11.3 Memory follows the store: an outcome is on the disk before memory shows it, and locks go after
-///         that. If the store cannot say what has become of it, it has stopped, and both wait for the next
-///         opening.
-/// - J11.7 A transaction manager ends a branch on any thread, and need not notify the thread that has it. No
-///         transaction of that thread is nested in a branch that has ended. If another thread rolled the branch
-///         back, its own thread gets one exception, because its next changes may be meant to be part of it.
-/// - J11.8 Whatever is thrown while a branch prepares or commits in one phase, it has ended once, and the answer
-///         says which way.
-/// - J11.9 A branch is not there only where that is known, and the word of an outcome that is refused may be
-///         said again.
-/// - J11.10 It is on its thread as long as one of the resources that have said `start` has not said `end`.
+/// - A branch that votes to commit has a prepare record on the disk, and all that it has read of this
+///   store; so has a branch that votes that it has only read.
+/// - From the vote to the outcome no other transaction changes what the branch has changed: in memory
+///   by its locks, in the store by those of the branch, in later openings by these alone.
+/// - Memory follows the store: an outcome is on the disk before memory shows it, and locks go after
+///   that. If the store cannot say what has become of it, it has stopped, and both wait for the next
+///   opening.
+/// - A transaction manager ends a branch on any thread, and need not notify the thread that has it. No
+///   transaction of that thread is nested in a branch that has ended. If another thread rolled the branch
+///   back, its own thread gets one exception, because its next changes may be meant to be part of it.
+/// - Whatever is thrown while a branch prepares or commits in one phase, it has ended once, and the answer
+///   says which way.
+/// - A branch is not there only where that is known, and the word of an outcome that is refused may be
+///   said again.
+/// - It is on its thread as long as one of the resources that have said `start` has not said `end`.
 ///
-/// - J11.11 While a branch waits for a lock to prepare or to commit in one phase, `recover` and `close` do not wait
-///         for it, a rollback ends the wait, and whether it is too late is asked again behind it.
+/// - While a branch waits for a lock to prepare or to commit in one phase, `recover` and `close` do not wait
+///   for it, a rollback ends the wait, and whether it is too late is asked again behind it.
 ///
 /// **Threads:** any; its monitor is held over each call, but while a branch prepares or commits in one phase.
 final class Branch {

@@ -60,7 +60,7 @@ public final class Branches {
         return branch;
     }
 
-    /// The error for a branch that does not exist; of a store that is closed or has stopped this is unknown (J11.9).
+    /// The error for a branch that does not exist; of a store that is closed or has stopped this is unknown.
     XAException unknown(BranchId id) {
         return isOver() ? over() : BranchResource.failure(XAException.XAER_NOTA, "there is no branch " + id, null);
     }

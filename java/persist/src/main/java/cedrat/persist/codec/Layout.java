@@ -14,7 +14,7 @@ import java.util.List;
 /// that order.
 ///
 /// Objects that were stored by an older definition of their class have a layout of their own, whose fields
-/// lead to those of the class as it is now (J10).
+/// lead to those of the class as it is now.
 ///
 /// **Threads:** any.
 public final class Layout extends Shape {

@@ -8,7 +8,7 @@ import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
-/// The definition of a class, as a store keeps it beside the objects (J022; docs/formats/java-objects.md).
+/// The definition of a class, as a store keeps it beside the objects (docs/formats/java-objects.md).
 ///
 /// @param version    of a logical form; of an object's class whether it is abstract; otherwise 0
 /// @param superclass the number of the superclass, if that is woven too; otherwise 0

@@ -18,9 +18,9 @@ import java.util.Map;
 /// collection. Nodes that have come or gone are found from there: whatever led to one that has gone was stored
 /// to, or has gone itself; whatever leads to one that has come was stored to, or has come itself. That holds of an
 /// array that is known as the collection's, of which the log has what was stored to it: after each commit it is
-/// known (J9), and where it is not, because it is new, all nodes are looked at.
+/// known, and where it is not, because it is new, all nodes are looked at.
 ///
-/// - J9   What it writes are the cells of entries that have come, gone, or have another key, value or successor.
+/// - What it writes are the cells of entries that have come, gone, or have another key, value or successor.
 ///
 /// **Threads:** that of the commit.
 final class CellChange implements Runnable {

@@ -7,7 +7,7 @@ import cedrat.persist.codec.ObjectWriter;
 import cedrat.persist.record.UndoLog;
 
 /// The logical form of a class of the JDK: what its objects mean, not the fields that this version of it has
-/// (J4; docs/formats/java-objects.md). Hash tables are made anew when they are loaded, because hashes differ
+/// (docs/formats/java-objects.md). Hash tables are made anew when they are loaded, because hashes differ
 /// from run to run.
 ///
 /// **Threads:** any.

@@ -19,7 +19,7 @@ import java.util.Set;
 import java.util.function.Predicate;
 
 /// The forms of the classes of the JDK that a store can have, and the objects that each virtual machine has
-/// once (J4).
+/// once.
 ///
 /// **Threads:** any, once it is made.
 public final class Forms {

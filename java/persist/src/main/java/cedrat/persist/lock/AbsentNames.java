@@ -1,6 +1,6 @@
 package cedrat.persist.lock;
 
-/// Lock objects in place of names that do not exist: a look-up locks for reading, a new name for writing (J3.2).
+/// Lock objects in place of names that do not exist: a look-up locks for reading, a new name for writing.
 /// There is no limit to such names, so several share a lock object.
 ///
 /// **Threads:** any.

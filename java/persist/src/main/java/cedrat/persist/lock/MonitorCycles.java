@@ -16,9 +16,9 @@ import java.util.concurrent.locks.LockSupport;
 
 /// Finds waits-for cycles of threads through locks and monitors.
 ///
-/// - J3.1  A thread that waits for an object's lock within a monitor, as in `Vector.add`, would never wake if the
-///         lock's owner waits for that monitor: [Locks] knows nothing of monitors. So a wait that lasts asks the
-///         virtual machine what the threads of the owners that it waits for are blocked on.
+/// - A thread that waits for an object's lock within a monitor, as in `Vector.add`, would never wake if the
+///   lock's owner waits for that monitor: [Locks] knows nothing of monitors. So a wait that lasts asks the
+///   virtual machine what the threads of the owners that it waits for are blocked on.
 ///
 /// Refusing at once, where a monitor of the object is held, would refuse most waits that end by themselves: the
 /// lock's owner has often left the monitor, and will only commit.

@@ -30,7 +30,7 @@ public final class Fields {
     private volatile WeakReference<Slot.Field>[] slots = newSlots(256);
     private int count;
 
-    /// One slot for each field, whichever classes store to it: an undo log compares slots (J027).
+    /// One slot for each field, whichever classes store to it: an undo log compares slots.
     private final ClassValue<ConcurrentHashMap<String, Slot.Field>> known = new ClassValue<>() {
         @Override
         protected ConcurrentHashMap<String, Slot.Field> computeValue(Class<?> declaring) {

@@ -85,7 +85,7 @@ public final class BranchTransactions {
                 return changes;
             }
             transactions.leave(transaction, Transaction.Action.COMMIT);
-            // What it has read may be what others have just committed (J11.1).
+            // What it has read may be what others have just committed.
             store.awaitDurable(store.appended());
             return null;
         });

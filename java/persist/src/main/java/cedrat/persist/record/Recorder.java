@@ -19,8 +19,8 @@ import java.util.function.Supplier;
 /// Handler of the barriers of woven code, before assignments and at reads, while a transaction lives or a store is
 /// open.
 ///
-/// - J3  The first store of a transaction to an object takes its write lock, and holds it to the end of the
-///       top-level transaction. Otherwise a rollback would restore over what another transaction has written.
+/// - The first store of a transaction to an object takes its write lock, and holds it to the end of the
+///   top-level transaction. Otherwise a rollback would restore over what another transaction has written.
 ///
 /// A thread that is in no transaction may not assign to a locked object: it has no place in a wait queue. It gets an
 /// exception.
@@ -37,7 +37,7 @@ public final class Recorder implements Handler {
     /// Stores whose objects are locked by reads.
     private final List<Persistent> locking = new CopyOnWriteArrayList<>();
 
-    private final LeftObjects left = new LeftObjects();
+    private final ClosedStoreObjects left = new ClosedStoreObjects();
 
     public final Unwoven unwoven;
     public final Transactions transactions;
@@ -81,7 +81,7 @@ public final class Recorder implements Handler {
     }
 
     /// Returns the list for what a store had that is about to be closed: from here on transactions do not change it.
-    public LeftObjects leave() {
+    public ClosedStoreObjects leave() {
         left.lookThrough();
         return left;
     }
@@ -197,7 +197,7 @@ public final class Recorder implements Handler {
 
     /// A thread that is in no transaction is about to store to an object.
     ///
-    /// @throws IllegalStateException if it is persistent (J2)
+    /// @throws IllegalStateException if it is persistent
     void refuseIfPersistent(Context context, Object base) {
         context.isUnrecorded = true;
         try {
@@ -228,8 +228,8 @@ public final class Recorder implements Handler {
 
     // ---- reads that lock
 
-    /// - J3.2  The lock comes before the read: no transaction reads a value that its writer may still roll back, and
-    ///         values that a transaction has read stay the same to its end.
+    /// - The lock comes before the read: no transaction reads a value that its writer may still roll back, and
+    ///   values that a transaction has read stay the same to its end.
     @Override
     public void lockToRead(Object base) {
         // Records do not change.
@@ -268,7 +268,7 @@ public final class Recorder implements Handler {
 
     /// Returns the object whose lock protects an array or an object of the JDK, or null: there is none.
     ///
-    /// @throws IllegalStateException if that is not in memory any more (J7)
+    /// @throws IllegalStateException if that is not in memory any more
     private Object lockedToRead(TopLevel top, Object base) {
         // What a transaction has made is persistent when it has committed. Most arrays are of that kind.
         if (top.made.has(0, base)) {
@@ -362,7 +362,7 @@ public final class Recorder implements Handler {
         }
     }
 
-    /// Whether the JDK changes what it keeps for itself, which belongs to no transaction (J5.1). To be asked in
+    /// Whether the JDK changes what it keeps for itself, which belongs to no transaction. To be asked in
     /// classes of the JDK only, and before a lock is taken: finding out their caller is not cheap.
     private boolean isOfTheJdk(Object base) {
         if (base instanceof Persistable || locks.isLocked(base)) {
@@ -409,13 +409,13 @@ public final class Recorder implements Handler {
             return;
         }
         transactions.lock(transaction, base, true);
-        // The lock's last owner may have made it a part of a persistent object (J3), whose store may be closed.
+        // The lock's last owner may have made it a part of a persistent object, whose store may be closed.
         if (!lockOwner(transaction, base)) {
             refuseIfLeft(base);
         }
     }
 
-    /// @throws IllegalStateException if it was persistent in a store that is closed (J7.2)
+    /// @throws IllegalStateException if it was persistent in a store that is closed
     private void refuseIfLeft(Object base) {
         if (isLeft(base)) {
             throw new IllegalStateException(Persistent.CLOSED);
@@ -431,7 +431,7 @@ public final class Recorder implements Handler {
                 transaction.top.changes(open);
                 transactions.lock(transaction, owner, true);
             }
-            // The lock's last owner may have taken it back: a change of it would be lost (J3).
+            // The lock's last owner may have taken it back: a change of it would be lost.
             if (transactions.takenBack() != transaction.top.began && open.isTakenBack(base, transaction.top)) {
                 transactions.doom(transaction);
                 throw takenBack(base);
@@ -450,7 +450,7 @@ public final class Recorder implements Handler {
     }
 
     /// Waits for threads that are unloading an object. These check under its identity's monitor whether it is locked.
-    /// When this returns, no thread that has found it unlocked makes its fields pending any more (J7.1).
+    /// When this returns, no thread that has found it unlocked makes its fields pending any more.
     private static void awaitLettingGo(Identity identity) {
         synchronized (identity) {
             return;
@@ -528,8 +528,8 @@ public final class Recorder implements Handler {
         }
     }
 
-    /// - J3   What a transaction adds to a persistent collection is known as a part before others can find it: they
-    ///        wait for the collection's lock, which the transaction has.
+    /// - What a transaction adds to a persistent collection is known as a part before others can find it: they
+    ///   wait for the collection's lock, which the transaction has.
     private static void link(Context context, Object base, Object part) {
         TransactionLevel transaction = context.innermost;
         if (transaction == null || context.isUnrecorded || context.suspended != 0) {

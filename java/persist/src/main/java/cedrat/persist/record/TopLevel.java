@@ -14,7 +14,7 @@ public final class TopLevel {
     private static final int KNOWN = 64;
 
     public final UndoLog log = new UndoLog();
-    public final MadeObjects made = new MadeObjects();
+    public final CreatedObjects made = new CreatedObjects();
     /// Objects that it has made parts of persistent Java collections, or null.
     public AddedParts parts;
     public final Locks.Owner owner;
@@ -211,8 +211,7 @@ public final class TopLevel {
     }
 
     /// Notes that a branch, which is on no thread, is being ended on this one, or has been. That may have to enter
-    /// monitors, of a `Vector` for example: a thread that waits for the branch within one of them becomes a victim
-    /// (J3.1).
+    /// monitors, of a `Vector` for example: a thread that waits for the branch within one of them becomes a victim.
     public void endsHere(boolean isEnding) {
         owner.thread = isEnding ? Thread.currentThread() : null;
     }

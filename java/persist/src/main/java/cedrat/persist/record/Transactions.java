@@ -15,8 +15,8 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /// How transactions begin and end, nested ones and top-level ones, and what they lock meanwhile.
 ///
-/// - J3  Locks are held to the end of the top-level transaction, whatever becomes of a nested one. The victim of a
-///       deadlock is restored and unlocked at once, and ends when its scope is left.
+/// - Locks are held to the end of the top-level transaction, whatever becomes of a nested one. The victim of a
+///   deadlock is restored and unlocked at once, and ends when its scope is left.
 ///
 /// **Threads:** any.
 public final class Transactions {
@@ -76,7 +76,7 @@ public final class Transactions {
 
     /// Begins a transaction on a thread that has a branch, or had one that was ended on another thread. If the branch
     /// was rolled back and the thread does not know it, the thread gets an exception once: the new transaction may
-    /// be meant to be part of it (J11.7). As long as the outcome is unknown, the thread keeps the branch.
+    /// be meant to be part of it. As long as the outcome is unknown, the thread keeps the branch.
     private static void enterNested(Context context, TransactionLevel branch) {
         if (branch.top.enterNested(context)) {
             context.innermost = branch;
@@ -345,7 +345,7 @@ public final class Transactions {
         try {
             Object locked = whole(object);
             lock(transaction, locked, toWrite);
-            // The lock's last owner may have made it a part of a Java collection (J3).
+            // The lock's last owner may have made it a part of a Java collection.
             Object whole = whole(object);
             if (whole != locked) {
                 lock(transaction, whole, toWrite);

@@ -9,7 +9,7 @@ import java.util.Set;
 /// Before-images of a transaction, oldest first: places and their old values (Transactions for Java,
 /// §3.3).
 ///
-/// A place is kept once for each level of nesting, however often it is stored to (J027): what was there when
+/// A place is kept once for each level of nesting, however often it is stored to: what was there when
 /// the level began is all that its rollback needs. Entries are in parallel arrays. A few are looked through; of
 /// more they are found by chains from a table of hashes, where an entry is always the first of its chain when it
 /// is added, so that entries can be taken off the end again without searching.

@@ -33,7 +33,7 @@ public final class Unwoven {
         }
     }
 
-    /// @throws IllegalStateException if a rollback would miss stores of a class (J12)
+    /// @throws IllegalStateException if a rollback would miss stores of a class
     void checkStores() {
         if (failure != null) {
             throw new IllegalStateException(
@@ -45,7 +45,7 @@ public final class Unwoven {
         return unguarded.isEmpty();
     }
 
-    /// @throws IllegalStateException if something would see null where a reference is not loaded yet (J1)
+    /// @throws IllegalStateException if something would see null where a reference is not loaded yet
     public void checkReads() {
         if (failure != null) {
             throw new IllegalStateException(

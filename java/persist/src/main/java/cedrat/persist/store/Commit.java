@@ -17,8 +17,8 @@ import java.util.Arrays;
 /// A [ChangeSet] has what the transaction has stored to, and a [CommitWriter] writes it, with the [NewObjects] that are
 /// reachable from there.
 ///
-/// - J9   Of a changed object what has changed is stored, with its neighbours; nothing is compared or copied. What
-///        collections have become made of is known as theirs afterwards, also if there was nothing to store.
+/// - Of a changed object what has changed is stored, with its neighbours; nothing is compared or copied. What
+///   collections have become made of is known as theirs afterwards, also if there was nothing to store.
 ///
 /// **Threads:** that of the transaction. Others see what it makes persistent as persistent from when it is
 /// locked on.

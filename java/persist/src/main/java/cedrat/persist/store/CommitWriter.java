@@ -28,8 +28,8 @@ import java.util.List;
 /// Writes what a transaction has changed, and what is reachable from there and was not persistent before: found by a
 /// list, not by recursion, so that there may be any number of it.
 ///
-/// - J3   Objects that become persistent are locked first, as by an assignment, so that no uncommitted values of
-///        another transaction are stored. Strings and boxed values, which do not change, are not locked.
+/// - Objects that become persistent are locked first, as by an assignment, so that no uncommitted values of
+///   another transaction are stored. Strings and boxed values, which do not change, are not locked.
 ///
 /// **Threads:** that of the transaction.
 final class CommitWriter extends ChangeWriter {
@@ -92,7 +92,7 @@ final class CommitWriter extends ChangeWriter {
         shape.write(object, this);
     }
 
-    /// J3: a transaction that has assigned to a new part of a Java collection did not know its owner.
+    /// A transaction that has assigned to a new part of a Java collection did not know its owner.
     private void lockParts(Shape shape, Object object) {
         if (!(shape instanceof FormShape collection)) {
             return;
@@ -342,10 +342,10 @@ final class CommitWriter extends ChangeWriter {
         } else {
             Change change = changes.get(~at);
             path.addFirst(change.step(reference));
-            String way = new Ways(engine).to(change.identity.id);
+            String fromRoot = new RootPaths(engine).to(change.identity.id);
             path.addFirst(
-                    way != null
-                            ? way
+                    fromRoot != null
+                            ? fromRoot
                             : "an object of " + change.object.getClass().getName() + " ("
                                     + Words.show(change.identity.id) + ")");
         }

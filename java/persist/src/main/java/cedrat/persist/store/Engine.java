@@ -42,8 +42,8 @@ import java.util.concurrent.locks.ReentrantLock;
 /// ```
 ///
 /// - Open     objects are loaded, and commits are stored
-/// - Stopped  memory is ahead of the disk, so nothing is loaded or stored any more (J3)
-/// - Closed   as that; what is in memory stays readable, and transactions do not change it (J7.2)
+/// - Stopped  memory is ahead of the disk, so nothing is loaded or stored any more
+/// - Closed   as that; what is in memory stays readable, and transactions do not change it
 ///
 /// **Threads:** any.
 final class Engine implements BranchStore {
@@ -212,9 +212,9 @@ final class Engine implements BranchStore {
 
     /// Removes unreachable objects from the store.
     ///
-    /// - J8   What the program has in its hands stays, reached by a name or not: the table names it at the
-    ///        beginning, and again before anything is removed, each time at a moment at which no load is under
-    ///        way. What is read in between the store marks itself.
+    /// - What the program has in its hands stays, reached by a name or not: the table names it at the
+    ///   beginning, and again before anything is removed, each time at a moment at which no load is under
+    ///   way. What is read in between the store marks itself.
     ///
     /// @return how many objects were removed
     long collect() {
@@ -465,7 +465,7 @@ final class Engine implements BranchStore {
 
     /// Returns the object that is locked for a part, and stored if the part has changed; it may be the part itself.
     ///
-    /// @throws IllegalStateException if it is not in memory any more (J7)
+    /// @throws IllegalStateException if it is not in memory any more
     static Object whole(IdentityEntry known, Object part) {
         if (known instanceof ObjectIdentity) {
             return part;

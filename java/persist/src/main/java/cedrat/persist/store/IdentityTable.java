@@ -2,7 +2,7 @@ package cedrat.persist.store;
 
 import cedrat.persist.codec.IdentityEntry;
 import cedrat.persist.codec.ObjectIdentity;
-import cedrat.persist.record.LeftObjects;
+import cedrat.persist.record.ClosedStoreObjects;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.lang.ref.WeakReference;
@@ -12,7 +12,7 @@ import java.util.Arrays;
 /// it, of the JDK and arrays, by themselves.
 ///
 /// Objects are held weakly. As long as the program has one, its identity leads to that very object, so that
-/// `==` holds (J7). Tables are divided into stripes, each with its own lock.
+/// `==` holds. Tables are divided into stripes, each with its own lock.
 ///
 /// By identities, a stripe is an array that is probed, and not chains through the identities: to chain them anew
 /// is to write to each, also to those that the virtual machine's collector has long put aside, and that it would
@@ -40,7 +40,7 @@ final class IdentityTable {
     /// Number of garbage collections that have been noticed.
     private volatile int collections;
     /// Receives the mutable objects when the store is closed; null while it is open.
-    private volatile LeftObjects left;
+    private volatile ClosedStoreObjects left;
 
     /// A part of a table. Under its monitor.
     private abstract static class Stripe {
@@ -302,7 +302,7 @@ final class IdentityTable {
     }
 
     /// Passes on the mutable objects without an identity field, before the store is closed.
-    void leave(LeftObjects others) {
+    void leave(ClosedStoreObjects others) {
         synchronized (this) {
             if (left != null) {
                 return;

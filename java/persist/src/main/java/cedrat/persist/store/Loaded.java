@@ -5,7 +5,7 @@ import cedrat.persist.codec.Layout;
 import cedrat.persist.codec.ObjectIdentity;
 import java.util.Arrays;
 
-/// The loaded objects of a store, oldest first, and their unloading (J7).
+/// The loaded objects of a store, oldest first, and their unloading.
 ///
 /// Above the limit, the oldest objects are unloaded: their reference fields become pending again, so that the
 /// virtual machine collects objects that only they referred to. An object itself is collected when it is

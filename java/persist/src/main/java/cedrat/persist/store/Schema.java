@@ -40,9 +40,9 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /// The classes of a store, and which of the program's they are.
 ///
-/// - J10  All classes of the store are compared with those of the program when the store is opened; whatever
-///        does not fit is said at once, all of it. What the program says of new names is compared too
-///        ([RenamedFields]).
+/// - All classes of the store are compared with those of the program when the store is opened; whatever
+///   does not fit is said at once, all of it. What the program says of new names is compared too
+///   ([RenamedFields]).
 ///
 /// A class's definition is never changed: what the class has become gets a number of its own when the first
 /// object is stored by it, and older objects are read as they were stored.

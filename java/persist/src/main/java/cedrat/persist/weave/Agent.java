@@ -195,7 +195,7 @@ public final class Agent {
 
         /// As above.
         private void loadReadings() {
-            for (String name : Readings.classes()) {
+            for (String name : ReflectiveReads.classes()) {
                 try {
                     Class.forName(name.replace('/', '.'), false, null);
                 } catch (ClassNotFoundException e) {
@@ -330,7 +330,7 @@ public final class Agent {
             if (kind == Weaver.Kind.APPLICATION && !weaver.weavesReads()) {
                 recorder.unwoven.leaveUnguarded(name.replace('/', '.'));
             } else if (kind == Weaver.Kind.READING) {
-                Readings.missing(ClassFile.of().parse(original)).forEach(recorder.unwoven::leaveUnguarded);
+                ReflectiveReads.missing(ClassFile.of().parse(original)).forEach(recorder.unwoven::leaveUnguarded);
             }
         }
     }

@@ -72,7 +72,7 @@ final class Classes {
             if (Suspensions.contains(internalName)) {
                 return Weaver.Kind.SUSPENDING;
             }
-            if (Readings.contains(internalName)) {
+            if (ReflectiveReads.contains(internalName)) {
                 return Weaver.Kind.READING;
             }
             return JavaBase.isWoven(internalName) ? Weaver.Kind.COLLECTION : null;

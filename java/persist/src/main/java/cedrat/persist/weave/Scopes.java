@@ -21,8 +21,8 @@ import java.util.List;
 /// flow of control and of values through its instructions. Tables for debuggers, which compilers leave out,
 /// are not read.
 ///
-/// - J6  The locals that a scope assigns have the values with which it began when it was rolled back; and a
-///       transaction is closed on each way out of the method that began it, or the class does not load.
+/// - The locals that a scope assigns have the values with which it began when it was rolled back; and a
+///   transaction is closed on each way out of the method that began it, or the class does not load.
 ///
 /// A local is restored if it has a value for certain when the transaction begins, and lies below the local in
 /// which the transaction itself is kept: compilers give out locals as variables come into scope, so what lies
@@ -128,7 +128,7 @@ final class Scopes {
         }
         for (var parameter : method.methodTypeSymbol().parameterArray()) {
             var kind = TypeKind.from(parameter);
-            first.kinds[slot] = Steps.letter(kind);
+            first.kinds[slot] = InstructionEffects.letter(kind);
             slot += kind.slotSize();
         }
         arrive(0, first);
@@ -141,11 +141,11 @@ final class Scopes {
         Instruction instruction = code.instruction(at);
         Frame after = frames[at].copy();
         int closed = closed(at);
-        Steps.apply(after, instruction);
+        InstructionEffects.apply(after, instruction);
         if (closed != 0) {
             after.open &= ~(1L << closed);
         }
-        if (Steps.mayThrow(instruction)) {
+        if (InstructionEffects.mayThrow(instruction)) {
             Frame thrown = frames[at].thrown();
             thrown.open = after.open;
             raise(at, thrown);
@@ -231,7 +231,7 @@ final class Scopes {
                 continue;
             }
             if (code.instruction(i) instanceof StoreInstruction store) {
-                kinds[store.slot()] = Steps.letter(store.typeKind());
+                kinds[store.slot()] = InstructionEffects.letter(store.typeKind());
                 if (entries.get(i)) {
                     caught.set(store.slot());
                 }

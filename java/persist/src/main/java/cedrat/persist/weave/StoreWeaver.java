@@ -49,10 +49,10 @@ import java.util.stream.IntStream;
 /// that the type of an array in the barrier cannot be foretold, and look it up at each store. A store by which a
 /// collection comes to be made of something more also says what that is.
 ///
-/// - J3   A collection of the JDK is held until a method of it that others call returns. The just-in-time compiler
-///        holds it no longer than its last use, and the virtual machine may collect it while the method stores to its
-///        array, or to the map that a set is made of: their owner would be unknown, and the assignment would be lost.
-///        The methods that such a method calls are held by it, and stay as long as they are.
+/// - A collection of the JDK is held until a method of it that others call returns. The just-in-time compiler
+///   holds it no longer than its last use, and the virtual machine may collect it while the method stores to its
+///   array, or to the map that a set is made of: their owner would be unknown, and the assignment would be lost.
+///   The methods that such a method calls are held by it, and stay as long as they are.
 ///
 /// Barriers are calls without branches, see [Weaver].
 final class StoreWeaver implements CodeTransform {
@@ -65,7 +65,7 @@ final class StoreWeaver implements CodeTransform {
     private final MethodModel method;
     private final CodeModel code;
     /// Weaver of reads, or null: they are not woven.
-    private final Reads reads;
+    private final ReadWeaver reads;
     /// Whether what is read is locked.
     private final boolean locksReads;
 
@@ -82,8 +82,8 @@ final class StoreWeaver implements CodeTransform {
     /// Number of objects that are made in a constructor's prologue and not initialised yet, or ENDED behind it.
     private int prologueDepth;
 
-    private Selves prologue;
-    private Selves selves;
+    private ParameterFlow prologue;
+    private ParameterFlow parameters;
     private BitSet probes;
     /// The number of the next instruction.
     private int at;
@@ -94,7 +94,7 @@ final class StoreWeaver implements CodeTransform {
             MethodModel method,
             CodeModel code,
             Weaver.Kind kind,
-            Reads reads,
+            ReadWeaver reads,
             boolean locksReads) {
         this.fields = fields;
         this.type = type;
@@ -271,17 +271,17 @@ final class StoreWeaver implements CodeTransform {
 
     private boolean isSelf(FieldInstruction field) {
         if (prologue == null) {
-            prologue = Selves.inPrologue(code);
+            prologue = ParameterFlow.inPrologue(code);
         }
-        return prologue.isSelf(at, Steps.words(field.typeSymbol()));
+        return prologue.isParameter(at, InstructionEffects.words(field.typeSymbol()));
     }
 
     /// Whether the uppermost value is `this`, or a parameter of this class.
     private boolean isOfThisClass() {
-        if (selves == null) {
-            selves = Selves.of(code, ownParameters());
+        if (parameters == null) {
+            parameters = ParameterFlow.of(code, ownParameters());
         }
-        return selves.isSelf(at, 0);
+        return parameters.isParameter(at, 0);
     }
 
     private int[] ownParameters() {
@@ -294,7 +294,7 @@ final class StoreWeaver implements CodeTransform {
             if (parameter.equals(type.thisClass().asSymbol())) {
                 slots.add(slot);
             }
-            slot += Steps.words(parameter);
+            slot += InstructionEffects.words(parameter);
         }
         return slots.build().toArray();
     }

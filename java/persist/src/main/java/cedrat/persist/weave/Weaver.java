@@ -194,7 +194,7 @@ final class Weaver {
 
     private ClassTransform transform(byte[] original, ClassModel type, Kind kind, ClassLoader loader) {
         boolean isRead = weavesReads && kind == Kind.APPLICATION;
-        Reads reads = isRead ? new Reads(fields, classes, loader, type) : null;
+        ReadWeaver reads = isRead ? new ReadWeaver(fields, classes, loader, type) : null;
         ClassTransform identity = isRead ? identity(original, loader) : ClassTransform.ACCEPT_ALL;
         // One behind the other they would build each method twice.
         return new ClassTransform() {
@@ -234,7 +234,7 @@ final class Weaver {
         return new Identities(type, isTopmost);
     }
 
-    private MethodTransform method(ClassModel type, MethodModel method, Kind kind, Reads reads) {
+    private MethodTransform method(ClassModel type, MethodModel method, Kind kind, ReadWeaver reads) {
         return (builder, element) -> {
             if (element instanceof CodeModel code) {
                 weave(builder, type, method, code, kind, reads);
@@ -245,7 +245,7 @@ final class Weaver {
     }
 
     private void weave(
-            MethodBuilder builder, ClassModel type, MethodModel method, CodeModel code, Kind kind, Reads reads) {
+            MethodBuilder builder, ClassModel type, MethodModel method, CodeModel code, Kind kind, ReadWeaver reads) {
         switch (kind) {
             case SUSPENDING -> {
                 if (Suspensions.contains(type, method)) {
@@ -256,8 +256,8 @@ final class Weaver {
             }
             case READING -> {
                 String name = type.thisClass().asInternalName();
-                int local = Readings.local(name, method);
-                int locked = classes.locksReads() ? Readings.localToLock(name, method) : -1;
+                int local = ReflectiveReads.local(name, method);
+                int locked = classes.locksReads() ? ReflectiveReads.localToLock(name, method) : -1;
                 if (local >= 0 || locked >= 0) {
                     builder.transformCode(code, reading(code, local, locked));
                 } else {
@@ -274,7 +274,7 @@ final class Weaver {
     }
 
     /// In the application only where it may read persistent objects.
-    private boolean locksReads(Kind kind, Reads reads) {
+    private boolean locksReads(Kind kind, ReadWeaver reads) {
         return classes.locksReads() && (kind == Kind.COLLECTION || reads != null);
     }
 

@@ -363,11 +363,11 @@ final class Appender {
 
     /// Deletes ledgers that were made in vain; in steps, so that one that is wanted does not wait for it. What is
     /// not found now is found by the next opening.
-    void delete(Strays strays) {
+    void delete(OrphanLedgers strays) {
         background.execute(() -> deleteSome(strays));
     }
 
-    private void deleteSome(Strays strays) {
+    private void deleteSome(OrphanLedgers strays) {
         try {
             if (strays.step()) {
                 delete(strays);

@@ -80,7 +80,7 @@ public final class BookKeeperLog implements Log {
             try (Follower follower = new Follower(ledgers, replay)) {
                 standBy(node, follower);
                 follower.finish(node.take(RANDOM.nextLong()));
-                Strays strays = new Strays(ledgers, node.origin(), node.list());
+                OrphanLedgers strays = new OrphanLedgers(ledgers, node.origin(), node.list());
                 appender = new Appender(
                         ledgers, node, follower.parts(), follower.replayed(), place.ledgerBytesMax(), listener);
                 appender.delete(strays);

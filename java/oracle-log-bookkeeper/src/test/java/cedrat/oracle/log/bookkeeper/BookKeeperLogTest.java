@@ -261,7 +261,7 @@ class BookKeeperLogTest extends LogContract {
             kept.add(doomed);
             kept.addAll(node.list().ledgers());
             kept.addAll(list(another).ledgers());
-            Strays strays = new Strays(ledgers, node.origin(), node.list());
+            OrphanLedgers strays = new OrphanLedgers(ledgers, node.origin(), node.list());
             while (strays.step()) {
                 // it has more
             }
@@ -294,7 +294,7 @@ class BookKeeperLogTest extends LogContract {
             long stray = stray(ledgers, origin(place));
             try (BookKeeperLog log = new BookKeeperLog(place)) {
                 log.open(new Replayed(), new RecordingListener());
-                for (int steps = 1 + count(ledgers) / Strays.STEP_LEDGERS; steps > 0; steps--) {
+                for (int steps = 1 + count(ledgers) / OrphanLedgers.STEP_LEDGERS; steps > 0; steps--) {
                     log.settle();
                 }
                 assertFalse(isThere(ledgers, stray), "it is still there");

@@ -9,11 +9,11 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 
 /// J7.2: what is known of the objects that closed stores have left.
-class LeftObjectsTest {
+class ClosedStoreObjectsTest {
     private static final int COUNT = 10_000;
     private static final int ROUNDS = 20;
 
-    private final LeftObjects left = new LeftObjects();
+    private final ClosedStoreObjects left = new ClosedStoreObjects();
 
     /// J7.2.
     @Test

@@ -13,7 +13,7 @@ import java.util.Set;
 ///
 /// It checks all ledgers of the bookies one by one, including those of other logs. It goes in steps, between
 /// which its caller does more urgent work. For one thread at a time.
-final class Strays {
+final class OrphanLedgers {
     /// Number of ledgers in a step.
     static final int STEP_LEDGERS = 32;
 
@@ -23,7 +23,7 @@ final class Strays {
     private Ledgers.All all;
 
     /// Finds strays of the log that was taken with this list, and makes its ledgers with this origin.
-    Strays(Ledgers ledgers, Origin now, LedgerList list) {
+    OrphanLedgers(Ledgers ledgers, Origin now, LedgerList list) {
         this.ledgers = ledgers;
         this.now = now;
         listed = new HashSet<>(list.ledgers());

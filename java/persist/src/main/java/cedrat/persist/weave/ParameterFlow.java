@@ -8,24 +8,24 @@ import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDescs;
 import java.util.ArrayDeque;
 
-/// Where a method has certain parameters of its own on the stack: found by following its instructions.
+/// Places on the stack of a method where it has certain of its parameters: found by following its instructions.
 ///
 /// **Threads:** one.
-final class Selves {
-    private static final int SELF = 1;
+final class ParameterFlow {
+    private static final int PARAMETER = 1;
 
     private final Code code;
     private final boolean endsWithPrologue;
     private final Frame[] frames;
     private final ArrayDeque<Integer> pending = new ArrayDeque<>();
 
-    private Selves(CodeModel model, int[] slots, boolean endsWithPrologue) {
+    private ParameterFlow(CodeModel model, int[] slots, boolean endsWithPrologue) {
         code = new Code(model);
         this.endsWithPrologue = endsWithPrologue;
         frames = new Frame[code.size()];
         Frame first = new Frame(((CodeAttribute) model).maxLocals());
         for (int slot : slots) {
-            first.locals[slot] = SELF;
+            first.locals[slot] = PARAMETER;
         }
         arrive(0, first);
         while (!pending.isEmpty()) {
@@ -36,18 +36,18 @@ final class Selves {
     /// Of `this`, in what a constructor does before it has called another one: there it is no object yet,
     /// whose fields can be written and not read. A store to another object of the class is a store as any
     /// other.
-    static Selves inPrologue(CodeModel model) {
-        return new Selves(model, new int[] {0}, true);
+    static ParameterFlow inPrologue(CodeModel model) {
+        return new ParameterFlow(model, new int[] {0}, true);
     }
 
     /// Of some parameters, by the locals that they come in.
-    static Selves of(CodeModel model, int[] slots) {
-        return new Selves(model, slots, false);
+    static ParameterFlow of(CodeModel model, int[] slots) {
+        return new ParameterFlow(model, slots, false);
     }
 
     /// Whether an instruction has one of them on the stack for certain, below `words` others.
-    boolean isSelf(int at, int words) {
-        return frames[at] != null && frames[at].peek(words) == SELF;
+    boolean isParameter(int at, int words) {
+        return frames[at] != null && frames[at].peek(words) == PARAMETER;
     }
 
     private void step(int at) {
@@ -56,7 +56,7 @@ final class Selves {
             return;
         }
         Frame after = frames[at].copy();
-        Steps.apply(after, instruction);
+        InstructionEffects.apply(after, instruction);
         for (Code.Handler handler : code.handlers()) {
             if (handler.covers(at)) {
                 arrive(handler.at(), frames[at].thrown());
@@ -73,9 +73,9 @@ final class Selves {
         }
         int words = 0;
         for (ClassDesc parameter : call.typeSymbol().parameterArray()) {
-            words += Steps.words(parameter);
+            words += InstructionEffects.words(parameter);
         }
-        return isSelf(at, words);
+        return isParameter(at, words);
     }
 
     private void arrive(int at, Frame frame) {

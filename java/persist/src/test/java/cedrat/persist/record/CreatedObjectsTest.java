@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
 
-class MadeObjectsTest {
+class CreatedObjectsTest {
     private static final int PIECE = 1 << 20;
 
     private static TransactionLevel begin(TopLevel top, TransactionLevel outer) {

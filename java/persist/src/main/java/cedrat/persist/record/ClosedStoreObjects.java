@@ -7,13 +7,13 @@ import java.lang.ref.WeakReference;
 /// The arrays and objects of the JDK that were persistent in stores which are closed by now, or parts of what was, as
 /// far as they may change: they have no field that says so, as objects of woven classes have.
 ///
-/// - J7.2  Changes of a transaction to them would not be stored, so it gets an exception.
+/// - Changes of a transaction to them would not be stored, so it gets an exception.
 ///
 /// They are held weakly, and without the store that had them, so that the virtual machine can collect them. Entries
 /// of collected objects are removed when the array is full, and whenever a store is closed.
 ///
 /// **Threads:** any. A query takes no lock: barriers ask about each object that a transaction changes.
-public final class LeftObjects {
+public final class ClosedStoreObjects {
     private static final int CAPACITY = 64;
     private static final Entry[] NONE = {};
     private static final VarHandle ENTRY = MethodHandles.arrayElementVarHandle(Entry[].class);

@@ -16,7 +16,7 @@ import java.util.Set;
 /// room: what a long transaction makes and drops is collected before its end.
 ///
 /// **Threads:** one at a time.
-public final class MadeObjects {
+public final class CreatedObjects {
     /// Most transactions make few, and each makes its arrays anew. So many are looked through sooner than an
     /// object is given a hash, to which the virtual machine has to be called.
     private static final int CAPACITY = 8;

@@ -31,8 +31,8 @@ import java.lang.constant.ClassDesc;
 import java.lang.constant.MethodTypeDesc;
 
 /// Effects of instructions on a [Frame].
-final class Steps {
-    private Steps() {}
+final class InstructionEffects {
+    private InstructionEffects() {}
 
     /// Does it, but for what calls of [cedrat.persist.Transaction] mean.
     static void apply(Frame frame, Instruction instruction) {

@@ -15,12 +15,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/// How one gets from a name to an object of a store, as it was committed last: for refusals of what is reached from
-/// an object that is persistent already.
+/// Paths from names to objects of a store, as they were committed last: for refusals of what is reached from an object
+/// that is persistent already.
 ///
 /// **Threads:** one.
-final class Ways {
-    /// Maximum number of objects that are read: an object further away is reported without its way.
+final class RootPaths {
+    /// Maximum number of objects that are read: an object further away is reported without its path.
     private static final int READS_MAX = 20_000;
 
     private static final Object[] NOTHING = {};
@@ -32,18 +32,18 @@ final class Ways {
     private final Map<Long, Step> steps = new HashMap<>();
     private final Deque<Long> next = new ArrayDeque<>();
 
-    /// How an object was come to.
+    /// Reference by which an object was found.
     ///
     /// @param from      the object before it; 0 if a name leads to it
     /// @param reference which of that one's references
     /// @param name      the name, or null
     private record Step(long from, int reference, String name) {}
 
-    Ways(Engine engine) {
+    RootPaths(Engine engine) {
         this.engine = engine;
     }
 
-    /// A shortest way to an object, or null: none was found nearby.
+    /// Returns a shortest path to an object, or null: none was found nearby.
     String to(long id) {
         for (Root root : engine.roots.values()) {
             add(root.word(), new Step(0, 0, root.name));
@@ -51,7 +51,7 @@ final class Ways {
         for (int reads = 0; reads < READS_MAX && !steps.containsKey(id) && !next.isEmpty(); reads++) {
             look(next.remove());
         }
-        return steps.containsKey(id) ? way(id) : null;
+        return steps.containsKey(id) ? path(id) : null;
     }
 
     private void add(long word, Step step) {
@@ -77,15 +77,15 @@ final class Ways {
         }
     }
 
-    private String way(long id) {
-        List<String> way = new ArrayList<>();
+    private String path(long id) {
+        List<String> path = new ArrayList<>();
         for (long at = id; at != 0; ) {
             Step step = steps.get(at);
-            way.addFirst(step.name != null ? step.name : text(step));
+            path.addFirst(step.name != null ? step.name : text(step));
             at = step.from;
         }
-        way.removeIf(String::isEmpty);
-        return String.join(" → ", way);
+        path.removeIf(String::isEmpty);
+        return String.join(" → ", path);
     }
 
     private String text(Step step) {

@@ -9,13 +9,13 @@ import java.util.Map;
 import java.util.Set;
 
 /// Methods of the JDK that read fields or elements of any object for their callers: reflection, method handles,
-/// handles of variables, `sun.misc.Unsafe` and serialisation. Where each begins the object is loaded (J1), and
-/// locked (J3.2). So are [java.util.Properties], which have their content in a map without barriers, whatever they
+/// handles of variables, `sun.misc.Unsafe` and serialisation. Where each begins the object is loaded, and
+/// locked. So are [java.util.Properties], which have their content in a map without barriers, whatever they
 /// are called as.
 ///
 /// Most are the JDK's own business, and another version may have others: what is missing keeps stores from
 /// being opened.
-final class Readings {
+final class ReflectiveReads {
     /// A method, and the local that the object comes in.
     private record Reading(String method, int local) {}
 
@@ -50,7 +50,7 @@ final class Readings {
     /// Reads values that are never pending, and of an object that may be locked.
     private static final String PRIMITIVES = "getPrimFieldValues(Ljava/lang/Object;[B)V";
 
-    private Readings() {}
+    private ReflectiveReads() {}
 
     /// The classes that have them.
     static Set<String> classes() {

@@ -23,14 +23,14 @@ import java.lang.reflect.AccessFlag;
 /// Classes of the JDK have no barriers: their objects are loaded with all that they lead to.
 ///
 /// **Threads:** one.
-final class Reads {
+final class ReadWeaver {
     private final Classes classes;
     private final ClassLoader loader;
     private final ClassModel type;
     private final Accessors accessors;
     private final boolean locks;
 
-    Reads(Fields fields, Classes classes, ClassLoader loader, ClassModel type) {
+    ReadWeaver(Fields fields, Classes classes, ClassLoader loader, ClassModel type) {
         this.classes = classes;
         this.loader = loader;
         this.type = type;
