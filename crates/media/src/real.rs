@@ -543,7 +543,7 @@ fn failed(what: &str, path: &Path, offset: Option<u64>, errno: Errno) -> io::Err
 
 /// Returns the same kind of error with the file, the offset and the remedy.
 fn explained(what: &str, path: &Path, offset: Option<u64>, error: io::Error) -> io::Error {
-    use io::ErrorKind::{PermissionDenied, QuotaExceeded, StorageFull};
+    use io::ErrorKind::{FileTooLarge, PermissionDenied, QuotaExceeded, StorageFull};
     let has_no_descriptor = [Errno::MFILE, Errno::NFILE].map(|errno| Some(errno.raw_os_error()));
     let (kind, advice) = match error.kind() {
         _ if has_no_descriptor.contains(&error.raw_os_error()) => {
@@ -551,6 +551,7 @@ fn explained(what: &str, path: &Path, offset: Option<u64>, error: io::Error) -> 
         }
         StorageFull | QuotaExceeded => (StorageFull, "; make space on this file system"),
         PermissionDenied => (PermissionDenied, "; check who owns it and how it was opened"),
+        FileTooLarge => (FileTooLarge, "; raise the limit of the length of a file (ulimit -f)"),
         kind => (kind, ""),
     };
     let at = offset.map(|offset| format!(" at offset {offset}")).unwrap_or_default();
@@ -677,6 +678,17 @@ mod tests {
         drop(owner);
         disk.lock("file").expect("the child outlives its parent's opening");
         drop(child);
+    }
+
+    #[test]
+    fn too_long_file_names_limit() {
+        let directory = tempfile::tempdir().unwrap();
+        let disk = RealDisk::new(directory.path());
+        let file = disk.open("file", OpenMode::Create).unwrap();
+        let last_block = i64::MAX as u64 / BLOCK_LEN as u64 * BLOCK_LEN as u64;
+        let refused = disk.allocate(file, last_block, 2 * BLOCK_LEN as u64).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
+        assert!(refused.to_string().ends_with("(ulimit -f)"), "{refused}");
     }
 
     #[test]
