@@ -156,7 +156,9 @@ typedef struct cedrat_heap_options {
 /* Options of a graph. Begin with `cedrat_graph_options options = {0};`. */
 typedef struct cedrat_graph_options {
   int must_exist;       /* not 0: a missing graph is CEDRAT_UNKNOWN, and not created */
-  int reserved_int;     /* zero */
+  int program_locks;    /* not 0: the program locks each object itself, from its change to the return of the commit, and each
+                         * object of a branch until the call that decides the branch returns, in later openings too. Commits
+                         * then seldom lock objects. Two commits of one object at a time leave its bytes undefined */
   uint64_t cache_bytes; /* memory for changed objects; all changed objects of one commit have to fit; 64 MiB */
   uint64_t reserved[6]; /* zero */
 } cedrat_graph_options;

@@ -83,7 +83,7 @@ pub(crate) struct LogChoices {
 #[repr(C)]
 pub(crate) struct GraphChoices {
     pub(crate) must_exist: i32,
-    pub(crate) reserved_int: i32,
+    pub(crate) program_locks: i32,
     pub(crate) cache_bytes: u64,
     pub(crate) reserved: [u64; 6],
 }
@@ -149,8 +149,7 @@ impl GraphChoices {
     /// Returns the options, and whether the graph must exist.
     pub(crate) fn to_options(self) -> Result<(front::graph::Options, bool)> {
         must_be_zero(&self.reserved)?;
-        must_be_zero(&[u64::from(self.reserved_int != 0)])?;
-        let mut options = front::graph::Options::default();
+        let mut options = front::graph::Options { program_locks: self.program_locks != 0, ..Default::default() };
         unless_zero(&mut options.cache_bytes, self.cache_bytes);
         Ok((options, self.must_exist != 0))
     }

@@ -1,7 +1,8 @@
 //! Measures the cost of one Debit-Credit transfer, uncontended and without waiting for the disk: three objects are patched,
 //! one of which refers to a new one.
 //!
-//! `cargo run --release -p cedrat-objects --example graph_commit_cost [commits]`
+//! `cargo run --release -p cedrat-objects --example graph_commit_cost [commits] [program-locks]`; with the second argument as a
+//! program that has a lock table of its own, as Java objects have.
 
 use cedrat_media::{Media, RealDisk};
 use cedrat_objects::graph::{Changes, Graph, Identity, Mode, Options, Reference};
@@ -105,7 +106,8 @@ fn main() -> Result<()> {
     options.pool.pages_max = 1 << 20; // tools that count instructions have little address space
     let registry = Registry::new().with(cedrat_structures::register).with(cedrat_objects::register);
     let store = Store::open(media, options, registry)?;
-    let graph = Graph::create(&store, "bank", Options::default())?;
+    let program_locks = std::env::args().any(|argument| argument == "program-locks");
+    let graph = Graph::create(&store, "bank", Options { program_locks, ..Options::default() })?;
     run(&graph, commits)?;
     drop((graph, store));
     std::fs::remove_dir_all(&place).expect("the directory is ours");

@@ -241,7 +241,7 @@ fn unknown_object_is_not_read() {
 fn commit_larger_than_cache_is_refused() {
     let disk = cedrat_sync::Arc::new(cedrat_media::SimDisk::new());
     let store = common::open_on(&disk, cedrat_txn::Options::simulated());
-    let graph = Graph::create(&store, NAME, Options { cache_bytes: 50_000 }).unwrap();
+    let graph = Graph::create(&store, NAME, Options { cache_bytes: 50_000, ..Options::default() }).unwrap();
     graph.define_class(b"").unwrap();
     let mut changes = Changes::new();
     (0..100).for_each(|_| just(changes.add(1, &[1; 2000], &[])));

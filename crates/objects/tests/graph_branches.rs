@@ -13,7 +13,7 @@ use cedrat_sync::{Arc, thread};
 use cedrat_txn::locks::PageLocks;
 use cedrat_txn::object_cache::InDoubtRecords;
 use cedrat_txn::{BranchError, Commit, Error, NoLocks, Vote};
-use common::{NAME, Place, is_absent, pattern, place, place_with};
+use common::{NAME, Place, is_absent, pattern, place, place_of, place_with};
 
 const BRANCH: &[u8] = b"global-17/branch-1";
 const BRANCH_IN_HEX: &str = "676c6f62616c2d31372f6272616e63682d31";
@@ -206,6 +206,37 @@ fn in_doubt_branch_does_not_block_others() {
         }
         let refused = place.graph.commit(Changes::new().patch(ids[0], 8, b"stranger"), Mode::Sync);
         assert!(names_the_branch(&refused.unwrap_err()));
+    }
+}
+
+/// E21.11: a branch of an earlier opening has locked its objects only in the store, and its changes are made at its end.
+#[test]
+fn branch_keeps_locks_beside_program_locks() {
+    let options = Options { program_locks: true, ..Options::default() };
+    for crashes in [false, true] {
+        let place = place_of(cedrat_txn::Options::simulated(), options);
+        let [changed, other] = [place.add(b"as it is", &[]), place.add(b"as it is", &[])];
+        drop(place.graph.prepare(Changes::new().patch(changed, 8, b"doubtful"), BRANCH).unwrap());
+        let place = if crashes {
+            let (disk, store) = place.crashed_store(cedrat_txn::Options::simulated());
+            Place { disk, graph: Graph::open(&store, NAME, options).unwrap() }
+        } else {
+            place
+        };
+        let patch = |id| place.graph.commit(Changes::new().patch(id, 8, b"stranger"), Mode::Sync);
+        patch(other).unwrap();
+        assert!(names_the_branch(&patch(changed).unwrap_err()));
+        assert_eq!(place.object(changed).data, b"as it is");
+        place.graph.store().prepared(BRANCH).unwrap().commit(Commit::Sync).map(drop).unwrap();
+        assert_eq!(place.object(changed).data, b"doubtful");
+        patch(changed).unwrap();
+        for place in [&place, &place.crashed()] {
+            assert_eq!(
+                (&place.object(changed).data[..], &place.object(other).data[..]),
+                (&b"stranger"[..], &b"stranger"[..])
+            );
+            place.check();
+        }
     }
 }
 

@@ -325,7 +325,7 @@ fn objects_in_use_stay() {
 fn sweep_succeeds_with_small_cache() {
     let disk = cedrat_sync::Arc::new(cedrat_media::SimDisk::new());
     let store = common::open_on(&disk, cedrat_txn::Options::simulated());
-    let graph = Graph::create(&store, NAME, Options { cache_bytes: 20_000 }).unwrap();
+    let graph = Graph::create(&store, NAME, Options { cache_bytes: 20_000, ..Options::default() }).unwrap();
     graph.define_class(b"").unwrap();
     let mut changes = Changes::new();
     (0..100).for_each(|_| just(changes.add(1, &[1; 2000], &[])));

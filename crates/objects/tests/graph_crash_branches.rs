@@ -262,7 +262,7 @@ fn read_all(graph: &Graph) -> Outcome<(Vec<i64>, Vec<Identity>)> {
 
 impl Branches {
     fn open(&self, store: &Store) -> Outcome<Graph> {
-        Ok(Graph::open_or_create(store, NAME, Options { cache_bytes: 1 << 20 })?)
+        Ok(Graph::open_or_create(store, NAME, Options { cache_bytes: 1 << 20, ..Options::default() })?)
     }
 }
 

@@ -288,7 +288,7 @@ fn read_all(graph: &Graph) -> Outcome<(State, BTreeMap<u64, Identity>)> {
 
 impl Web {
     fn open(&self, store: &Store) -> Outcome<Graph> {
-        Ok(Graph::open_or_create(store, NAME, Options { cache_bytes: self.cache_bytes })?)
+        Ok(Graph::open_or_create(store, NAME, Options { cache_bytes: self.cache_bytes, ..Options::default() })?)
     }
 }
 

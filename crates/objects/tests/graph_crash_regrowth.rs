@@ -64,7 +64,7 @@ fn change(chance: &mut Rng, is_ebb: bool, next: &mut u64) -> (Changes, Vec<(Stri
 
 impl Tide {
     fn open(&self, store: &Store) -> Outcome<Graph> {
-        Ok(Graph::open_or_create(store, NAME, Options { cache_bytes: 1 << 20 })?)
+        Ok(Graph::open_or_create(store, NAME, Options { cache_bytes: 1 << 20, ..Options::default() })?)
     }
 }
 

@@ -5,14 +5,14 @@
 mod common;
 
 use cedrat_objects::ObjectId;
-use cedrat_objects::graph::{Changes, Identity, Mode, Reference};
+use cedrat_objects::graph::{Changes, Graph, Identity, Mode, Reference};
 use cedrat_pages::{PageId, Slot};
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicUsize, Ordering};
 use cedrat_txn::locks::{Deadlock, LockManager, LockMode, NotGiven, PageLocks, Resource};
-use cedrat_txn::{Options, TxnOptions, Vote};
+use cedrat_txn::{Error, Options, TxnOptions, Vote};
 use cedrat_wal::TxnId;
-use common::{Place, pattern, place_with, underneath};
+use common::{NAME, Place, go_on, pattern, place_of, underneath};
 
 /// Counts the requests for record locks.
 #[derive(Debug, Default)]
@@ -64,11 +64,18 @@ impl LockManager for Counting {
 const MANY: usize = 70_000;
 
 fn counted() -> (Place, Arc<Counting>) {
+    counted_with(cedrat_objects::graph::Options::default())
+}
+
+fn counted_with(of_graph: cedrat_objects::graph::Options) -> (Place, Arc<Counting>) {
     let locks = Arc::new(Counting::default());
     let (log_limit_bytes, segment_len) = (256 << 20, 4 << 20);
     let manager = Arc::<Counting>::clone(&locks);
-    (place_with(Options { locks: manager, log_limit_bytes, segment_len, ..Options::simulated() }), locks)
+    (place_of(Options { locks: manager, log_limit_bytes, segment_len, ..Options::simulated() }, of_graph), locks)
 }
+
+const PROGRAM_LOCKS: cedrat_objects::graph::Options =
+    cedrat_objects::graph::Options { cache_bytes: 64 << 20, program_locks: true };
 
 /// Makes a root, very many objects, and one in pieces.
 fn very_many() -> Changes {
@@ -97,6 +104,46 @@ fn at(identity: Identity) -> ObjectId {
 /// Returns the first byte of an object's data.
 fn first_byte(place: &Place, id: Identity) -> u8 {
     place.object(id).data[0]
+}
+
+/// E21.11.
+#[test]
+fn program_locks_replace_object_locks() {
+    let (place, locks) = counted_with(PROGRAM_LOCKS);
+    let asked = |changes: &Changes| {
+        let before = locks.records.load(Ordering::Relaxed);
+        place.commit(changes);
+        locks.records.load(Ordering::Relaxed) - before
+    };
+    let ids: Vec<Identity> = (0..10).map(|number: u8| place.add(&[number; 8], &[])).collect();
+    let long = place.add(&pattern(6000, 1), &[Reference::NULL]);
+    let mut roots = Changes::new();
+    roots.set_root("long", long);
+    for (number, &id) in ids.iter().enumerate() {
+        roots.set_root(&number.to_string(), id);
+    }
+    place.commit(&roots);
+
+    assert_eq!(asked(&patches(&ids, 1)), 0);
+    let mut made = patches(&ids, 2);
+    made.add(1, b"new", &[ids[0].into()]);
+    assert_eq!(asked(&made), 1, "the new object");
+    // Changes that are not made with the commit record.
+    assert!(asked(&patches(&[ids[0], long], 3)) >= 2);
+    assert_eq!(asked(&patches(&[ids[0], ids[0]], 4)), 1);
+    let mut collection = None;
+    loop {
+        go_on(&place.graph, &mut collection, 4).unwrap();
+        if collection.is_none() {
+            break;
+        }
+        assert_eq!(asked(&patches(&ids, 5)), 10, "while a collection runs");
+    }
+    assert_eq!(asked(&patches(&ids, 6)), 0);
+    assert!(ids.iter().all(|&id| first_byte(&place, id) == 6));
+    assert_eq!(locks.locks.locked(), 0);
+    let others = Graph::open(place.graph.store(), NAME, cedrat_objects::graph::Options::default());
+    assert!(matches!(others, Err(Error::Misuse(_))));
 }
 
 /// E21.10.

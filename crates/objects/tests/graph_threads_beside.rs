@@ -14,7 +14,12 @@ const SCHEDULES: usize = 60;
 
 fn graph(cache_bytes: u64) -> Graph {
     let options = cedrat_txn::Options { partitions: 2, pool_bytes: 24 * 4096, ..cedrat_txn::Options::simulated() };
-    let graph = Graph::create(&open_on(&Arc::new(SimDisk::new()), options), NAME, Options { cache_bytes }).unwrap();
+    let graph = Graph::create(
+        &open_on(&Arc::new(SimDisk::new()), options),
+        NAME,
+        Options { cache_bytes, ..Options::default() },
+    )
+    .unwrap();
     graph.define_class(b"").unwrap();
     graph
 }

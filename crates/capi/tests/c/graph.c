@@ -176,6 +176,9 @@ static void errors(const char *directory) {
   options.must_exist = 1;
   IS(CEDRAT_UNKNOWN, cedrat_graph_open(store, "no such", &options, &other));
   CHECK(other == NULL);
+  options.program_locks = 1;
+  IS(CEDRAT_MISUSE, cedrat_graph_open(store, "graph", &options, &other)); /* other options */
+  options.program_locks = 0;
   options.cache_bytes = 1 << 20;
   IS(CEDRAT_MISUSE, cedrat_graph_open(store, "graph", &options, &other)); /* other options */
   options.reserved[1] = 1;

@@ -103,6 +103,15 @@ impl InDoubtBranches {
         self.0.lock().enter(txn, branch, |txn| store.is_prepared(txn));
     }
 
+    /// Returns whether a branch may be in doubt.
+    pub(crate) fn is_any(&self, store: &Store) -> bool {
+        let mut branches = self.0.lock();
+        if !branches.all.is_empty() {
+            branches.remove_ended(|txn| store.is_prepared(txn));
+        }
+        !branches.all.is_empty()
+    }
+
     /// Returns the branches that are still in doubt.
     pub(crate) fn now(&self, store: &Store) -> BTreeMap<TxnId, InDoubt> {
         let mut branches = self.0.lock();

@@ -277,10 +277,16 @@ impl<'w> Work<'w> {
     fn make(&mut self, entries: &Entries<'_>, may_commit: bool) -> Result<Option<Ticket>> {
         let (mut few, mut many) = (None, Vec::new());
         let of_old = of_old_in(entries, &mut few, &mut many);
-        self.lock(entries, of_old)?;
-        let places = self.choose_places(entries)?;
+        of_old.sort_unstable_by_key(|(identity, entry)| (*identity, entry.number));
         let is_once_each = of_old.is_sorted_by(|(one, _), (next, _)| one < next);
         let may_be_late = may_commit && !self.tells() && is_once_each;
+        let is_locked = !may_be_late || !self.program_locks(entries);
+        if is_locked {
+            self.lock(entries, of_old)?;
+        } else if !of_old.is_empty() {
+            self.objects().lock_all_for_change(self.txn, [])?; // the collection alone
+        }
+        let places = self.choose_places(entries)?;
         let new = if may_be_late { self.new_in_one_page(entries, &places) } else { None };
         let is_late = may_be_late && (!of_old.is_empty() || new.is_some());
         let is_new_late = new.is_some();
@@ -295,6 +301,9 @@ impl<'w> Work<'w> {
         if is_late {
             if let Some(ticket) = self.commit_with(of_old, new.unwrap_or_default())? {
                 return Ok(Some(ticket));
+            }
+            if !is_locked {
+                self.lock(entries, of_old)?;
             }
             for entry in entries.all.iter().filter(|entry| comes_late(entry)) {
                 self.change(entry, &mut places).map_err(|error| in_entry(error, entry))?;
@@ -392,9 +401,17 @@ impl<'w> Work<'w> {
         self.beside != GcPhase::Nothing || self.is_branch
     }
 
-    /// Sorts the entries of existing objects by their identities, and locks all of these in that order, the same for all commits.
-    fn lock(&mut self, entries: &Entries<'_>, all: &mut [OfOld<'_, '_>]) -> Result<()> {
-        all.sort_unstable_by_key(|(identity, entry)| (*identity, entry.number));
+    /// Returns whether the program's own locks suffice for changes that come with the commit record, which a garbage
+    /// collection does not need: they do unless a branch has, as a branch of an earlier opening has locked its objects only
+    /// here, and its changes are not yet made (E21.11).
+    fn program_locks(&self, entries: &Entries<'_>) -> bool {
+        self.shared.program_locks
+            && entries.all.len() <= LOCKS_MAX
+            && (!self.shared.in_doubt.is_any(self.txn.store()) || planted!("objects_in_doubt_not_locked"))
+    }
+
+    /// Locks the existing objects, which are sorted by their identities: the same order for all commits.
+    fn lock(&mut self, entries: &Entries<'_>, all: &[OfOld<'_, '_>]) -> Result<()> {
         let locks = || entries.new_objects as usize + all.chunk_by(|(one, _), (next, _)| one == next).count();
         // Not for a branch: no other commit would be possible while it is in doubt.
         let may_lock_all = !self.is_branch || planted!("branch_locks_whole_graph");

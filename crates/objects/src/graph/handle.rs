@@ -20,11 +20,16 @@ pub const ROOT_NAME_LEN_MAX: usize = 1024;
 pub struct Options {
     /// Memory for changed objects, in bytes. It must hold at least all changes of one commit to existing objects.
     pub cache_bytes: u64,
+    /// Whether the program has a lock table of its own: it locks each object from its change to the return of the commit that
+    /// contains the change, and each object that a branch changes until the call that decides the branch has returned, in
+    /// later openings too. Most commits then request no lock of an object they change. If two of them change the same object
+    /// after all, its bytes are undefined.
+    pub program_locks: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cache_bytes: 64 << 20 }
+        Options { cache_bytes: 64 << 20, program_locks: false }
     }
 }
 
@@ -38,6 +43,8 @@ pub(crate) struct Shared {
     pub(crate) classes: Classes,
     pub(crate) collecting: Collecting,
     pub(crate) in_doubt: InDoubtBranches,
+    /// As [`Options::program_locks`].
+    pub(crate) program_locks: bool,
 }
 
 /// A named graph of objects that refer to each other.
@@ -117,8 +124,12 @@ impl Graph {
             let roots = RawHashTable::open(store, parts.roots)?;
             let classes = Classes::load(txn, RawHashTable::open(store, parts.classes)?)?;
             let in_doubt = InDoubtBranches::load(store, root)?;
-            Ok(Shared { root, parts, objects, roots, classes, collecting: Collecting::default(), in_doubt })
+            let (collecting, program_locks) = (Collecting::default(), options.program_locks);
+            Ok(Shared { root, parts, objects, roots, classes, collecting, in_doubt, program_locks })
         })?;
+        if shared.program_locks != options.program_locks {
+            return Err(Error::Misuse("the graph is open already, with other options; use the same everywhere"));
+        }
         Ok(Graph { store: store.clone(), shared })
     }
 

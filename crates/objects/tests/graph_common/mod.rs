@@ -32,8 +32,12 @@ pub(crate) fn place() -> Place {
 }
 
 pub(crate) fn place_with(options: cedrat_txn::Options) -> Place {
+    place_of(options, Options::default())
+}
+
+pub(crate) fn place_of(options: cedrat_txn::Options, of_graph: Options) -> Place {
     let disk = Arc::new(SimDisk::new());
-    let graph = Graph::create(&open_on(&disk, options), NAME, Options::default()).unwrap();
+    let graph = Graph::create(&open_on(&disk, options), NAME, of_graph).unwrap();
     assert_eq!(graph.define_class(b"the only one").unwrap(), 1);
     Place { disk, graph }
 }

@@ -53,9 +53,12 @@ final class NativeGraphStore implements GraphStore {
     private static final int SYNC = 0;
     private static final int ASYNC = 1;
 
-    // Of `cedrat_options`: its size, and where a field lies.
+    // Of `cedrat_options`, `cedrat_graph_options` and `cedrat_heap_options`: the sizes, and where a field lies.
     private static final long OPTIONS_BYTES = 16 * Long.BYTES;
     private static final long PAGE_POOL_BYTES = 7 * Long.BYTES;
+    private static final long GRAPH_OPTIONS_BYTES = 8 * Long.BYTES;
+    private static final long PROGRAM_LOCKS = Integer.BYTES;
+    private static final long HEAP_OPTIONS_BYTES = 9 * Long.BYTES;
 
     // Of `cedrat_branch`: the length of the name, and the name.
     private static final int BRANCH_NAME_AT = 8;
@@ -69,10 +72,7 @@ final class NativeGraphStore implements GraphStore {
 
     /// The LSN of none.
     static final long NOT_APPENDED = 0;
-
     private static final int MESSAGE_BYTES = 1024;
-    /// Of `cedrat_heap_options`, which begins with the size.
-    private static final long HEAP_OPTIONS_BYTES = 9 * Long.BYTES;
 
     private static final ValueLayout.OfInt LITTLE_INT =
             ValueLayout.JAVA_INT_UNALIGNED.withOrder(ByteOrder.LITTLE_ENDIAN);
@@ -221,7 +221,9 @@ final class NativeGraphStore implements GraphStore {
             }
             MemorySegment store = to.get(ADDRESS, 0);
             MemorySegment name = call.allocateFrom(NAME);
-            status = (int) GRAPH_OPEN.invokeExact(functions.graphOpen, store, name, MemorySegment.NULL, to);
+            MemorySegment graphOptions = call.allocate(GRAPH_OPTIONS_BYTES, Long.BYTES);
+            graphOptions.set(JAVA_INT, PROGRAM_LOCKS, 1);
+            status = (int) GRAPH_OPEN.invokeExact(functions.graphOpen, store, name, graphOptions, to);
             if (status != OK) {
                 String reason = lastMessage(functions.message, functions, store);
                 // The first failure is the one to tell; a store that was just opened has nothing to lose by the second.
