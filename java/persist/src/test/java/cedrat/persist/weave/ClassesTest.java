@@ -24,7 +24,7 @@ class ClassesTest {
         assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "org/examples/Two"));
         assertEquals(null, classes.kind(loader, "cedrat/persist/Transaction"));
         assertEquals(null, classes.kind(loader, "cedrat/persist/record/Recorder$1"));
-        assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "cedrat/persist/woven/Launched"));
+        assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "cedrat/persist/woven/weave/Launched"));
         assertEquals(Weaver.Kind.COLLECTION, classes.kind(null, "java/util/HashMap$Node"));
         assertEquals(Weaver.Kind.COLLECTION, classes.kind(null, "java/util/Arrays$ArrayList"));
         assertEquals(null, classes.kind(null, "java/util/Arrays"));

@@ -1,4 +1,0 @@
-package cedrat.persist.woven.far;
-
-/// Known in this package only.
-class Unnameable {}

@@ -1,0 +1,39 @@
+package cedrat.persist.woven.store;
+
+import cedrat.persist.MemoryGraph;
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceOptions;
+import org.junit.jupiter.api.AfterEach;
+import org.junit.jupiter.api.BeforeEach;
+
+/// A store in memory, open while a test runs.
+public abstract class StoreFixture {
+    protected static final class Node {
+        public int value;
+        public Node next;
+
+        public Node(int value, Node next) {
+            this.value = value;
+            this.next = next;
+        }
+    }
+
+    protected final MemoryGraph graph = new MemoryGraph();
+    protected Persistence store;
+
+    @BeforeEach
+    protected final void open() {
+        store = Persistence.open(graph.open(), new PersistenceOptions());
+    }
+
+    @AfterEach
+    protected final void close() {
+        store.close();
+    }
+
+    /// Forgets all that is loaded.
+    protected final void reopen() {
+        store.close();
+        open();
+    }
+}

@@ -1,0 +1,4 @@
+package cedrat.persist.woven.weave.far;
+
+/// Known in this package only.
+class Unnameable {}
