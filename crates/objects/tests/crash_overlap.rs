@@ -267,10 +267,10 @@ fn overlapping(undo: UndoPolicy, cases: u64) {
 
 #[test]
 fn overlapping_uncounted_changes_survive_crashes() {
-    overlapping(UndoPolicy::CommittedOnly, 200);
+    overlapping(UndoPolicy::CommittedOnly, 100);
 }
 
 #[test]
 fn overlapping_inverses_survive_crashes() {
-    overlapping(UndoPolicy::Inverses, 200);
+    overlapping(UndoPolicy::Inverses, 100);
 }
