@@ -7,8 +7,19 @@ public sealed interface Outcome {
     /// It has committed.
     record Committed(CommitTimestamp at) implements Outcome {}
 
-    /// It has aborted, and will never commit.
-    record Aborted(AbortReason reason) implements Outcome {}
+    /// It has aborted, and will never commit. All aborts are equal, whatever is known of their reason: a server
+    /// that has restarted gives the same outcome, and no reason.
+    record Aborted(AbortReason reason) implements Outcome {
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof Aborted;
+        }
+
+        @Override
+        public int hashCode() {
+            return Aborted.class.hashCode();
+        }
+    }
 
     /// It is open. Should it commit, then later than any transaction began that was there when this was said.
     record Open() implements Outcome {}
