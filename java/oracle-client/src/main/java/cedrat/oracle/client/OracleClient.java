@@ -105,12 +105,20 @@ public final class OracleClient implements AutoCloseable {
         return await(cleanedAsync(starts));
     }
 
-    /// Reports that a sweep has visited all tables, and has cleaned all rows of transactions that had ended. The
-    /// sweep began after `mark` was given out (by a [#begin] of its own, for example), and after the last moment
-    /// at which a write of a client whose session had expired by then could arrive. Returns the number of
-    /// transactions of such sessions that the oracle has forgotten.
-    public long swept(StartTimestamp mark) {
-        return await(sweptAsync(mark));
+    /// Registers a namespace: rows that are swept together. To be called before the first commit of a row of it, else
+    /// a sweep of another namespace makes the oracle forget outcomes that rows of this one still need. Clients that
+    /// name none share one namespace, 0. The oracle remembers namespaces durably, at most 1,024.
+    public void use(long namespace) {
+        await(useAsync(namespace));
+    }
+
+    /// Reports that a sweep has visited all tables of a namespace, and has cleaned all rows of transactions that had
+    /// ended. The sweep began after `mark` was given out (by a [#begin] of its own, for example), and after the
+    /// last moment at which a write of a client whose session had expired by then could arrive. Returns the
+    /// number of transactions of such sessions that the oracle has forgotten: of those that all other
+    /// namespaces were swept since, too.
+    public long swept(long namespace, StartTimestamp mark) {
+        return await(sweptAsync(namespace, mark));
     }
 
     /// No open transaction has a lower start timestamp, nor will one have that begins later. For pruners: the oracle
@@ -205,12 +213,22 @@ public final class OracleClient implements AutoCloseable {
         });
     }
 
-    /// As [#swept].
-    public CompletableFuture<Long> sweptAsync(StartTimestamp mark) {
+    /// As [#use].
+    public CompletableFuture<Long> useAsync(long namespace) {
         return ask(new Call<Long>() {
             @Override
             void ask() {
-                pipeline.swept(this, mark.value());
+                pipeline.use(this, namespace);
+            }
+        });
+    }
+
+    /// As [#swept].
+    public CompletableFuture<Long> sweptAsync(long namespace, StartTimestamp mark) {
+        return ask(new Call<Long>() {
+            @Override
+            void ask() {
+                pipeline.swept(this, namespace, mark.value());
             }
         });
     }

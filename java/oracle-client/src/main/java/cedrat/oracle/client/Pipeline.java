@@ -21,6 +21,8 @@ import io.netty.util.concurrent.Future;
 import java.security.SecureRandom;
 import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.LinkedHashSet;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
@@ -59,6 +61,7 @@ public final class Pipeline<T> {
     private static final long HELLO_ID = -1;
     private static final long ANNOUNCE_ID = -2;
     private static final long CLOSE_ID = -3;
+    private static final long NAMESPACE_ID = -4;
 
     /// Time for which a close waits for the server to confirm that it has closed the session.
     private static final long CLOSE_MS = 1000;
@@ -78,6 +81,8 @@ public final class Pipeline<T> {
     private final ReplyReader reader = new ReplyReader();
     private final FrameWriter out = new FrameWriter(OUT_BYTES);
     private final TimestampSet open = new TimestampSet();
+    /// Namespaces that a server has accepted, to be named again to the next.
+    private final Set<Long> namespaces = new LinkedHashSet<>();
     private Slot<T>[] slots = newSlots(SLOTS);
     private int slotCount;
     private final ArrayDeque<Slot<T>> free = new ArrayDeque<>();
@@ -212,13 +217,23 @@ public final class Pipeline<T> {
         send(slot);
     }
 
-    /// Reports that a sweep of all tables that began after `mark` was given out has ended; [Replies#number]
-    /// answers with the number of transactions that were forgotten. That takes one request for each thousand of
-    /// them.
-    public void swept(T tag, long mark) {
+    /// Registers a namespace, rows that are swept together, before the first commit of a row of it;
+    /// [Replies#number] answers with its number.
+    public void use(T tag, long namespace) {
+        Slot<T> slot = take(Protocol.NAMESPACE, tag, 0);
+        slot.namespace = namespace;
+        slot.frame.namespace(slot.id(), namespace);
+        send(slot);
+    }
+
+    /// Reports that a sweep of all tables of a namespace that began after `mark` was given out has ended;
+    /// [Replies#number] answers with the number of transactions that were forgotten. That takes one request for
+    /// each thousand of them.
+    public void swept(T tag, long namespace, long mark) {
         Slot<T> slot = take(Protocol.SWEPT, tag, mark);
         slot.forgotten = 0;
-        slot.frame.swept(slot.id(), mark, 1);
+        slot.namespace = namespace;
+        slot.frame.swept(slot.id(), namespace, mark, 1);
         send(slot);
     }
 
@@ -362,6 +377,7 @@ public final class Pipeline<T> {
         silentParts = 0;
         out.clear();
         out.hello(HELLO_ID, Protocol.VERSION_LOWEST, Protocol.VERSION, session);
+        namespaces.forEach(namespace -> out.namespace(NAMESPACE_ID, namespace));
         announce();
         for (int index = 0; index < slotCount; index++) {
             if (slots[index].kind != 0) {
@@ -647,7 +663,7 @@ public final class Pipeline<T> {
             welcome();
             return true;
         }
-        if (id == ANNOUNCE_ID || id == CLOSE_ID) {
+        if (id == ANNOUNCE_ID || id == CLOSE_ID || id == NAMESPACE_ID) {
             return true;
         }
         Slot<T> slot = answered(reader.request());
@@ -661,12 +677,13 @@ public final class Pipeline<T> {
             slot.forgotten += reader.forgotten();
             if (reader.next() != 0) {
                 slot.frame.clear();
-                slot.frame.swept(slot.id(), start, reader.next());
+                slot.frame.swept(slot.id(), slot.namespace, start, reader.next());
                 send(slot);
                 return true;
             }
         }
         long forgotten = slot.forgotten;
+        long namespace = slot.namespace;
         give(slot);
         try {
             switch (kind) {
@@ -686,6 +703,10 @@ public final class Pipeline<T> {
                     replies.outcomes(tag, outcomes);
                 }
                 case Protocol.SWEPT -> replies.number(tag, forgotten);
+                case Protocol.NAMESPACE -> {
+                    namespaces.add(namespace);
+                    replies.number(tag, namespace);
+                }
                 case Protocol.CLEANED, Protocol.LOW_WATER -> replies.number(tag, reader.value());
                 default -> {
                     // a ping: the server lives

@@ -13,6 +13,8 @@ final class Slot<T> {
     /// The kind of the request; 0 if there is none.
     byte kind;
     long start;
+    /// Namespace of a sweep.
+    long namespace;
     /// Number of transactions that the parts of a sweep have forgotten so far.
     long forgotten;
     T tag;

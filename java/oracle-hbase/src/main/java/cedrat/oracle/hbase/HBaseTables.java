@@ -1,14 +1,17 @@
 package cedrat.oracle.hbase;
 
 import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.RowIds;
 import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.tables.Granularity;
 import cedrat.oracle.tables.Table;
 import cedrat.oracle.tables.TableException;
 import cedrat.oracle.tables.Tables;
 import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
@@ -16,6 +19,7 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
 import org.apache.hadoop.conf.Configuration;
+import org.apache.hadoop.hbase.ClusterMetrics;
 import org.apache.hadoop.hbase.NamespaceDescriptor;
 import org.apache.hadoop.hbase.NamespaceExistException;
 import org.apache.hadoop.hbase.NamespaceNotFoundException;
@@ -61,6 +65,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
     private final AsyncAdmin admin;
     private final OracleClient oracle;
     private final String namespace;
+    private final String clusterId;
     private final Map<TableName, HBaseTable> tables = new ConcurrentHashMap<>();
 
     private HBaseTables(AsyncConnection connection, OracleClient oracle, String namespace) {
@@ -68,6 +73,10 @@ public final class HBaseTables implements Tables, AutoCloseable {
         this.oracle = Objects.requireNonNull(oracle);
         this.namespace = Objects.requireNonNull(namespace);
         admin = connection.getAdmin();
+        clusterId = Calls.await(
+                        admin.getClusterMetrics(EnumSet.of(ClusterMetrics.Option.CLUSTER_ID)),
+                        problem -> Refusals.exception(problem, "cannot read the id of the cluster"))
+                .getClusterId();
     }
 
     /// The tables of HBase's default namespace.
@@ -124,6 +133,16 @@ public final class HBaseTables implements Tables, AutoCloseable {
         return all;
     }
 
+    @Override
+    public long namespace() {
+        return namespace(namespace);
+    }
+
+    /// Another cluster may have a namespace of the same name.
+    private long namespace(String name) {
+        return RowIds.of(clusterId.getBytes(StandardCharsets.UTF_8), name.getBytes(StandardCharsets.UTF_8));
+    }
+
     private List<TableDescriptor> descriptors() {
         try {
             return Calls.await(
@@ -149,8 +168,13 @@ public final class HBaseTables implements Tables, AutoCloseable {
 
     private HBaseTable look(TableDescriptor descriptor) {
         Granularity granularity = Schema.check(descriptor);
-        HBaseTable table =
-                new HBaseTable(connection, descriptor.getTableName(), granularity, Schema.checksScans(descriptor));
+        TableName name = descriptor.getTableName();
+        HBaseTable table = new HBaseTable(
+                connection,
+                name,
+                namespace(name.getNamespaceAsString()),
+                granularity,
+                Schema.checksScans(descriptor));
         refuseForeignTimestamps(table);
         HBaseTable first = tables.putIfAbsent(descriptor.getTableName(), table);
         return first == null ? table : first;

@@ -23,7 +23,9 @@ public enum ErrorCode {
     TAKEN_OVER(9),
     /// The session was silent for too long, and has expired: its open transactions have aborted. The
     /// connection is closed.
-    EXPIRED(10);
+    EXPIRED(10),
+    /// The oracle has as many namespaces as it may have.
+    NAMESPACES(11);
 
     private static final ErrorCode[] BY_NUMBER = new ErrorCode[values().length + 1];
 

@@ -77,11 +77,18 @@ public final class FrameWriter {
         LONG.set(bytes, at + At.START, start);
     }
 
-    /// A sweep that was begun after `mark`; what was left by transactions that began at `from` or later.
-    public void swept(long id, long mark, long from) {
+    /// The client writes rows of a namespace.
+    public void namespace(long id, long namespace) {
+        int at = begin(Protocol.NAMESPACE, 0, id, At.START_END);
+        LONG.set(bytes, at + At.BODY, namespace);
+    }
+
+    /// A sweep of a namespace that was begun after `mark`; what was left by transactions that began at `from` or later.
+    public void swept(long id, long namespace, long mark, long from) {
         int at = begin(Protocol.SWEPT, 0, id, At.SWEPT_END);
         LONG.set(bytes, at + At.SWEPT_MARK, mark);
         LONG.set(bytes, at + At.SWEPT_FROM, from);
+        LONG.set(bytes, at + At.SWEPT_NAMESPACE, namespace);
     }
 
     /// A commit of a transaction that has written the first `writeCount` of `writes`, and has read the first
@@ -158,7 +165,7 @@ public final class FrameWriter {
 
     /// The reply to a sweep: how many transactions were forgotten, and from which on there are more, or 0.
     public void sweptReply(long id, long forgotten, long next) {
-        int at = begin((byte) (Protocol.SWEPT | Protocol.REPLY), 0, id, At.SWEPT_END);
+        int at = begin((byte) (Protocol.SWEPT | Protocol.REPLY), 0, id, At.SWEPT_SHORT_END);
         LONG.set(bytes, at + At.SWEPT_FORGOTTEN, forgotten);
         LONG.set(bytes, at + At.SWEPT_NEXT, next);
     }

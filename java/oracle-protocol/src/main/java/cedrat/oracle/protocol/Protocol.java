@@ -75,8 +75,10 @@ public final class Protocol {
     public static final byte ANNOUNCE = 11;
     /// Closes the session: its open transactions abort.
     public static final byte CLOSE = 12;
-    /// Says that all tables were swept.
+    /// Says that all tables of a namespace were swept.
     public static final byte SWEPT = 13;
+    /// Says that the client writes rows of a namespace.
+    public static final byte NAMESPACE = 14;
 
     /// Added to a request's kind: the kind of its reply.
     public static final int REPLY = 0x80;
@@ -135,7 +137,10 @@ public final class Protocol {
 
         static final int SWEPT_MARK = BODY;
         static final int SWEPT_FROM = BODY + 8;
-        static final int SWEPT_END = BODY + 16;
+        static final int SWEPT_NAMESPACE = BODY + 16;
+        static final int SWEPT_END = BODY + 24;
+        /// In version 1, which has no namespaces, and of a reply.
+        static final int SWEPT_SHORT_END = BODY + 16;
 
         static final int SWEPT_FORGOTTEN = BODY;
         static final int SWEPT_NEXT = BODY + 8;

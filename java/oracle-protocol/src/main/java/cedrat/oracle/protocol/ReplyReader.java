@@ -43,12 +43,12 @@ public final class ReplyReader extends FrameReader {
                 }
             }
             case Protocol.SWEPT -> {
-                checkLength(At.SWEPT_END);
+                checkLength(At.SWEPT_SHORT_END);
                 if (forgotten() < 0 || next() != 0 && !Protocol.isTimestamp(next())) {
                     throw malformed("a reply to a sweep that goes on at " + Long.toUnsignedString(next()));
                 }
             }
-            case Protocol.PING, Protocol.CLOSE -> checkLength(At.BODY);
+            case Protocol.PING, Protocol.CLOSE, Protocol.NAMESPACE -> checkLength(At.BODY);
             default -> throw malformed("unknown kind of reply " + (kind() & 0xff));
         }
     }

@@ -26,10 +26,16 @@ public final class RequestReader extends FrameReader {
                 checkLength(At.START_END);
                 checkTimestamp(start());
             }
+            case Protocol.NAMESPACE -> {
+                checkFlags(0);
+                checkLength(At.START_END);
+            }
             case Protocol.COMMIT -> checkCommit();
             case Protocol.SWEPT -> {
                 checkFlags(0);
-                checkLength(At.SWEPT_END);
+                if (length != At.SWEPT_SHORT_END) {
+                    checkLength(At.SWEPT_END);
+                }
                 checkTimestamp(mark());
                 checkTimestamp(from());
             }
@@ -185,6 +191,16 @@ public final class RequestReader extends FrameReader {
     /// Returns, for a sweep, the start timestamp from which on transactions are to be forgotten.
     public long from() {
         return longAt(At.SWEPT_FROM);
+    }
+
+    /// Returns, for a sweep, the namespace whose tables were swept; 0 if it names none.
+    public long sweptNamespace() {
+        return length == At.SWEPT_SHORT_END ? 0 : longAt(At.SWEPT_NAMESPACE);
+    }
+
+    /// Returns, for a request about a namespace, that one.
+    public long namespace() {
+        return longAt(At.BODY);
     }
 
     /// Returns, for a commit, the number of written rows.

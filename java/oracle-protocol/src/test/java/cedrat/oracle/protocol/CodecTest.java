@@ -49,14 +49,15 @@ class CodecTest {
         long[] starts = timestamps(random, random.nextInt(1, 20));
         long[] writes = rows(random, random.nextInt(50));
         long[] reads = rows(random, random.nextInt(50));
-        byte kind = (byte) random.nextInt(1, 14);
+        byte kind = (byte) random.nextInt(1, 15);
         switch (kind) {
             case Protocol.HELLO -> out.hello(id, 0, random.nextInt(1, 65_536), start);
             case Protocol.BEGIN, Protocol.PING, Protocol.LOW_WATER, Protocol.CLOSE -> out.plain(kind, id);
             case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> out.start(kind, id, start);
             case Protocol.COMMIT -> out.commit(id, start, writes, writes.length, reads, reads.length);
             case Protocol.STATUS -> out.status(id, start, starts, starts.length);
-            case Protocol.SWEPT -> out.swept(id, start, starts[0]);
+            case Protocol.SWEPT -> out.swept(id, -start, start, starts[0]);
+            case Protocol.NAMESPACE -> out.namespace(id, -start);
             default -> out.starts(kind, 0, id, starts, 0, starts.length);
         }
         int length = out.length();
@@ -84,7 +85,9 @@ class CodecTest {
                     assertEquals(reads[row], in.row(writes.length + row));
                 }
             }
+            case Protocol.NAMESPACE -> assertEquals(-start, in.namespace());
             case Protocol.SWEPT -> {
+                assertEquals(-start, in.sweptNamespace());
                 assertEquals(start, in.mark());
                 assertEquals(starts[0], in.from());
             }
@@ -210,12 +213,12 @@ class CodecTest {
         long id = random.nextLong();
         long value = random.nextInt(4) == 0 ? random.nextLong(Protocol.OUTCOME_MIN, 0) : timestamp(random);
         int count = random.nextInt(20);
-        byte kind = (byte) random.nextInt(0, 14);
+        byte kind = (byte) random.nextInt(0, 15);
         switch (kind) {
             case 0 -> out.error(id, Protocol.FLAG_CLOSING, ErrorCode.EXPIRED, "späť".repeat(random.nextInt(400)));
             case Protocol.HELLO -> out.welcome(id, 1, 2, 3, 4);
             case Protocol.BEGIN, Protocol.LOW_WATER -> out.value(kind, id, Math.abs(value));
-            case Protocol.PING, Protocol.CLOSE -> out.done(kind, id);
+            case Protocol.PING, Protocol.CLOSE, Protocol.NAMESPACE -> out.done(kind, id);
             case Protocol.SWEPT -> out.sweptReply(id, count, Math.max(0, value));
             case Protocol.STATUS, Protocol.ANNOUNCE -> {
                 int values = out.values(kind, id, count);
@@ -237,7 +240,7 @@ class CodecTest {
                 assertTrue("späť".repeat(400).startsWith(in.errorText()));
             }
             case Protocol.HELLO -> assertEquals(3, in.rowsMax());
-            case Protocol.PING, Protocol.CLOSE -> assertEquals(0, in.values());
+            case Protocol.PING, Protocol.CLOSE, Protocol.NAMESPACE -> assertEquals(0, in.values());
             case Protocol.SWEPT -> {
                 assertEquals(count, in.forgotten());
                 assertEquals(Math.max(0, value), in.next());
@@ -254,7 +257,7 @@ class CodecTest {
     @Property(tries = 20_000)
     void whateverTheBytesAre(
             @ForAll @Size(max = 120) byte[] bytes,
-            @ForAll @IntRange(max = 14) int kind,
+            @ForAll @IntRange(max = 15) int kind,
             @ForAll @LongRange(min = 1) long seed) {
         SplittableRandom random = new SplittableRandom(seed);
         if (bytes.length >= Protocol.HEADER_BYTES) {
@@ -330,7 +333,7 @@ class CodecTest {
             }
             case Protocol.SWEPT ->
                 assertTrue(Protocol.isTimestamp(request.mark()) && Protocol.isTimestamp(request.from()), "P2");
-            default -> assertTrue(request.kind() > 0 && request.kind() <= Protocol.CLOSE);
+            default -> assertTrue(request.kind() > 0 && request.kind() <= Protocol.NAMESPACE);
         }
     }
 
@@ -359,10 +362,10 @@ class CodecTest {
             out.status(1, start, new long[] {1}, 1);
             assertEquals(ErrorCode.TIMESTAMP, refused(out).code());
             out.clear();
-            out.swept(1, start, 1);
+            out.swept(1, 0, start, 1);
             assertEquals(ErrorCode.TIMESTAMP, refused(out).code());
             out.clear();
-            out.swept(1, 1, start);
+            out.swept(1, 0, 1, start);
             assertEquals(ErrorCode.TIMESTAMP, refused(out).code());
         }
         out.clear();
@@ -380,7 +383,7 @@ class CodecTest {
         out.hello(1, 1, 1, 0);
         assertEquals(ErrorCode.MALFORMED, refused(out).code());
         out.clear();
-        out.plain((byte) 14, 1);
+        out.plain((byte) (Protocol.NAMESPACE + 1), 1);
         assertEquals(ErrorCode.UNSUPPORTED, refused(out).code());
         assertFalse(refused(out).isFatal());
         out.clear();

@@ -82,7 +82,9 @@ class DrawingTest {
                 "CLOSE",
                 (int) Protocol.CLOSE,
                 "SWEPT",
-                (int) Protocol.SWEPT));
+                (int) Protocol.SWEPT,
+                "NAMESPACE",
+                (int) Protocol.NAMESPACE));
         assertEquals(drawn(2, "| kind"), kinds);
     }
 

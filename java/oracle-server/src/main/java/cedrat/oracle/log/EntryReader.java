@@ -7,6 +7,7 @@ import static cedrat.oracle.log.EntryWriter.FORGOTTEN;
 import static cedrat.oracle.log.EntryWriter.HEADER_BYTES;
 import static cedrat.oracle.log.EntryWriter.PRUNED;
 import static cedrat.oracle.log.EntryWriter.TIMESTAMPS_MAX;
+import static cedrat.oracle.log.EntryWriter.USED;
 import static cedrat.oracle.log.EntryWriter.VERSION;
 import static cedrat.oracle.log.EntryWriter.WROTE;
 
@@ -75,6 +76,7 @@ public final class EntryReader {
                 case ENDED -> to.ended(start());
                 case FORGOTTEN -> to.forgotten(start());
                 case PRUNED -> to.pruned(start());
+                case USED -> to.used(namespace());
                 case WROTE -> {
                     readKeys();
                     if (last != COMMITTED) {
@@ -113,6 +115,13 @@ public final class EntryReader {
             }
             keys.add(table, entry.bytes(), entry.skip((int) length), (int) length);
         }
+    }
+
+    private long namespace() throws DamagedEntryException {
+        if (entry.left() < Long.BYTES) {
+            throw damaged("a namespace that is not all there");
+        }
+        return entry.number();
     }
 
     private long start() throws DamagedEntryException {

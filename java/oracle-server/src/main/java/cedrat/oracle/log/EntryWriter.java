@@ -13,13 +13,14 @@ import java.util.Arrays;
 ///
 /// ```text
 /// entry      version 1 | before 8 | newest 8 | decision *
-/// decision   committed | aborted | ended | forgotten | wrote | pruned
+/// decision   committed | aborted | ended | forgotten | wrote | pruned | used
 /// committed  1 | commit varint | lasted varint | count varint | row 8 *
 /// aborted    2 | start varint
 /// ended      3 | start varint
 /// forgotten  4 | start varint
 /// wrote      5 | count varint | key *
 /// pruned     6 | start varint
+/// used       7 | namespace 8
 /// key        table 8 | length varint | byte *
 /// ```
 ///
@@ -43,6 +44,7 @@ public final class EntryWriter implements Decisions {
     static final byte FORGOTTEN = 4;
     static final byte WROTE = 5;
     static final byte PRUNED = 6;
+    static final byte USED = 7;
 
     /// An entry gives out no more timestamps. A server closes a batch at a sixteenth of that.
     static final int TIMESTAMPS_MAX = 1 << 16;
@@ -150,10 +152,23 @@ public final class EntryWriter implements Decisions {
         putStart(PRUNED, upTo);
     }
 
-    private void putStart(byte kind, long start) {
+    @Override
+    public void used(long namespace) {
+        endFullEntry();
+        need(1 + Long.BYTES);
+        bytes[length++] = USED;
+        LONG.set(bytes, length, namespace);
+        length += Long.BYTES;
+    }
+
+    private void endFullEntry() {
         if (length >= fullBytes) {
             full.run();
         }
+    }
+
+    private void putStart(byte kind, long start) {
+        endFullEntry();
         need(1 + VARINT_BYTES_MAX);
         bytes[length++] = kind;
         long age = before - start;

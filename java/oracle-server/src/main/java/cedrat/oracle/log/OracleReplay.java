@@ -120,6 +120,11 @@ public final class OracleReplay implements Log.Replay {
     private Remembered faulty(Remembered restoring) {
         return new Remembered() {
             @Override
+            public void used(long namespace) {
+                restoring.used(namespace);
+            }
+
+            @Override
             public void pruned(long upTo) {
                 restoring.pruned(upTo);
             }

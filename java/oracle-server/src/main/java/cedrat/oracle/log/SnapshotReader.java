@@ -5,6 +5,7 @@ import static cedrat.oracle.log.SnapshotWriter.COMMITTED;
 import static cedrat.oracle.log.SnapshotWriter.HEADER_BYTES;
 import static cedrat.oracle.log.SnapshotWriter.OPEN;
 import static cedrat.oracle.log.SnapshotWriter.PRUNED;
+import static cedrat.oracle.log.SnapshotWriter.USED;
 import static cedrat.oracle.log.SnapshotWriter.VERSION;
 
 import cedrat.oracle.state.Lifetime;
@@ -100,6 +101,13 @@ public final class SnapshotReader {
         long start = from - 1;
         while (entry.hasMore()) {
             byte kind = entry.kind();
+            if (kind == USED && isFirst() && start == 0) {
+                if (entry.left() < Long.BYTES) {
+                    throw damaged("a namespace that is not all there");
+                }
+                to.used(entry.number());
+                continue;
+            }
             if (kind == PRUNED && isFirst() && start == 0) {
                 long upTo = entry.varint();
                 if (upTo <= 0 || upTo > taken) {

@@ -10,7 +10,9 @@ import cedrat.oracle.state.StatusOracle;
 /// Writes what an oracle remembers of its transactions into entries of the log: parts of a snapshot (O5).
 ///
 /// ```text
-/// part         version 2 | taken 8 | position 8 | committed 8 | from 8 | end 8 | newest 8 | pruned ? | transaction *
+/// part         version 2 | taken 8 | position 8 | committed 8 | from 8 | end 8 | newest 8 | fact * | transaction *
+/// fact         used | pruned
+/// used         5 | namespace 8
 /// pruned       4 | up to varint
 /// transaction  open | committed | aborted
 /// open         1 | start varint | age varint
@@ -34,6 +36,7 @@ public final class SnapshotWriter {
     static final byte COMMITTED = 2;
     static final byte ABORTED = 3;
     static final byte PRUNED = 4;
+    static final byte USED = 5;
 
     static final int TAKEN_AT = 1;
     static final int POSITION_AT = TAKEN_AT + Long.BYTES;
@@ -70,7 +73,8 @@ public final class SnapshotWriter {
     SnapshotWriter(StatusOracle oracle, int transactionsMax) {
         this.oracle = oracle;
         this.transactionsMax = transactionsMax;
-        bytes = new byte[HEADER_BYTES + (1 + transactionsMax) * TRANSACTION_BYTES_MAX];
+        int factsBytes = (1 + StatusOracle.NAMESPACES_MAX) * (1 + Long.BYTES) + 1 + VARINT_BYTES_MAX;
+        bytes = new byte[HEADER_BYTES + factsBytes + transactionsMax * TRANSACTION_BYTES_MAX];
         from = 1;
         taken = -1;
     }
@@ -120,6 +124,13 @@ public final class SnapshotWriter {
     }
 
     private final class Putting implements Remembered {
+        @Override
+        public void used(long namespace) {
+            bytes[length++] = USED;
+            LONG.set(bytes, length, namespace);
+            length += Long.BYTES;
+        }
+
         @Override
         public void pruned(long upTo) {
             bytes[length++] = PRUNED;

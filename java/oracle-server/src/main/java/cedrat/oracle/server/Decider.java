@@ -219,6 +219,9 @@ final class Decider {
                     value(connection, Protocol.ABORTED);
                 } else if (isGivenOut(connection, request.start())) {
                     readKeys();
+                    if (!session.hasNamespace) {
+                        oracle.use(StatusOracle.UNNAMED);
+                    }
                     outcome(
                             connection,
                             oracle.commit(request.start(), requests.writes(), requests.reads(), keys, ranges));
@@ -249,8 +252,15 @@ final class Decider {
                     cleaned(connection);
                 }
             }
+            case Protocol.NAMESPACE -> {
+                if (mayUse(connection, request.namespace())) {
+                    session.hasNamespace = true;
+                    connection.replies.done(kind, id);
+                    persister.replied(connection);
+                }
+            }
             case Protocol.SWEPT -> {
-                if (isGivenOut(connection, request.mark())) {
+                if (isGivenOut(connection, request.mark()) && mayUse(connection, request.sweptNamespace())) {
                     swept(connection);
                 }
             }
@@ -281,6 +291,17 @@ final class Decider {
             return true;
         }
         error(connection, ErrorCode.TIMESTAMP, "invalid timestamp " + timestamp + ": the oracle has not issued it yet");
+        return false;
+    }
+
+    private boolean mayUse(Connection connection, long namespace) {
+        if (oracle.use(namespace)) {
+            return true;
+        }
+        error(
+                connection,
+                ErrorCode.NAMESPACES,
+                "cannot use another namespace: the oracle has " + StatusOracle.NAMESPACES_MAX + " of them");
         return false;
     }
 
@@ -320,7 +341,7 @@ final class Decider {
     }
 
     private void swept(Connection connection) {
-        StatusOracle.Swept part = oracle.swept(request.mark(), request.from(), SWEPT_MAX);
+        StatusOracle.Swept part = oracle.swept(request.sweptNamespace(), request.mark(), request.from(), SWEPT_MAX);
         connection.replies.sweptReply(request.id(), part.forgotten(), part.next() <= request.mark() ? part.next() : 0);
         persister.replied(connection);
     }

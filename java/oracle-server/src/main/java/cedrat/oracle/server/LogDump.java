@@ -179,6 +179,12 @@ final class LogDump implements Log.Replay {
         }
 
         @Override
+        public void used(long namespace) {
+            String id = HexFormat.of().toHexDigits(namespace);
+            to.accept(new Shown("\"kind\":\"used\",\"namespace\":\"" + id + "\"", "used namespace " + id));
+        }
+
+        @Override
         public void pruned(long upTo) {
             to.accept(new Shown("\"kind\":\"pruned\",\"upTo\":" + upTo, "pruned up to " + upTo));
         }

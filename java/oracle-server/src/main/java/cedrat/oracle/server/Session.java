@@ -12,6 +12,8 @@ final class Session {
     final long token;
     /// Number of the session at the oracle.
     final int number;
+    /// Whether its client has named the namespaces that it uses.
+    boolean hasNamespace;
     /// `null` when it is alone.
     Connection connection;
     /// For how many ticks of the server nothing was heard of it.

@@ -25,6 +25,9 @@ public interface Decisions {
     /// A decided transaction is forgotten: its outcome will not be requested again.
     void forgotten(long start);
 
+    /// Clients write rows of this namespace from now on.
+    void used(long namespace);
+
     /// Snapshots of transactions that began up to this one may be pruned from now on.
     void pruned(long upTo);
 }

@@ -24,5 +24,8 @@ public class NoDecisions implements Decisions {
     public void forgotten(long start) {}
 
     @Override
+    public void used(long namespace) {}
+
+    @Override
     public void pruned(long upTo) {}
 }

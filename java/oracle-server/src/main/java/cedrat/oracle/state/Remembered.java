@@ -2,6 +2,9 @@ package cedrat.oracle.state;
 
 /// Receives the transactions that an oracle remembers: to write a snapshot, or to restore an oracle from one.
 public interface Remembered {
+    /// Clients have written rows of this namespace. Received before all transactions, in ascending order.
+    void used(long namespace);
+
     /// Snapshots of transactions that began up to this one may have been pruned. Received before all transactions, if
     /// at all.
     void pruned(long upTo);

@@ -3,6 +3,7 @@ package cedrat.oracle.state;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.Objects;
+import java.util.TreeMap;
 
 /// The transaction status oracle (ReTSO, Algorithms 1 to 4): gives out timestamps, decides commits, and
 /// remembers outcomes.
@@ -36,6 +37,12 @@ public final class StatusOracle {
     /// Answer: the transaction is open.
     public static final long OPEN = -3;
 
+    /// The namespace of clients that name none.
+    public static final long UNNAMED = 0;
+
+    /// The most namespaces beside that one.
+    public static final int NAMESPACES_MAX = 1024;
+
     /// The session of transactions that were open when the oracle was recovered.
     public static final int NO_SESSION = 0;
 
@@ -57,7 +64,8 @@ public final class StatusOracle {
         FORGET_KEYS,
         SWEEP_THE_LIVING,
         RESENT_COMMIT_CONFLICTS,
-        END_AFTER_PRUNING
+        END_AFTER_PRUNING,
+        SWEEP_ONE_NAMESPACE
     }
 
     private static final int KEYS_LOG2_MAX = 16;
@@ -81,11 +89,15 @@ public final class StatusOracle {
     private long newest;
     /// Snapshots of transactions that began up to this one may have gaps.
     private long prunedUpTo;
+    /// Namespaces whose rows clients write, and the mark of the newest sweep of each; 0 before the first since the
+    /// replay.
+    private final TreeMap<Long, Long> sweptMarks = new TreeMap<>();
     /// Of sessions that are over: the newest timestamp then.
     private final Map<Integer, Long> leftAt = new HashMap<>();
     /// Mark of the newest sweep whose parts have come without a gap from the first on, and where the next begins.
     private long sweepMark;
     private long sweepNext;
+    private long sweepSince;
     /// While a snapshot is read: nothing is known yet of transactions that began from `unknownFrom` up to
     /// `unknownTo`.
     private long unknownFrom = 1;
@@ -284,22 +296,46 @@ public final class StatusOracle {
     /// @param next start timestamp from which the next part continues; above the mark if this was the last part
     public record Swept(long forgotten, long next) {}
 
-    /// Forgets transactions after a sweep. The sweep has visited all tables, and has cleaned all rows of
+    /// Registers a namespace: rows that are swept together. Its clients do so before they commit a row of it, and one
+    /// that names none uses [#UNNAMED]. Returns `false`, and does nothing, if there are [#NAMESPACES_MAX] others.
+    public boolean use(long namespace) {
+        if (sweptMarks.containsKey(namespace)) {
+            return true;
+        }
+        if (namespace != UNNAMED && sweptMarks.size() >= NAMESPACES_MAX) {
+            return false;
+        }
+        sweptMarks.put(namespace, 0L);
+        decisions.used(namespace);
+        return true;
+    }
+
+    /// Returns the number of namespaces.
+    public int namespaces() {
+        return sweptMarks.size();
+    }
+
+    /// Forgets transactions after a sweep. The sweep has visited all tables of a namespace, and has cleaned all rows of
     /// transactions that had ended. It began after `mark` was given out, and after the last moment at which a
     /// write of a session that had expired by then could arrive.
     ///
-    /// The transactions of such sessions that began from `from` up to `mark` are forgotten, at most
-    /// `countMax` of them. A call takes bounded time, for there may be many.
+    /// A transaction may have rows in any namespace. So the transactions of such sessions are forgotten when all
+    /// namespaces were swept since: those that began from `from` up to `mark`, at most `countMax` of them. A
+    /// call takes bounded time, for there may be many.
     ///
     /// Readers are answered that they are unknown from then on. Their clients, should they come back, still get
     /// the outcome of a [#commit], [#abort] or [#resolve], as long as it is among the last that were swept and the
     /// oracle was not recovered since.
     ///
     /// After [#replay] the oracle knows no sessions. Transactions then count from the expiry of [#NO_SESSION].
-    public Swept swept(long mark, long from, int countMax) {
+    public Swept swept(long namespace, long mark, long from, int countMax) {
+        use(namespace);
+        sweptMarks.merge(namespace, mark, Math::max);
+        long all = sweptMarks.values().stream().mapToLong(Long::longValue).min().orElse(mark);
+        long since = fault == Fault.SWEEP_ONE_NAMESPACE ? mark : Math.min(mark, all);
         long[] count = {0};
         long next = transactions.forEach(from, mark, countMax, (start, state, session) -> {
-            boolean isLeft = leftAt.getOrDefault(session, mark) < mark || fault == Fault.SWEEP_THE_LIVING;
+            boolean isLeft = leftAt.getOrDefault(session, since) < since || fault == Fault.SWEEP_THE_LIVING;
             if (isLeft && !Transactions.isOpen(state)) {
                 swept.put(start, state);
                 transactions.forget(start);
@@ -307,12 +343,14 @@ public final class StatusOracle {
                 count[0]++;
             }
         });
-        if (from == 1 || mark == sweepMark && from == sweepNext) {
+        boolean isContinued = from == 1 || mark == sweepMark && from == sweepNext && since == sweepSince;
+        if (isContinued) {
             sweepMark = mark;
             sweepNext = next;
+            sweepSince = since;
             if (next > mark) {
-                // Of sessions that were over before the mark, nothing is left: all of theirs began below it.
-                leftAt.values().removeIf(at -> at < mark);
+                // Of sessions that were over before, nothing is left: all of theirs began below it.
+                leftAt.values().removeIf(at -> at < since);
             }
         }
         return new Swept(count[0], next);
@@ -412,6 +450,11 @@ public final class StatusOracle {
         }
 
         @Override
+        public void used(long namespace) {
+            sweptMarks.putIfAbsent(namespace, 0L);
+        }
+
+        @Override
         public void pruned(long upTo) {
             replayGivenOut(upTo);
             prunedUpTo = upTo;
@@ -443,8 +486,11 @@ public final class StatusOracle {
     /// A part may be empty before the end: its time is bounded also where few of many transactions are
     /// remembered.
     public long tell(long from, long upTo, int countMax, Remembered to) {
-        if (from == 1 && prunedUpTo > 0) {
-            to.pruned(prunedUpTo);
+        if (from == 1) {
+            sweptMarks.keySet().forEach(to::used);
+            if (prunedUpTo > 0) {
+                to.pruned(prunedUpTo);
+            }
         }
         long base = rows.first();
         return transactions.forEach(from, upTo, countMax, (start, state, session) -> {
@@ -468,6 +514,7 @@ public final class StatusOracle {
     public Remembered restore(long newest, long position, long newestCommit) {
         this.newest = newest;
         prunedUpTo = 0;
+        sweptMarks.clear();
         transactions.clear();
         transactions = new Transactions(1, spilling);
         rows.restart(position, newestCommit);
@@ -483,6 +530,11 @@ public final class StatusOracle {
     }
 
     private final class Restoring implements Remembered {
+        @Override
+        public void used(long namespace) {
+            sweptMarks.putIfAbsent(namespace, 0L);
+        }
+
         @Override
         public void pruned(long upTo) {
             prunedUpTo = upTo;

@@ -64,6 +64,11 @@ class EntryTest {
         }
 
         @Override
+        public void used(long namespace) {
+            all.add("used " + namespace);
+        }
+
+        @Override
         public void pruned(long upTo) {
             all.add("pruned " + upTo);
         }
@@ -125,7 +130,8 @@ class EntryTest {
             for (int count = random.nextInt(200); count > 0; count--) {
                 newest += random.nextInt(1, 5);
                 long start = random.nextLong(1, newest + 1);
-                switch (random.nextInt(5)) {
+                switch (random.nextInt(6)) {
+                    case 5 -> both(written, writer, to -> to.used(-start));
                     case 4 -> both(written, writer, to -> to.pruned(start));
                     case 0 -> both(written, writer, to -> to.aborted(start));
                     case 1 -> both(written, writer, to -> to.ended(start));

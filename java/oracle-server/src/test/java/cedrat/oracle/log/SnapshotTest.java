@@ -116,7 +116,8 @@ class SnapshotTest {
         Rows writes = rows(random, 5);
         Rows reads = rows(random, random.nextInt(4) == 0 ? 5 : 1);
         return switch (random.nextInt(15)) {
-            case 13 -> random.nextInt(9) == 0 ? oracle.prune() : 0;
+            case 13 ->
+                random.nextInt(9) == 0 ? oracle.prune() : oracle.use(random.nextInt(4)) ? oracle.namespaces() : 0;
             case 0, 1, 2, 3 -> oracle.begin(1);
             case 4, 5, 6, 7, 8 -> oracle.commit(start, writes, reads, keys(writes), ranges(random));
             case 9 -> random.nextInt(4) == 0 ? oracle.resolve(start) : oracle.status(start);
@@ -423,6 +424,11 @@ class SnapshotTest {
 
     private static Remembered telling(List<String> reported) {
         return new Remembered() {
+            @Override
+            public void used(long namespace) {
+                reported.add("used " + namespace);
+            }
+
             @Override
             public void pruned(long upTo) {
                 reported.add("pruned " + upTo);

@@ -498,9 +498,9 @@ class ClientAndServerTest {
                 dying.begin();
             }
             StartTimestamp mark = oracle.begin();
-            assertEquals(count + 1, oracle.swept(mark));
-            assertEquals(0, oracle.swept(mark));
-            assertThrows(RefusedException.class, () -> oracle.swept(new StartTimestamp(mark.value() + 1)));
+            assertEquals(count + 1, oracle.swept(0, mark));
+            assertEquals(0, oracle.swept(0, mark));
+            assertThrows(RefusedException.class, () -> oracle.swept(0, new StartTimestamp(mark.value() + 1)));
         }
     }
 
@@ -545,7 +545,7 @@ class ClientAndServerTest {
                 server.tick();
                 oracle.lowWaterMark();
             }
-            assertEquals(clients * count, oracle.swept(oracle.begin()));
+            assertEquals(clients * count, oracle.swept(0, oracle.begin()));
             assertEquals(0, server.reading().spilled());
             assertEquals(0, server.reading().spilledBytes());
         }

@@ -67,7 +67,7 @@ class OracleServerTest {
                 () -> client.out.starts(Protocol.CLEANED, 0, client.id(), starts, 0, 1),
                 () -> client.out.starts(Protocol.ANNOUNCE, 1, client.id(), starts, 0, 1),
                 () -> client.out.plain(Protocol.LOW_WATER, client.id()),
-                () -> client.out.swept(client.id(), start, 1),
+                () -> client.out.swept(client.id(), 0, start, 1),
                 () -> client.out.plain(Protocol.PING, client.id()),
                 () -> client.out.plain((byte) 99, client.id()),
                 () -> client.out.start(Protocol.RESOLVE, client.id(), 1_000_000),
@@ -458,7 +458,7 @@ class OracleServerTest {
             back.out.plain(Protocol.CLOSE, 1);
             back.send().receive();
             back.close();
-            sweeper.out.swept(7, sweeper.begin() + 1, 1);
+            sweeper.out.swept(7, 0, sweeper.begin() + 1, 1);
             sweeper.send().refused(ErrorCode.TIMESTAMP, false);
         }
         // Decided transactions, too, belong to a client that may reconnect to the next server.
@@ -658,9 +658,9 @@ class OracleServerTest {
                     random.nextBytes(bytes);
                     for (int at = 0; at + 16 < bytes.length; at += 16 + 8 * random.nextInt(3)) {
                         if (random.nextBoolean()) {
-                            client.out.start((byte) random.nextInt(14), at, 1 + random.nextInt(3));
+                            client.out.start((byte) random.nextInt(15), at, 1 + random.nextInt(3));
                         } else {
-                            client.out.plain((byte) random.nextInt(14), at);
+                            client.out.plain((byte) random.nextInt(15), at);
                         }
                     }
                     client.send();

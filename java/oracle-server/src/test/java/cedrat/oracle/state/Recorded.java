@@ -41,6 +41,11 @@ class Recorded implements Decisions {
     }
 
     @Override
+    public void used(long namespace) {
+        all.add(to -> to.used(namespace));
+    }
+
+    @Override
     public void pruned(long upTo) {
         all.add(to -> to.pruned(upTo));
     }

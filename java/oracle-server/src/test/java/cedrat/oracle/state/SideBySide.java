@@ -8,6 +8,7 @@ import cedrat.oracle.state.StatusOracle.Fault;
 import cedrat.oracle.state.StatusOracle.Visibility;
 import cedrat.oracle.state.Transactions.Spilling;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -39,6 +40,8 @@ final class SideBySide {
     final int[] sessions = {1, 2, 3};
     /// The newest timestamp at the end of each session.
     final Map<Integer, Long> leftAt = new HashMap<>();
+    /// The marks of the namespaces' newest sweeps.
+    final Map<Long, Long> sweptMarks = new HashMap<>();
     /// The newest low-water mark that a pruner has got.
     long prunedBelow = 1;
     final Map<Long, Long> lastCommit = new HashMap<>();
@@ -112,6 +115,11 @@ final class SideBySide {
             default -> {
                 switch (random.nextInt(40)) {
                     case 0, 1 -> expire(random.nextInt(sessions.length));
+                    case 11 -> {
+                        long namespace = random.nextInt(3);
+                        assertTrue(oracle.use(namespace));
+                        sweptMarks.putIfAbsent(namespace, 0L);
+                    }
                     case 10 -> {
                         prunedBelow = oracle.prune();
                         assertEquals(oracle.lowWaterMark(), prunedBelow);
@@ -154,6 +162,11 @@ final class SideBySide {
     List<String> remembered(StatusOracle of) {
         List<String> all = new ArrayList<>();
         Remembered to = new Remembered() {
+            @Override
+            public void used(long namespace) {
+                assertTrue(sweptMarks.containsKey(namespace));
+            }
+
             @Override
             public void pruned(long upTo) {
                 assertEquals(prunedBelow - 1, upTo);
@@ -337,11 +350,15 @@ final class SideBySide {
     }
 
     private void swept(long mark) {
+        long namespace =
+                sweptMarks.isEmpty() ? 7 : List.copyOf(sweptMarks.keySet()).get(random.nextInt(sweptMarks.size()));
+        sweptMarks.merge(namespace, mark, Math::max);
+        long since = Math.min(mark, Collections.min(sweptMarks.values()));
         long expected = 0;
         for (Map.Entry<Long, ModelTransaction> each :
                 transactions.headMap(mark, true).entrySet()) {
             ModelTransaction transaction = each.getValue();
-            if (!transaction.gone && leftAt.getOrDefault(transaction.session, mark) < mark) {
+            if (!transaction.gone && leftAt.getOrDefault(transaction.session, since) < since) {
                 assertFalse(isOpen(transaction));
                 assertTrue(oracle.isLeft(each.getKey()));
                 transaction.gone = true;
@@ -352,7 +369,7 @@ final class SideBySide {
         long forgotten = 0;
         long from = 1;
         while (from <= mark) {
-            StatusOracle.Swept part = oracle.swept(mark, from, random.nextInt(1, 100));
+            StatusOracle.Swept part = oracle.swept(namespace, mark, from, random.nextInt(1, 100));
             forgotten += part.forgotten();
             from = part.next();
         }

@@ -111,7 +111,7 @@ class StatusOracleTest {
         long mark = oracle.begin(200);
         long forgotten = 0;
         for (long from = 1; from <= mark; ) {
-            StatusOracle.Swept part = oracle.swept(mark, from, 100_000);
+            StatusOracle.Swept part = oracle.swept(StatusOracle.UNNAMED, mark, from, 100_000);
             forgotten += part.forgotten();
             from = part.next();
         }
@@ -146,7 +146,7 @@ class StatusOracleTest {
         long mark = oracle.begin(30);
         long forgotten = 0;
         for (long from = 1; from <= mark; ) {
-            StatusOracle.Swept part = oracle.swept(mark, from, 1000);
+            StatusOracle.Swept part = oracle.swept(StatusOracle.UNNAMED, mark, from, 1000);
             forgotten += part.forgotten();
             from = part.next();
         }
@@ -341,6 +341,11 @@ class StatusOracleTest {
     private static Remembered remembering(List<String> reported) {
         return new Remembered() {
             @Override
+            public void used(long namespace) {
+                reported.add("used " + namespace);
+            }
+
+            @Override
             public void pruned(long upTo) {
                 throw new AssertionError("no pruner has asked");
             }
@@ -469,7 +474,8 @@ class StatusOracleTest {
         assertEquals(1, oracle.expire(1));
         long mark = oracle.prune();
         assertTrue(mark > reader);
-        assertEquals(1, oracle.swept(oracle.begin(2), 1, 100).forgotten());
+        assertEquals(
+                1, oracle.swept(StatusOracle.UNNAMED, oracle.begin(2), 1, 100).forgotten());
         StatusOracle again = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new NoDecisions());
         Decisions replay = again.replay();
         decisions.all.forEach(decision -> decision.accept(replay));
@@ -587,10 +593,10 @@ class StatusOracleTest {
         oracle.end(early);
         oracle.end(mark);
         oracle.adopt(cameBack, 4);
-        assertEquals(new StatusOracle.Swept(0, early + 1), oracle.swept(early, 1, 100));
+        assertEquals(new StatusOracle.Swept(0, early + 1), oracle.swept(StatusOracle.UNNAMED, early, 1, 100));
         assertEquals(StatusOracle.ABORTED, oracle.status(aborted), "the sweep may have passed its rows before");
-        assertEquals(new StatusOracle.Swept(1, committed), oracle.swept(mark, 1, 1));
-        assertEquals(new StatusOracle.Swept(1, mark + 1), oracle.swept(mark, committed, 100));
+        assertEquals(new StatusOracle.Swept(1, committed), oracle.swept(StatusOracle.UNNAMED, mark, 1, 1));
+        assertEquals(new StatusOracle.Swept(1, mark + 1), oracle.swept(StatusOracle.UNNAMED, mark, committed, 100));
         assertEquals(StatusOracle.UNKNOWN, oracle.status(aborted));
         assertEquals(StatusOracle.UNKNOWN, oracle.status(committed));
         // Readers no longer know them, but their own clients come back.
@@ -605,6 +611,42 @@ class StatusOracleTest {
         assertEquals(0, oracle.halfCommitted());
     }
 
+    /// O4e: rows of a transaction may lie in any namespace, so all have to be swept.
+    @Test
+    void sweepForgetsWhatAllNamespacesHaveSwept() {
+        Recorded decisions = new Recorded();
+        StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, decisions);
+        assertTrue(oracle.use(5));
+        assertTrue(oracle.use(6));
+        long committed = oracle.begin(1);
+        long commit = oracle.commit(committed, rows(7), rows());
+        oracle.expire(1);
+        assertEquals(0, oracle.swept(5, oracle.begin(2), 1, 100).forgotten(), "6 was never swept");
+        assertEquals(commit, oracle.status(committed));
+        StatusOracle again = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new NoDecisions());
+        Decisions replay = again.replay();
+        decisions.all.forEach(decision -> decision.accept(replay));
+        assertEquals(2, again.namespaces());
+        again.expire(StatusOracle.NO_SESSION);
+        again.begin(1);
+        assertEquals(0, again.swept(6, again.begin(1), 1, 100).forgotten(), "5 was not swept since");
+        assertTrue(again.swept(5, again.begin(1), 1, 100).forgotten() > 0);
+        assertEquals(StatusOracle.UNKNOWN, again.status(committed));
+    }
+
+    /// A hostile client cannot make it remember namespaces without end.
+    @Test
+    void namespacesAreLimited() {
+        StatusOracle oracle = oracle();
+        for (long namespace = 1; namespace <= StatusOracle.NAMESPACES_MAX; namespace++) {
+            assertTrue(oracle.use(namespace));
+        }
+        assertFalse(oracle.use(-1));
+        assertTrue(oracle.use(1));
+        assertTrue(oracle.use(StatusOracle.UNNAMED));
+        assertEquals(StatusOracle.NAMESPACES_MAX + 1, oracle.namespaces());
+    }
+
     /// O4: those of before a recovery are left when those who could have come back have had their time.
     @Test
     void recoveredOracleSweepsUnclaimedTransactions() {
@@ -613,10 +655,11 @@ class StatusOracleTest {
         replay.aborted(3);
         oracle.replayGivenOut(10);
         long early = oracle.begin(1);
-        assertEquals(0, oracle.swept(early, 1, 100).forgotten());
+        assertEquals(0, oracle.swept(StatusOracle.UNNAMED, early, 1, 100).forgotten());
         assertEquals(9, oracle.expire(StatusOracle.NO_SESSION));
-        assertEquals(0, oracle.swept(early, 1, 100).forgotten());
-        assertEquals(10, oracle.swept(oracle.begin(1), 1, 100).forgotten());
+        assertEquals(0, oracle.swept(StatusOracle.UNNAMED, early, 1, 100).forgotten());
+        assertEquals(
+                10, oracle.swept(StatusOracle.UNNAMED, oracle.begin(1), 1, 100).forgotten());
     }
 
     /// O4: expired sessions leave nothing permanently.
@@ -631,7 +674,7 @@ class StatusOracleTest {
             if (session % 10 == 0) {
                 long mark = oracle.begin(2_000);
                 oracle.end(mark);
-                oracle.swept(mark, 1, 10_000);
+                oracle.swept(StatusOracle.UNNAMED, mark, 1, 10_000);
                 assertEquals(0, oracle.halfAborted());
             }
         }

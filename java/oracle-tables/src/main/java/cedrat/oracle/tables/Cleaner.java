@@ -18,7 +18,8 @@ import java.util.function.LongSupplier;
 /// - K1  What becomes of a row is decided by the oracle, before the row changes.
 /// - K2  A row changes only while it has the marker, in one step with the look at it. A cleaner that was held
 ///   up for however long cannot bring back what others have cleaned and pruned.
-/// - K3  What dead clients have left is forgotten for a sweep that has gone over all tables, and was begun so
+/// - K3  What dead clients have left is forgotten for a sweep that has gone over all tables of the namespace, when
+///   all other namespaces of the oracle were swept as well, and was begun so
 ///   long after their sessions were over that no write of theirs could arrive any more ([Tables#writesLast]).
 ///   The oracle knows of sessions, and of the sweep's *mark*, a timestamp from before it began; of writes
 ///   that a network still carries it knows nothing.
@@ -51,7 +52,7 @@ public final class Cleaner {
     /// Waits for its time; `null` if the next sweep is to draw one.
     private final AtomicReference<Mark> mark = new AtomicReference<>();
 
-    /// A cleaner of all tables of a store.
+    /// A cleaner of all tables of a store's namespace.
     public Cleaner(OracleClient oracle, Tables tables) {
         this(oracle, tables, System::nanoTime, Fault.NONE);
     }
@@ -77,7 +78,7 @@ public final class Cleaner {
         Walk.over(tables, table -> table.marked(KeyRange.ALL), run::clean);
         long forgotten = 0;
         if (isOld) {
-            forgotten = oracle.swept(begun.timestamp);
+            forgotten = oracle.swept(tables.namespace(), begun.timestamp);
             mark.compareAndSet(begun, null);
         }
         return new Sweep(run.rows, run.committed, run.aborted, run.open, forgotten);

@@ -13,6 +13,8 @@ enum Fault {
     CLEANED_IN_FLIGHT,
     /// A cleaner has transactions forgotten whose writes may still arrive.
     SWEEP_EARLY,
+    /// A transaction does not say to which namespace its rows belong.
+    FORGET_NAMESPACES,
     /// A cleaner does not look at the marker when it changes the row.
     UNCHECKED_CLEANER,
     /// A reader takes what was forgotten for aborted without reading the row again.

@@ -52,6 +52,11 @@ public final class HookedTables implements Tables {
         return tables.all().stream().map(this::hooked).toList();
     }
 
+    @Override
+    public long namespace() {
+        return tables.namespace();
+    }
+
     /// One, so that calls come in the order of what is to be done.
     @Override
     public int callsMax() {
@@ -71,6 +76,11 @@ public final class HookedTables implements Tables {
         @Override
         public String name() {
             return table.name();
+        }
+
+        @Override
+        public long namespace() {
+            return table.namespace();
         }
 
         @Override

@@ -14,6 +14,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import java.util.concurrent.ConcurrentNavigableMap;
 import java.util.concurrent.ConcurrentSkipListMap;
+import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Consumer;
 
 /// Tables in the memory of this process; they end with it. For programs whose rows need not outlive them, and
@@ -22,6 +23,9 @@ import java.util.function.Consumer;
 /// **Threads:** any may call.
 public final class MemoryTables implements Tables {
     private final ConcurrentNavigableMap<String, MemoryTable> tables = new ConcurrentSkipListMap<>();
+    /// Drawn at random: other tables of the same oracle have another.
+    private final long namespace = ThreadLocalRandom.current().nextLong(1, Long.MAX_VALUE);
+
     /// No tables yet.
     public MemoryTables() {}
 
@@ -36,7 +40,7 @@ public final class MemoryTables implements Tables {
     ///
     /// @throws IllegalStateException if there is one of this name
     public Table create(String name, Granularity granularity, boolean checksScans) {
-        MemoryTable table = new MemoryTable(name, granularity, checksScans);
+        MemoryTable table = new MemoryTable(namespace, name, granularity, checksScans);
         if (tables.putIfAbsent(name, table) != null) {
             throw new IllegalStateException("cannot create table " + name + ", because it exists: choose another name");
         }
@@ -57,6 +61,11 @@ public final class MemoryTables implements Tables {
                     TableException.Effect.NONE, "there is no table " + name + " in memory: create it first", null);
         }
         return table;
+    }
+
+    @Override
+    public long namespace() {
+        return namespace;
     }
 
     @Override
@@ -101,15 +110,22 @@ public final class MemoryTables implements Tables {
     }
 
     private static final class MemoryTable implements Table {
+        private final long namespace;
         private final String name;
         private final Granularity granularity;
         private final boolean checksScans;
         private final ConcurrentNavigableMap<Bytes, MemoryRow> rows = new ConcurrentSkipListMap<>();
 
-        MemoryTable(String name, Granularity granularity, boolean checksScans) {
+        MemoryTable(long namespace, String name, Granularity granularity, boolean checksScans) {
+            this.namespace = namespace;
             this.name = Objects.requireNonNull(name);
             this.granularity = Objects.requireNonNull(granularity);
             this.checksScans = checksScans;
+        }
+
+        @Override
+        public long namespace() {
+            return namespace;
         }
 
         @Override

@@ -10,7 +10,12 @@ public interface Tables {
     /// @throws TableException if there is none
     Table table(String name);
 
-    /// All tables that transactions may write.
+    /// The namespace of all tables that [#all] returns ([Table#namespace]).
+    default long namespace() {
+        return 0;
+    }
+
+    /// All tables of the namespace that transactions may write.
     List<Table> all();
 
     /// Returns the longest time after the oracle last heard of a client at which a write of that client may still

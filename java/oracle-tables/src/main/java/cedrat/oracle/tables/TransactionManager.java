@@ -4,6 +4,8 @@ import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
 import java.time.Duration;
 import java.util.Objects;
+import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
@@ -80,6 +82,8 @@ public final class TransactionManager {
     private final Options options;
     private final Fault fault;
     private final AtomicLong cleanUpsFailed = new AtomicLong();
+    /// Namespaces that the oracle knows of this client.
+    private final Set<Long> namespaces = ConcurrentHashMap.newKeySet();
 
     /// With [Options#DEFAULTS].
     public TransactionManager(OracleClient oracle, Tables tables) {
@@ -163,6 +167,15 @@ public final class TransactionManager {
 
     Fault fault() {
         return fault;
+    }
+
+    /// Registers the namespace of a table with the oracle, before the first commit of a row of it.
+    void use(Table table) {
+        long namespace = table.namespace();
+        if (!namespaces.contains(namespace) && fault != Fault.FORGET_NAMESPACES) {
+            oracle.use(namespace);
+            namespaces.add(namespace);
+        }
     }
 
     int callsMax() {

@@ -90,6 +90,47 @@ public abstract class CleaningContract {
         assertEquals("new", see(manager, rows, "a"));
     }
 
+    /// O4e: another store of the same oracle is swept, and this one is not.
+    @Test
+    void sweepOfAnotherNamespaceKeepsOutcomes() {
+        MemoryTables others = new MemoryTables();
+        Table other = others.create("other", Granularity.ROW);
+        put(new TransactionManager(world.oracle, others), other, "x", "other");
+        Cleaner elsewhere = new Cleaner(world.oracle, others);
+        Cleaner here = new Cleaner(world.oracle, world.tables);
+        dieBeforeCleaning(Fault.NONE, "new");
+        assertEquals(new Cleaner.Sweep(0, 0, 0, 0, 0), elsewhere.sweep());
+        assertEquals("new", see(manager, rows, "a"));
+        // The other one was not swept since its mark was drawn.
+        assertEquals(1, here.sweep().committed());
+        elsewhere.sweep();
+        here.sweep();
+        assertEquals("new", see(manager, rows, "a"));
+        assertEquals(0, world.contents().pending());
+    }
+
+    /// O4e: a client that names no namespace uses one of its own.
+    @Test
+    void commitThatNamesNoNamespaceIsKept() {
+        MemoryTables others = new MemoryTables();
+        Table other = others.create("other", Granularity.ROW);
+        put(new TransactionManager(world.oracle, others), other, "x", "other");
+        dieBeforeCleaning(Fault.FORGET_NAMESPACES, "new");
+        new Cleaner(world.oracle, others).sweep();
+        assertEquals("new", see(manager, rows, "a"), "it belongs to the unnamed namespace, which was not swept");
+    }
+
+    private void dieBeforeCleaning(Fault fault, String value) {
+        OracleClient dying = world.client();
+        put(
+                new TransactionManager(
+                        dying, world.tables, TransactionManager.Options.DEFAULTS.withCleanUp(NEVER), fault),
+                rows,
+                "a",
+                value);
+        dying.close();
+    }
+
     /// O4: what is aborted stays known while its client lives.
     @Test
     void theOracleForgetsTheDeadAlone() {
@@ -257,6 +298,11 @@ public abstract class CleaningContract {
         @Override
         public List<Table> all() {
             return tables.all();
+        }
+
+        @Override
+        public long namespace() {
+            return tables.namespace();
         }
 
         @Override

@@ -72,6 +72,11 @@ public final class World implements AutoCloseable {
         }
 
         @Override
+        public long namespace() {
+            return tables.namespace();
+        }
+
+        @Override
         public int callsMax() {
             return tables.callsMax();
         }
@@ -115,6 +120,11 @@ public final class World implements AutoCloseable {
             @Override
             public List<Table> all() {
                 return tables.all();
+            }
+
+            @Override
+            public long namespace() {
+                return tables.namespace();
             }
 
             @Override

@@ -134,7 +134,7 @@ public final class RawClient implements AutoCloseable {
 
     /// Says that a sweep was made; returns how many transactions were forgotten. Fails if there are more.
     public long swept(long mark) throws IOException, ProtocolException {
-        out.swept(id(), mark, 1);
+        out.swept(id(), 0, mark, 1);
         value(Protocol.SWEPT);
         assertEquals(0, reply.next());
         return reply.forgotten();
