@@ -39,7 +39,6 @@ final class HBaseTable implements Table {
     private static final long REFUSED_PAUSE_MAX_MS = 1000;
 
     private final TableName name;
-    private final long namespace;
     private final Granularity granularity;
     private final boolean checksScans;
     /// Asks again by itself: for what changes nothing, or may be done twice.
@@ -47,9 +46,8 @@ final class HBaseTable implements Table {
     /// Sends each request only once.
     private final AsyncTable<AdvancedScanResultConsumer> once;
 
-    HBaseTable(AsyncConnection connection, TableName name, long namespace, Granularity granularity, boolean checksScans) {
+    HBaseTable(AsyncConnection connection, TableName name, Granularity granularity, boolean checksScans) {
         this.name = name;
-        this.namespace = namespace;
         this.granularity = granularity;
         this.checksScans = checksScans;
         again = connection.getTable(name);
@@ -59,11 +57,6 @@ final class HBaseTable implements Table {
     @Override
     public String name() {
         return name.getNameAsString();
-    }
-
-    @Override
-    public long namespace() {
-        return namespace;
     }
 
     @Override

@@ -169,13 +169,9 @@ public final class HBaseTables implements Tables, AutoCloseable {
     private HBaseTable look(TableDescriptor descriptor) {
         Granularity granularity = Schema.check(descriptor);
         TableName name = descriptor.getTableName();
-        HBaseTable table = new HBaseTable(
-                connection,
-                name,
-                namespace(name.getNamespaceAsString()),
-                granularity,
-                Schema.checksScans(descriptor));
+        HBaseTable table = new HBaseTable(connection, name, granularity, Schema.checksScans(descriptor));
         refuseForeignTimestamps(table);
+        oracle.use(namespace(name.getNamespaceAsString())); // it may be another one than that of this store
         HBaseTable first = tables.putIfAbsent(descriptor.getTableName(), table);
         return first == null ? table : first;
     }

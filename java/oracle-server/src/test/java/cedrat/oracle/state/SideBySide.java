@@ -140,6 +140,11 @@ final class SideBySide {
         return sessions[random.nextInt(sessions.length)];
     }
 
+    /// Returns the answer to an end of a transaction of which nothing is known.
+    long endedAgain(long start) {
+        return start < prunedBelow ? StatusOracle.ABORTED : start;
+    }
+
     /// Mostly one of the newest, sometimes any.
     long some() {
         long newest = transactions.lastKey();
@@ -218,8 +223,7 @@ final class SideBySide {
         long answer = oracle.commit(start, writes, reads, written, scanned);
         if (!isOpen(transaction)) {
             boolean nothing = decided(start, transaction) == StatusOracle.UNKNOWN && writes.count() == 0;
-            long ofNothing = start < prunedBelow ? StatusOracle.ABORTED : start;
-            assertEquals(nothing ? ofNothing : decided(start, transaction), answer, "S1, O8");
+            assertEquals(nothing ? endedAgain(start) : decided(start, transaction), answer, "S1, O8");
             return;
         }
         if (writes.count() == 0) {

@@ -187,7 +187,7 @@ class StatusOracleTest {
             both.fillKeys();
             long answer = both.oracle.commit(start, both.writes, both.reads, both.written, both.scanned);
             if (both.isSwept(start)) { // which only the oracle that was asked for it still knows
-                answer = both.writes.count() == 0 ? start : StatusOracle.UNKNOWN;
+                answer = both.writes.count() == 0 ? both.endedAgain(start) : StatusOracle.UNKNOWN;
             }
             assertEquals(answer, again.commit(start, both.writes, both.reads, both.written, both.scanned));
         }

@@ -79,11 +79,6 @@ public final class HookedTables implements Tables {
         }
 
         @Override
-        public long namespace() {
-            return table.namespace();
-        }
-
-        @Override
         public Granularity granularity() {
             return table.granularity();
         }

@@ -40,7 +40,7 @@ public final class MemoryTables implements Tables {
     ///
     /// @throws IllegalStateException if there is one of this name
     public Table create(String name, Granularity granularity, boolean checksScans) {
-        MemoryTable table = new MemoryTable(namespace, name, granularity, checksScans);
+        MemoryTable table = new MemoryTable(name, granularity, checksScans);
         if (tables.putIfAbsent(name, table) != null) {
             throw new IllegalStateException("cannot create table " + name + ", because it exists: choose another name");
         }
@@ -110,22 +110,15 @@ public final class MemoryTables implements Tables {
     }
 
     private static final class MemoryTable implements Table {
-        private final long namespace;
         private final String name;
         private final Granularity granularity;
         private final boolean checksScans;
         private final ConcurrentNavigableMap<Bytes, MemoryRow> rows = new ConcurrentSkipListMap<>();
 
-        MemoryTable(long namespace, String name, Granularity granularity, boolean checksScans) {
-            this.namespace = namespace;
+        MemoryTable(String name, Granularity granularity, boolean checksScans) {
             this.name = Objects.requireNonNull(name);
             this.granularity = Objects.requireNonNull(granularity);
             this.checksScans = checksScans;
-        }
-
-        @Override
-        public long namespace() {
-            return namespace;
         }
 
         @Override

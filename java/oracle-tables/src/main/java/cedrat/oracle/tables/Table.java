@@ -25,12 +25,6 @@ public interface Table {
     /// Its name.
     String name();
 
-    /// The namespace of its rows: a number that is the same for tables which one [Cleaner] walks together, and
-    /// for no others of the same oracle.
-    default long namespace() {
-        return 0;
-    }
-
     /// Returns the unit of conflict.
     Granularity granularity();
 

@@ -10,7 +10,8 @@ public interface Tables {
     /// @throws TableException if there is none
     Table table(String name);
 
-    /// The namespace of all tables that [#all] returns ([Table#namespace]).
+    /// The namespace of all tables that [#all] returns: a number that no other tables of the same oracle have. A store
+    /// whose [#table] returns tables of other namespaces registers those with the oracle ([OracleClient#use]).
     default long namespace() {
         return 0;
     }

@@ -226,7 +226,6 @@ public final class Transaction implements AutoCloseable {
             return decided(ask(() -> oracle.end(start)));
         }
         CommitKeys keys = keys();
-        writes.tables().forEach(manager::use);
         write();
         long[] ids = writes.ids();
         long[] read = reads.stream().mapToLong(Long::longValue).toArray();

@@ -4,8 +4,6 @@ import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
 import java.time.Duration;
 import java.util.Objects;
-import java.util.Set;
-import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
@@ -82,8 +80,8 @@ public final class TransactionManager {
     private final Options options;
     private final Fault fault;
     private final AtomicLong cleanUpsFailed = new AtomicLong();
-    /// Namespaces that the oracle knows of this client.
-    private final Set<Long> namespaces = ConcurrentHashMap.newKeySet();
+    /// Whether the oracle knows that this client writes rows of the namespace.
+    private volatile boolean usesNamespace;
 
     /// With [Options#DEFAULTS].
     public TransactionManager(OracleClient oracle, Tables tables) {
@@ -107,6 +105,10 @@ public final class TransactionManager {
     ///
     /// @throws OracleException if the oracle does not answer
     public Transaction begin(Isolation isolation) {
+        if (!usesNamespace && fault != Fault.FORGET_NAMESPACES) {
+            oracle.use(tables.namespace()); // twice does no harm
+            usesNamespace = true;
+        }
         return new Transaction(this, oracle.begin(), Objects.requireNonNull(isolation));
     }
 
@@ -167,15 +169,6 @@ public final class TransactionManager {
 
     Fault fault() {
         return fault;
-    }
-
-    /// Registers the namespace of a table with the oracle, before the first commit of a row of it.
-    void use(Table table) {
-        long namespace = table.namespace();
-        if (!namespaces.contains(namespace) && fault != Fault.FORGET_NAMESPACES) {
-            oracle.use(namespace);
-            namespaces.add(namespace);
-        }
     }
 
     int callsMax() {

@@ -10,7 +10,6 @@ import java.util.Map;
 import java.util.NavigableMap;
 import java.util.TreeMap;
 import java.util.stream.LongStream;
-import java.util.stream.Stream;
 
 /// Pending writes of a transaction: stored values, also deleted ones. For one thread at a time.
 final class Writes {
@@ -50,10 +49,6 @@ final class Writes {
             part.forEach((row, cells) -> copy.put(row, new TreeMap<>(cells)));
         }
         return copy;
-    }
-
-    Stream<Table> tables() {
-        return tables.values().stream().map(TableWrites::table);
     }
 
     List<RowWrite> rows() {
