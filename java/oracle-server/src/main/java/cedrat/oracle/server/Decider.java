@@ -198,7 +198,6 @@ final class Decider {
     }
 
     private void answer(Connection connection) {
-        long id = request.id();
         byte kind = request.kind();
         Session session = connection.session;
         if (kind == Protocol.HELLO || session == null) {
@@ -207,81 +206,74 @@ final class Decider {
         }
         session.silentTicks = 0;
         switch (kind) {
-            case Protocol.BEGIN -> {
-                connection.replies.value(kind, id, oracle.begin(session.number));
-                persister.replied(connection);
-                if (fault == Fault.STARTS_BEFORE_THE_LOG) {
-                    connection.channel.writeAndFlush(Buffers.take(connection.replies, connection.channel));
-                }
-            }
-            case Protocol.COMMIT -> {
-                if (fault == Fault.RESENT_COMMITS_CONFLICT && oracle.status(request.start()) > 0) {
-                    value(connection, Protocol.ABORTED);
-                } else if (isGivenOut(connection, request.start())) {
-                    readKeys();
-                    if (!session.hasNamespace) {
-                        oracle.use(StatusOracle.UNNAMED);
-                    }
-                    outcome(
-                            connection,
-                            oracle.commit(request.start(), requests.writes(), requests.reads(), keys, ranges));
-                }
-            }
-            case Protocol.END -> {
-                if (isGivenOut(connection, request.start())) {
-                    outcome(connection, oracle.commit(request.start(), none, none));
-                }
-            }
-            case Protocol.ABORT -> {
-                if (isGivenOut(connection, request.start())) {
-                    outcome(connection, oracle.abort(request.start()));
-                }
-            }
-            case Protocol.RESOLVE -> {
-                if (isGivenOut(connection, request.start())) {
-                    outcome(connection, oracle.resolve(request.start()));
-                }
-            }
-            case Protocol.STATUS -> {
-                if (isGivenOut(connection, request.reader()) && areGivenOut(connection)) {
-                    status(connection);
-                }
-            }
-            case Protocol.CLEANED -> {
-                if (areGivenOut(connection)) {
-                    cleaned(connection);
-                }
-            }
-            case Protocol.NAMESPACE -> {
-                if (mayUse(connection, request.namespace())) {
-                    session.hasNamespace = true;
-                    connection.replies.done(kind, id);
-                    persister.replied(connection);
-                }
-            }
-            case Protocol.SWEPT -> {
-                if (isGivenOut(connection, request.mark()) && mayUse(connection, request.sweptNamespace())) {
-                    swept(connection);
-                }
-            }
-            case Protocol.ANNOUNCE -> {
-                if (areGivenOut(connection)) {
-                    announce(connection);
-                }
-            }
+            case Protocol.BEGIN -> beginTransaction(connection);
+            case Protocol.COMMIT -> commit(connection);
+            case Protocol.END -> end(connection);
+            case Protocol.ABORT -> abort(connection);
+            case Protocol.RESOLVE -> resolve(connection);
+            case Protocol.STATUS -> status(connection);
+            case Protocol.CLEANED -> cleaned(connection);
+            case Protocol.NAMESPACE -> use(connection);
+            case Protocol.SWEPT -> swept(connection);
+            case Protocol.ANNOUNCE -> announce(connection);
             case Protocol.LOW_WATER -> value(connection, oracle.prune());
-            case Protocol.PING -> {
-                connection.replies.done(kind, id);
-                persister.replied(connection);
-            }
+            case Protocol.PING -> done(connection);
             case Protocol.CLOSE -> {
-                connection.replies.done(kind, id);
-                persister.replied(connection);
+                done(connection);
                 finish(connection);
                 sessions.expire(session);
             }
             default -> throw new AssertionError("a request of kind " + kind + " passed the reader");
         }
+    }
+
+    private void beginTransaction(Connection connection) {
+        value(connection, oracle.begin(connection.session.number));
+        if (fault == Fault.STARTS_BEFORE_THE_LOG) {
+            connection.channel.writeAndFlush(Buffers.take(connection.replies, connection.channel));
+        }
+    }
+
+    private void commit(Connection connection) {
+        if (fault == Fault.RESENT_COMMITS_CONFLICT && oracle.status(request.start()) > 0) {
+            value(connection, Protocol.ABORTED);
+        } else if (isGivenOut(connection, request.start())) {
+            readKeys();
+            if (request.writes() > 0 && !connection.session.hasNamespace) {
+                oracle.use(StatusOracle.UNNAMED);
+            }
+            outcome(connection, oracle.commit(request.start(), requests.writes(), requests.reads(), keys, ranges));
+        }
+    }
+
+    private void end(Connection connection) {
+        if (isGivenOut(connection, request.start())) {
+            outcome(connection, oracle.commit(request.start(), none, none));
+        }
+    }
+
+    private void abort(Connection connection) {
+        if (isGivenOut(connection, request.start())) {
+            outcome(connection, oracle.abort(request.start()));
+        }
+    }
+
+    private void resolve(Connection connection) {
+        if (isGivenOut(connection, request.start())) {
+            outcome(connection, oracle.resolve(request.start()));
+        }
+    }
+
+    private void use(Connection connection) {
+        if (mayUse(connection, request.namespace())) {
+            connection.session.hasNamespace = true;
+            done(connection);
+        }
+    }
+
+    private void done(Connection connection) {
+        connection.replies.done(request.kind(), request.id());
+        persister.replied(connection);
     }
 
     /// Looks a timestamp up that a client claims to know. A transaction that never began cannot be asked
@@ -323,6 +315,9 @@ final class Decider {
     }
 
     private void status(Connection connection) {
+        if (!isGivenOut(connection, request.reader()) || !areGivenOut(connection)) {
+            return;
+        }
         int count = request.starts();
         int values = connection.replies.values(Protocol.STATUS, request.id(), count);
         for (int index = 0; index < count; index++) {
@@ -333,6 +328,9 @@ final class Decider {
     }
 
     private void cleaned(Connection connection) {
+        if (!areGivenOut(connection)) {
+            return;
+        }
         long forgotten = 0;
         for (int index = 0; index < request.starts(); index++) {
             forgotten += oracle.cleaned(request.start(index)) ? 1 : 0;
@@ -341,6 +339,9 @@ final class Decider {
     }
 
     private void swept(Connection connection) {
+        if (!isGivenOut(connection, request.mark()) || !mayUse(connection, request.sweptNamespace())) {
+            return;
+        }
         StatusOracle.Swept part = oracle.swept(request.sweptNamespace(), request.mark(), request.from(), SWEPT_MAX);
         connection.replies.sweptReply(request.id(), part.forgotten(), part.next() <= request.mark() ? part.next() : 0);
         persister.replied(connection);
@@ -412,6 +413,9 @@ final class Decider {
     }
 
     private void announce(Connection connection) {
+        if (!areGivenOut(connection)) {
+            return;
+        }
         int count = request.starts();
         int values = connection.replies.values(Protocol.ANNOUNCE, request.id(), count);
         for (int index = 0; index < count; index++) {

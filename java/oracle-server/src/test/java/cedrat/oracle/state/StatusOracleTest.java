@@ -611,7 +611,7 @@ class StatusOracleTest {
         assertEquals(0, oracle.halfCommitted());
     }
 
-    /// O4e: rows of a transaction may lie in any namespace, so all have to be swept.
+    /// O4f: rows of a transaction may lie in any namespace, so all have to be swept.
     @Test
     void sweepForgetsWhatAllNamespacesHaveSwept() {
         Recorded decisions = new Recorded();

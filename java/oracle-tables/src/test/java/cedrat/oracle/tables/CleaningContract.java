@@ -90,7 +90,7 @@ public abstract class CleaningContract {
         assertEquals("new", see(manager, rows, "a"));
     }
 
-    /// O4e: another store of the same oracle is swept, and this one is not.
+    /// O4f: another store of the same oracle is swept, and this one is not.
     @Test
     void sweepOfAnotherNamespaceKeepsOutcomes() {
         MemoryTables others = new MemoryTables();
@@ -109,7 +109,7 @@ public abstract class CleaningContract {
         assertEquals(0, world.contents().pending());
     }
 
-    /// O4e: a client that names no namespace uses one of its own.
+    /// O4f: a client that names no namespace uses one of its own.
     @Test
     void commitThatNamesNoNamespaceIsKept() {
         MemoryTables others = new MemoryTables();
@@ -185,7 +185,7 @@ public abstract class CleaningContract {
         return transaction;
     }
 
-    /// The commit comes when the session is over and the transaction was swept.
+    /// O4e: the commit comes when the session is over and the transaction was swept.
     @Test
     void returningWriterLearnsSweptOutcome() {
         Transaction aborted = ofEndedSession("x", transaction -> {});

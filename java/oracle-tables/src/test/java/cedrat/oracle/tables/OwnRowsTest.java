@@ -10,7 +10,7 @@ import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/// V1 and V2: whatever cleaners, pruners and other transactions do with the rows of a forgotten transaction, they
+/// O4e, V1 and V2: whatever cleaners, pruners and other transactions do with the rows of a forgotten transaction, they
 /// never show an abort of one that has committed.
 @Timeout(300)
 class OwnRowsTest {
