@@ -1,7 +1,7 @@
 /// Transactions over ordinary Java objects.
 ///
-/// Programs use the package `cedrat.persist`; the others are the implementation. The agent works on the class path, where it
-/// belongs to no module, and on the module path.
+/// Programs use the package `cedrat.persist`; the others are the implementation. The agent works on the class
+/// path, where it belongs to no module, and on the module path.
 module cedrat.persist {
     // On the boot class path when a program runs: the agent makes this module read it.
     requires static cedrat.persist.boot;

@@ -67,8 +67,8 @@ public interface GraphStore extends AutoCloseable {
     /// Commits what a buffer says: all of it, or, when this throws, nothing. It returns when the commit has its
     /// place in the log, and will be durable soon.
     ///
-    /// Calls at the same time change different objects: the caller locks each object that it changes until the call has
-    /// returned, and each object of a branch until the branch has ended.
+    /// Calls at the same time change different objects: the caller locks each object that it changes until the
+    /// call has returned, and each object of a branch until the branch has ended.
     ///
     /// Any other exception, an [Error] for example, says nothing about that: the store is to be closed, and
     /// opened anew.

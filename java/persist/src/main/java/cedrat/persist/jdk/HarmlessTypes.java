@@ -3,8 +3,8 @@ package cedrat.persist.jdk;
 import java.util.Set;
 
 /// Types of the JDK whose changes need not be rolled back, by rules. A type that neither a rule nor [JavaBase] decides
-/// is harmless too, unless its name, a supertype or an interface makes it a collection or a part of one: these rules are
-/// for those.
+/// is harmless too, unless its name, a supertype or an interface makes it a collection or a part of one: these
+/// rules are for those.
 ///
 /// **Threads:** any.
 final class HarmlessTypes {
@@ -54,9 +54,7 @@ final class HarmlessTypes {
 
     /// Returns whether a rule decides about this type itself; it may also decide about the type by a superclass.
     static boolean has(String internalName) {
-        return ROOTS.contains(internalName)
-                || internalName.startsWith(LOCKS)
-                || isThrowableOfUtil(internalName);
+        return ROOTS.contains(internalName) || internalName.startsWith(LOCKS) || isThrowableOfUtil(internalName);
     }
 
     /// Weaving knows the name of a class only, and classes of `java.util` are collections by default.

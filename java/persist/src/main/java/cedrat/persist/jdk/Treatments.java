@@ -205,9 +205,7 @@ public final class Treatments {
             return listedInterfaces(type).stream()
                     .anyMatch(one -> JavaBase.methods(internalName(one)).contains(name));
         }
-        return isListed(deciding)
-                ? JavaBase.methods(internalName(deciding)).contains(name)
-                : JavaBase.isChange(name);
+        return isListed(deciding) ? JavaBase.methods(internalName(deciding)).contains(name) : JavaBase.isChange(name);
     }
 
     private static Class<?> ancestor(Class<?> type, String internalName) {

@@ -105,8 +105,8 @@ public final class Agent {
         }
     }
 
-    /// Woven code begins transactions in an internal package, which the agent's module, if it has one, exports to no other
-    /// code.
+    /// Woven code begins transactions in an internal package, which the agent's module, if it has one, exports
+    /// to no other code.
     private static void exportReplacements(Instrumentation instrumentation, Module module) {
         Module own = Agent.class.getModule();
         String replacements = Calls.REPLACEMENT.packageName();
