@@ -21,7 +21,10 @@ import io.netty.util.concurrent.Future;
 import java.security.SecureRandom;
 import java.util.ArrayDeque;
 import java.util.Arrays;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -40,10 +43,12 @@ import java.util.concurrent.TimeUnit;
 /// - C2  After a reconnection, the client first sends the transactions that it knows to be open. The server
 ///   aborts the others of the session: they would hold the low-water mark back permanently.
 /// - C3  No outcome is guessed: a request without an answer when patience ends fails with
-///   [UnavailableException]. If it was a commit, the transaction stays open for the session until it is
-///   resolved.
+///   [UnavailableException].
 /// - C4  Of several servers the client uses the one that answers: a standby server does not listen, and a
 ///   server that is silent for too long is left for the next, in turn.
+/// - C5  A transaction of which a request has failed so, and that nobody ends, does not stay open: when a server
+///   answers again the client ends it if it was to be ended, and resolves it otherwise. It would hold back the
+///   low-water mark for as long as the client lives.
 ///
 /// **Threads:** it runs on one thread, which also calls [Replies]; all methods but [#execute] must be called by
 /// that thread.
@@ -81,6 +86,8 @@ public final class Pipeline<T> {
     private final ReplyReader reader = new ReplyReader();
     private final FrameWriter out = new FrameWriter(OUT_BYTES);
     private final TimestampSet open = new TimestampSet();
+    /// Transactions that the next server is to end or to resolve, by start timestamp: the kind of the request (C5).
+    private final Map<Long, Byte> abandoned = new LinkedHashMap<>();
     /// Namespaces that a server has accepted, to be named again to the next.
     private final Set<Long> namespaces = new LinkedHashSet<>();
     private Slot<T>[] slots = newSlots(SLOTS);
@@ -272,6 +279,9 @@ public final class Pipeline<T> {
         slot.kind = kind;
         slot.tag = tag;
         slot.start = start;
+        if (kind != Protocol.SWEPT) {
+            abandoned.remove(start); // its end depends on this request now
+        }
         slot.outage = outage;
         if (slot.outage != null) {
             slot.askedNanos = System.nanoTime();
@@ -293,6 +303,7 @@ public final class Pipeline<T> {
     private void give(Slot<T> slot) {
         slot.kind = 0;
         slot.tag = null;
+        slot.isInternal = false;
         slot.outage = null;
         slot.uses++;
         slot.frame.clear();
@@ -535,10 +546,36 @@ public final class Pipeline<T> {
 
     private void fail(Slot<T> slot, OracleException why) {
         T tag = slot.tag;
-        boolean internal = slot.kind == Protocol.PING;
+        boolean isInternal = slot.isInternal;
+        if (why instanceof UnavailableException) {
+            abandon(slot.kind, slot.start);
+        }
         give(slot);
-        if (!internal) {
+        if (!isInternal) {
             tell(() -> replies.failed(tag, why));
+        }
+    }
+
+    /// A request about a transaction has had no answer (C5).
+    private void abandon(byte kind, long start) {
+        if (start != 0 && kind != Protocol.SWEPT && open.contains(start)) {
+            byte next = kind == Protocol.END && !abandoned.containsKey(start) ? Protocol.END : Protocol.RESOLVE;
+            abandoned.put(start, next);
+        }
+    }
+
+    /// Ends what was abandoned, as far as there are slots (C5).
+    private void sendAbandoned() {
+        Iterator<Map.Entry<Long, Byte>> all = abandoned.entrySet().iterator();
+        while (all.hasNext() && outstanding < options.outstandingMax()) {
+            Map.Entry<Long, Byte> next = all.next();
+            all.remove();
+            if (open.contains(next.getKey())) {
+                Slot<T> slot = take(next.getValue(), null, next.getKey());
+                slot.isInternal = true;
+                slot.frame.start(next.getValue(), slot.id(), next.getKey());
+                send(slot);
+            }
         }
     }
 
@@ -549,10 +586,12 @@ public final class Pipeline<T> {
         }
         if (!saidSomething && outstanding < options.outstandingMax()) {
             Slot<T> slot = take(Protocol.PING, null, 0);
+            slot.isInternal = true;
             slot.frame.plain(Protocol.PING, slot.id());
             send(slot);
         }
         saidSomething = false;
+        sendAbandoned();
         // Ticks of this client, not time that has passed: see the server's.
         silentTicks = outstanding == 0 ? 0 : silentTicks + 1;
         if (silentTicks > 2 * TICKS) {
@@ -683,6 +722,7 @@ public final class Pipeline<T> {
             }
         }
         long forgotten = slot.forgotten;
+        boolean isInternal = slot.isInternal;
         long namespace = slot.namespace;
         give(slot);
         try {
@@ -693,7 +733,9 @@ public final class Pipeline<T> {
                 }
                 case Protocol.COMMIT, Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> {
                     open.remove(start);
-                    replies.decided(tag, start, reader.value());
+                    if (!isInternal) {
+                        replies.decided(tag, start, reader.value());
+                    }
                 }
                 case Protocol.STATUS -> {
                     long[] outcomes = new long[reader.values()];
@@ -722,6 +764,7 @@ public final class Pipeline<T> {
         line.isWelcome = true;
         reconnectMs = options.reconnectMin().toMillis();
         endOutage();
+        sendAbandoned();
         if (sessionTimeoutMs != reader.sessionTimeoutMs()) {
             sessionTimeoutMs = reader.sessionTimeoutMs();
             if (ticks != null) {

@@ -18,6 +18,8 @@ final class Slot<T> {
     /// Number of transactions that the parts of a sweep have forgotten so far.
     long forgotten;
     T tag;
+    /// Whether it is the pipeline's own: no answer of it is reported.
+    boolean isInternal;
     /// The outage during which it was asked, and when by `System.nanoTime`; `null` if there was a server then.
     Outage outage;
     long askedNanos;

@@ -9,9 +9,12 @@ import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.client.ClientThreads;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
+import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.Pipeline;
 import cedrat.oracle.client.Replies;
+import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.client.UnavailableException;
+import cedrat.oracle.log.VolatileLog;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -28,6 +31,9 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(300)
 class PatienceTest {
     private static final Duration PATIENCE = Duration.ofMillis(200);
+    /// Of a client that a server answers later, also on a busy machine.
+    private static final Duration LONG_PATIENCE = Duration.ofSeconds(2);
+
     private static final int CALLS = 4;
 
     /// An address that no server listens on.
@@ -108,6 +114,65 @@ class PatienceTest {
                 assertTrue(message.contains(" could be reached since 20"), message);
                 assertTrue(message.contains("refused") || message.contains("just been opened"), message);
             }
+        }
+    }
+
+    /// C5: transactions whose end, abort or commit had no answer do not stay open, however long their client lives.
+    @Test
+    void failedEndsHoldNothingBack() throws Exception {
+        try (OracleServer server = OracleServer.start(
+                        ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0)), new VolatileLog());
+                Proxy proxy = new Proxy(server.address());
+                OracleClient client = OracleClient.open(ClientOptions.of(proxy.address())
+                        .withPatience(LONG_PATIENCE)
+                        .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
+            StartTimestamp ended = client.begin();
+            StartTimestamp aborted = client.begin();
+            StartTimestamp committed = client.begin();
+            StartTimestamp resolved = client.begin();
+            StartTimestamp alive = client.begin();
+            proxy.refuse(true);
+            proxy.cut();
+            assertThrows(UnavailableException.class, () -> client.end(ended));
+            assertThrows(UnavailableException.class, () -> client.abort(aborted));
+            assertThrows(UnavailableException.class, () -> client.commit(committed, 1));
+            assertThrows(UnavailableException.class, () -> client.commit(resolved, 2));
+            assertThrows(UnavailableException.class, () -> client.resolve(resolved));
+            proxy.refuse(false);
+            while (!alive.equals(lowWaterMark(client))) {
+                Thread.onSpinWait();
+            }
+            assertInstanceOf(Outcome.Aborted.class, client.commit(committed, 1));
+            assertInstanceOf(Outcome.Aborted.class, client.resolve(resolved));
+            assertInstanceOf(Outcome.Committed.class, client.commit(alive, 1));
+        }
+    }
+
+    /// Returns the low-water mark; `null` while there is no server.
+    private static StartTimestamp lowWaterMark(OracleClient client) {
+        try {
+            return client.lowWaterMark();
+        } catch (UnavailableException notYet) {
+            return null;
+        }
+    }
+
+    /// A commit that is sent again before a server answers is decided as one that was never abandoned.
+    @Test
+    void repeatedCommitIsNotResolved() throws Exception {
+        try (OracleServer server = OracleServer.start(
+                        ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0)), new VolatileLog());
+                Proxy proxy = new Proxy(server.address());
+                OracleClient client = OracleClient.open(ClientOptions.of(proxy.address())
+                        .withPatience(LONG_PATIENCE)
+                        .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
+            StartTimestamp start = client.begin();
+            proxy.refuse(true);
+            proxy.cut();
+            assertThrows(UnavailableException.class, () -> client.commit(start, 1));
+            CompletableFuture<Outcome> again = client.commitAsync(start, 1);
+            proxy.refuse(false);
+            assertInstanceOf(Outcome.Committed.class, again.join());
         }
     }
 }
