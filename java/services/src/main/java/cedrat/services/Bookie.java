@@ -73,6 +73,7 @@ public final class Bookie implements AutoCloseable {
         Files.writeString(configuration, """
                 bookiePort=%d
                 advertisedAddress=127.0.0.1
+                listeningInterface=lo
                 allowLoopback=true
                 metadataServiceUri=zk+hierarchical://%s/ledgers
                 zkTimeout=10000
