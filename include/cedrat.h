@@ -158,7 +158,8 @@ typedef struct cedrat_graph_options {
   int must_exist;       /* not 0: a missing graph is CEDRAT_UNKNOWN, and not created */
   int program_locks;    /* not 0: the program locks each object itself, from its change to the return of the commit, and each
                          * object of a branch until the call that decides the branch returns, in later openings too. Commits
-                         * then seldom lock objects. Two commits of one object at a time leave its bytes undefined */
+                         * then seldom lock objects. If two commits change one object at the same time, its bytes are
+                         * undefined */
   uint64_t cache_bytes; /* memory for changed objects; all changed objects of one commit have to fit; 64 MiB */
   uint64_t reserved[6]; /* zero */
 } cedrat_graph_options;
