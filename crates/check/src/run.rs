@@ -384,8 +384,9 @@ impl<S: Scenario> Run<S> {
         history.committed(lsn.get(), None, Box::new(effect));
     }
 
-    /// Ends a prepared transaction: commits it in a mode, or rolls it back if there is none. Enters `effect` into the history.
-    /// After `Sync`, and after a rollback, the end counts as acknowledged. No other thread may write log records meanwhile.
+    /// Ends a prepared transaction: commits it in this mode, or rolls it back if there is none; and enters `effect` into
+    /// the history. After a `Sync` commit and after a rollback, the end counts as acknowledged. No other thread may write
+    /// log records meanwhile.
     ///
     /// # Errors
     /// Those of the commit or the rollback.

@@ -9,7 +9,7 @@ fn emptied(options: MemoryOptions) -> Heap {
     let options = HeapOptions { chunk_len: 4096, size_max: 1 << 20, ..HeapOptions::new(1 << 20) };
     let heap = memory.create_heap("heap", &options).expect("a heap");
     // A span in which more blocks of this size can be carved.
-    heap.atomically(|tx| tx.allocate(&heap, 16)).expect("there is room");
+    heap.atomically(|tx| tx.allocate(&heap, 16)).expect("there is space");
     let mut blocks = Vec::new();
     let full = loop {
         match heap.atomically(|tx| tx.allocate(&heap, 100)) {

@@ -551,7 +551,7 @@ fn explained(what: &str, path: &Path, offset: Option<u64>, error: io::Error) -> 
         }
         StorageFull | QuotaExceeded => (StorageFull, "; make space on this file system"),
         PermissionDenied => (PermissionDenied, "; check who owns it and how it was opened"),
-        FileTooLarge => (FileTooLarge, "; raise the limit of the length of a file (ulimit -f)"),
+        FileTooLarge => (FileTooLarge, "; raise the limit of the file size (ulimit -f)"),
         kind => (kind, ""),
     };
     let at = offset.map(|offset| format!(" at offset {offset}")).unwrap_or_default();

@@ -1,8 +1,8 @@
 //! Measures the cost of one Debit-Credit transfer, uncontended and without waiting for the disk: three objects are patched,
 //! one of which refers to a new one.
 //!
-//! `cargo run --release -p cedrat-objects --example graph_commit_cost [commits] [program-locks]`; with the second argument as a
-//! program that has a lock table of its own, as Java objects have.
+//! `cargo run --release -p cedrat-objects --example graph_commit_cost [commits] [program-locks]`; `program-locks` measures
+//! a program that has a lock table of its own, as Java objects have.
 
 use cedrat_media::{Media, RealDisk};
 use cedrat_objects::graph::{Changes, Graph, Identity, Mode, Options, Reference};

@@ -70,7 +70,7 @@ impl Overlap {
         let (store, objects) = open(&disk, undo);
         let insert = |part| {
             let bytes = vec![part; 3 * PART];
-            (store.transact(|txn| objects.insert(txn, &bytes)).expect("there is room"), bytes)
+            (store.transact(|txn| objects.insert(txn, &bytes)).expect("there is space"), bytes)
         };
         let committed = (0..5).map(insert).collect();
         let (running, in_doubt) = (Vec::new(), Vec::new());
@@ -107,7 +107,7 @@ impl Overlap {
         match kind {
             0 | 1 if self.committed.len() < 8 => {
                 let bytes = self.chance.bytes(3 * PART);
-                let id = self.objects.insert(&mut running.txn, &bytes).expect("there is room");
+                let id = self.objects.insert(&mut running.txn, &bytes).expect("there is space");
                 running.locked.insert(id);
                 running.changes.insert(id, Some(bytes));
             }
@@ -126,7 +126,7 @@ impl Overlap {
                 } else {
                     let part = self.chance.index(3) * PART;
                     bytes[part..part + PART].copy_from_slice(&self.chance.bytes(PART));
-                    self.objects.put(&mut running.txn, id, &bytes).expect("there is room");
+                    self.objects.put(&mut running.txn, id, &bytes).expect("there is space");
                     running.changes.insert(id, Some(bytes));
                 }
             }
@@ -159,7 +159,7 @@ impl Overlap {
             _ => {
                 self.branches += 1;
                 let id = self.branches.to_le_bytes().to_vec();
-                if let Vote::Prepared(_) = txn.prepare(&id).expect("there is room") {
+                if let Vote::Prepared(_) = txn.prepare(&id).expect("there is space") {
                     self.in_doubt.push(InDoubt { id, changes, locked });
                     self.fill_log();
                 }
@@ -182,10 +182,11 @@ impl Overlap {
     /// Writes enough log for branches to be carried forward by the next checkpoint.
     fn fill_log(&self) {
         let fill = |txn: &mut Txn| (0..3).try_for_each(|_| txn.log_record(KIND, &[1; 3000]).map(drop));
-        self.store.transact(fill).expect("there is room");
+        self.store.transact(fill).expect("there is space");
     }
 
-    /// Takes a checkpoint, and perhaps rolls a transaction back beside it, when it writes its first page.
+    /// Takes a checkpoint. In half of the cases another thread rolls a transaction back when the checkpoint writes its
+    /// first page.
     fn checkpoint(&mut self) {
         let victim = self.chance.one_in(2).then(|| self.take_running());
         let victim = Arc::new(Mutex::new(victim));

@@ -35,11 +35,11 @@ impl PageLink {
     /// Length of a link, in bytes.
     pub const LEN: usize = 24;
 
-    /// Low half of the word between the two: no node of a list has this value there, for it would name a slot that no page
-    /// has. The upper 48 bits are the next spare page.
+    /// Lowest 16 bits of the word between the next page and the root; its upper 48 bits are the next spare page. No node of
+    /// a list has this value there, for it would name a slot that no page has.
     const MARK: u64 = 0xFFFF;
 
-    /// The next spare page of a page that is none.
+    /// Value of `spare` in a page that is not spare.
     pub(crate) const NOT_SPARE: u64 = u64::MAX >> 16;
 
     /// Returns the link of a page that is not spare.

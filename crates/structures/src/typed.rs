@@ -1,4 +1,4 @@
-//! Structures of Rust values: what all of them share. Each adds its own methods in its module.
+//! The part that all structures of Rust values share. Each structure adds its own methods in its module.
 
 use std::fmt;
 use std::marker::PhantomData;
@@ -75,7 +75,7 @@ pub trait Encodes<T>: RawStructure {
     fn decode(entry: Self::Entry) -> Result<T>;
 }
 
-/// A structure whose creation needs no more than a name.
+/// A structure that is created without further parameters, under a name.
 pub trait CreatedByName: RawStructure {
     fn create(txn: &mut Txn) -> Result<Self>;
 }
@@ -123,7 +123,7 @@ impl<S: Encodes<T>, T> Typed<S, T> {
         &self.raw
     }
 
-    /// Returns the number of values: at once of an array, by a walk over any other structure.
+    /// Returns the number of values: of an array in constant time, of any other structure by a walk over it.
     ///
     /// # Errors
     /// [`cedrat_txn::Error::Deadlock`] from the lock on the structure.

@@ -358,7 +358,7 @@ impl Txn {
         self.has_deposit = false;
     }
 
-    /// Runs `work` as one call: the store does not take the transaction before it ends.
+    /// Runs `work` as one call: the store does not roll the transaction back before `work` has ended.
     ///
     /// # Errors
     /// Those of `work`; [`Error::PinsLog`], [`Error::TimeLimit`] if the store has rolled the transaction back.

@@ -20,17 +20,17 @@ pub(crate) struct LockCache {
     page: Cell<Option<(PageId, LockMode)>>,
     /// The structure locked last, and its mode: most keys of a transaction are of one table.
     structure: Cell<Option<(PageId, LockMode)>>,
-    /// The structure that it has locked as a whole by [`RecordLocks::try_lock_structure`].
+    /// The structure that the transaction has locked as a whole by [`RecordLocks::try_lock_structure`].
     whole_structure: Cell<Option<PageId>>,
 }
 
-/// The locks of a collection's records: several at once, and the whole collection in place of very many. Implemented by
+/// The locks of a collection's records: several at once, or the whole collection instead of very many. Implemented by
 /// [`Txn`].
 pub trait RecordLocks {
     /// As [`Txn::lock`], without waiting for prepared transactions: for callers that can choose another resource.
     ///
     /// # Errors
-    /// As there; [`Error::InDoubt`].
+    /// Those of [`Txn::lock`]; [`Error::InDoubt`].
     fn lock_unless_in_doubt(&mut self, resource: Resource, mode: LockMode) -> Result<()>;
 
     /// Locks a whole structure exclusively if no other transaction is in the way; never waits. Returns `false`, and the
@@ -51,7 +51,7 @@ pub trait RecordLocks {
     /// the structure, to change parts of it.
     ///
     /// # Errors
-    /// As there. The locks of the structure, and of the records before, are granted.
+    /// Those of [`Txn::lock`]. The locks of the structure, and of the records before the failed one, remain granted.
     fn lock_records(&mut self, root: PageId, records: impl IntoIterator<Item = RecordId>) -> Result<()>;
 
     /// Makes the transaction [not wait for prepared transactions](crate::TxnOptions::waits_for_prepared) from now on: for

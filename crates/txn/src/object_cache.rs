@@ -1,6 +1,6 @@
 //! The interface for object caches: components that keep records in memory, and write their pages later (Lemon §7).
 //!
-//! It is for authors of a cache. `cedrat-objects` is one; its users need none of this.
+//! It is for authors of a cache, such as `cedrat-objects`; users of a cache need none of it.
 //!
 //! | task | interface |
 //! |---|---|
@@ -98,8 +98,8 @@ pub trait DeferredChanges {
     /// store's keeper.
     fn kept(&mut self, keeper: &Keeper, at: RecordId) -> Result<()>;
 
-    /// Checks in advance whether a change may be deferred now, or a record be [kept](DeferredChanges::kept) once it was
-    /// changed.
+    /// Checks in advance whether a change may be deferred now, and whether a record may be
+    /// [kept](DeferredChanges::kept) once it is changed.
     ///
     /// # Errors
     /// [`Error::Misuse`], as there.
@@ -109,8 +109,8 @@ pub trait DeferredChanges {
     /// that change is durable.
     fn note_read(&self, version: Lsn);
 
-    /// Runs `work` as one call: the store does not take the transaction before it ends. For steps that belong together
-    /// and about which the caller keeps state outside of the transaction.
+    /// Runs `work` as one call: the store does not roll the transaction back before `work` has ended. For steps that
+    /// belong together and about which the caller keeps state outside of the transaction.
     ///
     /// It should be short: a transaction over its limit is not rolled back during the call.
     ///

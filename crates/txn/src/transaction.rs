@@ -627,8 +627,8 @@ impl Txn {
         END_SPACE * u64::from(1 + self.nesting.ends)
     }
 
-    /// Reserves the room that [`has_reserved`](Txn::has_reserved) lacks. The caller holds no latch: this may wait for the disk,
-    /// and for a checkpoint.
+    /// Reserves the log space that [`has_reserved`](Txn::has_reserved) misses. The caller holds no latch: this may wait for
+    /// the disk, and for a checkpoint.
     pub(crate) fn reserve_for_records(&mut self, forward: u64, undo: u64) -> Result<()> {
         if self.has_reserved(forward, undo) {
             return Ok(());

@@ -35,7 +35,8 @@ pub(crate) struct Blocks {
     pool: Mutex<Pool>,
     /// Owner of each span.
     owners: Region,
-    /// Number of times that a session took spans with free blocks alone, and of those that have ended.
+    /// Numbers of clearings that have begun and that have ended. In a clearing, one session takes the spans of which all
+    /// blocks are free.
     clearings: [AtomicU64; 2],
 }
 
@@ -88,7 +89,8 @@ pub(crate) struct Emptied {
     pub(crate) open: Open,
 }
 
-/// Such spans, taken by one session. Dropping it ends the clearing: they are given back, or are free.
+/// Spans of which all blocks are free, taken by one session to clear them. Dropping it ends the clearing: by then each span
+/// is given back, or free.
 pub(crate) struct Emptying<'a> {
     pub(crate) blocks: &'a Blocks,
     pub(crate) spans: Vec<Emptied>,
@@ -383,8 +385,8 @@ impl Blocks {
         Emptying { blocks: self, spans }
     }
 
-    /// Returns the number of clearings that have begun. Spans that a search does not find are being cleared if it exceeds the
-    /// number of those that had ended before the search.
+    /// Returns the number of clearings that have begun. If it exceeds the number of those that had ended before a search,
+    /// the search may have missed spans that are being cleared.
     pub(crate) fn clearings_begun(&self) -> u64 {
         self.clearings[0].load(Ordering::SeqCst)
     }

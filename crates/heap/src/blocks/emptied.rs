@@ -14,7 +14,8 @@ use crate::tx::{Descriptor, Tx};
 /// Reason why some spans of free blocks did not become free spans.
 #[derive(Debug)]
 pub(super) enum Uncleared {
-    /// The transaction that needs them has itself locked their words in the table, or no session is left to clear them in.
+    /// They are to be cleared at the end of the transaction that needs them: it has itself locked their words in the table,
+    /// or there is no session left to clear them in.
     BeforeEnd,
     /// Another transaction has locked their words.
     Locked(Look),
@@ -25,7 +26,8 @@ pub(super) enum Uncleared {
 }
 
 impl Tx<'_> {
-    /// Takes adjacent spans without blocks, which the table marks as free; else returns why there may be some nevertheless.
+    /// Takes adjacent spans that the table marks as free. If there are none, returns the reason why some may become free,
+    /// if any.
     pub(super) fn take_spans(&self, core: &Arc<Core>, blocks: &Blocks, count: u64) -> Result<u64, Option<Uncleared>> {
         let ended = blocks.clearings_ended();
         let take = || blocks.take_spans(core, count, |span| self.is_held(core, blocks, span));
@@ -81,7 +83,7 @@ impl Tx<'_> {
         }
     }
 
-    /// Clears what the transaction could not clear before its end, so that its next attempt finds it.
+    /// Clears the spans that the transaction could not clear before its end, so that its next attempt finds them.
     #[cold]
     pub(crate) fn clear_at_end(&mut self, core: &Arc<Core>) {
         let Some(blocks) = core.blocks.as_ref().filter(|_| !core.is_dropped()) else { return };
@@ -95,9 +97,9 @@ impl Tx<'_> {
 
 /// Turns spans of free blocks into free spans, except those whose words in the table are locked; returns these locks.
 ///
-/// It does so in a transaction of its own, which persists whatever the outcome of the one that needs the spans: words that hold
-/// committed headers must not be stored to before. No other session has the spans, so it fails only where another transaction
-/// locks their words meanwhile.
+/// It does so in a transaction of its own, which persists whatever the outcome of the one that needs the spans: before it
+/// has committed, words that hold committed headers must not be stored to. No other session has the spans, so it fails only
+/// if another transaction locks their words meanwhile.
 fn clear(
     shared: &Shared,
     this: &mut Descriptor,

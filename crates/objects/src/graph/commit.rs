@@ -401,9 +401,9 @@ impl<'w> Work<'w> {
         self.beside != GcPhase::Nothing || self.is_branch
     }
 
-    /// Returns whether the program's own locks suffice for changes that come with the commit record, which a garbage
-    /// collection does not need: they do unless a branch has, as a branch of an earlier opening has locked its objects only
-    /// here, and its changes are not yet made (E21.11).
+    /// Returns whether the program's own locks suffice for changes within the commit record while no garbage collection
+    /// runs. They do not while a branch is in doubt: a branch of an earlier opening has locked its objects only in the
+    /// store, and its changes are not yet made (E21.11).
     fn program_locks(&self, entries: &Entries<'_>) -> bool {
         self.shared.program_locks
             && entries.all.len() <= LOCKS_MAX

@@ -22,8 +22,8 @@ pub struct Options {
     pub cache_bytes: u64,
     /// Whether the program has a lock table of its own: it locks each object from its change to the return of the commit that
     /// contains the change, and each object that a branch changes until the call that decides the branch has returned, in
-    /// later openings too. Most commits then request no lock of an object they change. If two of them change the same object
-    /// after all, its bytes are undefined.
+    /// later openings too. Most commits then request no lock of an object that they change. If two commits change the same
+    /// object at the same time nevertheless, its bytes are undefined.
     pub program_locks: bool,
 }
 

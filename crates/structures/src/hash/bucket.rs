@@ -355,7 +355,7 @@ pub(crate) fn remove<B: BytesMut + ?Sized>(body: &mut B, entry: &Entry) -> Resul
     shape.write(body)
 }
 
-/// Replaces the value of an entry. There must be room ([`has_space_instead`]).
+/// Replaces the value of an entry. There must be space ([`has_space_instead`]).
 pub(crate) fn replace<B: BytesMut + ?Sized>(
     body: &mut B,
     hash: KeyHash,

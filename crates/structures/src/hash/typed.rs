@@ -35,7 +35,8 @@ where
     K: Serialize + DeserializeOwned,
     V: Serialize + DeserializeOwned,
 {
-    /// Computed one by one: a key that refuses the dummy value would hide its value.
+    /// Key and value are computed separately: a type of keys that refuses the dummy value would otherwise hide the type of
+    /// values.
     fn schema() -> u32 {
         (schema_of::<K>().rotate_left(16) ^ schema_of::<V>()).max(1)
     }

@@ -179,7 +179,7 @@ pub(crate) fn remove(body: &mut [u8], index: usize) -> Result<(), Corrupt> {
     Ok(())
 }
 
-/// Replaces record `index`. There must be room ([`has_space_instead`]).
+/// Replaces record `index`. There must be space ([`has_space_instead`]).
 pub(crate) fn replace(body: &mut [u8], index: usize, record: &[u8]) -> Result<(), Corrupt> {
     let old = Shape::read(body)?.record(body, index)?;
     if old.len() == LEN_LEN + record.len() {
