@@ -2,21 +2,22 @@ package cedrat.oracle.client;
 
 import cedrat.oracle.protocol.Protocol;
 
-/// Why a transaction has aborted.
+/// Reason of an abort.
 public enum AbortReason {
-    /// Another transaction has committed a row that it has written, or that it has read if it is serialisable,
-    /// since it began.
+    /// Another transaction has committed a row that this one has written, or has read if it is
+    /// serialisable, since this one began.
     CONFLICT(Protocol.ABORTED_CONFLICT),
-    /// Such a row may have been committed, and the oracle keeps only the newest rows.
+    /// The oracle no longer knows whether such a row was committed: it keeps only the newest rows.
     FORGOTTEN(Protocol.ABORTED_FORGOTTEN),
-    /// A key in a range that it has scanned was written since it began, or may have been.
+    /// A key in a range that the transaction has scanned was written since it began, or may have been.
     SCAN(Protocol.ABORTED_SCAN),
-    /// Its client has aborted it, or another client has resolved it.
+    /// The client of the transaction has aborted it, or another client has resolved it.
     RESOLVED(Protocol.ABORTED_RESOLVED),
-    /// Its client was silent for too long, was closed, or did not announce it after a reconnection.
+    /// The client of the transaction was silent for too long, was closed, or did not announce it after a
+    /// reconnection.
     EXPIRED(Protocol.ABORTED_EXPIRED),
-    /// The oracle does not know any more, as it has restarted since or has forgotten the transaction, or it is of
-    /// a version that does not state reasons.
+    /// The oracle no longer knows the reason, because it has restarted since or has forgotten the
+    /// transaction; or its version states no reasons.
     UNKNOWN(Protocol.ABORTED);
 
     private final long outcome;
@@ -25,7 +26,7 @@ public enum AbortReason {
         this.outcome = outcome;
     }
 
-    /// From the protocol's number of an outcome that is an abort.
+    /// Returns the reason that the protocol's number of an aborted outcome states.
     static AbortReason of(long outcome) {
         for (AbortReason reason : values()) {
             if (reason.outcome == outcome) {

@@ -7,7 +7,8 @@ import java.util.List;
 /// How a client is to run.
 ///
 /// @param servers where servers of the oracle are; one at a time serves, and the client finds out which
-/// @param patience so long does each request wait for a connection; then it fails with [UnavailableException]
+/// @param patience time for which each request waits for a connection; then it fails with
+///     [UnavailableException]
 /// @param silence with several servers: one that answers nothing for so long is left for the next. It may
 ///     only be slow; what is asked again means the same
 /// @param reconnectMin after so long a lost connection is tried again, at first

@@ -105,9 +105,10 @@ public final class OracleClient implements AutoCloseable {
         return await(cleanedAsync(starts));
     }
 
-    /// Registers a namespace: rows that are swept together. To be called before the first commit of a row of it, else
-    /// a sweep of another namespace makes the oracle forget outcomes that rows of this one still need. Clients that
-    /// name none share one namespace, 0. The oracle remembers namespaces durably, at most 1,024.
+    /// Registers a namespace, a set of rows that are swept together. Call it before the first commit of a
+    /// row of the namespace: otherwise a sweep of another namespace makes the oracle forget outcomes that
+    /// these rows still need. Clients that register none share namespace 0. The oracle remembers namespaces
+    /// durably, at most 1,024.
     public void use(long namespace) {
         await(useAsync(namespace));
     }
@@ -115,14 +116,14 @@ public final class OracleClient implements AutoCloseable {
     /// Reports that a sweep has visited all tables of a namespace, and has cleaned all rows of transactions that had
     /// ended. The sweep began after `mark` was given out (by a [#begin] of its own, for example), and after the
     /// last moment at which a write of a client whose session had expired by then could arrive. Returns the
-    /// number of transactions of such sessions that the oracle has forgotten: of those that all other
+    /// number of transactions that the oracle has forgotten: those of such sessions, if all other
     /// namespaces were swept since, too.
     public long swept(long namespace, StartTimestamp mark) {
         return await(sweptAsync(namespace, mark));
     }
 
-    /// No open transaction has a lower start timestamp, nor will one have that begins later. For pruners: the oracle
-    /// takes it that older snapshots are cut from now on.
+    /// Returns the low-water mark: no open transaction has a lower start timestamp, nor will one have that
+    /// begins later. For pruners: from now on the oracle assumes that older snapshots were pruned.
     public StartTimestamp lowWaterMark() {
         return await(lowWaterMarkAsync());
     }

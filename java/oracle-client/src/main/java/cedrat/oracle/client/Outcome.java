@@ -7,8 +7,8 @@ public sealed interface Outcome {
     /// It has committed.
     record Committed(CommitTimestamp at) implements Outcome {}
 
-    /// It has aborted, and will never commit. All aborts are equal, whatever is known of their reason: a server
-    /// that has restarted gives the same outcome, and no reason.
+    /// The transaction has aborted, and will never commit. All aborts are equal, whatever their reason: a
+    /// server that has restarted gives the same outcome without a reason.
     record Aborted(AbortReason reason) implements Outcome {
         @Override
         public boolean equals(Object other) {

@@ -71,7 +71,7 @@ public final class Pipeline<T> {
     /// Time for which a close waits for the server to confirm that it has closed the session.
     private static final long CLOSE_MS = 1000;
 
-    /// Requests whose patience ends within one of these parts of it are failed together.
+    /// Number of equal parts of the patience. Requests whose time ends within the same part fail together.
     private static final int PATIENCE_PARTS = 64;
 
     /// In each of these parts of the time-out the client makes itself heard.
@@ -102,10 +102,10 @@ public final class Pipeline<T> {
     private long reconnectMs;
     /// `null` while a server answers. Written by the pipeline's thread.
     private volatile Outage outage;
-    /// Why the newest connection was lost or not made.
-    private volatile String lostBecause = "the client has just been opened";
+    /// Reason why the newest connection was lost or could not be made.
+    private volatile String lossReason = "the client has just been opened";
     /// Fails requests that have waited for too long; `null` if none waits.
-    private Future<?> impatience;
+    private Future<?> patienceTimer;
     private Future<?> ticks;
     private int sessionTimeoutMs;
     private boolean saidSomething;
@@ -144,7 +144,8 @@ public final class Pipeline<T> {
     ///
     /// @throws IllegalStateException if [ClientOptions#outstandingMax] requests are outstanding, as with all
     ///     requests
-    /// @throws OracleException if no answer can be hoped for, as with all requests: the pipeline is closed
+    /// @throws OracleException if the pipeline is closed, so that no answer can arrive, as with all
+    ///     requests
     public void begin(T tag) {
         Slot<T> slot = take(Protocol.BEGIN, tag, 0);
         slot.frame.plain(Protocol.BEGIN, slot.id());
@@ -224,8 +225,8 @@ public final class Pipeline<T> {
         send(slot);
     }
 
-    /// Registers a namespace, rows that are swept together, before the first commit of a row of it;
-    /// [Replies#number] answers with its number.
+    /// Registers a namespace, a set of rows that are swept together, before the first commit of one of
+    /// them; [Replies#number] answers with its number.
     public void use(T tag, long namespace) {
         Slot<T> slot = take(Protocol.NAMESPACE, tag, 0);
         slot.namespace = namespace;
@@ -371,7 +372,7 @@ public final class Pipeline<T> {
             if (done.isSuccess()) {
                 connected(attempt);
             } else {
-                lostBecause = done.cause().getMessage();
+                lossReason = done.cause().getMessage();
                 reconnectLater();
             }
         });
@@ -416,7 +417,7 @@ public final class Pipeline<T> {
             line = null;
             out.clear();
             if (outage == null) {
-                lostBecause = "the connection was lost";
+                lossReason = "the connection was lost";
             }
             reconnectLater();
         }
@@ -460,27 +461,27 @@ public final class Pipeline<T> {
 
     private void endOutage() {
         outage = null;
-        if (impatience != null) {
-            impatience.cancel(false);
-            impatience = null;
+        if (patienceTimer != null) {
+            patienceTimer.cancel(false);
+            patienceTimer = null;
         }
     }
 
     private void awaitServer() {
-        if (impatience == null) {
+        if (patienceTimer == null) {
             losePatienceAfter(options.patience().toNanos());
         }
     }
 
     private void losePatienceAfter(long nanos) {
-        impatience = loop.schedule(this::losePatience, nanos, TimeUnit.NANOSECONDS);
+        patienceTimer = loop.schedule(this::losePatience, nanos, TimeUnit.NANOSECONDS);
     }
 
-    /// Fails the requests that have waited without a server for as long as the client has patience; no outcome is
-    /// guessed (C3). Each waits for so long, also when others have waited before it: a caller that tries again and
-    /// again is not answered faster than that.
+    /// Fails the requests that have waited without a server for as long as the client's patience; no
+    /// outcome is guessed (C3). Each request waits that long, also if others have waited before it: a
+    /// caller that tries again immediately does not fail sooner.
     private void losePatience() {
-        impatience = null;
+        patienceTimer = null;
         if (outage == null) {
             return;
         }
@@ -502,10 +503,10 @@ public final class Pipeline<T> {
             }
         }
         if (least < Long.MAX_VALUE && closedBecause == null) {
-            if (impatience != null) { // of a request that a listener has made just now
-                impatience.cancel(false);
+            if (patienceTimer != null) { // for a request that a listener has made just now
+                patienceTimer.cancel(false);
             }
-            // Of many requests that were asked one after the other, some are failed together.
+            // Requests that were sent shortly one after the other fail together.
             losePatienceAfter(Math.max(least, patience / PATIENCE_PARTS));
         }
     }
@@ -514,17 +515,19 @@ public final class Pipeline<T> {
         return new UnavailableException(noAnswer() + "; whether the request took effect is unknown", null);
     }
 
-    /// States that a request has waited as long as the client has patience, and for what. **Threads:** any may call.
+    /// Returns the first half of an error message: for how long a request has waited, and for what.
+    /// **Threads:** any may call.
     String noAnswer() {
         Outage now = outage;
         String waited = options.patience().toMillis() + " ms";
         return now == null
                 ? "the oracle at " + options.servers() + " has not answered for " + waited
-                : "no oracle at " + options.servers() + " could be reached since " + now.since() + " (" + lostBecause
+                : "no oracle at " + options.servers() + " could be reached since " + now.since() + " (" + lossReason
                         + "), and the request has waited for " + waited;
     }
 
-    /// Returns the uses of the first slots: a listener may make new requests, which are not failed with the others.
+    /// Returns the uses of the first slots, to recognise new requests of a listener: they do not fail with
+    /// the others.
     private int[] uses(int count) {
         int[] uses = new int[count];
         for (int index = 0; index < count; index++) {
@@ -613,8 +616,8 @@ public final class Pipeline<T> {
             return;
         }
         closedBecause = why;
-        if (impatience != null) {
-            impatience.cancel(false);
+        if (patienceTimer != null) {
+            patienceTimer.cancel(false);
         }
         if (ticks != null) {
             ticks.cancel(false);
@@ -782,7 +785,7 @@ public final class Pipeline<T> {
             if (!isOfTheConnection(code)) {
                 close(new ClientClosedException("the oracle has refused the connection: " + text, null));
             }
-            lostBecause = text;
+            lossReason = text;
             beginOutage();
             return true;
         }

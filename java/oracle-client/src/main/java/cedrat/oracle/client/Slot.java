@@ -13,14 +13,15 @@ final class Slot<T> {
     /// The kind of the request; 0 if there is none.
     byte kind;
     long start;
-    /// Namespace of a sweep.
+    /// Namespace of a sweep or of a registration.
     long namespace;
     /// Number of transactions that the parts of a sweep have forgotten so far.
     long forgotten;
     T tag;
     /// Whether it is the pipeline's own: no answer of it is reported.
     boolean isInternal;
-    /// The outage during which it was asked, and when by `System.nanoTime`; `null` if there was a server then.
+    /// The outage during which the request was sent; `null` if a server answered then. `askedNanos` is the
+    /// time, by `System.nanoTime`.
     Outage outage;
     long askedNanos;
     final FrameWriter frame = new FrameWriter(FRAME_BYTES);

@@ -138,7 +138,8 @@ public final class HBaseTables implements Tables, AutoCloseable {
         return namespace(namespace);
     }
 
-    /// Another cluster may have a namespace of the same name.
+    /// Returns the number of a namespace of this cluster: another cluster may have a namespace of the same
+    /// name.
     private long namespace(String name) {
         return RowIds.of(clusterId.getBytes(StandardCharsets.UTF_8), name.getBytes(StandardCharsets.UTF_8));
     }
@@ -171,7 +172,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
         TableName name = descriptor.getTableName();
         HBaseTable table = new HBaseTable(connection, name, granularity, Schema.checksScans(descriptor));
         refuseForeignTimestamps(table);
-        oracle.use(namespace(name.getNamespaceAsString())); // it may be another one than that of this store
+        oracle.use(namespace(name.getNamespaceAsString())); // not necessarily that of this store
         HBaseTable first = tables.putIfAbsent(descriptor.getTableName(), table);
         return first == null ? table : first;
     }

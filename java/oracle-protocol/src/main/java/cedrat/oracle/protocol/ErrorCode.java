@@ -16,15 +16,15 @@ public enum ErrorCode {
     RESERVED_ROW(6),
     /// A number that is no timestamp, or one that was not given out yet.
     TIMESTAMP(7),
-    /// A request before the first hello, none in time, or a second hello; or there are too many connections to hear
-    /// one. The connection is closed.
+    /// A request before the first hello, no hello in time, a second hello, or too many connections. The
+    /// connection is closed.
     HELLO(8),
     /// Another connection has taken over the session. The connection is closed.
     TAKEN_OVER(9),
     /// The session was silent for too long, and has expired: its open transactions have aborted. The
     /// connection is closed.
     EXPIRED(10),
-    /// The oracle has as many namespaces as it may have.
+    /// The oracle has the maximum number of namespaces.
     NAMESPACES(11);
 
     private static final ErrorCode[] BY_NUMBER = new ErrorCode[values().length + 1];

@@ -83,7 +83,8 @@ public final class FrameWriter {
         LONG.set(bytes, at + At.BODY, namespace);
     }
 
-    /// A sweep of a namespace that was begun after `mark`; what was left by transactions that began at `from` or later.
+    /// A sweep of a namespace that was begun after `mark`. It concerns transactions that began at `from` or
+    /// later.
     public void swept(long id, long namespace, long mark, long from) {
         int at = begin(Protocol.SWEPT, 0, id, At.SWEPT_END);
         LONG.set(bytes, at + At.SWEPT_MARK, mark);

@@ -20,7 +20,7 @@ public final class Protocol {
     /// The oldest version that this program speaks.
     public static final int VERSION_LOWEST = 1;
 
-    /// The version from which on the outcome of an aborted transaction states the reason.
+    /// The first version in which the outcome of an aborted transaction states the reason.
     public static final int VERSION_REASONS = 2;
 
     /// The longest frame, in bytes, its length included.
@@ -101,15 +101,16 @@ public final class Protocol {
     public static final long OPEN = -3;
     /// Outcome: aborted, because a row that it has written or read was committed since it began.
     public static final long ABORTED_CONFLICT = -4;
-    /// Outcome: aborted, because such a row may have been committed, and is forgotten.
+    /// Outcome: aborted, because such a row may have been committed, and the server no longer knows.
     public static final long ABORTED_FORGOTTEN = -5;
     /// Outcome: aborted, because a key in a range that it has scanned was written, or may have been.
     public static final long ABORTED_SCAN = -6;
     /// Outcome: aborted on request of its client, or of another.
     public static final long ABORTED_RESOLVED = -7;
-    /// Outcome: aborted, because its session is over, or has not announced it.
+    /// Outcome: aborted, because its session is over, or its client did not announce it after a
+    /// reconnection.
     public static final long ABORTED_EXPIRED = -8;
-    /// The least outcome.
+    /// The lowest number of an outcome.
     static final long OUTCOME_MIN = ABORTED_EXPIRED;
 
     static final VarHandle LONG = MethodHandles.byteArrayViewVarHandle(long[].class, ByteOrder.LITTLE_ENDIAN);
@@ -139,7 +140,7 @@ public final class Protocol {
         static final int SWEPT_FROM = BODY + 8;
         static final int SWEPT_NAMESPACE = BODY + 16;
         static final int SWEPT_END = BODY + 24;
-        /// In version 1, which has no namespaces, and of a reply.
+        /// End of a request of version 1, which has no namespaces, and of a reply.
         static final int SWEPT_SHORT_END = BODY + 16;
 
         static final int SWEPT_FORGOTTEN = BODY;
@@ -175,7 +176,7 @@ public final class Protocol {
         return outcome > 0 && outcome < reader;
     }
 
-    /// Whether this outcome means: aborted, for whichever reason.
+    /// Whether this outcome is an abort, whatever the reason.
     public static boolean isAborted(long outcome) {
         return outcome == ABORTED || outcome <= ABORTED_CONFLICT && outcome >= OUTCOME_MIN;
     }

@@ -198,7 +198,7 @@ public final class RequestReader extends FrameReader {
         return length == At.SWEPT_SHORT_END ? 0 : longAt(At.SWEPT_NAMESPACE);
     }
 
-    /// Returns, for a request about a namespace, that one.
+    /// Returns, for a [Protocol#NAMESPACE], the namespace.
     public long namespace() {
         return longAt(At.BODY);
     }

@@ -119,7 +119,7 @@ public final class EntryReader {
 
     private long namespace() throws DamagedEntryException {
         if (entry.left() < Long.BYTES) {
-            throw damaged("a namespace that is not all there");
+            throw damaged("a truncated namespace");
         }
         return entry.number();
     }

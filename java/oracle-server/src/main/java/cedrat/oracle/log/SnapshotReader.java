@@ -103,7 +103,7 @@ public final class SnapshotReader {
             byte kind = entry.kind();
             if (kind == USED && isFirst() && start == 0) {
                 if (entry.left() < Long.BYTES) {
-                    throw damaged("a namespace that is not all there");
+                    throw damaged("a truncated namespace");
                 }
                 to.used(entry.number());
                 continue;

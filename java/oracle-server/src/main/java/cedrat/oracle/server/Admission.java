@@ -17,8 +17,8 @@ import org.slf4j.LoggerFactory;
 
 /// Limit of the connections of a server. **Threads:** any may call.
 ///
-/// A refusal here answers no request, so it waits for no append of the log (D1). A refused connection is closed at
-/// once: of the files that the limit leaves to the process it takes few, and for a short time.
+/// A refusal here answers no request, so it waits for no append of the log (D1). A refused connection is
+/// closed at once, so it occupies one of the [FileLimit#RESERVED] files only for a short time.
 final class Admission {
     private static final Logger RECORDS = LoggerFactory.getLogger(Admission.class);
     private static final int REFUSAL_BYTES = 256;
@@ -60,7 +60,7 @@ final class Admission {
             RECORDS.atWarn()
                     .addKeyValue("connectionsMax", max)
                     .addKeyValue("refused", count)
-                    .log("refused a connection, because as many are open as --connections-max permits");
+                    .log("refused a connection, because --connections-max are open");
         }
     }
 

@@ -7,11 +7,12 @@ import io.netty.channel.EventLoop;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/// State of a connection on the decide thread. All mutable fields belong to that thread, but `handedOver`, and
-/// `waiting`, which the channel's event loop also reads.
+/// State of a connection on the decide thread. All mutable fields belong to that thread, except
+/// `handedOver`, and `waiting`, which the channel's event loop also reads.
 ///
-/// - D7  It is read from while it is not `waiting` and fewer than [#HANDED_OVER_MAX] bytes are handed over. Only
-///   the channel's event loop applies this, by the state of both when it does, and after each change of one.
+/// - D7  It is read from while it is not `waiting` and fewer than [#HANDED_OVER_MAX] bytes are handed over.
+///   Only the channel's event loop starts and stops reading: after each change of either, by the values of
+///   both at that time.
 final class Connection {
     /// Bytes in flight to the decide thread at which a network thread stops reading.
     static final int HANDED_OVER_MAX = 1 << 20;
@@ -38,7 +39,7 @@ final class Connection {
     Session session;
     /// Version of the protocol since the hello.
     int version;
-    /// For how many ticks of the time for hellos it has sent none.
+    /// Number of ticks of the hello timeout that have passed without a hello.
     int strangeTicks;
     /// Nothing that still comes from it is decided: it is closed, or will be behind the replies of a batch.
     boolean finished;
@@ -73,7 +74,7 @@ final class Connection {
         }
     }
 
-    /// Has the channel's event loop read or not, as D7 says, after a change on the decide thread.
+    /// Makes the channel's event loop start or stop reading (D7) after a change on the decide thread.
     void requestReading() {
         if (channel.eventLoop() == decides) {
             updateReading();

@@ -22,9 +22,9 @@ import java.util.concurrent.CompletableFuture;
 /// connection         entry and replies       in the order of the log    connection of the batch
 /// ```
 ///
-/// - D3  What one connection may have outstanding is bounded, and so is the open batch, in requests and in bytes
-///   of replies; one request may exceed a bound of bytes, but no second one beside it. Where there is no
-///   room, bytes stay where they are, and the connection is not read from: the sender's kernel makes it wait.
+/// - D3  The outstanding requests of a connection are bounded, and so is the open batch, in number and in
+///   bytes of replies. One request alone may exceed a bound of bytes. Where there is no room, bytes stay
+///   where they are, and the connection is not read from: the sender's kernel makes it wait.
 ///
 /// The other sentences are [Persister]'s. Lives on one event loop, the "decide" thread; nothing here is
 /// synchronized. Connections may live on the same loop, or on others: Netty then carries bytes here and
@@ -33,7 +33,7 @@ final class Decider {
     /// Of so many transactions at most is one request of a sweep; others wait meanwhile.
     private static final int SWEPT_MAX = 1 << 12;
 
-    /// With so many bytes of replies outstanding, or more, a connection waits.
+    /// A connection with this many bytes of outstanding replies, or more, waits.
     static final int OUTSTANDING_BYTES_MAX = 1 << 20;
 
     private final EventLoop loop;
@@ -293,7 +293,7 @@ final class Decider {
         error(
                 connection,
                 ErrorCode.NAMESPACES,
-                "cannot use another namespace: the oracle has " + StatusOracle.NAMESPACES_MAX + " of them");
+                "cannot register another namespace: the oracle has the maximum of " + StatusOracle.NAMESPACES_MAX);
         return false;
     }
 
@@ -351,8 +351,8 @@ final class Decider {
         value(connection, outcome(connection, request.start(), outcome));
     }
 
-    /// Returns the oracle's outcome of a transaction as the protocol's number, which is the same but for the
-    /// reason of an abort: clients of version 1 do not know of reasons.
+    /// Returns the protocol's number of the oracle's outcome of a transaction. It is the same, except that
+    /// it states the reason of an abort to clients that know of reasons, unlike those of version 1.
     private long outcome(Connection connection, long start, long outcome) {
         if (outcome != StatusOracle.ABORTED || connection.version < Protocol.VERSION_REASONS) {
             return outcome;
@@ -448,7 +448,7 @@ final class Decider {
         persister.scheduleClose();
     }
 
-    /// A part of the time that a connection has for its hello has passed.
+    /// Counts a tick of the hello timeout.
     void helloTick() {
         persister.guard(this::ageStrangers);
     }
@@ -470,7 +470,7 @@ final class Decider {
         persister.flush();
     }
 
-    /// Returns the number of connections that wait for room.
+    /// Returns the number of connections that are [Connection#waiting].
     int waiting() {
         return waiting.size();
     }

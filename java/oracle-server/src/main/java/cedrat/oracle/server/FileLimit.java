@@ -5,8 +5,8 @@ import java.lang.management.ManagementFactory;
 
 /// Number of files that this process may have open, connections included.
 final class FileLimit {
-    /// Files that connections of clients leave to all else: the log, the scratch file, libraries, connections of
-    /// operators and of the log.
+    /// Number of files reserved for everything except connections of clients: the log, the scratch file,
+    /// libraries, connections of operators and of the log.
     static final int RESERVED = 256;
 
     private FileLimit() {}
@@ -19,7 +19,7 @@ final class FileLimit {
                 : Long.MAX_VALUE;
     }
 
-    /// Returns the number of connections that a process with this limit may have; 1 at least.
+    /// Returns the number of connections that a process with this limit may have; at least 1.
     static int connections(long files) {
         return (int) Math.clamp(files - RESERVED, 1L, Integer.MAX_VALUE);
     }

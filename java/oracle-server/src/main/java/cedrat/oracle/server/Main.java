@@ -136,7 +136,7 @@ public final class Main implements Callable<Integer> {
                 names = "--connections-max",
                 paramLabel = "N",
                 description =
-                        "With so many connections, another one is refused (default: 10000, or as many as the process may have with 256 files in reserve).")
+                        "Maximum number of connections; others are refused (default: 10000, or the limit of open files less 256, if that is lower).")
         private int connectionsMax = ServerOptions.DEFAULTS.connectionsMax();
 
         @Option(
@@ -144,7 +144,7 @@ public final class Main implements Callable<Integer> {
                 paramLabel = "MS",
                 defaultValue = "10000",
                 description =
-                        "A connection that has not sent its hello for so long after it was accepted is closed (default: ${DEFAULT-VALUE}).")
+                        "Time from the acceptance of a connection to its hello; without a hello it is then closed (default: ${DEFAULT-VALUE}).")
         private long helloTimeoutMs;
 
         @Option(

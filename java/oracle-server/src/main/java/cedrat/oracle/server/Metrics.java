@@ -37,7 +37,7 @@ final class Metrics {
         metrics.gauge("connections", "Open connections.", connections);
         metrics.counter(
                 "connections_refused",
-                "Connections that were refused, because too many were open.",
+                "Connections that were refused because too many were open.",
                 connectionsRefused);
         return metrics.all.build();
     }

@@ -237,7 +237,7 @@ public final class OracleServer implements AutoCloseable {
         decider.run(decider::tick).join();
     }
 
-    /// A part of the time for hellos passes.
+    /// Lets the decide thread count a tick of the hello timeout.
     void helloTick() {
         decider.run(decider::helloTick).join();
     }
@@ -277,7 +277,7 @@ public final class OracleServer implements AutoCloseable {
         return count.get();
     }
 
-    /// Waits until so many connections wait for room.
+    /// Waits until this number of connections are [Connection#waiting].
     void awaitWaiting(int count) {
         AtomicInteger waiting = new AtomicInteger();
         while (waiting.get() < count) {

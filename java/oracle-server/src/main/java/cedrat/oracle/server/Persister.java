@@ -35,7 +35,7 @@ final class Persister implements Log.Listener {
     /// A batch whose entry has so many bytes is full.
     static final int BATCH_BYTES_MAX = 256 << 10;
 
-    /// A batch with so many bytes of replies is full.
+    /// Bytes of replies with which a batch is full.
     static final int REPLIES_BYTES_MAX = 1 << 20;
 
     /// An entry is never longer: it was no full batch when the newest request was decided, of which either

@@ -21,8 +21,9 @@ import java.util.Objects;
 ///     most; what is more is spilled
 /// @param scratch the directory of the file that it is spilled to, which has no name and lasts as long as the
 ///     server
-/// @param helloTimeout a connection without a hello is closed so long after it was accepted
-/// @param connectionsMax with so many connections the server refuses another
+/// @param helloTimeout time from the acceptance of a connection to its hello; without a hello it is then
+///     closed
+/// @param connectionsMax maximum number of connections; others are refused
 public record ServerOptions(
         InetSocketAddress listen,
         int rowsLog2,
@@ -38,7 +39,7 @@ public record ServerOptions(
     /// Default port of a server.
     public static final int PORT = 7270;
 
-    /// Default limit of connections, where the process may have as many.
+    /// Default limit of connections, if the process may have that many.
     static final int CONNECTIONS_MAX = 10_000;
 
     private static final long LOG_BYTES_MIN = 1 << 20;
@@ -74,7 +75,7 @@ public record ServerOptions(
         check(
                 connectionsMax <= FileLimit.connections(FileLimit.files()),
                 "invalid maximum of " + connectionsMax + " connections: the process may have " + FileLimit.files()
-                        + " files open, of which " + FileLimit.RESERVED + " are reserved for others: choose "
+                        + " files open, of which " + FileLimit.RESERVED + " are reserved for other uses: choose "
                         + FileLimit.connections(FileLimit.files()) + " or fewer, or raise the limit (ulimit -n)");
         check(
                 rowsMax > 0 && rowsMax <= Protocol.ROWS_MAX,

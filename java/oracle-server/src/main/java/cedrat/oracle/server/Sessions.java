@@ -48,7 +48,7 @@ final class Sessions {
         recoveredTicks = isSome ? TICKS + 1 : 0;
     }
 
-    /// Registers a connection, whose client has some time to send its hello, from now on.
+    /// Registers a connection. The time for its hello begins.
     void opened(Connection connection) {
         strangers.add(connection);
     }
@@ -107,8 +107,8 @@ final class Sessions {
         oracle.expire(session.number);
     }
 
-    /// Counts a tick of the time for hellos. `strange` receives the connections that have not sent one for so long
-    /// since they were accepted, or have sent a part of one.
+    /// Counts a tick of the hello timeout. `strange` receives the connections whose time has ended without
+    /// a complete hello.
     void ageStrangers(Consumer<Connection> strange) {
         strangers.removeIf(connection -> {
             boolean isTooLate = ++connection.strangeTicks > TICKS;

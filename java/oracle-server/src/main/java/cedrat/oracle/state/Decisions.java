@@ -28,6 +28,6 @@ public interface Decisions {
     /// Clients write rows of this namespace from now on.
     void used(long namespace);
 
-    /// Snapshots of transactions that began up to this one may be pruned from now on.
+    /// Snapshots of transactions with start timestamps up to `upTo` may be pruned from now on.
     void pruned(long upTo);
 }

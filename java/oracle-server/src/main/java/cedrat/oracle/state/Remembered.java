@@ -5,8 +5,8 @@ public interface Remembered {
     /// Clients have written rows of this namespace. Received before all transactions, in ascending order.
     void used(long namespace);
 
-    /// Snapshots of transactions that began up to this one may have been pruned. Received before all transactions, if
-    /// at all.
+    /// Snapshots of transactions with start timestamps up to `upTo` may have been pruned. Received before
+    /// all transactions, if at all.
     void pruned(long upTo);
 
     /// A transaction is open. `position` rows had been committed when it began ([StatusOracle#position]).

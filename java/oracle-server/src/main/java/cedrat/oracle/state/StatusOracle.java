@@ -25,8 +25,8 @@ import java.util.TreeMap;
 /// - S5  The same calls in the same order lead to the same answers and decisions; the decisions alone,
 ///   replayed, lead to the same state, but for sessions, reasons of aborts, and what [#swept] has forgotten.
 ///
-/// It knows no clock, no network and no disk, and allocates nothing for a request but the end of a session and a
-/// sweep. For one thread at a time.
+/// It knows no clock, no network and no disk, and allocates nothing for a request except the end of a
+/// session and a sweep. For one thread at a time.
 public final class StatusOracle {
     /// Answer: the transaction has aborted.
     public static final long ABORTED = -1;
@@ -40,7 +40,7 @@ public final class StatusOracle {
     /// The namespace of clients that name none.
     public static final long UNNAMED = 0;
 
-    /// The most namespaces beside that one.
+    /// Maximum number of namespaces besides [#UNNAMED].
     public static final int NAMESPACES_MAX = 1024;
 
     /// The session of transactions that were open when the oracle was recovered.
@@ -87,14 +87,15 @@ public final class StatusOracle {
     private final long[] aborts = new long[AbortReason.values().length];
 
     private long newest;
-    /// Snapshots of transactions that began up to this one may have gaps.
+    /// Snapshots of transactions with start timestamps up to this one may have been pruned.
     private long prunedUpTo;
-    /// Namespaces whose rows clients write, and the mark of the newest sweep of each; 0 before the first since the
-    /// replay.
+    /// Namespaces whose rows clients write, each with the mark of its newest sweep; 0 before its first
+    /// sweep since the replay.
     private final TreeMap<Long, Long> sweptMarks = new TreeMap<>();
-    /// Of sessions that are over: the newest timestamp then.
+    /// For each session that is over, the newest timestamp at its end.
     private final Map<Integer, Long> leftAt = new HashMap<>();
-    /// Mark of the newest sweep whose parts have come without a gap from the first on, and where the next begins.
+    /// Mark of the newest sweep whose parts have arrived without a gap from the first on. `sweepNext` is
+    /// the start of its next part.
     private long sweepMark;
     private long sweepNext;
     private long sweepSince;
@@ -145,8 +146,8 @@ public final class StatusOracle {
     /// under snapshot isolation `reads` is empty. Returns the commit timestamp, [#ABORTED] or [#UNKNOWN].
     ///
     /// A transaction that wrote nothing needs no outcome: it ends, and its commit timestamp is its start
-    /// timestamp. Where that is not its first end, and its snapshot may have been pruned meanwhile, the answer is
-    /// [#ABORTED]: perhaps its session had expired, and it has read gaps.
+    /// timestamp. The answer is [#ABORTED] if it had ended before, and its snapshot may have been pruned
+    /// since: its session may have expired, and its reads may have missed pruned versions.
     public long commit(long start, Rows writes, Rows reads) {
         return commit(start, writes, reads, NO_KEYS, NO_RANGES);
     }
@@ -220,8 +221,8 @@ public final class StatusOracle {
         return Transactions.isOpen(state) ? OPEN : outcome(state);
     }
 
-    /// Returns why a transaction has aborted; `null` if it has not, or that was before the oracle was recovered:
-    /// neither decisions nor snapshots keep it (S5 is about outcomes).
+    /// Returns the reason of an abort; `null` if the transaction has not aborted, or aborted before the
+    /// oracle was recovered: neither decisions nor snapshots keep the reason (S5 is about outcomes).
     public AbortReason abortReason(long start) {
         return Transactions.reason(decided(start, transactions.state(start)));
     }
@@ -260,8 +261,8 @@ public final class StatusOracle {
         return true;
     }
 
-    /// A session is gone, and its number is not used again: its open transactions abort, and those that have an
-    /// outcome are left to the next sweep ([#swept]). Returns how many have aborted.
+    /// Ends a session, whose number is not used again. Its open transactions abort; those that have an
+    /// outcome are left to the next sweep ([#swept]). Returns the number of transactions that have aborted.
     public int expire(int session) {
         int[] count = {0};
         transactions.forEachOpenOf(session, (start, state, owner) -> {
@@ -272,13 +273,14 @@ public final class StatusOracle {
         return count[0];
     }
 
-    /// The client of a session has connected again. Its open transactions are *unclaimed* until it claims them by
-    /// [#adopt]: the replies to their begins may be lost.
+    /// Notes that the client of a session has connected again. Its open transactions are *unclaimed* until
+    /// it claims them by [#adopt]: the replies to their begins may be lost.
     public void unclaim(int session) {
         transactions.forEachOpenOf(session, (start, state, owner) -> transactions.unclaim(start));
     }
 
-    /// The client of a session has claimed all that it knows: its unclaimed transactions abort. Returns how many.
+    /// Aborts the unclaimed transactions of a session, whose client has claimed all that it knows. Returns
+    /// their number.
     public int abortUnclaimed(int session) {
         int[] count = {0};
         transactions.forEachOpenOf(session, (start, state, owner) -> {
@@ -296,8 +298,9 @@ public final class StatusOracle {
     /// @param next start timestamp from which the next part continues; above the mark if this was the last part
     public record Swept(long forgotten, long next) {}
 
-    /// Registers a namespace: rows that are swept together. Its clients do so before they commit a row of it, and one
-    /// that names none uses [#UNNAMED]. Returns `false`, and does nothing, if there are [#NAMESPACES_MAX] others.
+    /// Registers a namespace, a set of rows that are swept together. Its clients do so before they commit a
+    /// row of it; a client that names none uses [#UNNAMED]. Returns `false`, and does nothing, if there are
+    /// [#NAMESPACES_MAX] others.
     public boolean use(long namespace) {
         if (sweptMarks.containsKey(namespace)) {
             return true;
@@ -319,13 +322,13 @@ public final class StatusOracle {
     /// transactions that had ended. It began after `mark` was given out, and after the last moment at which a
     /// write of a session that had expired by then could arrive.
     ///
-    /// A transaction may have rows in any namespace. So the transactions of such sessions are forgotten when all
-    /// namespaces were swept since: those that began from `from` up to `mark`, at most `countMax` of them. A
-    /// call takes bounded time, for there may be many.
+    /// A transaction may have rows in any namespace. So transactions of such sessions are forgotten only
+    /// when all namespaces were swept since. One call forgets transactions that began from `from` up to
+    /// `mark`, at most `countMax`, and takes bounded time.
     ///
-    /// Readers are answered that they are unknown from then on. Their clients, should they come back, still get
-    /// the outcome of a [#commit], [#abort] or [#resolve], as long as it is among the last that were swept and the
-    /// oracle was not recovered since.
+    /// From then on readers receive [#UNKNOWN]. A client of such a session that returns still receives the
+    /// outcome from [#commit], [#abort] or [#resolve], as long as it is among the last that were swept and
+    /// the oracle was not recovered since.
     ///
     /// After [#replay] the oracle knows no sessions. Transactions then count from the expiry of [#NO_SESSION].
     public Swept swept(long namespace, long mark, long from, int countMax) {
@@ -349,7 +352,7 @@ public final class StatusOracle {
             sweepNext = next;
             sweepSince = since;
             if (next > mark) {
-                // Of sessions that were over before, nothing is left: all of theirs began below it.
+                // Nothing is left of sessions that were over before: all of their transactions began below it.
                 leftAt.values().removeIf(at -> at < since);
             }
         }
@@ -659,7 +662,7 @@ public final class StatusOracle {
         return timestamp > 0 && timestamp <= newest;
     }
 
-    /// Returns the state of a transaction that is not open, also if a sweep has forgotten it lately.
+    /// Returns the state of a transaction that is not open, also if a sweep has forgotten it recently.
     private long decided(long start, long state) {
         return state == Transactions.NOTHING ? swept.state(start) : state;
     }

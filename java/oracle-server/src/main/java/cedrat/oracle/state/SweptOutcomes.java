@@ -1,17 +1,17 @@
 package cedrat.oracle.state;
 
-/// Outcomes of transactions that sweeps had forgotten: of two whose start timestamps have the same lowest bits the one
-/// that was swept later, so about the newest [#COUNT] of them.
+/// Outcomes of about the newest [#COUNT] transactions that sweeps have forgotten. Of several whose start
+/// timestamps have the same lowest bits, only the one that was swept last is here.
 ///
-/// A client that was taken for dead may come back after the sweep and ask for its own transaction. It does not
-/// follow from the rows whether it has committed: another transaction may have written the same. Nothing depends
-/// on an outcome that is not here any more; it is unknown, then.
+/// A client that was assumed dead may return after the sweep and ask for its own transaction. Its rows do
+/// not show whether it has committed: another transaction may have written the same values. Nothing depends
+/// on an outcome that is no longer here: it is then unknown.
 ///
 /// For one thread at a time.
 final class SweptOutcomes {
     static final int COUNT = 1 << 14;
 
-    /// Made by the first sweep that forgets.
+    /// Allocated by the first sweep that forgets a transaction.
     private long[] starts;
     private long[] states;
 

@@ -21,8 +21,8 @@ final class Transactions {
     /// State of a timestamp without a transaction. A state is one number: 0 for nothing, below 0 for an open
     /// transaction, above 0 for the commit timestamp, or [#aborted].
     static final long NOTHING = 0;
-    /// It has aborted, and the reason is not known any more: logs and snapshots do not keep it. Below this lie the
-    /// states of those whose reason is known, one for each, and all of them above any timestamp.
+    /// State of an aborted transaction whose reason is not known any more: logs and snapshots do not keep
+    /// it. The states with known reasons, one for each, lie below this one and above any timestamp.
     static final long ABORTED = Long.MAX_VALUE;
 
     private static final AbortReason[] REASONS = AbortReason.values();
@@ -52,7 +52,7 @@ final class Transactions {
         /// Memory has room for everything.
         static final Spilling NEVER = new Spilling(null, Long.MAX_VALUE, PAGE_SHIFT);
 
-        /// When all takes so many bytes of memory.
+        /// Spills when all pages take this many bytes of memory.
         static Spilling past(long bytesMax, PageStore store) {
             return new Spilling(Objects.requireNonNull(store), bytesMax, PAGE_SHIFT);
         }
@@ -126,14 +126,14 @@ final class Transactions {
         return session < 0 ? ~session : session;
     }
 
-    /// A transaction is this session's from now on, and claimed.
+    /// Assigns a transaction to a session; it is claimed from now on.
     void adopt(long start, int session) {
         Page page = page(start);
         page.sessions[slot(start)] = session;
         page.isChanged = true;
     }
 
-    /// An open transaction of a session is *unclaimed* until it is adopted: its client may not know of it.
+    /// Marks an open transaction as *unclaimed* until it is adopted: its client may not know of it.
     void unclaim(long start) {
         page(start).sessions[slot(start)] = ~session(start);
     }
@@ -185,7 +185,7 @@ final class Transactions {
         }
     }
 
-    /// An open transaction is decided: a commit timestamp, or [#aborted].
+    /// Decides an open transaction: `outcome` is a commit timestamp, or [#aborted].
     void decide(long start, long outcome) {
         Page page = page(start);
         page.states[slot(start)] = outcome;
@@ -235,8 +235,8 @@ final class Transactions {
     }
 
     /// Visits the open transactions of a session, claimed or not, in ascending order. The visitor may decide the
-    /// transaction that it receives. The work depends on the pages that have open transactions; outcomes, however
-    /// many, take none.
+    /// transaction that it receives. The work depends on the number of pages with open transactions, not on
+    /// the number of outcomes.
     void forEachOpenOf(int session, Visitor visitor) {
         for (long number = oldestOpen >> pageShift; open > 0 && number < endPage; number++) {
             Page page = pages[ringSlot(number)];
@@ -371,9 +371,9 @@ final class Transactions {
         return number >= firstPage && number < endPage ? pages[ringSlot(number)] : null;
     }
 
-    /// Spills the oldest page that can be, if memory is too large; but not this one. Where that is not enough, as
-    /// open transactions have ended since, another as well: pages become fewer, and no request waits for many of
-    /// them.
+    /// Spills the oldest page that can be spilled, except `but`, if memory is above its limit; and one more
+    /// page if that is not enough, as after the end of open transactions. So the number of pages falls, and
+    /// no request waits for many of them.
     private void spill(long but) {
         for (int count = 0; count < 2 && bytes() > spilling.bytesMax; count++) {
             long number = spillable(Math.max(spillFrom, firstPage), but);

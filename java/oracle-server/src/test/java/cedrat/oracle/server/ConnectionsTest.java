@@ -18,7 +18,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/// Connections that no client needs: too many of them, and such without a hello.
+/// Limits of connections: their number, and the time until the hello.
 @Timeout(300)
 class ConnectionsTest {
     private static final InetSocketAddress ANY = new InetSocketAddress("127.0.0.1", 0);

@@ -51,7 +51,7 @@ class PatienceTest {
 
     private record Failed(Duration after, OracleException why) {}
 
-    /// Answers of calls each of which fails; the next is made at once.
+    /// Makes the next call as soon as one has failed.
     private static final class Again implements Replies<Long> {
         final List<Failed> failed = new ArrayList<>();
         final CompletableFuture<List<Failed>> all = new CompletableFuture<>();

@@ -19,7 +19,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(300)
 class ReplyBytesTest {
     private static final long SESSION = 11;
-    /// Requests of a connection that the server decides if only their number counts.
+    /// Limit of the number of outstanding requests of a connection.
     private static final int REQUESTS = 64;
 
     private static final ServerOptions OPTIONS = ServerOptions.DEFAULTS
@@ -28,7 +28,7 @@ class ReplyBytesTest {
             .withOutstandingMax(REQUESTS)
             .withSessionTimeout(Duration.ofDays(1));
 
-    /// Sends one request more than that, each about so many transactions.
+    /// Sends one request more than [#REQUESTS], each about `starts` transactions.
     private static CompletableFuture<Void> send(RawClient client, long start, int starts) {
         long[] asked = new long[starts];
         Arrays.fill(asked, start);

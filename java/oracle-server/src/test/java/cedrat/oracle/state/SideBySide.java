@@ -45,7 +45,7 @@ final class SideBySide {
     /// The newest low-water mark that a pruner has got.
     long prunedBelow = 1;
     final Map<Long, Long> lastCommit = new HashMap<>();
-    /// The start timestamps that sweeps have forgotten, by their lowest bits the last of them.
+    /// For each value of the lowest bits, the start timestamp that sweeps have forgotten last.
     final Map<Long, Long> lastSwept = new HashMap<>();
     /// The same of keys of tables whose scans are checked.
     final Map<Long, TreeMap<String, Long>> lastWrite = new HashMap<>();
@@ -202,12 +202,12 @@ final class SideBySide {
         return transaction.gone ? StatusOracle.UNKNOWN : transaction.outcome;
     }
 
-    /// As the client of the transaction is answered, also after a sweep.
+    /// Returns the answer to the client of the transaction, also after a sweep.
     private long decided(long start, ModelTransaction transaction) {
         return isSwept(start) ? transaction.outcome : known(transaction);
     }
 
-    /// Whether a sweep has forgotten it so lately that its client is still answered.
+    /// Whether a sweep has forgotten it so recently that its client still receives the outcome.
     boolean isSwept(long start) {
         return lastSwept.getOrDefault(start % SweptOutcomes.COUNT, 0L) == start;
     }

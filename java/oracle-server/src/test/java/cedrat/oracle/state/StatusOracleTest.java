@@ -186,7 +186,7 @@ class StatusOracleTest {
             both.fill();
             both.fillKeys();
             long answer = both.oracle.commit(start, both.writes, both.reads, both.written, both.scanned);
-            if (both.isSwept(start)) { // which only the oracle that was asked for it still knows
+            if (both.isSwept(start)) { // only the oracle that was swept still knows the outcome
                 answer = both.writes.count() == 0 ? both.endedAgain(start) : StatusOracle.UNKNOWN;
             }
             assertEquals(answer, again.commit(start, both.writes, both.reads, both.written, both.scanned));
@@ -461,7 +461,8 @@ class StatusOracleTest {
         assertEquals(StatusOracle.UNKNOWN, oracle.status(start));
     }
 
-    /// O8c: its session expired, a pruner cut its snapshot, a sweep forgot that it has aborted.
+    /// O8c: its session has expired, its snapshot was pruned, and a sweep has made the oracle forget its
+    /// abort.
     @Test
     void readerOfPrunedSnapshotDoesNotCommit() {
         Recorded decisions = new Recorded();
@@ -599,7 +600,7 @@ class StatusOracleTest {
         assertEquals(new StatusOracle.Swept(1, mark + 1), oracle.swept(StatusOracle.UNNAMED, mark, committed, 100));
         assertEquals(StatusOracle.UNKNOWN, oracle.status(aborted));
         assertEquals(StatusOracle.UNKNOWN, oracle.status(committed));
-        // Readers no longer know them, but their own clients come back.
+        // Readers no longer receive the outcomes, but returning clients do.
         long commit = mark - 2;
         assertEquals(commit, oracle.commit(committed, rows(7), rows()), "O3");
         assertEquals(commit, oracle.resolve(committed));
@@ -634,7 +635,7 @@ class StatusOracleTest {
         assertEquals(StatusOracle.UNKNOWN, again.status(committed));
     }
 
-    /// A hostile client cannot make it remember namespaces without end.
+    /// A hostile client cannot make the oracle remember an unlimited number of namespaces.
     @Test
     void namespacesAreLimited() {
         StatusOracle oracle = oracle();

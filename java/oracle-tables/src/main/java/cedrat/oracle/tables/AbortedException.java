@@ -7,7 +7,7 @@ import cedrat.oracle.client.StartTimestamp;
 public final class AbortedException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
-    /// Why.
+    /// The reason of the abort.
     private final AbortReason reason;
 
     AbortedException(StartTimestamp start, Isolation isolation, AbortReason reason) {
@@ -18,13 +18,13 @@ public final class AbortedException extends RuntimeException {
         this.reason = reason;
     }
 
-    /// For the reason of `last`.
+    /// Takes the reason from `last`, the abort of the last attempt.
     AbortedException(String message, AbortedException last) {
         super(message, last);
         this.reason = last.reason;
     }
 
-    /// Returns why; of several attempts, why the last one has aborted.
+    /// Returns the reason of the abort; after several attempts, that of the last one.
     public AbortReason reason() {
         return reason;
     }
@@ -36,12 +36,12 @@ public final class AbortedException extends RuntimeException {
             case CONFLICT -> "because another transaction has committed " + row + " since it began";
             case FORGOTTEN ->
                 "because the oracle no longer knows whether " + row
-                        + " was committed since it began, as it keeps only the newest " + "rows (--rows-log2)";
+                        + " was committed since it began, as it keeps only the newest rows (--rows-log2)";
             case SCAN -> "because a key in a range that it has scanned was written since it began, or may have been";
             case RESOLVED -> "because its client has aborted it, or another client has resolved it";
             case EXPIRED ->
-                "because its session is over: its client was silent for longer than the oracle's session timeout, or has "
-                        + "reconnected without it";
+                "because its session is over: its client was closed, was silent for longer than the oracle's session "
+                        + "timeout, or did not announce it after a reconnection";
             case UNKNOWN -> "for a reason that the oracle no longer knows";
         };
     }

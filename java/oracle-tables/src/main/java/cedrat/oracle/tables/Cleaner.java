@@ -18,9 +18,9 @@ import java.util.function.LongSupplier;
 /// - K1  What becomes of a row is decided by the oracle, before the row changes.
 /// - K2  A row changes only while it has the marker, in one step with the look at it. A cleaner that was held
 ///   up for however long cannot bring back what others have cleaned and pruned.
-/// - K3  What dead clients have left is forgotten for a sweep that has gone over all tables of the namespace, when
-///   all other namespaces of the oracle were swept as well, and was begun so
-///   long after their sessions were over that no write of theirs could arrive any more ([Tables#writesLast]).
+/// - K3  The outcomes of dead clients are forgotten after a sweep of all tables of the namespace, if all
+///   other namespaces of the oracle were swept as well. The sweep began so long after the end of their
+///   sessions that no write of theirs could arrive any more ([Tables#writesLast]).
 ///   The oracle knows of sessions, and of the sweep's *mark*, a timestamp from before it began; of writes
 ///   that a network still carries it knows nothing.
 ///

@@ -13,7 +13,7 @@ enum Fault {
     CLEANED_IN_FLIGHT,
     /// A cleaner has transactions forgotten whose writes may still arrive.
     SWEEP_EARLY,
-    /// A transaction does not say to which namespace its rows belong.
+    /// A client does not register the namespace of its rows.
     FORGET_NAMESPACES,
     /// A cleaner does not look at the marker when it changes the row.
     UNCHECKED_CLEANER,

@@ -23,7 +23,7 @@ import java.util.function.Consumer;
 /// **Threads:** any may call.
 public final class MemoryTables implements Tables {
     private final ConcurrentNavigableMap<String, MemoryTable> tables = new ConcurrentSkipListMap<>();
-    /// Drawn at random: other tables of the same oracle have another.
+    /// Drawn at random, as other tables of the same oracle need another number.
     private final long namespace = ThreadLocalRandom.current().nextLong(1, Long.MAX_VALUE);
 
     /// No tables yet.

@@ -2,9 +2,9 @@ package cedrat.oracle.tables;
 
 import cedrat.oracle.client.StartTimestamp;
 
-/// The transaction has committed or not. Where the oracle was not to be reached, [Transaction#resolve] tells, once
-/// it answers. Where the oracle has forgotten the transaction, because its client was silent for too long, only
-/// what it has written may show the outcome.
+/// The transaction has committed or not. If the oracle could not be reached, [Transaction#resolve] returns
+/// the outcome once the oracle answers. If the oracle has forgotten the transaction, because its client was
+/// silent for too long, only the rows that it has written may show the outcome.
 public final class OutcomeUnknownException extends RuntimeException {
     private static final long serialVersionUID = 1L;
 
@@ -21,7 +21,7 @@ public final class OutcomeUnknownException extends RuntimeException {
         this.start = start.value();
     }
 
-    /// The oracle has forgotten it, and its rows do not show the outcome.
+    /// The oracle has forgotten the transaction, and its rows do not show the outcome.
     OutcomeUnknownException(StartTimestamp start) {
         super("the outcome of transaction " + start.value()
                 + " is unknown, because its client was silent for longer than the oracle's session timeout, and the oracle "

@@ -4,22 +4,25 @@ import java.util.List;
 import java.util.NavigableMap;
 import java.util.TreeMap;
 
-/// Rows of a transaction that the oracle has forgotten, read after it said so. They can show that the transaction has
-/// aborted:
+/// Rows of a transaction that the oracle has forgotten, read after the oracle has answered so. They show
+/// that the transaction has aborted in two cases:
 ///
-/// - V1  A marker is left. All markers of a committed one were gone when it was forgotten (K3), so this is of a write
-///   that came late.
-/// - V2  In a cell that it has written there is a stamped version from before it began, and the first one after is
-///   not its own. Had it committed, then as the first after its start: another commit in between would have been a
-///   conflict. Its version would have been stamped before the oracle forgot it (K3), and after those from before
-///   it, as cleaners go by start timestamps. And a pruner that removes it removes all that are older.
+/// - V1  A marker is left. All markers of a committed transaction were gone when the oracle forgot it (K3),
+///   so this marker belongs to a write that arrived late.
+/// - V2  A cell that it has written has a stamped version from before its start, and the first one after
+///   its start is missing or not its own. If it had committed, its version would be that first one, as
+///   another commit in between would have been a conflict. That version would have been stamped before the
+///   oracle forgot the transaction (K3), and after all older versions, as cleaners proceed by start
+///   timestamps. A pruner that removes it removes all older versions too.
 ///
-/// They cannot show that it has committed: another transaction may have written the same values, and with the conflict
-/// have aborted this one. Nor do they show anything when all before was pruned, or there was nothing.
+/// They cannot show that it has committed: another transaction may have written the same values, and that
+/// conflict may have aborted this one. They show nothing if all older versions were pruned, or there were
+/// none.
 final class OwnRows {
     private OwnRows() {}
 
-    /// Whether the rows show that the transaction that began at `start`, and has written these, has aborted.
+    /// Whether the rows show that the transaction that began at `start` and has made these writes has
+    /// aborted.
     ///
     /// @throws TableException if the store fails
     static boolean showAbort(List<Writes.RowWrite> writes, long start) {

@@ -391,8 +391,8 @@ public final class Transaction implements AutoCloseable {
         }
     }
 
-    /// Another client has taken this one for dead, and the oracle has forgotten the transaction: only its rows may
-    /// still show that it has aborted. Returns if they do.
+    /// Reads the rows of a transaction that the oracle has forgotten, because it has assumed this client
+    /// dead: only they may still show that the transaction has aborted. Returns if they do.
     ///
     /// @throws OutcomeUnknownException if they do not
     private void askRows() {

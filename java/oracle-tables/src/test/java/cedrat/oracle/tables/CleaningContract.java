@@ -101,7 +101,7 @@ public abstract class CleaningContract {
         dieBeforeCleaning(Fault.NONE, "new");
         assertEquals(new Cleaner.Sweep(0, 0, 0, 0, 0), elsewhere.sweep());
         assertEquals("new", see(manager, rows, "a"));
-        // The other one was not swept since its mark was drawn.
+        // The other namespace was not swept since the mark of this sweep was drawn.
         assertEquals(1, here.sweep().committed());
         elsewhere.sweep();
         here.sweep();
@@ -169,7 +169,8 @@ public abstract class CleaningContract {
         assertEquals(1, cleaner.sweep().forgotten());
     }
 
-    /// A transaction of a session that is over, whose client goes on with another session: its own begins anew.
+    /// Returns a transaction whose session ends, and is swept, between its first write and its commit. The
+    /// commit uses the session of another client, as a client does whose own session begins anew.
     private Transaction ofEndedSession(String value, Consumer<Transaction> before) {
         OracleClient dying = world.client();
         Transaction transaction = new Transaction(manager, dying.begin(), Isolation.SNAPSHOT);
@@ -185,7 +186,7 @@ public abstract class CleaningContract {
         return transaction;
     }
 
-    /// O4e: the commit comes when the session is over and the transaction was swept.
+    /// O4e: the commit arrives after the end and the sweep of its session.
     @Test
     void returningWriterLearnsSweptOutcome() {
         Transaction aborted = ofEndedSession("x", transaction -> {});
@@ -205,7 +206,8 @@ public abstract class CleaningContract {
         };
     }
 
-    /// Has a transaction forgotten as by a server that has restarted since the sweep: after that it answers no client.
+    /// Makes the oracle forget a transaction as a server does that has restarted since the sweep: then its
+    /// client receives no outcome either.
     private void forget(Transaction transaction) {
         new Cleaner(world.oracle, world.tables).sweep();
         assertEquals(1, world.oracle.cleaned(List.of(transaction.start())));
@@ -234,7 +236,7 @@ public abstract class CleaningContract {
         assertInstanceOf(Outcome.Committed.class, outcome);
     }
 
-    /// The oracle has forgotten, and the rows still show an abort.
+    /// The oracle has forgotten the transaction, and the rows still show its abort.
     @Test
     void forgottenWriterFindsItsAbortInRows() {
         put(manager, rows, "a", "old");
@@ -244,7 +246,7 @@ public abstract class CleaningContract {
             assertEquals(AbortReason.UNKNOWN, why.reason());
             assertEquals(Transaction.State.ABORTED, transaction.state());
         }
-        // Its write comes after all, with the marker.
+        // Its write arrives nevertheless, with the marker.
         Transaction late = manager.begin(Isolation.SNAPSHOT);
         late.put(rows, Bytes.of("b"), VALUE, Bytes.of("x"));
         abort(late);
@@ -254,8 +256,8 @@ public abstract class CleaningContract {
         assertNull(see(manager, rows, "b"));
     }
 
-    /// An outcome that the rows do not show is not guessed: neither that it has committed, nor that another has
-    /// written the same.
+    /// An outcome that the rows do not show is not guessed: neither a commit, nor an abort by another
+    /// transaction that has written the same values.
     @Test
     void forgottenWriterWithoutEvidenceRemainsUnknown() {
         put(manager, rows, "a", "old");

@@ -39,8 +39,8 @@ class OwnRowsTest {
         return all.get(random.nextInt(all.size()));
     }
 
-    /// Another transaction, a cleaner or a pruner.
-    private void somethingElse(TransactionManager careful, TransactionManager careless) {
+    /// Runs another transaction, a cleaner or a pruner.
+    private void interfere(TransactionManager careful, TransactionManager careless) {
         switch (random.nextInt(6)) {
             case 0 -> new Cleaner(world.oracle, world.tables).sweep();
             case 1, 2 -> new Pruner(world.oracle, world.tables).prune();
@@ -69,27 +69,27 @@ class OwnRowsTest {
 
     private void run(TransactionManager careful, TransactionManager careless) {
         for (int count = random.nextInt(4); count > 0; count--) {
-            somethingElse(careful, careless);
+            interfere(careful, careless);
         }
         StartTimestamp start = world.oracle.begin();
         Writes writes = writes();
         for (int count = random.nextInt(2); count > 0; count--) {
-            somethingElse(careful, careless);
+            interfere(careful, careless);
         }
         for (Writes.RowWrite write : writes.rows()) {
             table.mutate(write.row(), Mutations.write(start.value(), write.cells()));
         }
         for (int count = random.nextInt(2); count > 0; count--) {
-            somethingElse(careful, careless);
+            interfere(careful, careless);
         }
         Outcome outcome = random.nextInt(3) == 0 ? world.oracle.abort(start) : world.oracle.commit(start, writes.ids());
         for (int count = random.nextInt(3); count > 0; count--) {
-            somethingElse(careful, careless);
+            interfere(careful, careless);
         }
         new Cleaner(world.oracle, world.tables).sweep();
         world.oracle.cleaned(List.of(start));
         for (int count = random.nextInt(5); count > 0; count--) {
-            somethingElse(careful, careless);
+            interfere(careful, careless);
         }
         boolean isShown = OwnRows.showAbort(writes.rows(), start.value());
         if (outcome instanceof Outcome.Committed) {

@@ -363,14 +363,14 @@ final class Appender {
 
     /// Deletes ledgers that were made in vain; in steps, so that one that is wanted does not wait for it. What is
     /// not found now is found by the next opening.
-    void delete(OrphanLedgers strays) {
-        background.execute(() -> deleteSome(strays));
+    void delete(OrphanLedgers orphans) {
+        background.execute(() -> deleteSome(orphans));
     }
 
-    private void deleteSome(OrphanLedgers strays) {
+    private void deleteSome(OrphanLedgers orphans) {
         try {
-            if (strays.step()) {
-                delete(strays);
+            if (orphans.step()) {
+                delete(orphans);
             }
         } catch (IOException | RejectedExecutionException later) {
             // Undeleted ledgers do no harm.

@@ -28,7 +28,7 @@ public final class History {
         notifyAll();
     }
 
-    /// Waits until so many were recorded.
+    /// Waits until `count` transactions were recorded.
     public synchronized void await(int count) throws InterruptedException {
         while (all.size() < count) {
             wait();

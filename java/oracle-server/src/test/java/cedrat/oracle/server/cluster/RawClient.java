@@ -47,7 +47,7 @@ public final class RawClient implements AutoCloseable {
         this(server, session, 1);
     }
 
-    /// With a hello of versions up to this one.
+    /// Connects with a hello that offers versions up to this one.
     public RawClient(InetSocketAddress server, long session, int version) throws IOException, ProtocolException {
         this(server);
         out.hello(id(), 1, version, session);
