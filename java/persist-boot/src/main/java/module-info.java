@@ -1,4 +1,5 @@
-/// The calls of woven code. Programs run with them on the boot class path, where no module has a name.
+/// The methods that woven code calls. At run time they are on the boot class path, which belongs to no
+/// named module.
 module cedrat.persist.boot {
     exports cedrat.persist.boot;
 }

@@ -64,14 +64,12 @@ public interface GraphStore extends AutoCloseable {
         return objects;
     }
 
-    /// Commits what a buffer says: all of it, or, when this throws, nothing. It returns when the commit has its
-    /// place in the log, and will be durable soon.
+    /// Commits what a buffer says: all of it, or nothing if this throws a [GraphStoreException]. It returns
+    /// when the commit has its place in the log, and will be durable soon. Any other exception, an [Error]
+    /// for example, does not show whether anything was committed: close the store, and open it again.
     ///
-    /// Calls at the same time change different objects: the caller locks each object that it changes until the
+    /// Concurrent calls change different objects: the caller locks each object that it changes until the
     /// call has returned, and each object of a branch until the branch has ended.
-    ///
-    /// Any other exception, an [Error] for example, says nothing about that: the store is to be closed, and
-    /// opened anew.
     ///
     /// @param buffer not kept after the call
     /// @param length how many of its bytes count

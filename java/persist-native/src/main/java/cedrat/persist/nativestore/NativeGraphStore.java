@@ -53,7 +53,7 @@ final class NativeGraphStore implements GraphStore {
     private static final int SYNC = 0;
     private static final int ASYNC = 1;
 
-    // Of `cedrat_options`, `cedrat_graph_options` and `cedrat_heap_options`: the sizes, and where a field lies.
+    // Sizes of `cedrat_options`, `cedrat_graph_options` and `cedrat_heap_options`, and offsets of fields in them.
     private static final long OPTIONS_BYTES = 16 * Long.BYTES;
     private static final long PAGE_POOL_BYTES = 7 * Long.BYTES;
     private static final long GRAPH_OPTIONS_BYTES = 8 * Long.BYTES;

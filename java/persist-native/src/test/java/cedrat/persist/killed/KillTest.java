@@ -19,8 +19,8 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
 /// Processes that change random graphs are killed, in each [Phase] as often as in the others, and after a
-/// hundred commits at least. What was acknowledged is there afterwards, and what is there is what the
-/// program would have made.
+/// hundred commits at least. Afterwards every acknowledged commit is there, and the graph is one that the
+/// program could have made.
 class KillTest {
     /// `-Dcedrat.kills=…`: how often.
     private static final int KILLS = Integer.getInteger("cedrat.kills", 40);

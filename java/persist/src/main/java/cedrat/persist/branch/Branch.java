@@ -43,24 +43,24 @@ import javax.transaction.xa.XAException;
 ///
 /// Invariants:
 ///
-/// - A branch that votes to commit has a prepare record on the disk, and all that it has read of this
-///   store; so has a branch that votes that it has only read.
+/// - When a branch votes to commit, its prepare record is durable, and so is everything that it has read of
+///   this store. The same holds when it votes that it has only read.
 /// - From the vote to the outcome no other transaction changes what the branch has changed: in memory
-///   by its locks, in the store by those of the branch, in later openings by these alone.
-/// - Memory follows the store: an outcome is on the disk before memory shows it, and locks go after
-///   that. If the store cannot say what has become of it, it has stopped, and both wait for the next
-///   opening.
+///   because of its locks, in the store because of the locks of the branch there, which alone remain in
+///   later openings.
+/// - An outcome is durable in the store before memory shows it, and locks are released after that. If the
+///   store cannot report its outcome, it has stopped, and memory and locks wait for the next opening.
 /// - A transaction manager ends a branch on any thread, and need not notify the thread that has it. No
 ///   transaction of that thread is nested in a branch that has ended. If another thread rolled the branch
 ///   back, its own thread gets one exception, because its next changes may be meant to be part of it.
-/// - Whatever is thrown while a branch prepares or commits in one phase, it has ended once, and the answer
-///   says which way.
-/// - A branch is not there only where that is known, and the word of an outcome that is refused may be
-///   said again.
-/// - It is on its thread as long as one of the resources that have said `start` has not said `end`.
+/// - If anything is thrown while a branch prepares or commits in one phase, the branch has ended once, and
+///   the answer states its outcome.
+/// - The store answers that it has no such branch only where that is known. After a refused outcome the
+///   transaction manager may give the outcome again.
+/// - A branch stays on its thread while any resource that has called `start` has not called `end`.
 ///
 /// - While a branch waits for a lock to prepare or to commit in one phase, `recover` and `close` do not wait
-///   for it, a rollback ends the wait, and whether it is too late is asked again behind it.
+///   for it, and a rollback ends the wait. After the wait its time limit is checked again.
 ///
 /// **Threads:** any; its monitor is held over each call, but while a branch prepares or commits in one phase.
 final class Branch {

@@ -60,7 +60,8 @@ public final class Branches {
         return branch;
     }
 
-    /// The error for a branch that does not exist; of a store that is closed or has stopped this is unknown.
+    /// Returns the error for a branch that does not exist. For a store that is closed or has stopped this
+    /// is unknown.
     XAException unknown(BranchId id) {
         return isOver() ? over() : BranchResource.failure(XAException.XAER_NOTA, "there is no branch " + id, null);
     }

@@ -17,10 +17,11 @@ import java.util.Map;
 /// The undo log has the assignments to older nodes, to the array by which they are found, and to the
 /// collection. Nodes that have come or gone are found from there: whatever led to one that has gone was stored
 /// to, or has gone itself; whatever leads to one that has come was stored to, or has come itself. That holds of an
-/// array that is known as the collection's, of which the log has what was stored to it: after each commit it is
-/// known, and where it is not, because it is new, all nodes are looked at.
+/// array that is known as the collection's, of which the log has the assignments. After each commit the
+/// array is known; if it is unknown, because it is new, all nodes are examined.
 ///
-/// - What it writes are the cells of entries that have come, gone, or have another key, value or successor.
+/// - It writes only the cells of entries that were added or removed, or have another key, value or
+///   successor.
 ///
 /// **Threads:** that of the commit.
 final class CellChange implements Runnable {

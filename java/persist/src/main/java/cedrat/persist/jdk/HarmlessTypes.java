@@ -2,13 +2,14 @@ package cedrat.persist.jdk;
 
 import java.util.Set;
 
-/// Types of the JDK whose changes need not be rolled back, by rules. A type that neither a rule nor [JavaBase] decides
-/// is harmless too, unless its name, a supertype or an interface makes it a collection or a part of one: these
-/// rules are for those.
+/// Rules for types of the JDK whose changes need not be rolled back. A type that neither a rule nor
+/// [JavaBase] decides is harmless too, unless its name, a supertype or an interface makes it a collection
+/// or a part of one. So rules are needed only for such types.
 ///
 /// **Threads:** any.
 final class HarmlessTypes {
-    /// Types, with their subclasses, unless a list or another rule decides about these.
+    /// Harmless types. Their subclasses are harmless as well, unless a list or another rule decides
+    /// otherwise.
     static final Set<String> ROOTS = Set.of(
             // The catcher of an exception sees what happened.
             "java/lang/Throwable",
@@ -23,7 +24,7 @@ final class HarmlessTypes {
             "java/util/PropertyPermission",
             "javax/net/ssl/HandshakeCompletedEvent",
             "javax/net/ssl/SSLSessionBindingEvent",
-            // Texts that are loaded once.
+            // Strings that are loaded once.
             "java/util/ListResourceBundle",
             "java/util/PropertyResourceBundle",
             "java/util/ResourceBundle",
@@ -35,14 +36,14 @@ final class HarmlessTypes {
             "java/util/concurrent/Exchanger",
             "java/util/concurrent/Phaser",
             "java/util/concurrent/Semaphore",
-            // No program can have its numbers twice.
+            // No program can draw the same numbers again.
             "java/security/SecureRandom",
             "java/util/concurrent/ThreadLocalRandom",
-            // What they store to is saved before the call.
+            // The field that they store to is saved before the call.
             "java/util/concurrent/atomic/AtomicIntegerFieldUpdater",
             "java/util/concurrent/atomic/AtomicLongFieldUpdater",
             "java/util/concurrent/atomic/AtomicReferenceFieldUpdater",
-            // Keeps what changes in a woven map.
+            // Its changing state is in a woven map.
             "java/util/jar/Attributes");
 
     /// A package whose classes wait and wake, as monitors do.
@@ -57,7 +58,8 @@ final class HarmlessTypes {
         return ROOTS.contains(internalName) || internalName.startsWith(LOCKS) || isThrowableOfUtil(internalName);
     }
 
-    /// Weaving knows the name of a class only, and classes of `java.util` are collections by default.
+    /// A rule by name, as weaving knows only the name of a class. Other classes of `java.util` are treated
+    /// as collections.
     private static boolean isThrowableOfUtil(String internalName) {
         return (internalName.endsWith("Exception") || internalName.endsWith("Error"))
                 && internalName.startsWith(UTIL)

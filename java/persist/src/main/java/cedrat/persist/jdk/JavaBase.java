@@ -13,13 +13,13 @@ import java.util.Set;
 
 /// The public types of `java.base` that change, and what becomes of that in a transaction.
 ///
-/// - Each of them stands in exactly one of three lists, or is harmless. Otherwise some class would be restored by
-///   half, without an error.
+/// - Each of them is in exactly one of three lists, or is harmless. Otherwise a class would be restored
+///   only in part, without an error.
 ///
 /// The lists are one resource, `java.base.types`, a line each: a class, its treatment, and the names of the
-/// methods before whose calls a barrier is put. What such classes extend or implement stands there too, with the
-/// methods that come by it. The treatment of an interface is that of the classes behind it which are not public.
-/// [HarmlessTypes] has the rules for the others.
+/// methods before whose calls a barrier is put. The supertypes of such classes are lines too, with the
+/// methods that are inherited from them. The treatment of an interface is that of the non-public classes
+/// that implement it. [HarmlessTypes] has the rules for all other types.
 ///
 /// **Threads:** any.
 public final class JavaBase {
@@ -107,7 +107,7 @@ public final class JavaBase {
         return TYPES.get(internalName);
     }
 
-    /// Returns how a class is treated: as the lists or a rule say of the class itself, or null.
+    /// Returns the treatment that the lists or a rule state for the class itself, or null.
     static Treatment treatment(String internalName) {
         Type type = find(internalName);
         if (type != null && type.treatment != Treatment.SUPERTYPE) {

@@ -7,7 +7,7 @@ import java.util.stream.Stream;
 
 /// The static methods of `java.base` that change static state: properties, defaults, factories, providers.
 ///
-/// - None is missing, and classes that inherit one stand here too. Otherwise its changes would not be
+/// - The list is complete, and contains classes that inherit such a method. Otherwise changes would not be
 ///   rolled back, without an error.
 public final class StaticState {
     private static final Set<String> OF_CONNECTIONS = Set.of(

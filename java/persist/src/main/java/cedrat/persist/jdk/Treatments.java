@@ -15,9 +15,9 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
-/// Treatment of an object before a call of a method that may change it: its class decides, or the
-/// nearest ancestor of it that [JavaBase] or a rule decides about. Methods that a class of the application overrides
-/// are code with barriers of its own.
+/// Treatment of an object before a call of a method that may change it. It is that of the class or of its
+/// nearest ancestor that [JavaBase] or a rule decides about. Methods that a class of the application
+/// overrides are code with barriers of its own.
 ///
 /// **Threads:** any.
 public final class Treatments {

@@ -8,13 +8,13 @@ import java.util.List;
 /// Objects that run over a collection of the JDK, or show a part of it, and compare its modification count with the
 /// one that they have seen: iterators, spliterators, and some views.
 ///
-/// - A rollback puts back how often a collection was changed, and later changes bring it to what it was in
-///   between. An iterator made then would take the collection for the one that it has seen, and unlink a node of a
-///   list, say, that is not in the list any more. So what was made within what is rolled back, and has seen
-///   what is not there any more, gets a count that no collection has. So does an iterator of a list that made a
-///   step when it was out of date already, `forEachRemaining` does, and so is between nodes that are no
-///   neighbours. An iterator of an `ArrayDeque`, which counts no changes, gets a place that no array has if the
-///   deque is restored.
+/// - A rollback restores the modification count of a collection, and later changes may bring it to a value
+///   that it had before the rollback. An iterator from that time would accept the collection, and could
+///   unlink a node of a list that is no longer in it. So each object that was made within the part that is
+///   rolled back, and has seen what is no longer there, gets a count that no collection has. The same holds
+///   for an iterator of a list that moved when it was out of date already, as `forEachRemaining` does, and
+///   is between nodes that are no neighbours. An iterator of an `ArrayDeque`, which counts no changes, gets
+///   a position that no array has if the deque is restored.
 ///
 /// **Threads:** any.
 public final class Cursors {

@@ -85,7 +85,7 @@ public final class BranchTransactions {
                 return changes;
             }
             transactions.leave(transaction, Transaction.Action.COMMIT);
-            // What it has read may be what others have just committed.
+            // What it has read may have been committed just now, and not be durable yet.
             store.awaitDurable(store.appended());
             return null;
         });

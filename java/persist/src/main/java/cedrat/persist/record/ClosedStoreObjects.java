@@ -7,7 +7,7 @@ import java.lang.ref.WeakReference;
 /// The arrays and objects of the JDK that were persistent in stores which are closed by now, or parts of what was, as
 /// far as they may change: they have no field that says so, as objects of woven classes have.
 ///
-/// - Changes of a transaction to them would not be stored, so it gets an exception.
+/// - A transaction that changes one of them gets an exception, as the change would not be stored.
 ///
 /// They are held weakly, and without the store that had them, so that the virtual machine can collect them. Entries
 /// of collected objects are removed when the array is full, and whenever a store is closed.

@@ -7,8 +7,8 @@ import cedrat.persist.PersistenceException;
 /// Changes of a top-level transaction beside objects, in pages and heaps of one store: rolled back with its objects,
 /// and committed with them by one record.
 ///
-/// - A nested transaction has a place to come back to from its first use of pages and heaps on; those around
-///   it have theirs by then, too.
+/// - A nested transaction has a savepoint from its first use of pages and heaps on; by then those around it
+///   have theirs, too.
 ///
 /// **Threads:** that of the transaction.
 public final class Faces {

@@ -19,8 +19,8 @@ import java.util.function.Supplier;
 /// Handler of the barriers of woven code, before assignments and at reads, while a transaction lives or a store is
 /// open.
 ///
-/// - The first store of a transaction to an object takes its write lock, and holds it to the end of the
-///   top-level transaction. Otherwise a rollback would restore over what another transaction has written.
+/// - The first store of a transaction to an object takes its write lock, which is held to the end of the
+///   top-level transaction. Otherwise a rollback would overwrite what another transaction has written.
 ///
 /// A thread that is in no transaction may not assign to a locked object: it has no place in a wait queue. It gets an
 /// exception.
@@ -362,7 +362,7 @@ public final class Recorder implements Handler {
         }
     }
 
-    /// Whether the JDK changes what it keeps for itself, which belongs to no transaction. To be asked in
+    /// Whether the JDK changes an object of its own, which belongs to no transaction. To be called for
     /// classes of the JDK only, and before a lock is taken: finding out their caller is not cheap.
     private boolean isOfTheJdk(Object base) {
         if (base instanceof Persistable || locks.isLocked(base)) {
@@ -528,8 +528,8 @@ public final class Recorder implements Handler {
         }
     }
 
-    /// - What a transaction adds to a persistent collection is known as a part before others can find it: they
-    ///   wait for the collection's lock, which the transaction has.
+    /// - An object that a transaction adds to a persistent collection is known as a part before others can
+    ///   find it: they wait for the collection's lock, which the transaction has.
     private static void link(Context context, Object base, Object part) {
         TransactionLevel transaction = context.innermost;
         if (transaction == null || context.isUnrecorded || context.suspended != 0) {

@@ -15,8 +15,8 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /// How transactions begin and end, nested ones and top-level ones, and what they lock meanwhile.
 ///
-/// - Locks are held to the end of the top-level transaction, whatever becomes of a nested one. The victim of a
-///   deadlock is restored and unlocked at once, and ends when its scope is left.
+/// - Locks are held to the end of the top-level transaction, whether nested ones commit or roll back. The
+///   victim of a deadlock is restored and unlocked at once, and ends when its scope is left.
 ///
 /// **Threads:** any.
 public final class Transactions {

@@ -17,8 +17,9 @@ import java.util.Arrays;
 /// A [ChangeSet] has what the transaction has stored to, and a [CommitWriter] writes it, with the [NewObjects] that are
 /// reachable from there.
 ///
-/// - Of a changed object what has changed is stored, with its neighbours; nothing is compared or copied. What
-///   collections have become made of is known as theirs afterwards, also if there was nothing to store.
+/// - Only the changed parts of an object are stored, with their neighbours; nothing is compared or copied.
+///   Afterwards the new arrays, tables and nodes of a collection are known as its parts, even if there was
+///   nothing to store.
 ///
 /// **Threads:** that of the transaction. Others see what it makes persistent as persistent from when it is
 /// locked on.

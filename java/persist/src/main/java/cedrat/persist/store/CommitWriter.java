@@ -92,7 +92,8 @@ final class CommitWriter extends ChangeWriter {
         shape.write(object, this);
     }
 
-    /// A transaction that has assigned to a new part of a Java collection did not know its owner.
+    /// Locks the parts of a Java collection: a transaction that has assigned to one of them did not know
+    /// its owner.
     private void lockParts(Shape shape, Object object) {
         if (!(shape instanceof FormShape collection)) {
             return;

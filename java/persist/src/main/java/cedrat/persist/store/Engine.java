@@ -43,7 +43,7 @@ import java.util.concurrent.locks.ReentrantLock;
 ///
 /// - Open     objects are loaded, and commits are stored
 /// - Stopped  memory is ahead of the disk, so nothing is loaded or stored any more
-/// - Closed   as that; what is in memory stays readable, and transactions do not change it
+/// - Closed   as Stopped; objects in memory stay readable, and transactions do not change them
 ///
 /// **Threads:** any.
 final class Engine implements BranchStore {
@@ -212,9 +212,9 @@ final class Engine implements BranchStore {
 
     /// Removes unreachable objects from the store.
     ///
-    /// - What the program has in its hands stays, reached by a name or not: the table names it at the
-    ///   beginning, and again before anything is removed, each time at a moment at which no load is under
-    ///   way. What is read in between the store marks itself.
+    /// - Objects in memory stay, whether a name reaches them or not. The table passes their identities at
+    ///   the beginning, and again before anything is removed, each time while no load is under way. The
+    ///   store itself marks what is read in between.
     ///
     /// @return how many objects were removed
     long collect() {

@@ -13,9 +13,9 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /// Changes of branches that are in doubt since an earlier opening.
 ///
-/// - An object that such a branch has changed is not in memory before the branch has ended, and
-///   neither is the object of a name that it has changed: no outdated value is read,
-///   and there is nothing to bring up to date. This is known before anything is loaded.
+/// - Neither an object that such a branch has changed, nor the object of a name that it has changed, is in
+///   memory before the branch has ended. So no outdated value is read, and nothing has to be updated. Each
+///   load checks that first.
 ///
 /// **Threads:** any.
 final class InDoubtChanges {

@@ -25,7 +25,7 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 ///
 /// - An object of a woven class is loaded by itself: its primitive fields are filled, its reference fields
 ///   are pending. Everything else, arrays and objects of the JDK, is loaded with all that it leads to, up
-///   to the next objects of woven classes: by a list of what is to be done, not by recursion.
+///   to the next objects of woven classes, by a work list instead of recursion.
 ///
 /// Objects of woven classes are loaded without a lock; if two threads load the same one, the object of the
 /// faster one counts. Other objects are loaded under a lock with all that they lead to, and other threads see them
@@ -35,7 +35,7 @@ import java.util.concurrent.locks.ReentrantReadWriteLock;
 /// the program, which may read fields that are pending: that load is one of its own, within the first.
 ///
 /// - The class of an object is initialised under none of the locks: its initialiser may load something, or
-///   wait for a thread that does. The load that has met the class is begun anew.
+///   wait for a thread that does. The load that needed the class begins again.
 ///
 /// **Threads:** any.
 final class Loader {

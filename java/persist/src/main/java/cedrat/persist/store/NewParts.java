@@ -13,8 +13,8 @@ import java.util.Arrays;
 /// Objects that a transaction makes parts of persistent collections, from when these lead to them: other transactions
 /// learn from it which collection a part belongs to, and wait for the collection's lock.
 ///
-/// - All that is new behind a part is a part as well: nodes are linked with each other before the collection
-///   leads to the first of them.
+/// - All new objects that a part leads to are parts as well: nodes are linked with each other before the
+///   collection leads to the first of them.
 ///
 /// **Threads:** one at a time.
 final class NewParts implements AddedParts {

@@ -15,8 +15,8 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 
-/// Paths from names to objects of a store, as they were committed last: for refusals of what is reached from an object
-/// that is persistent already.
+/// Paths from names to objects of a store, as of the last commit: for messages that refuse an object which
+/// is reached from a persistent one.
 ///
 /// **Threads:** one.
 final class RootPaths {

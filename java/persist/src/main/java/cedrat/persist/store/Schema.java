@@ -40,8 +40,8 @@ import java.util.concurrent.ConcurrentHashMap;
 
 /// The classes of a store, and which of the program's they are.
 ///
-/// - All classes of the store are compared with those of the program when the store is opened; whatever
-///   does not fit is said at once, all of it. What the program says of new names is compared too
+/// - All classes of the store are compared with those of the program when the store is opened; all
+///   mismatches are reported at once. The new names that the program states are compared too
 ///   ([RenamedFields]).
 ///
 /// A class's definition is never changed: what the class has become gets a number of its own when the first

@@ -31,8 +31,8 @@ import java.util.Map;
 /// - A reference field of a persistent object that is not loaded yet is null. So only a read of null has
 ///   to look further, at a value that is in a register already.
 ///
-/// - Where reads are locked, `Barrier.lockToRead(base)` comes first: what is read is nothing that its writer may
-///   still take back, loaded or not.
+/// - Where reads are locked, `Barrier.lockToRead(base)` comes first: the value read, loaded or not, is none
+///   that its writer may still roll back.
 ///
 /// A method costs a third of what the same instructions cost in place, because their stack would have to be
 /// spilled around the branch. It has one branch target, whose frame is written by hand.

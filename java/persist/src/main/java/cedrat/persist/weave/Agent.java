@@ -91,8 +91,9 @@ public final class Agent {
         }
     }
 
-    /// Named modules do not read what lies on the boot class path, and an interface of it has to be readable when a
-    /// class is defined. The agent's own module reads it only after this call, so the class is found by its name.
+    /// Makes a module read the barriers. Named modules do not read what is on the boot class path, and an
+    /// interface there has to be readable when a class that implements it is defined. The agent's own
+    /// module reads it only after this call, so `Barrier` is found by its name.
     private static void letReadBarriers(Instrumentation instrumentation, Module module) {
         Module barriers;
         try {
@@ -105,8 +106,8 @@ public final class Agent {
         }
     }
 
-    /// Woven code begins transactions in an internal package, which the agent's module, if it has one, exports
-    /// to no other code.
+    /// Exports an internal package to a module with woven code, which begins transactions there. The
+    /// agent's module, if it has a name, exports that package to no other code.
     private static void exportReplacements(Instrumentation instrumentation, Module module) {
         Module own = Agent.class.getModule();
         String replacements = Calls.REPLACEMENT.packageName();

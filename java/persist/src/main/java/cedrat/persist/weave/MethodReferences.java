@@ -139,7 +139,7 @@ final class MethodReferences {
         };
     }
 
-    /// Whether a call of the method reads its receiver or an argument where no barrier is.
+    /// Whether a call of the method reads its receiver or an argument without a barrier.
     private static boolean reads(DirectMethodHandleDesc handle, String internalName, String name) {
         boolean isCalled =
                 switch (handle.kind()) {

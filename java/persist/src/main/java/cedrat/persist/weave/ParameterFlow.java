@@ -8,7 +8,8 @@ import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDescs;
 import java.util.ArrayDeque;
 
-/// Places on the stack of a method where it has certain of its parameters: found by following its instructions.
+/// Positions on the stack of a method that hold certain of its parameters, found by following its
+/// instructions.
 ///
 /// **Threads:** one.
 final class ParameterFlow {

@@ -9,9 +9,9 @@ import java.util.Map;
 import java.util.Set;
 
 /// Methods of the JDK that read fields or elements of any object for their callers: reflection, method handles,
-/// handles of variables, `sun.misc.Unsafe` and serialisation. Where each begins the object is loaded, and
-/// locked. So are [java.util.Properties], which have their content in a map without barriers, whatever they
-/// are called as.
+/// variable handles, `sun.misc.Unsafe` and serialisation. At the beginning of each the object is loaded and
+/// locked. So are [java.util.Properties] at each call, whatever type the call names: their content is in a
+/// map without barriers.
 ///
 /// Most are the JDK's own business, and another version may have others: what is missing keeps stores from
 /// being opened.

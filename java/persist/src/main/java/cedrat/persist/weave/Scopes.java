@@ -21,7 +21,7 @@ import java.util.List;
 /// flow of control and of values through its instructions. Tables for debuggers, which compilers leave out,
 /// are not read.
 ///
-/// - The locals that a scope assigns have the values with which it began when it was rolled back; and a
+/// - When a scope was rolled back, the locals that it assigns have the values with which it began. A
 ///   transaction is closed on each way out of the method that began it, or the class does not load.
 ///
 /// A local is restored if it has a value for certain when the transaction begins, and lies below the local in

@@ -49,9 +49,10 @@ import java.util.stream.IntStream;
 /// that the type of an array in the barrier cannot be foretold, and look it up at each store. A store by which a
 /// collection comes to be made of something more also says what that is.
 ///
-/// - A collection of the JDK is held until a method of it that others call returns. The just-in-time compiler
-///   holds it no longer than its last use, and the virtual machine may collect it while the method stores to its
-///   array, or to the map that a set is made of: their owner would be unknown, and the assignment would be lost.
+/// - A collection of the JDK is held until a method of it that others call returns. The just-in-time
+///   compiler holds it only up to its last use, so the virtual machine could collect it while the method
+///   stores to its array, or to the map that a set is made of. Their owner would then be unknown, and the
+///   assignment would be lost.
 ///   The methods that such a method calls are held by it, and stay as long as they are.
 ///
 /// Barriers are calls without branches, see [Weaver].

@@ -44,7 +44,7 @@ class JavaBaseTest {
         assertEquals(types.text(), String.join("\n", lines()) + "\n", "make the list again, see JavaBaseTypes");
     }
 
-    /// J5. An object is of a class, so only classes are asked for.
+    /// J5. Only classes are checked, as every object is of a class.
     @Test
     void unlistedMutableTypesAreHarmlessByRules() {
         Treatments treatments = new Treatments();

@@ -582,7 +582,7 @@ final class JavaBaseTypes {
     // ---- the list
 
     private final Map<Class<?>, Decision> decisions = new HashMap<>();
-    /// Of types that are saved or refused, the methods that change them.
+    /// For each type that is saved or refused, the methods that change it.
     private final Map<Class<?>, Set<String>> stores = new HashMap<>();
 
     private void decide() {
@@ -602,14 +602,14 @@ final class JavaBaseTypes {
         }
     }
 
-    /// The types that change and need not be restored, which are in no list.
+    /// Returns the types that change and need not be restored; no list has them.
     Set<Class<?>> harmless() {
         return decisions.keySet().stream()
                 .filter(type -> decisions.get(type).isHarmless())
                 .collect(Collectors.toSet());
     }
 
-    /// The list.
+    /// Returns the text of the list.
     String text() {
         Map<String, String> lines = new TreeMap<>();
         decisions.forEach((type, decision) -> {

@@ -16,7 +16,7 @@ import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// The library as a module, of which programs see one package.
+/// The library as a module that exports one package to programs.
 class ModulesTest {
     private static final String AGENT = System.getProperty("cedrat.agent");
 
