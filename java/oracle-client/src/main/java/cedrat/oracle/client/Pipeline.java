@@ -469,11 +469,11 @@ public final class Pipeline<T> {
 
     private void awaitServer() {
         if (patienceTimer == null) {
-            losePatienceAfter(options.patience().toNanos());
+            startPatienceTimer(options.patience().toNanos());
         }
     }
 
-    private void losePatienceAfter(long nanos) {
+    private void startPatienceTimer(long nanos) {
         patienceTimer = loop.schedule(this::losePatience, nanos, TimeUnit.NANOSECONDS);
     }
 
@@ -507,7 +507,7 @@ public final class Pipeline<T> {
                 patienceTimer.cancel(false);
             }
             // Requests that were sent shortly one after the other fail together.
-            losePatienceAfter(Math.max(least, patience / PATIENCE_PARTS));
+            startPatienceTimer(Math.max(least, patience / PATIENCE_PARTS));
         }
     }
 

@@ -265,7 +265,7 @@ final class Decider {
     }
 
     private void use(Connection connection) {
-        if (mayUse(connection, request.namespace())) {
+        if (registerNamespace(connection, request.namespace())) {
             connection.session.hasNamespace = true;
             done(connection);
         }
@@ -286,7 +286,8 @@ final class Decider {
         return false;
     }
 
-    private boolean mayUse(Connection connection, long namespace) {
+    /// Registers a namespace. Returns `false`, and refuses the request, if there are too many.
+    private boolean registerNamespace(Connection connection, long namespace) {
         if (oracle.use(namespace)) {
             return true;
         }
@@ -339,7 +340,7 @@ final class Decider {
     }
 
     private void swept(Connection connection) {
-        if (!isGivenOut(connection, request.mark()) || !mayUse(connection, request.sweptNamespace())) {
+        if (!isGivenOut(connection, request.mark()) || !registerNamespace(connection, request.sweptNamespace())) {
             return;
         }
         StatusOracle.Swept part = oracle.swept(request.sweptNamespace(), request.mark(), request.from(), SWEPT_MAX);

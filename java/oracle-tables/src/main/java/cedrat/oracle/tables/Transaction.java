@@ -329,7 +329,7 @@ public final class Transaction implements AutoCloseable {
                 state = State.ABORTED;
                 manager.cleanUp(this::cleanUp);
             }
-            case Outcome.Open _, Outcome.Unknown _ -> askRows();
+            case Outcome.Open _, Outcome.Unknown _ -> requireAbortInRows();
         }
     }
 
@@ -385,7 +385,7 @@ public final class Transaction implements AutoCloseable {
             }
             case Outcome.Open _, Outcome.Unknown _ -> {
                 state = State.UNKNOWN;
-                askRows();
+                requireAbortInRows();
                 throw new AbortedException(start, isolation, AbortReason.UNKNOWN);
             }
         }
@@ -395,7 +395,7 @@ public final class Transaction implements AutoCloseable {
     /// dead: only they may still show that the transaction has aborted. Returns if they do.
     ///
     /// @throws OutcomeUnknownException if they do not
-    private void askRows() {
+    private void requireAbortInRows() {
         boolean isAborted;
         try {
             isAborted = OwnRows.showAbort(written(), start.value());
