@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn link_is_what_was_written() {
+    fn link_survives_encoding() {
         for (next, spare) in [(None, 0), (Some(PageId::new(9)), 7), (None, PageLink::NOT_SPARE)] {
             let link = PageLink { next, root: PageId::new(4), spare };
             assert_eq!(PageLink::of(&link.record()), Some(link));

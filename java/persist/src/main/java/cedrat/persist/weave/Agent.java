@@ -61,7 +61,7 @@ public final class Agent {
         } catch (IOException e) {
             throw new UncheckedIOException("cannot write the classes of the boot class path to a temporary file", e);
         }
-        letReadBarriers(instrumentation, Agent.class.getModule());
+        addReadEdge(instrumentation, Agent.class.getModule());
         Started.start(new Classes(argument), instrumentation);
     }
 
@@ -94,7 +94,7 @@ public final class Agent {
     /// Makes a module read the barriers. Named modules do not read what is on the boot class path, and an
     /// interface there has to be readable when a class that implements it is defined. The agent's own
     /// module reads it only after this call, so `Barrier` is found by its name.
-    private static void letReadBarriers(Instrumentation instrumentation, Module module) {
+    private static void addReadEdge(Instrumentation instrumentation, Module module) {
         Module barriers;
         try {
             barriers = Class.forName("cedrat.persist.boot.Barrier", false, null).getModule();
@@ -142,7 +142,7 @@ public final class Agent {
             JavaBase.find("java/lang/Object");
             loadCollections(classes);
             started.loadReadings();
-            letReadBarriers(instrumentation, Object.class.getModule());
+            addReadEdge(instrumentation, Object.class.getModule());
             // Objects are filled by means of the JDK's own.
             instrumentation.redefineModule(
                     Object.class.getModule(),
@@ -287,7 +287,7 @@ public final class Agent {
             // more it gets again.
             boolean isLoaded = redefined != null && !weaver.weavesReads();
             try {
-                letReadBarriers(instrumentation, module);
+                addReadEdge(instrumentation, module);
                 exportReplacements(instrumentation, module);
                 prepare(kind, known, original);
                 return weaver.weave(original, kind, loader, isLoaded);
