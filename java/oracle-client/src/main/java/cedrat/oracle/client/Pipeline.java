@@ -46,9 +46,9 @@ import java.util.concurrent.TimeUnit;
 ///   [UnavailableException].
 /// - C4  Of several servers the client uses the one that answers: a standby server does not listen, and a
 ///   server that is silent for too long is left for the next, in turn.
-/// - C5  A transaction of which a request has failed so, and that nobody ends, does not stay open: when a server
-///   answers again the client ends it if it was to be ended, and resolves it otherwise. It would hold back the
-///   low-water mark for as long as the client lives.
+/// - C5  A transaction of which a request has failed so does not stay open: when a server answers again, and no
+///   other request about it waits, the client ends it if it was to be ended, and resolves it otherwise. It would
+///   hold back the low-water mark for as long as the client lives.
 ///
 /// **Threads:** it runs on one thread, which also calls [Replies]; all methods but [#execute] must be called by
 /// that thread.

@@ -36,9 +36,7 @@ final class Metrics {
         metrics.gauge("sessions", "Clients, over all their connections.", reading.sessions());
         metrics.gauge("connections", "Open connections.", connections);
         metrics.counter(
-                "connections_refused",
-                "Connections that were refused because too many were open.",
-                connectionsRefused);
+                "connections_refused", "Connections that were refused because too many were open.", connectionsRefused);
         return metrics.all.build();
     }
 

@@ -31,7 +31,7 @@ import org.junit.jupiter.api.Timeout;
 @Timeout(300)
 class PatienceTest {
     private static final Duration PATIENCE = Duration.ofMillis(200);
-    /// Of a client that a server answers later, also on a busy machine.
+    /// Patience of a client that a server answers later, also on a busy machine.
     private static final Duration LONG_PATIENCE = Duration.ofSeconds(2);
 
     private static final int CALLS = 4;
