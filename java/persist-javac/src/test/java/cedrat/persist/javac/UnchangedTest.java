@@ -25,7 +25,10 @@ class UnchangedTest {
     void classesWithoutTheStatementAreTheSame() throws Exception {
         List<Path> sources;
         try (Stream<Path> files = Files.walk(Path.of("..", "persist", "src", "main", "java"))) {
-            sources = files.filter(file -> file.toString().endsWith(".java")).toList();
+            // Without its module, which would need the modules of others.
+            sources = files.filter(file -> file.toString().endsWith(".java"))
+                    .filter(file -> !file.endsWith("module-info.java"))
+                    .toList();
         }
         Path without = Files.createDirectory(folder.resolve("without"));
         Path with = Files.createDirectory(folder.resolve("with"));
