@@ -70,6 +70,12 @@ public final class StatusOracle {
 
     private static final int KEYS_LOG2_MAX = 16;
 
+    /// Approximate size of an entry of `leftAt`.
+    private static final int LEFT_BYTES = 96;
+
+    /// With so many ended sessions, and each time that they have doubled since, those that have left nothing are forgotten.
+    private static final int LEFT_MIN = 1 << 10;
+
     private static final Keys NO_KEYS = new Keys();
     private static final KeyRanges NO_RANGES = new KeyRanges();
 
@@ -94,6 +100,8 @@ public final class StatusOracle {
     private final TreeMap<Long, Long> sweptMarks = new TreeMap<>();
     /// For each session that is over, the newest timestamp at its end.
     private final Map<Integer, Long> leftAt = new HashMap<>();
+    /// With more of them, those that have left nothing are searched for.
+    private int leftMax = LEFT_MIN;
     /// Mark of the newest sweep whose parts have arrived without a gap from the first on. `sweepNext` is
     /// the start of its next part.
     private long sweepMark;
@@ -270,7 +278,17 @@ public final class StatusOracle {
             count[0]++;
         });
         leftAt.putIfAbsent(session, newest);
+        forgetSessions();
         return count[0];
+    }
+
+    /// Forgets sessions that were over before anything that is still known began.
+    private void forgetSessions() {
+        if (leftAt.size() > leftMax) {
+            long oldest = transactions.oldest();
+            leftAt.values().removeIf(at -> at < oldest);
+            leftMax = Math.max(LEFT_MIN, 2 * leftAt.size());
+        }
     }
 
     /// Notes that the client of a session has connected again. Its open transactions are *unclaimed* until
@@ -648,7 +666,7 @@ public final class StatusOracle {
 
     /// The memory of what is remembered of transactions, in bytes.
     public long transactionBytes() {
-        return transactions.bytes() + swept.bytes();
+        return transactions.bytes() + swept.bytes() + leftAt.size() * (long) LEFT_BYTES;
     }
 
     /// The memory of the rows, and of keys, in bytes.

@@ -217,6 +217,11 @@ final class Transactions {
         return open == 0 ? otherwise : oldestOpen;
     }
 
+    /// A timestamp below which nothing is known any more; that it is not the greatest such costs only memory.
+    long oldest() {
+        return Math.min(firstPage, spilled.from(0, Long.MAX_VALUE)) << pageShift;
+    }
+
     long open() {
         return open;
     }

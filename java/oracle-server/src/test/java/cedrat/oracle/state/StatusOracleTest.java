@@ -682,6 +682,28 @@ class StatusOracleTest {
         assertTrue(oracle.transactionBytes() < 1 << 20, oracle.transactionBytes() + " bytes");
     }
 
+    /// Sessions come and go, and no sweep ever comes: those that have left nothing take no memory.
+    @Test
+    void endedSessionsThatLeftNothingTakeNoMemory() {
+        StatusOracle oracle = oracle();
+        for (int session = 1; session <= 300_000; session++) {
+            long start = oracle.begin(session);
+            oracle.commit(start, rows(session), rows());
+            oracle.cleaned(start);
+            oracle.expire(session);
+        }
+        assertTrue(oracle.transactionBytes() < 4 << 20, oracle.transactionBytes() + " bytes");
+        long left = oracle.begin(400_000);
+        oracle.commit(left, rows(7), rows());
+        oracle.expire(400_000);
+        for (int session = 500_000; session <= 600_000; session++) {
+            oracle.expire(session);
+        }
+        assertTrue(oracle.isLeft(left), "it waits for a sweep");
+        assertEquals(
+                1, oracle.swept(StatusOracle.UNNAMED, oracle.begin(1), 1, 100).forgotten());
+    }
+
     /// O10: a transaction that T_max has passed commits where its row is in memory, and aborts where it is
     /// not. Rows that crowd one home make T_max run ahead of the window.
     @Test
