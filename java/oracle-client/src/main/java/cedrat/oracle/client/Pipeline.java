@@ -21,10 +21,7 @@ import io.netty.util.concurrent.Future;
 import java.security.SecureRandom;
 import java.util.ArrayDeque;
 import java.util.Arrays;
-import java.util.Iterator;
-import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
-import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
@@ -85,9 +82,7 @@ public final class Pipeline<T> {
 
     private final ReplyReader reader = new ReplyReader();
     private final FrameWriter out = new FrameWriter(OUT_BYTES);
-    private final TimestampSet open = new TimestampSet();
-    /// Transactions that the next server is to end or to resolve, by start timestamp: the kind of the request (C5).
-    private final Map<Long, Byte> abandoned = new LinkedHashMap<>();
+    private final OpenTransactions open = new OpenTransactions();
     /// Namespaces that a server has accepted, to be named again to the next.
     private final Set<Long> namespaces = new LinkedHashSet<>();
     private Slot<T>[] slots = newSlots(SLOTS);
@@ -165,21 +160,7 @@ public final class Pipeline<T> {
 
     /// The same; it has also written and scanned these keys, of tables whose scans are checked.
     public void commit(T tag, long start, long[] writes, int writeCount, long[] reads, int readCount, CommitKeys keys) {
-        if ((long) writeCount + readCount > Protocol.ROWS_MAX) {
-            throw new RefusedException(
-                    ErrorCode.TOO_MANY_ROWS,
-                    "cannot commit " + ((long) writeCount + readCount) + " rows in a transaction: at most "
-                            + Protocol.ROWS_MAX + " are possible",
-                    null);
-        }
-        long length = ((long) writeCount + readCount) * Long.BYTES + keys.length();
-        if (length > (long) Protocol.ROWS_MAX * Long.BYTES) {
-            throw new RefusedException(
-                    ErrorCode.TOO_LONG,
-                    "cannot commit " + length + " bytes of rows and keys in a transaction: at most "
-                            + Protocol.ROWS_MAX * Long.BYTES + " are possible",
-                    null);
-        }
+        RequestLimits.checkCommit((long) writeCount + readCount, keys);
         Slot<T> slot = take(Protocol.COMMIT, tag, start);
         slot.frame.commit(slot.id(), start, writes, writeCount, reads, readCount, keys);
         send(slot);
@@ -210,7 +191,7 @@ public final class Pipeline<T> {
     /// Asks, on behalf of a transaction that began at `reader`, what became of those that began at the first
     /// `count` of `starts`; [Replies#outcomes] answers.
     public void status(T tag, long reader, long[] starts, int count) {
-        checkStarts(count);
+        RequestLimits.checkStarts(count);
         Slot<T> slot = take(Protocol.STATUS, tag, 0);
         slot.frame.status(slot.id(), reader, starts, count);
         send(slot);
@@ -219,7 +200,7 @@ public final class Pipeline<T> {
     /// Reports that no reader will meet rows of the transactions that began at the first `count` of `starts` and
     /// request their outcome; [Replies#number] answers.
     public void cleaned(T tag, long[] starts, int count) {
-        checkStarts(count);
+        RequestLimits.checkStarts(count);
         Slot<T> slot = take(Protocol.CLEANED, tag, 0);
         slot.frame.starts(Protocol.CLEANED, 0, slot.id(), starts, 0, count);
         send(slot);
@@ -257,15 +238,6 @@ public final class Pipeline<T> {
         return outstanding;
     }
 
-    private static void checkStarts(int count) {
-        if (count < 1 || count > Protocol.STARTS_MAX) {
-            throw new RefusedException(
-                    ErrorCode.MALFORMED,
-                    "cannot ask for " + count + " transactions at once: 1 to " + Protocol.STARTS_MAX + " are possible",
-                    null);
-        }
-    }
-
     // ---- slots ------------------------------------------------------------------------------------------------------
 
     private Slot<T> take(byte kind, T tag, long start) {
@@ -281,7 +253,7 @@ public final class Pipeline<T> {
         slot.tag = tag;
         slot.start = start;
         if (kind != Protocol.SWEPT) {
-            abandoned.remove(start); // its end depends on this request now
+            open.asked(start);
         }
         slot.outage = outage;
         if (slot.outage != null) {
@@ -550,8 +522,8 @@ public final class Pipeline<T> {
     private void fail(Slot<T> slot, OracleException why) {
         T tag = slot.tag;
         boolean isInternal = slot.isInternal;
-        if (why instanceof UnavailableException) {
-            abandon(slot.kind, slot.start);
+        if (why instanceof UnavailableException && slot.kind != Protocol.SWEPT) {
+            open.failed(slot.kind, slot.start);
         }
         give(slot);
         if (!isInternal) {
@@ -559,26 +531,17 @@ public final class Pipeline<T> {
         }
     }
 
-    /// A request about a transaction has had no answer (C5).
-    private void abandon(byte kind, long start) {
-        if (start != 0 && kind != Protocol.SWEPT && open.contains(start)) {
-            byte next = kind == Protocol.END && !abandoned.containsKey(start) ? Protocol.END : Protocol.RESOLVE;
-            abandoned.put(start, next);
-        }
-    }
-
     /// Ends what was abandoned, as far as there are slots (C5).
     private void sendAbandoned() {
-        Iterator<Map.Entry<Long, Byte>> all = abandoned.entrySet().iterator();
-        while (all.hasNext() && outstanding < options.outstandingMax()) {
-            Map.Entry<Long, Byte> next = all.next();
-            all.remove();
-            if (open.contains(next.getKey())) {
-                Slot<T> slot = take(next.getValue(), null, next.getKey());
-                slot.isInternal = true;
-                slot.frame.start(next.getValue(), slot.id(), next.getKey());
-                send(slot);
+        while (outstanding < options.outstandingMax()) {
+            OpenTransactions.Abandoned next = open.next();
+            if (next == null) {
+                return;
             }
+            Slot<T> slot = take(next.request(), null, next.start());
+            slot.isInternal = true;
+            slot.frame.start(next.request(), slot.id(), next.start());
+            send(slot);
         }
     }
 
@@ -731,11 +694,11 @@ public final class Pipeline<T> {
         try {
             switch (kind) {
                 case Protocol.BEGIN -> {
-                    open.add(reader.value());
+                    open.began(reader.value());
                     replies.begun(tag, reader.value());
                 }
                 case Protocol.COMMIT, Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> {
-                    open.remove(start);
+                    open.decided(start);
                     if (!isInternal) {
                         replies.decided(tag, start, reader.value());
                     }
@@ -797,8 +760,9 @@ public final class Pipeline<T> {
         return true;
     }
 
-    /// Closes the client if the server has refused what each connection begins with. It is not the oracle that has given
-    /// out the client's timestamps: with every attempt it might come nearer to them, and give them out again.
+    /// Closes the client if the server has refused what each connection begins with. It is not the oracle that
+    /// has given out the client's timestamps: with every attempt it might come nearer to them, and give them
+    /// out again.
     private boolean isOfResumption(String refusal) {
         if (reader.id() != ANNOUNCE_ID && reader.id() != NAMESPACE_ID) {
             return false;

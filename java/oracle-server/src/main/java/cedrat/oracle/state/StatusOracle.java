@@ -73,7 +73,8 @@ public final class StatusOracle {
     /// Approximate size of an entry of `leftAt`.
     private static final int LEFT_BYTES = 96;
 
-    /// With so many ended sessions, and each time that they have doubled since, those that have left nothing are forgotten.
+    /// With so many ended sessions, and each time that they have doubled since, those that have left nothing
+    /// are forgotten.
     private static final int LEFT_MIN = 1 << 10;
 
     private static final Keys NO_KEYS = new Keys();

@@ -287,8 +287,8 @@ class ClientAndServerTest {
         }
     }
 
-    /// An oracle whose log was replaced by an older one has not issued what the client resumes with. It might issue the same
-    /// again.
+    /// An oracle whose log was replaced by an older one has not issued what the client resumes with. It might
+    /// issue the same again.
     @Test
     void clientOfAnotherLogCloses() throws Exception {
         InetSocketAddress address;

@@ -23,19 +23,23 @@ class UnchangedTest {
     /// A program that has `transaction`, `commit` and `rollback` for names: the library itself.
     @Test
     void classesWithoutTheStatementAreTheSame() throws Exception {
-        List<Path> sources;
-        try (Stream<Path> files = Files.walk(Path.of("..", "persist", "src", "main", "java"))) {
-            // Without its module, which would need the modules of others.
-            sources = files.filter(file -> file.toString().endsWith(".java"))
-                    .filter(file -> !file.endsWith("module-info.java"))
-                    .toList();
+        List<Path> sources = new ArrayList<>();
+        for (String part : List.of("persist-boot", "persist")) {
+            try (Stream<Path> files = Files.walk(Path.of("..", part, "src", "main", "java"))) {
+                // Without their modules, which would need those of others.
+                files.filter(file -> file.toString().endsWith(".java") && !file.endsWith("module-info.java"))
+                        .forEach(sources::add);
+            }
         }
         Path without = Files.createDirectory(folder.resolve("without"));
         Path with = Files.createDirectory(folder.resolve("with"));
         try (var manager = ToolProvider.getSystemJavaCompiler().getStandardFileManager(null, null, null)) {
             var files = manager.getJavaFileObjectsFromPaths(sources);
             // The library fills objects by means of the JDK's own.
-            List<String> options = List.of("-g", "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED");
+            List<String> options = List.of(
+                    "-g",
+                    "--add-exports=java.base/jdk.internal.misc=ALL-UNNAMED",
+                    "--add-exports=java.base/jdk.internal.vm.annotation=ALL-UNNAMED");
             assertEquals(List.of(), Compiled.messages(without, files, options));
             List<String> withPlugin = new ArrayList<>(options);
             withPlugin.addAll(List.of("-processorpath", Compiled.PLUGIN, "-Xplugin:Cedrat"));

@@ -1,0 +1,38 @@
+package cedrat.oracle.client;
+
+import cedrat.oracle.protocol.CommitKeys;
+import cedrat.oracle.protocol.ErrorCode;
+import cedrat.oracle.protocol.Protocol;
+
+/// Refuses requests that no frame of the protocol can carry.
+final class RequestLimits {
+    private RequestLimits() {}
+
+    /// @throws RefusedException if a commit with so many written and read rows, and these keys, is too large
+    static void checkCommit(long rows, CommitKeys keys) {
+        if (rows > Protocol.ROWS_MAX) {
+            throw new RefusedException(
+                    ErrorCode.TOO_MANY_ROWS,
+                    "cannot commit " + rows + " rows in a transaction: at most " + Protocol.ROWS_MAX + " are possible",
+                    null);
+        }
+        long length = rows * Long.BYTES + keys.length();
+        if (length > (long) Protocol.ROWS_MAX * Long.BYTES) {
+            throw new RefusedException(
+                    ErrorCode.TOO_LONG,
+                    "cannot commit " + length + " bytes of rows and keys in a transaction: at most "
+                            + Protocol.ROWS_MAX * Long.BYTES + " are possible",
+                    null);
+        }
+    }
+
+    /// @throws RefusedException if a request cannot name so many transactions
+    static void checkStarts(int count) {
+        if (count < 1 || count > Protocol.STARTS_MAX) {
+            throw new RefusedException(
+                    ErrorCode.MALFORMED,
+                    "cannot ask for " + count + " transactions at once: 1 to " + Protocol.STARTS_MAX + " are possible",
+                    null);
+        }
+    }
+}
