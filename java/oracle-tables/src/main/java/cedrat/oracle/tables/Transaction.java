@@ -294,7 +294,7 @@ public final class Transaction implements AutoCloseable {
         }
         if (state == State.UNKNOWN) {
             try {
-                decided(ask(() -> oracle.resolve(start)));
+                decided(ask(this::resolveOnce));
             } catch (AbortedException answer) {
                 assert state == State.ABORTED;
             }
@@ -353,7 +353,7 @@ public final class Transaction implements AutoCloseable {
         } catch (UnavailableException lost) {
             state = State.UNKNOWN;
             try {
-                return oracle.resolve(start);
+                return resolveOnce();
             } catch (OracleException again) {
                 lost.addSuppressed(again);
                 throw new OutcomeUnknownException(start, lost);
@@ -364,6 +364,12 @@ public final class Transaction implements AutoCloseable {
             state = State.UNKNOWN;
             throw new OutcomeUnknownException(start, closed);
         }
+    }
+
+    /// Requests the outcome, which this decides if nothing else has. Of one that wrote nothing the oracle keeps no outcome,
+    /// and it may end twice.
+    private Outcome resolveOnce() {
+        return writes.isEmpty() ? oracle.end(start) : oracle.resolve(start);
     }
 
     private CommitTimestamp decided(Outcome outcome) {

@@ -599,4 +599,18 @@ public abstract class TransactionContract {
             assertEquals("x", see(silent.manager(), silent.rows, "a"));
         }
     }
+
+    /// The same of one that has only read: the oracle remembers nothing of it, and it may end twice.
+    @Test
+    void lostEndIsRequestedAgain() {
+        HeldLog log = new HeldLog();
+        try (World silent = new World(store(), 10, log)) {
+            Transaction transaction = new TransactionManager(silent.client(Duration.ofSeconds(2)), silent.tables)
+                    .begin(Isolation.SNAPSHOT);
+            log.hold();
+            assertThrows(OutcomeUnknownException.class, transaction::commit);
+            log.go();
+            assertEquals(Transaction.State.COMMITTED, transaction.resolve());
+        }
+    }
 }
