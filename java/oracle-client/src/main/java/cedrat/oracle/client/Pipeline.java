@@ -754,20 +754,9 @@ public final class Pipeline<T> {
         }
         Slot<T> slot = answered(Protocol.ERROR);
         if (slot == null) {
-            return isOfResumption(text);
-        }
-        fail(slot, new RefusedException(code, text, null));
-        return true;
-    }
-
-    /// Closes the client if the server has refused what each connection begins with. It is not the oracle that
-    /// has given out the client's timestamps: with every attempt it might come nearer to them, and give them
-    /// out again.
-    private boolean isOfResumption(String refusal) {
-        if (reader.id() != ANNOUNCE_ID && reader.id() != NAMESPACE_ID) {
             return false;
         }
-        close(new ClientClosedException("the oracle has refused to resume the session: " + refusal, null));
+        fail(slot, new RefusedException(code, text, null));
         return true;
     }
 

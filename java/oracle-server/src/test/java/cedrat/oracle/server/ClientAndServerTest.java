@@ -287,29 +287,6 @@ class ClientAndServerTest {
         }
     }
 
-    /// An oracle whose log was replaced by an older one has not issued what the client resumes with. It might
-    /// issue the same again.
-    @Test
-    void clientOfAnotherLogCloses() throws Exception {
-        InetSocketAddress address;
-        try (ServerSocket free = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
-            address = (InetSocketAddress) free.getLocalSocketAddress();
-        }
-        try (OracleClient client = OracleClient.open(ClientOptions.of(address)
-                .withPatience(Duration.ofSeconds(20))
-                .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
-            try (OracleServer server = OracleServer.start(OPTIONS.withListen(address), new VolatileLog())) {
-                client.begin();
-                assertEquals(1, server.connections());
-            }
-            try (OracleServer other = OracleServer.start(OPTIONS.withListen(address), new VolatileLog())) {
-                ClientClosedException closed = assertThrows(ClientClosedException.class, client::begin);
-                assertTrue(closed.getMessage().contains("has not issued it yet"), closed.getMessage());
-                assertEquals(address, other.address());
-            }
-        }
-    }
-
     /// C3: the outcome stays unknown; it is never guessed.
     @Test
     void patienceEnds() throws Exception {
