@@ -366,8 +366,8 @@ public final class Transaction implements AutoCloseable {
         }
     }
 
-    /// Requests the outcome, which this decides if nothing else has. Of one that wrote nothing the oracle keeps no outcome,
-    /// and it may end twice.
+    /// Requests the outcome, which this decides if nothing else has. The oracle keeps none of a transaction that wrote
+    /// nothing, which may end twice.
     private Outcome resolveOnce() {
         return writes.isEmpty() ? oracle.end(start) : oracle.resolve(start);
     }
