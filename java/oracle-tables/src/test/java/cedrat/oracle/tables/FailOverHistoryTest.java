@@ -120,6 +120,8 @@ class FailOverHistoryTest {
             ClientOptions options = Servers.options(SILENCE, network.to(one.address()), network.to(two.address()));
             ClientOptions quietly = Servers.options(SILENCE, quiet.to(one.address()), quiet.to(two.address()));
             try (OracleClient another = OracleClient.open(quietly)) {
+                TransactionManager manager = new TransactionManager(another, store.tables());
+                manager.begin(isolation).close(); // names the namespace, to which the sleeping server would not reply
                 List<Thread> clients = new ArrayList<>();
                 for (int number = 0; number < CLIENTS; number++) {
                     int client = number;
@@ -135,7 +137,6 @@ class FailOverHistoryTest {
                 two.awaitServing();
                 await(SOME_COMMITS);
                 if (sleeps) {
-                    TransactionManager manager = new TransactionManager(another, store.tables());
                     ListClient reader = client(CLIENTS, store.tables(), isolation);
                     beginAndWake(() -> reader.readAll(manager), network, quiet, one, two);
                     await(SOME_COMMITS);
