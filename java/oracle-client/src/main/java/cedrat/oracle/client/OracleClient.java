@@ -110,7 +110,13 @@ public final class OracleClient implements AutoCloseable {
     /// these rows still need. Clients that register none share namespace 0. The oracle remembers namespaces
     /// durably, at most 1,024.
     public void use(long namespace) {
-        await(useAsync(namespace));
+        await(useAsync(namespace, false));
+    }
+
+    /// As [#use], of a namespace whose rows end with the clients that use it: the oracle forgets it with the last of
+    /// their sessions.
+    public void useWhileOpen(long namespace) {
+        await(useAsync(namespace, true));
     }
 
     /// Reports that a sweep has visited all tables of a namespace, and has cleaned all rows of transactions that had
@@ -214,12 +220,12 @@ public final class OracleClient implements AutoCloseable {
         });
     }
 
-    /// As [#use].
-    public CompletableFuture<Long> useAsync(long namespace) {
+    /// As [#use], or, if it is volatile, [#useWhileOpen].
+    public CompletableFuture<Long> useAsync(long namespace, boolean isVolatile) {
         return ask(new Call<Long>() {
             @Override
             void ask() {
-                pipeline.use(this, namespace);
+                pipeline.use(this, namespace, isVolatile);
             }
         });
     }

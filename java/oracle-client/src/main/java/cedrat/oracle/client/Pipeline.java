@@ -21,8 +21,8 @@ import io.netty.util.concurrent.Future;
 import java.security.SecureRandom;
 import java.util.ArrayDeque;
 import java.util.Arrays;
-import java.util.LinkedHashSet;
-import java.util.Set;
+import java.util.LinkedHashMap;
+import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
 
@@ -83,8 +83,8 @@ public final class Pipeline<T> {
     private final ReplyReader reader = new ReplyReader();
     private final FrameWriter out = new FrameWriter(OUT_BYTES);
     private final OpenTransactions open = new OpenTransactions();
-    /// Namespaces that a server has accepted, to be named again to the next.
-    private final Set<Long> namespaces = new LinkedHashSet<>();
+    /// Namespaces that a server has accepted, to be named again to the next, and whether they are volatile.
+    private final Map<Long, Boolean> namespaces = new LinkedHashMap<>();
     private Slot<T>[] slots = newSlots(SLOTS);
     private int slotCount;
     private final ArrayDeque<Slot<T>> free = new ArrayDeque<>();
@@ -208,10 +208,13 @@ public final class Pipeline<T> {
 
     /// Registers a namespace, a set of rows that are swept together, before the first commit of one of
     /// them; [Replies#number] answers with its number.
-    public void use(T tag, long namespace) {
+    ///
+    /// @param isVolatile whether its rows end with this client
+    public void use(T tag, long namespace, boolean isVolatile) {
         Slot<T> slot = take(Protocol.NAMESPACE, tag, 0);
         slot.namespace = namespace;
-        slot.frame.namespace(slot.id(), namespace);
+        slot.isVolatile = isVolatile;
+        slot.frame.namespace(slot.id(), namespace, isVolatile);
         send(slot);
     }
 
@@ -361,7 +364,7 @@ public final class Pipeline<T> {
         silentParts = 0;
         out.clear();
         out.hello(HELLO_ID, Protocol.VERSION_LOWEST, Protocol.VERSION, session);
-        namespaces.forEach(namespace -> out.namespace(NAMESPACE_ID, namespace));
+        namespaces.forEach((namespace, isVolatile) -> out.namespace(NAMESPACE_ID, namespace, isVolatile));
         announce();
         for (int index = 0; index < slotCount; index++) {
             if (slots[index].kind != 0) {
@@ -690,6 +693,7 @@ public final class Pipeline<T> {
         long forgotten = slot.forgotten;
         boolean isInternal = slot.isInternal;
         long namespace = slot.namespace;
+        boolean isVolatile = slot.isVolatile;
         give(slot);
         try {
             switch (kind) {
@@ -712,7 +716,7 @@ public final class Pipeline<T> {
                 }
                 case Protocol.SWEPT -> replies.number(tag, forgotten);
                 case Protocol.NAMESPACE -> {
-                    namespaces.add(namespace);
+                    namespaces.put(namespace, isVolatile);
                     replies.number(tag, namespace);
                 }
                 case Protocol.CLEANED, Protocol.LOW_WATER -> replies.number(tag, reader.value());

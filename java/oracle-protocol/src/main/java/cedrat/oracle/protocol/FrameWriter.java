@@ -78,8 +78,8 @@ public final class FrameWriter {
     }
 
     /// The client writes rows of a namespace.
-    public void namespace(long id, long namespace) {
-        int at = begin(Protocol.NAMESPACE, 0, id, At.START_END);
+    public void namespace(long id, long namespace, boolean isVolatile) {
+        int at = begin(Protocol.NAMESPACE, isVolatile ? Protocol.FLAG_VOLATILE : 0, id, At.START_END);
         LONG.set(bytes, at + At.BODY, namespace);
     }
 

@@ -89,6 +89,8 @@ public final class Protocol {
     public static final int FLAG_KEYS = 1;
     /// With [#ANNOUNCE]: there are no more; what was not announced aborts.
     public static final int FLAG_LAST = 1;
+    /// With [#NAMESPACE]: the rows of the namespace end with the sessions that use it.
+    public static final int FLAG_VOLATILE = 1;
     /// With [#ERROR]: the server closes the connection behind it.
     public static final int FLAG_CLOSING = 1;
 

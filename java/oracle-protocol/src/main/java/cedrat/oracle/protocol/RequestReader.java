@@ -27,7 +27,7 @@ public final class RequestReader extends FrameReader {
                 checkTimestamp(start());
             }
             case Protocol.NAMESPACE -> {
-                checkFlags(0);
+                checkFlags(Protocol.FLAG_VOLATILE);
                 checkLength(At.START_END);
             }
             case Protocol.COMMIT -> checkCommit();

@@ -265,10 +265,24 @@ final class Decider {
     }
 
     private void use(Connection connection) {
-        if (registerNamespace(connection, request.namespace())) {
-            connection.session.hasNamespace = true;
-            done(connection);
+        Session session = connection.session;
+        long namespace = request.namespace();
+        boolean isVolatile = (request.flags() & Protocol.FLAG_VOLATILE) != 0;
+        boolean isUsed = isVolatile
+                ? session.volatileNamespaces.contains(namespace) || oracle.useWhileOpen(namespace)
+                : oracle.use(namespace);
+        if (!isUsed) {
+            error(
+                    connection,
+                    ErrorCode.NAMESPACES,
+                    "cannot register another namespace: the oracle has the maximum of " + StatusOracle.NAMESPACES_MAX);
+            return;
         }
+        if (isVolatile) {
+            session.volatileNamespaces.add(namespace);
+        }
+        session.hasNamespace = true;
+        done(connection);
     }
 
     private void done(Connection connection) {
@@ -287,17 +301,6 @@ final class Decider {
     }
 
     /// Registers a namespace. Returns `false`, and refuses the request, if there are too many.
-    private boolean registerNamespace(Connection connection, long namespace) {
-        if (oracle.use(namespace)) {
-            return true;
-        }
-        error(
-                connection,
-                ErrorCode.NAMESPACES,
-                "cannot register another namespace: the oracle has the maximum of " + StatusOracle.NAMESPACES_MAX);
-        return false;
-    }
-
     private boolean areGivenOut(Connection connection) {
         for (int index = 0; index < request.starts(); index++) {
             if (!isGivenOut(connection, request.start(index))) {
@@ -340,7 +343,7 @@ final class Decider {
     }
 
     private void swept(Connection connection) {
-        if (!isGivenOut(connection, request.mark()) || !registerNamespace(connection, request.sweptNamespace())) {
+        if (!isGivenOut(connection, request.mark())) {
             return;
         }
         StatusOracle.Swept part = oracle.swept(request.sweptNamespace(), request.mark(), request.from(), SWEPT_MAX);

@@ -1,5 +1,8 @@
 package cedrat.oracle.server;
 
+import java.util.HashSet;
+import java.util.Set;
+
 /// A client, over all its connections. Lives on the decide thread.
 ///
 /// ```text
@@ -14,6 +17,8 @@ final class Session {
     final int number;
     /// Whether its client has named the namespaces that it uses.
     boolean hasNamespace;
+    /// Namespaces whose rows end with it.
+    final Set<Long> volatileNamespaces = new HashSet<>();
     /// `null` when it is alone.
     Connection connection;
     /// For how many ticks of the server nothing was heard of it.

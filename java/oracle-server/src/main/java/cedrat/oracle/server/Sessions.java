@@ -105,6 +105,7 @@ final class Sessions {
         byToken.remove(session.token);
         session.connection = null;
         oracle.expire(session.number);
+        session.volatileNamespaces.forEach(oracle::release);
     }
 
     /// Counts a tick of the hello timeout. `strange` receives the connections whose time has ended without

@@ -99,6 +99,8 @@ public final class StatusOracle {
     /// Namespaces whose rows clients write, each with the mark of its newest sweep; 0 before its first
     /// sweep since the replay.
     private final TreeMap<Long, Long> sweptMarks = new TreeMap<>();
+    /// For each of these namespaces that end with their sessions, the number of sessions.
+    private final Map<Long, Integer> volatileUses = new HashMap<>();
     /// For each session that is over, the newest timestamp at its end.
     private final Map<Integer, Long> leftAt = new HashMap<>();
     /// With more of them, those that have left nothing are searched for.
@@ -321,15 +323,43 @@ public final class StatusOracle {
     /// row of it; a client that names none uses [#UNNAMED]. Returns `false`, and does nothing, if there are
     /// [#NAMESPACES_MAX] others.
     public boolean use(long namespace) {
-        if (sweptMarks.containsKey(namespace)) {
-            return true;
-        }
-        if (namespace != UNNAMED && sweptMarks.size() >= NAMESPACES_MAX) {
+        boolean isNew = !sweptMarks.containsKey(namespace);
+        if (isNew && namespace != UNNAMED && isFull()) {
             return false;
         }
-        sweptMarks.put(namespace, 0L);
-        decisions.used(namespace);
+        if (isNew || volatileUses.remove(namespace) != null) {
+            sweptMarks.putIfAbsent(namespace, 0L);
+            decisions.used(namespace);
+        }
         return true;
+    }
+
+    /// Registers a namespace whose rows end with the sessions that use it, once for each of these. No log keeps it:
+    /// after a recovery its clients register it again. Returns `false` as [#use].
+    public boolean useWhileOpen(long namespace) {
+        if (!sweptMarks.containsKey(namespace)) {
+            if (isFull()) {
+                return false;
+            }
+            sweptMarks.put(namespace, 0L);
+            volatileUses.put(namespace, 0);
+        }
+        volatileUses.computeIfPresent(namespace, (same, count) -> count + 1);
+        return true;
+    }
+
+    /// A session that has registered a namespace by [#useWhileOpen] is over.
+    public void release(long namespace) {
+        Integer count = volatileUses.computeIfPresent(namespace, (same, before) -> before - 1);
+        if (count != null && count == 0) {
+            volatileUses.remove(namespace);
+            sweptMarks.remove(namespace);
+        }
+    }
+
+    private boolean isFull() {
+        int others = sweptMarks.containsKey(UNNAMED) ? 1 : 0;
+        return sweptMarks.size() - others >= NAMESPACES_MAX;
     }
 
     /// Returns the number of namespaces.
@@ -351,8 +381,7 @@ public final class StatusOracle {
     ///
     /// After [#replay] the oracle knows no sessions. Transactions then count from the expiry of [#NO_SESSION].
     public Swept swept(long namespace, long mark, long from, int countMax) {
-        use(namespace);
-        sweptMarks.merge(namespace, mark, Math::max);
+        sweptMarks.computeIfPresent(namespace, (same, before) -> Math.max(before, mark));
         long all = sweptMarks.values().stream().mapToLong(Long::longValue).min().orElse(mark);
         long since = fault == Fault.SWEEP_ONE_NAMESPACE ? mark : Math.min(mark, all);
         long[] count = {0};
@@ -509,7 +538,9 @@ public final class StatusOracle {
     /// remembered.
     public long tell(long from, long upTo, int countMax, Remembered to) {
         if (from == 1) {
-            sweptMarks.keySet().forEach(to::used);
+            sweptMarks.keySet().stream()
+                    .filter(namespace -> !volatileUses.containsKey(namespace))
+                    .forEach(to::used);
             if (prunedUpTo > 0) {
                 to.pruned(prunedUpTo);
             }
@@ -537,6 +568,7 @@ public final class StatusOracle {
         this.newest = newest;
         prunedUpTo = 0;
         sweptMarks.clear();
+        volatileUses.clear();
         transactions.clear();
         transactions = new Transactions(1, spilling);
         rows.restart(position, newestCommit);

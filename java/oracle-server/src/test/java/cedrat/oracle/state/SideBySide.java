@@ -356,8 +356,8 @@ final class SideBySide {
     private void swept(long mark) {
         long namespace =
                 sweptMarks.isEmpty() ? 7 : List.copyOf(sweptMarks.keySet()).get(random.nextInt(sweptMarks.size()));
-        sweptMarks.merge(namespace, mark, Math::max);
-        long since = Math.min(mark, Collections.min(sweptMarks.values()));
+        sweptMarks.computeIfPresent(namespace, (same, before) -> Math.max(before, mark));
+        long since = sweptMarks.isEmpty() ? mark : Math.min(mark, Collections.min(sweptMarks.values()));
         long expected = 0;
         for (Map.Entry<Long, ModelTransaction> each :
                 transactions.headMap(mark, true).entrySet()) {

@@ -635,6 +635,34 @@ class StatusOracleTest {
         assertEquals(StatusOracle.UNKNOWN, again.status(committed));
     }
 
+    /// O4f: a namespace that ends with its sessions holds nothing back afterwards, and no log keeps it.
+    @Test
+    void volatileNamespaceEndsWithItsSessions() {
+        Recorded decisions = new Recorded();
+        StatusOracle oracle = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, decisions);
+        assertTrue(oracle.use(5));
+        assertTrue(oracle.useWhileOpen(6));
+        assertTrue(oracle.useWhileOpen(6));
+        long committed = oracle.begin(1);
+        oracle.commit(committed, rows(7), rows());
+        oracle.expire(1);
+        oracle.release(6);
+        assertEquals(0, oracle.swept(5, oracle.begin(2), 1, 100).forgotten(), "another session uses it");
+        oracle.release(6);
+        oracle.release(6);
+        assertEquals(1, oracle.swept(5, oracle.begin(2), 1, 100).forgotten());
+        assertTrue(oracle.useWhileOpen(5));
+        oracle.release(5);
+        assertTrue(oracle.useWhileOpen(7));
+        assertTrue(oracle.use(7));
+        oracle.release(7);
+        assertEquals(2, oracle.namespaces(), "those that a client has registered durably stay");
+        StatusOracle again = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new NoDecisions());
+        Decisions replay = again.replay();
+        decisions.all.forEach(decision -> decision.accept(replay));
+        assertEquals(2, again.namespaces());
+    }
+
     /// A hostile client cannot make the oracle remember an unlimited number of namespaces.
     @Test
     void namespacesAreLimited() {
@@ -643,8 +671,10 @@ class StatusOracleTest {
             assertTrue(oracle.use(namespace));
         }
         assertFalse(oracle.use(-1));
+        assertFalse(oracle.useWhileOpen(-1));
         assertTrue(oracle.use(1));
         assertTrue(oracle.use(StatusOracle.UNNAMED));
+        assertFalse(oracle.use(-1));
         assertEquals(StatusOracle.NAMESPACES_MAX + 1, oracle.namespaces());
     }
 

@@ -57,6 +57,11 @@ public final class HookedTables implements Tables {
         return tables.namespace();
     }
 
+    @Override
+    public boolean isVolatile() {
+        return tables.isVolatile();
+    }
+
     /// One, so that calls come in the order of what is to be done.
     @Override
     public int callsMax() {

@@ -17,8 +17,9 @@ import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.function.Consumer;
 
-/// Tables in the memory of this process; they end with it. For programs whose rows need not outlive them, and
-/// for tests.
+/// Tables in the memory of this process; they end with it. One client at least that has begun a transaction over them
+/// has to live for as long as they are used: with the last one the oracle forgets that it has rows here. For
+/// programs whose rows need not outlive them, and for tests.
 ///
 /// **Threads:** any may call.
 public final class MemoryTables implements Tables {
@@ -66,6 +67,11 @@ public final class MemoryTables implements Tables {
     @Override
     public long namespace() {
         return namespace;
+    }
+
+    @Override
+    public boolean isVolatile() {
+        return true;
     }
 
     @Override

@@ -19,6 +19,12 @@ public interface Tables {
     /// All tables of the namespace that transactions may write.
     List<Table> all();
 
+    /// Whether rows end with this process, so that outcomes of its transactions are needed no longer than its clients
+    /// live.
+    default boolean isVolatile() {
+        return false;
+    }
+
     /// Returns the longest time after the oracle last heard of a client at which a write of that client may still
     /// arrive. It is longer than clients of the store resend a request, and the store delays one. Transactions of
     /// dead clients are not forgotten earlier ([Cleaner]).

@@ -106,7 +106,11 @@ public final class TransactionManager {
     /// @throws OracleException if the oracle does not answer
     public Transaction begin(Isolation isolation) {
         if (!usesNamespace && fault != Fault.FORGET_NAMESPACES) {
-            oracle.use(tables.namespace()); // twice does no harm
+            if (tables.isVolatile()) { // twice does no harm
+                oracle.useWhileOpen(tables.namespace());
+            } else {
+                oracle.use(tables.namespace());
+            }
             usesNamespace = true;
         }
         return new Transaction(this, oracle.begin(), Objects.requireNonNull(isolation));

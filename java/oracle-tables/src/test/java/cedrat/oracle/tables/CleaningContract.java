@@ -98,6 +98,7 @@ public abstract class CleaningContract {
         put(new TransactionManager(world.oracle, others), other, "x", "other");
         Cleaner elsewhere = new Cleaner(world.oracle, others);
         Cleaner here = new Cleaner(world.oracle, world.tables);
+        assertNull(see(manager, rows, "a"), "a client that lives uses the namespace");
         dieBeforeCleaning(Fault.NONE, "new");
         assertEquals(new Cleaner.Sweep(0, 0, 0, 0, 0), elsewhere.sweep());
         assertEquals("new", see(manager, rows, "a"));
@@ -305,6 +306,11 @@ public abstract class CleaningContract {
         @Override
         public long namespace() {
             return tables.namespace();
+        }
+
+        @Override
+        public boolean isVolatile() {
+            return tables.isVolatile();
         }
 
         @Override

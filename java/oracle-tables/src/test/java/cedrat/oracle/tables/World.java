@@ -77,6 +77,11 @@ public final class World implements AutoCloseable {
         }
 
         @Override
+        public boolean isVolatile() {
+            return tables.isVolatile();
+        }
+
+        @Override
         public int callsMax() {
             return tables.callsMax();
         }
@@ -125,6 +130,11 @@ public final class World implements AutoCloseable {
             @Override
             public long namespace() {
                 return tables.namespace();
+            }
+
+            @Override
+            public boolean isVolatile() {
+                return tables.isVolatile();
             }
 
             @Override
