@@ -714,7 +714,7 @@ class StatusOracleTest {
 
     /// Sessions come and go, and no sweep ever comes: those that have left nothing take no memory.
     @Test
-    void endedSessionsThatLeftNothingTakeNoMemory() {
+    void endedSessionsWithoutOutcomesUseNoMemory() {
         StatusOracle oracle = oracle();
         for (int session = 1; session <= 300_000; session++) {
             long start = oracle.begin(session);
