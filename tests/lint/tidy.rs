@@ -57,8 +57,8 @@ fn function_lengths(file: &SourceFile) -> BTreeMap<String, usize> {
         };
         // The formatters align the closing brace with the first letter of the function's first line.
         let (body_end, declaration_end) = (format!("{indent}}}"), format!("{indent})"));
-        let is_end = |line: &&str| **line == body_end || line.starts_with(&declaration_end) && line.ends_with(';');
-        let end = lines[start..].iter().position(|line| is_end(&line));
+        let is_end = |line: &&str| *line == body_end || line.starts_with(&declaration_end) && line.ends_with(';');
+        let end = lines[start..].iter().position(is_end);
         if let Some(length) = end {
             let longest = lengths.entry(format!("{}::{name}", file.name)).or_insert(0usize);
             *longest = (*longest).max(length + 1);

@@ -56,7 +56,7 @@ pub trait Operation: Serialize + DeserializeOwned + fmt::Debug + Send + Sync + '
     const FORMATS: bool = false;
 
     /// Whether a commit record may contain it, as a change of a whole page
-    /// ([`CommitChanges::with_page`](crate::CommitChanges::with_page)). It has no undo then, and its slot is 0.
+    /// ([`CommitChanges::with_page`](crate::object_cache::CommitChanges::with_page)). It has no undo then, and its slot is 0.
     const COMMITS: bool = false;
 
     /// Checks the page before it changes, and returns the undo of the change, or refuses.

@@ -288,7 +288,7 @@ impl Shared {
                 state.control = control;
                 Ok(())
             }
-            Err(LogError::Io { doing, source }) => Err((doing, source)),
+            Err(LogError::Io { source, .. }) => Err((state.file.path(&*self.media), source)),
             Err(other) => Err(("the control file".into(), io::Error::other(other))),
         }
     }

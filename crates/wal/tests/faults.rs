@@ -55,6 +55,17 @@ fn failed_control_write_stops_log() {
     assert!(stopped.contains("the log stopped: writing control failed"), "{stopped}");
 }
 
+/// The control file notes each segment that begins.
+#[test]
+fn failed_note_of_segment_stops_log() {
+    let (sim, _, log) = new();
+    let mut reservation = log.reserve(ByteLen(200_000), ByteLen(0)).unwrap();
+    sim.inject(DiskFault::error(Call::Write, ErrorKind::Other).of("control"));
+    let last = (0..1000).map(|_| append(&log, &mut reservation)).last().unwrap();
+    let stopped = log.force(last.lsn).unwrap_err().to_string();
+    assert!(stopped.contains("the log stopped: writing control failed"), "{stopped}");
+}
+
 /// Any call fails, at any moment: no panic, and every acknowledged record is found.
 #[test]
 fn every_call_may_fail() {
