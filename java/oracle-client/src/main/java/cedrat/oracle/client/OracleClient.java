@@ -2,6 +2,7 @@ package cedrat.oracle.client;
 
 import cedrat.oracle.client.Outcome.Visibility;
 import cedrat.oracle.protocol.CommitKeys;
+import cedrat.oracle.protocol.Protocol;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
@@ -110,13 +111,19 @@ public final class OracleClient implements AutoCloseable {
     /// these rows still need. Clients that register none share namespace 0. The oracle remembers namespaces
     /// durably, at most 1,024.
     public void use(long namespace) {
-        await(useAsync(namespace, false));
+        await(ofNamespace(namespace, 0));
     }
 
     /// As [#use], of a namespace whose rows end with the clients that use it: the oracle forgets it with the last of
     /// their sessions.
     public void useWhileOpen(long namespace) {
-        await(useAsync(namespace, true));
+        await(ofNamespace(namespace, Protocol.FLAG_VOLATILE));
+    }
+
+    /// Retires a namespace whose tables are dropped, or have moved to another one: the oracle awaits no sweep of it any
+    /// more. Outcomes that its rows still need may be forgotten.
+    public void retire(long namespace) {
+        await(ofNamespace(namespace, Protocol.FLAG_RETIRED));
     }
 
     /// Reports that a sweep has visited all tables of a namespace, and has cleaned all rows of transactions that had
@@ -220,16 +227,6 @@ public final class OracleClient implements AutoCloseable {
         });
     }
 
-    /// As [#use], or, if it is volatile, [#useWhileOpen].
-    public CompletableFuture<Long> useAsync(long namespace, boolean isVolatile) {
-        return ask(new Call<Long>() {
-            @Override
-            void ask() {
-                pipeline.use(this, namespace, isVolatile);
-            }
-        });
-    }
-
     /// As [#swept].
     public CompletableFuture<Long> sweptAsync(long namespace, StartTimestamp mark) {
         return ask(new Call<Long>() {
@@ -316,6 +313,15 @@ public final class OracleClient implements AutoCloseable {
         public void failed(Call<?> call, OracleException why) {
             call.completeExceptionally(why);
         }
+    }
+
+    private CompletableFuture<Long> ofNamespace(long namespace, int flags) {
+        return ask(new Call<Long>() {
+            @Override
+            void ask() {
+                pipeline.use(this, namespace, flags);
+            }
+        });
     }
 
     private <V> CompletableFuture<V> ask(Call<V> call) {

@@ -83,8 +83,8 @@ public final class Pipeline<T> {
     private final ReplyReader reader = new ReplyReader();
     private final FrameWriter out = new FrameWriter(OUT_BYTES);
     private final OpenTransactions open = new OpenTransactions();
-    /// Namespaces that a server has accepted, to be named again to the next, and whether they are volatile.
-    private final Map<Long, Boolean> namespaces = new LinkedHashMap<>();
+    /// Namespaces that a server has accepted, to be named again to the next, and the flags of that.
+    private final Map<Long, Integer> namespaces = new LinkedHashMap<>();
     private Slot<T>[] slots = newSlots(SLOTS);
     private int slotCount;
     private final ArrayDeque<Slot<T>> free = new ArrayDeque<>();
@@ -209,12 +209,12 @@ public final class Pipeline<T> {
     /// Registers a namespace, a set of rows that are swept together, before the first commit of one of
     /// them; [Replies#number] answers with its number.
     ///
-    /// @param isVolatile whether its rows end with this client
-    public void use(T tag, long namespace, boolean isVolatile) {
+    /// @param flags of [Protocol#NAMESPACE]: whether its rows end with this client, or it has none any more
+    public void use(T tag, long namespace, int flags) {
         Slot<T> slot = take(Protocol.NAMESPACE, tag, 0);
         slot.namespace = namespace;
-        slot.isVolatile = isVolatile;
-        slot.frame.namespace(slot.id(), namespace, isVolatile);
+        slot.flags = flags;
+        slot.frame.namespace(slot.id(), namespace, flags);
         send(slot);
     }
 
@@ -364,7 +364,7 @@ public final class Pipeline<T> {
         silentParts = 0;
         out.clear();
         out.hello(HELLO_ID, Protocol.VERSION_LOWEST, Protocol.VERSION, session);
-        namespaces.forEach((namespace, isVolatile) -> out.namespace(NAMESPACE_ID, namespace, isVolatile));
+        namespaces.forEach((namespace, flags) -> out.namespace(NAMESPACE_ID, namespace, flags));
         announce();
         for (int index = 0; index < slotCount; index++) {
             if (slots[index].kind != 0) {
@@ -693,7 +693,7 @@ public final class Pipeline<T> {
         long forgotten = slot.forgotten;
         boolean isInternal = slot.isInternal;
         long namespace = slot.namespace;
-        boolean isVolatile = slot.isVolatile;
+        int flags = slot.flags;
         give(slot);
         try {
             switch (kind) {
@@ -716,7 +716,11 @@ public final class Pipeline<T> {
                 }
                 case Protocol.SWEPT -> replies.number(tag, forgotten);
                 case Protocol.NAMESPACE -> {
-                    namespaces.put(namespace, isVolatile);
+                    if ((flags & Protocol.FLAG_RETIRED) == 0) {
+                        namespaces.put(namespace, flags);
+                    } else {
+                        namespaces.remove(namespace);
+                    }
                     replies.number(tag, namespace);
                 }
                 case Protocol.CLEANED, Protocol.LOW_WATER -> replies.number(tag, reader.value());

@@ -15,8 +15,8 @@ final class Slot<T> {
     long start;
     /// Namespace of a sweep or of a registration.
     long namespace;
-    /// Whether the namespace of a registration ends with the session.
-    boolean isVolatile;
+    /// Flags of a registration of a namespace.
+    int flags;
     /// Number of transactions that the parts of a sweep have forgotten so far.
     long forgotten;
     T tag;

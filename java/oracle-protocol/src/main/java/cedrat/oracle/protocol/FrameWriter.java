@@ -77,9 +77,9 @@ public final class FrameWriter {
         LONG.set(bytes, at + At.START, start);
     }
 
-    /// The client writes rows of a namespace.
-    public void namespace(long id, long namespace, boolean isVolatile) {
-        int at = begin(Protocol.NAMESPACE, isVolatile ? Protocol.FLAG_VOLATILE : 0, id, At.START_END);
+    /// The client writes rows of a namespace, or retires it.
+    public void namespace(long id, long namespace, int flags) {
+        int at = begin(Protocol.NAMESPACE, flags, id, At.START_END);
         LONG.set(bytes, at + At.BODY, namespace);
     }
 

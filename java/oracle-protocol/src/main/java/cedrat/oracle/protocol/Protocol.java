@@ -91,6 +91,8 @@ public final class Protocol {
     public static final int FLAG_LAST = 1;
     /// With [#NAMESPACE]: the rows of the namespace end with the sessions that use it.
     public static final int FLAG_VOLATILE = 1;
+    /// With [#NAMESPACE]: it has no rows any more that need an outcome.
+    public static final int FLAG_RETIRED = 2;
     /// With [#ERROR]: the server closes the connection behind it.
     public static final int FLAG_CLOSING = 1;
 

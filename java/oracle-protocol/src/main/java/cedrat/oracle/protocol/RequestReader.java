@@ -27,7 +27,7 @@ public final class RequestReader extends FrameReader {
                 checkTimestamp(start());
             }
             case Protocol.NAMESPACE -> {
-                checkFlags(Protocol.FLAG_VOLATILE);
+                checkFlags(Protocol.FLAG_VOLATILE | Protocol.FLAG_RETIRED);
                 checkLength(At.START_END);
             }
             case Protocol.COMMIT -> checkCommit();

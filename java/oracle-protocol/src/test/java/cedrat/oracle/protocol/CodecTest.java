@@ -57,7 +57,7 @@ class CodecTest {
             case Protocol.COMMIT -> out.commit(id, start, writes, writes.length, reads, reads.length);
             case Protocol.STATUS -> out.status(id, start, starts, starts.length);
             case Protocol.SWEPT -> out.swept(id, -start, start, starts[0]);
-            case Protocol.NAMESPACE -> out.namespace(id, -start, random.nextBoolean());
+            case Protocol.NAMESPACE -> out.namespace(id, -start, random.nextInt(4));
             default -> out.starts(kind, 0, id, starts, 0, starts.length);
         }
         int length = out.length();

@@ -6,6 +6,7 @@ import static cedrat.oracle.log.EntryWriter.ENDED;
 import static cedrat.oracle.log.EntryWriter.FORGOTTEN;
 import static cedrat.oracle.log.EntryWriter.HEADER_BYTES;
 import static cedrat.oracle.log.EntryWriter.PRUNED;
+import static cedrat.oracle.log.EntryWriter.RETIRED;
 import static cedrat.oracle.log.EntryWriter.TIMESTAMPS_MAX;
 import static cedrat.oracle.log.EntryWriter.USED;
 import static cedrat.oracle.log.EntryWriter.VERSION;
@@ -77,6 +78,7 @@ public final class EntryReader {
                 case FORGOTTEN -> to.forgotten(start());
                 case PRUNED -> to.pruned(start());
                 case USED -> to.used(namespace());
+                case RETIRED -> to.retired(namespace());
                 case WROTE -> {
                     readKeys();
                     if (last != COMMITTED) {

@@ -13,7 +13,7 @@ import java.util.Arrays;
 ///
 /// ```text
 /// entry      version 1 | before 8 | newest 8 | decision *
-/// decision   committed | aborted | ended | forgotten | wrote | pruned | used
+/// decision   committed | aborted | ended | forgotten | wrote | pruned | used | retired
 /// committed  1 | commit varint | lasted varint | count varint | row 8 *
 /// aborted    2 | start varint
 /// ended      3 | start varint
@@ -21,6 +21,7 @@ import java.util.Arrays;
 /// wrote      5 | count varint | key *
 /// pruned     6 | start varint
 /// used       7 | namespace 8
+/// retired    8 | namespace 8
 /// key        table 8 | length varint | byte *
 /// ```
 ///
@@ -45,6 +46,7 @@ public final class EntryWriter implements Decisions {
     static final byte WROTE = 5;
     static final byte PRUNED = 6;
     static final byte USED = 7;
+    static final byte RETIRED = 8;
 
     /// An entry gives out no more timestamps. A server closes a batch at a sixteenth of that.
     static final int TIMESTAMPS_MAX = 1 << 16;
@@ -154,9 +156,18 @@ public final class EntryWriter implements Decisions {
 
     @Override
     public void used(long namespace) {
+        putNamespace(USED, namespace);
+    }
+
+    @Override
+    public void retired(long namespace) {
+        putNamespace(RETIRED, namespace);
+    }
+
+    private void putNamespace(byte kind, long namespace) {
         endFullEntry();
         need(1 + Long.BYTES);
-        bytes[length++] = USED;
+        bytes[length++] = kind;
         LONG.set(bytes, length, namespace);
         length += Long.BYTES;
     }

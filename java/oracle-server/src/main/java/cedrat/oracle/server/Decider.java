@@ -267,6 +267,11 @@ final class Decider {
     private void use(Connection connection) {
         Session session = connection.session;
         long namespace = request.namespace();
+        if ((request.flags() & Protocol.FLAG_RETIRED) != 0) {
+            oracle.retire(namespace);
+            done(connection);
+            return;
+        }
         boolean isVolatile = (request.flags() & Protocol.FLAG_VOLATILE) != 0;
         boolean isUsed = isVolatile
                 ? session.volatileNamespaces.contains(namespace) || oracle.useWhileOpen(namespace)

@@ -180,8 +180,17 @@ final class LogDump implements Log.Replay {
 
         @Override
         public void used(long namespace) {
+            namespace("used", namespace);
+        }
+
+        @Override
+        public void retired(long namespace) {
+            namespace("retired", namespace);
+        }
+
+        private void namespace(String what, long namespace) {
             String id = HexFormat.of().toHexDigits(namespace);
-            to.accept(new Shown("\"kind\":\"used\",\"namespace\":\"" + id + "\"", "used namespace " + id));
+            to.accept(new Shown("\"kind\":\"" + what + "\",\"namespace\":\"" + id + "\"", what + " namespace " + id));
         }
 
         @Override

@@ -28,6 +28,9 @@ public interface Decisions {
     /// Clients write rows of this namespace from now on.
     void used(long namespace);
 
+    /// A namespace has no rows any more that need an outcome.
+    void retired(long namespace);
+
     /// Snapshots of transactions with start timestamps up to `upTo` may be pruned from now on.
     void pruned(long upTo);
 }

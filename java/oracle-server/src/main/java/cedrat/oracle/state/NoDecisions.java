@@ -27,5 +27,8 @@ public class NoDecisions implements Decisions {
     public void used(long namespace) {}
 
     @Override
+    public void retired(long namespace) {}
+
+    @Override
     public void pruned(long upTo) {}
 }

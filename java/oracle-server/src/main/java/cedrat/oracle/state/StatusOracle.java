@@ -357,6 +357,14 @@ public final class StatusOracle {
         }
     }
 
+    /// Forgets a namespace that has no rows any more, or none that needs an outcome: no sweep of it is awaited. Clients
+    /// must not commit rows of it any more.
+    public void retire(long namespace) {
+        if (!volatileUses.containsKey(namespace) && sweptMarks.remove(namespace) != null) {
+            decisions.retired(namespace);
+        }
+    }
+
     private boolean isFull() {
         int others = sweptMarks.containsKey(UNNAMED) ? 1 : 0;
         return sweptMarks.size() - others >= NAMESPACES_MAX;
@@ -503,6 +511,11 @@ public final class StatusOracle {
         @Override
         public void used(long namespace) {
             sweptMarks.putIfAbsent(namespace, 0L);
+        }
+
+        @Override
+        public void retired(long namespace) {
+            sweptMarks.remove(namespace);
         }
 
         @Override

@@ -69,6 +69,11 @@ class EntryTest {
         }
 
         @Override
+        public void retired(long namespace) {
+            all.add("retired " + namespace);
+        }
+
+        @Override
         public void pruned(long upTo) {
             all.add("pruned " + upTo);
         }
@@ -130,7 +135,8 @@ class EntryTest {
             for (int count = random.nextInt(200); count > 0; count--) {
                 newest += random.nextInt(1, 5);
                 long start = random.nextLong(1, newest + 1);
-                switch (random.nextInt(6)) {
+                switch (random.nextInt(7)) {
+                    case 6 -> both(written, writer, to -> to.retired(-start));
                     case 5 -> both(written, writer, to -> to.used(-start));
                     case 4 -> both(written, writer, to -> to.pruned(start));
                     case 0 -> both(written, writer, to -> to.aborted(start));

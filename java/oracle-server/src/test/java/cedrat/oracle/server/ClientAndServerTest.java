@@ -504,6 +504,31 @@ class ClientAndServerTest {
         }
     }
 
+    /// O4f: also after a recovery from the log.
+    @Test
+    void retiredNamespaceHoldsNothingBack() throws Exception {
+        HeldLog log = new HeldLog();
+        StartTimestamp committed;
+        try (OracleServer server = OracleServer.start(OPTIONS, log);
+                OracleClient oracle = connect(server.address())) {
+            oracle.use(7);
+            try (OracleClient dying = connect(server.address())) {
+                committed = dying.begin();
+                dying.commit(committed, 1);
+            }
+            assertEquals(0, oracle.swept(0, oracle.begin()), "7 was not swept");
+            oracle.retire(7);
+            assertEquals(1, oracle.swept(0, oracle.begin()));
+        }
+        try (OracleServer next = OracleServer.start(OPTIONS, new HeldLog(1, log.all()));
+                OracleClient oracle = connect(next.address())) {
+            try (OracleClient dying = connect(next.address())) {
+                dying.commit(dying.begin(), 1);
+            }
+            assertEquals(1, oracle.swept(0, oracle.begin()), "7 is not there again");
+        }
+    }
+
     /// O2: clients begin more than memory has room for, die, and leave it all to a sweep; the next server has
     /// it from the log.
     @Test

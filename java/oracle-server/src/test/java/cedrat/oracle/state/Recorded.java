@@ -46,6 +46,11 @@ class Recorded implements Decisions {
     }
 
     @Override
+    public void retired(long namespace) {
+        all.add(to -> to.retired(namespace));
+    }
+
+    @Override
     public void pruned(long upTo) {
         all.add(to -> to.pruned(upTo));
     }

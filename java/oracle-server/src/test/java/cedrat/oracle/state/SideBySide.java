@@ -115,6 +115,11 @@ final class SideBySide {
             default -> {
                 switch (random.nextInt(40)) {
                     case 0, 1 -> expire(random.nextInt(sessions.length));
+                    case 12 -> {
+                        long namespace = random.nextInt(3);
+                        oracle.retire(namespace);
+                        sweptMarks.remove(namespace);
+                    }
                     case 11 -> {
                         long namespace = random.nextInt(3);
                         assertTrue(oracle.use(namespace));

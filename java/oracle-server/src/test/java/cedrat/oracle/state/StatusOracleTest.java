@@ -657,6 +657,13 @@ class StatusOracleTest {
         assertTrue(oracle.use(7));
         oracle.release(7);
         assertEquals(2, oracle.namespaces(), "those that a client has registered durably stay");
+        assertTrue(oracle.use(8));
+        oracle.retire(8);
+        oracle.retire(8);
+        assertTrue(oracle.useWhileOpen(9));
+        oracle.retire(9);
+        assertEquals(3, oracle.namespaces(), "one that ends with its sessions is not retired");
+        oracle.release(9);
         StatusOracle again = new StatusOracle(ConflictMap.ROWS_LOG2_MIN, new NoDecisions());
         Decisions replay = again.replay();
         decisions.all.forEach(decision -> decision.accept(replay));
