@@ -716,11 +716,7 @@ public final class Pipeline<T> {
                 }
                 case Protocol.SWEPT -> replies.number(tag, forgotten);
                 case Protocol.NAMESPACE -> {
-                    if ((flags & Protocol.FLAG_RETIRED) == 0) {
-                        namespaces.put(namespace, flags);
-                    } else {
-                        namespaces.remove(namespace);
-                    }
+                    remember(namespace, flags);
                     replies.number(tag, namespace);
                 }
                 case Protocol.CLEANED, Protocol.LOW_WATER -> replies.number(tag, reader.value());
@@ -732,6 +728,14 @@ public final class Pipeline<T> {
             report(theirs);
         }
         return true;
+    }
+
+    private void remember(long namespace, int flags) {
+        if ((flags & Protocol.FLAG_RETIRED) == 0) {
+            namespaces.put(namespace, flags);
+        } else {
+            namespaces.remove(namespace);
+        }
     }
 
     private void welcome() {
