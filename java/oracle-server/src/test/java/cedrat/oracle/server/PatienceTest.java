@@ -44,9 +44,18 @@ class PatienceTest {
     }
 
     private static ClientOptions options() throws IOException {
-        return ClientOptions.of(unused())
-                .withPatience(PATIENCE)
+        return options(unused(), PATIENCE);
+    }
+
+    private static ClientOptions options(InetSocketAddress server, Duration patience) {
+        return ClientOptions.of(server)
+                .withPatience(patience)
                 .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20));
+    }
+
+    private static OracleServer server() throws Exception {
+        return OracleServer.start(
+                ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0)), new VolatileLog());
     }
 
     private record Failed(Duration after, OracleException why) {}
@@ -120,12 +129,9 @@ class PatienceTest {
     /// C5: transactions whose end, abort or commit had no answer do not stay open, however long their client lives.
     @Test
     void failedEndsHoldNothingBack() throws Exception {
-        try (OracleServer server = OracleServer.start(
-                        ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0)), new VolatileLog());
+        try (OracleServer server = server();
                 Proxy proxy = new Proxy(server.address());
-                OracleClient client = OracleClient.open(ClientOptions.of(proxy.address())
-                        .withPatience(LONG_PATIENCE)
-                        .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
+                OracleClient client = OracleClient.open(options(proxy.address(), LONG_PATIENCE))) {
             StartTimestamp ended = client.begin();
             StartTimestamp aborted = client.begin();
             StartTimestamp committed = client.begin();
@@ -160,12 +166,9 @@ class PatienceTest {
     /// A commit that is sent again before a server answers is decided as one that was never abandoned.
     @Test
     void repeatedCommitIsNotResolved() throws Exception {
-        try (OracleServer server = OracleServer.start(
-                        ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0)), new VolatileLog());
+        try (OracleServer server = server();
                 Proxy proxy = new Proxy(server.address());
-                OracleClient client = OracleClient.open(ClientOptions.of(proxy.address())
-                        .withPatience(LONG_PATIENCE)
-                        .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
+                OracleClient client = OracleClient.open(options(proxy.address(), LONG_PATIENCE))) {
             StartTimestamp start = client.begin();
             proxy.refuse(true);
             proxy.cut();
