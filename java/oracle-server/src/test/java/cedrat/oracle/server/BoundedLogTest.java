@@ -164,6 +164,7 @@ class BoundedLogTest {
             for (int at = 0; at < starts.length; at++) {
                 starts[at] = client.begin();
             }
+            log.settle(server);
             int before = log.kept().size();
             log.hold();
             for (long start : starts) {
@@ -179,7 +180,7 @@ class BoundedLogTest {
             for (int count = 0; count < starts.length; count++) {
                 client.receive();
             }
-            server.settle();
+            log.settle(server);
             assertTrue(log.kept().size() < before - 300, log.kept().size() + " entries are kept");
         }
     }

@@ -58,7 +58,6 @@ class EntryLengthTest {
         for (int tick = 0; tick <= Sessions.TICKS; tick++) {
             server.tick();
         }
-        server.settle();
     }
 
     private static StatusOracle replayed(List<byte[]> entries) throws DamagedEntryException {
@@ -91,9 +90,10 @@ class EntryLengthTest {
         try (OracleServer server = OracleServer.start(OPTIONS, log);
                 RawClient client = new RawClient(server, SESSION)) {
             beginMany(client);
-            server.settle();
+            log.settle(server);
             int before = log.everything().size();
             silence(server);
+            log.settle(server);
             List<byte[]> all = log.everything();
             assertInSeveral(all.subList(before, all.size()));
             for (int end = before; end < all.size(); end++) {
@@ -111,14 +111,14 @@ class EntryLengthTest {
         try (OracleServer server = OracleServer.start(OPTIONS, log);
                 RawClient client = new RawClient(server, SESSION)) {
             beginMany(client);
-            server.settle();
+            log.settle(server);
             int before = log.everything().size();
             client.out.plain(Protocol.BEGIN, client.id());
             client.out.plain(Protocol.CLOSE, client.id());
             client.send();
             assertEquals(MANY + 1, client.receive().value());
             assertEquals(Protocol.CLOSE, client.receive().request());
-            server.settle();
+            log.settle(server);
             List<byte[]> all = log.everything();
             assertInSeveral(all.subList(before, all.size()));
             assertEquals(MANY + 1, replayed(all).halfAborted());
@@ -133,9 +133,10 @@ class EntryLengthTest {
             try (RawClient client = new RawClient(server, SESSION)) {
                 beginMany(client);
                 silence(server);
+                log.settle(server);
             }
             try (RawClient client = new RawClient(server, SESSION + 1)) {
-                server.settle();
+                log.settle(server);
                 int before = log.everything().size();
                 log.hold();
                 long[] starts = LongStream.rangeClosed(1, MANY).toArray();
@@ -244,6 +245,7 @@ class EntryLengthTest {
                 log.hold();
             }
             log.go();
+            log.settle(server);
             List<byte[]> entries =
                     log.everything().subList(before, log.everything().size());
             int longest = longest(entries);

@@ -103,6 +103,18 @@ final class HeldLog implements Log {
         CompletableFuture.runAsync(() -> acknowledge((int) number), thread).join();
     }
 
+    /// Waits until the server has decided and appended all that it had begun, and has learned that all of it
+    /// is acknowledged. Not while this log holds: an entry may wait for the acknowledgement of the one before.
+    void settle(OracleServer server) {
+        long before;
+        do {
+            before = appends();
+            server.settle();
+            CompletableFuture.runAsync(() -> {}, thread).join();
+            server.settle();
+        } while (appends() > before);
+    }
+
     /// Acknowledges nothing any more, without a call of the listener.
     synchronized void die() {
         isDead = true;
