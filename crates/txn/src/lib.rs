@@ -31,6 +31,7 @@ mod deferred;
 mod encode;
 mod error;
 mod explain;
+mod holder;
 mod in_doubt;
 mod limits;
 mod locking;

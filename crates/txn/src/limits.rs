@@ -13,8 +13,9 @@ use cedrat_sync::thread::{self, ThreadId};
 use cedrat_sync::{Arc, Condvar, Mutex, planted};
 use cedrat_wal::{LogFull, Lsn};
 
-use crate::claim::Excess;
+use crate::claim::{Claim, Excess};
 use crate::error::{Error, Result};
+use crate::holder::Holders;
 use crate::nested::Identity;
 use crate::options::Options;
 use crate::store::{Inner, Store};
@@ -56,6 +57,8 @@ pub(crate) struct Limits {
     due_at: AtomicU64,
     is_due: AtomicBool,
     rolling_back: RollingBack,
+    /// Those that have only locks; `None` without a time limit.
+    holders: Option<Holders>,
 }
 
 /// Rollbacks by the store, of one thread at a time. A thread that finds the log full waits for the rollback by another
@@ -131,6 +134,7 @@ impl Limits {
             due_at: AtomicU64::new(bytes / 4),
             is_due: AtomicBool::new(false),
             rolling_back: RollingBack::default(),
+            holders: options.txn_time_limit.map(|_| Holders::default()),
         }
     }
 
@@ -138,6 +142,12 @@ impl Limits {
     #[inline]
     pub(crate) fn now(&self) -> Duration {
         if self.time.is_some() { self.clock.now() } else { Duration::ZERO }
+    }
+
+    /// Returns the transactions that have only locks, if their time has a limit.
+    #[inline]
+    pub(crate) fn holders(&self) -> Option<&Holders> {
+        self.holders.as_ref()
     }
 
     /// Notes that a transaction begins.
@@ -206,7 +216,7 @@ impl Store {
         let Some(_turn) = limits.rolling_back.begin() else { return Ok(0) };
         limits.is_due.store(false, Ordering::Relaxed);
         let over = self.inner.over_limit_and(also);
-        let mut rolled_back = 0;
+        let mut rolled_back = self.inner.release_readers_over_limit();
         for (entry, excess) in over {
             entry.claim.doom(excess);
             if !planted!("idle_transaction_kept") && entry.claim.take() {
@@ -240,6 +250,14 @@ impl Inner {
             }
         }
         over
+    }
+
+    /// Rolls back the transactions that have only locks, and have had them for too long. Returns their number.
+    fn release_readers_over_limit(&self) -> usize {
+        let (Some(holders), Some(limit)) = (self.limits.holders(), self.limits.time) else { return 0 };
+        let taken = holders.take_older(self.limits.now(), limit);
+        taken.iter().for_each(|&id| self.locks.ended(id));
+        taken.len()
     }
 
     fn over_limit_and(&self, also: Option<&Arc<Entry>>) -> Vec<(Arc<Entry>, Excess)> {
@@ -316,9 +334,9 @@ impl Txn {
     #[inline]
     pub(crate) fn begin_call(&mut self) -> Result<()> {
         if self.calls == 0
-            && let Some(entry) = &self.entry
+            && let Some(claim) = self.claim()
         {
-            if !entry.claim.begin_call() {
+            if !claim.begin_call() {
                 return Err(self.lost());
             }
             if self.has_deposit {
@@ -336,7 +354,12 @@ impl Txn {
         if self.calls > 0 {
             return;
         }
-        let Some(entry) = &self.entry else { return };
+        let Some(entry) = &self.entry else {
+            if let Some(holder) = self.holder.get() {
+                holder.claim.end_call(None, cedrat_wal::Outstanding::default());
+            }
+            return;
+        };
         if self.deferred.is_any() || !self.freed.is_empty() {
             // Exchanged with empty ones, both times: nothing has to be dropped.
             let deposit = &mut *entry.claim.deposit.lock();
@@ -409,7 +432,7 @@ impl Txn {
     /// Whether the store has taken the transaction.
     #[inline]
     pub(crate) fn is_taken(&self) -> bool {
-        self.entry.as_ref().is_some_and(|entry| entry.claim.is_taken())
+        self.claim().is_some_and(Claim::is_taken)
     }
 
     /// Checks that the store has not taken the transaction; called after reading something that its locks protect.
@@ -429,7 +452,7 @@ impl Txn {
     /// what is not undone yet.
     #[cold]
     fn lost_lock(&self) -> Error {
-        let is_undone = self.entry.as_ref().is_none_or(|entry| entry.claim.is_undone());
+        let is_undone = self.claim().is_none_or(Claim::is_undone);
         if is_undone || planted!("locks_released_before_undo") {
             self.inner().locks.ended(self.id);
         }
@@ -441,7 +464,7 @@ impl Txn {
     pub(crate) fn over_limit_error(&self) -> Error {
         let first = self.entry.as_ref().map_or(Lsn::ZERO, |entry| entry.kept_from());
         let txn = self.id;
-        match self.entry.as_ref().and_then(|entry| entry.claim.excess()) {
+        match self.claim().and_then(Claim::excess) {
             Some(Excess::Time { age, limit }) => Error::TimeLimit { txn, age, limit },
             Some(Excess::Bytes { pinned, limit }) => {
                 Error::PinsLog { txn, first, pinned_bytes: pinned, limit_bytes: limit }

@@ -75,6 +75,7 @@ impl RecordLocks for Txn {
         if self.has_whole(root, LockMode::Exclusive) {
             return Ok(true);
         }
+        self.requests_lock();
         if !self.inner().locks.try_lock(self.id, Resource::Structure(root), LockMode::Exclusive) {
             return Ok(false);
         }
@@ -102,6 +103,7 @@ impl RecordLocks for Txn {
         let (mut first, mut records) = (structure, records.into_iter());
         let record = |record| (Resource::Record(record), LockMode::Exclusive);
         let mut all = std::iter::from_fn(|| first.take().or_else(|| records.next().map(record)));
+        self.requests_lock();
         let given = inner.locks.lock_all(self.id, &mut all, unless);
         // Also after an error: the locks before it were granted.
         self.keeps_lock()?;
@@ -166,6 +168,7 @@ impl Txn {
 
     #[inline]
     fn lock_now(&self, resource: Resource, mode: LockMode, waits_for_prepared: bool) -> Result<()> {
+        self.requests_lock();
         if waits_for_prepared {
             self.inner().locks.lock(self.id, resource, mode).map_err(|deadlock| self.refused(deadlock))?;
         } else {
@@ -217,6 +220,7 @@ impl Txn {
         {
             return Ok(());
         }
+        self.requests_lock();
         let locks = &self.inner().locks;
         match mode {
             LockMode::Shared => locks.before_read(self.id, page),

@@ -28,8 +28,8 @@ pub struct Options {
     /// Bytes of log that a prepared transaction may hold; beyond it, a checkpoint carries its records forward to the
     /// head of the log, so that the old ones can be truncated. `None`: a quarter of the limit of other transactions.
     pub carry_forward_bytes: Option<u64>,
-    /// Maximum run time of a transaction that has changed something; the store rolls back an older one. `None`: no
-    /// limit.
+    /// Maximum run time of a transaction, from its first lock or change on; the store rolls back an older one. Prepared
+    /// transactions have no limit. `None`: no limit.
     pub txn_time_limit: Option<Duration>,
     /// The clock that measures [`txn_time_limit`](Options::txn_time_limit).
     pub clock: Arc<dyn Clock>,

@@ -10,7 +10,7 @@
 //! A transaction's records are a chain in one partition (E8.1): each names its predecessor. Rollback follows the chain from its
 //! end; compensation records and the ends of nested top actions skip the records that must not be undone (again).
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
@@ -23,6 +23,7 @@ use crate::body::{CARRIED_LONGER_MAX, Head, record_space};
 use crate::carry::CarryReservation;
 use crate::deferred::Deferred;
 use crate::error::{Error, Result};
+use crate::holder::Holder;
 use crate::locking::LockCache;
 use crate::locks::LockMode;
 use crate::nested::Nesting;
@@ -151,6 +152,8 @@ pub struct Txn {
     seen: Cell<Lsn>,
     pub(crate) lock_cache: LockCache,
     pub(crate) entry: Option<Arc<Entry>>,
+    /// Its state while it has locks and no entry, if its time has a limit.
+    pub(crate) holder: OnceCell<Arc<Holder>>,
     /// Its reads and writes in heaps.
     pub(crate) heap: RefCell<Option<Joined>>,
     /// Space that becomes free when the transaction ends (E7.1).
@@ -200,6 +203,7 @@ impl Txn {
             seen: Cell::new(Lsn::ZERO),
             lock_cache: LockCache::default(),
             entry: None,
+            holder: OnceCell::new(),
             heap: RefCell::new(None),
             freed: Vec::new(),
             deferred: Deferred::default(),
@@ -502,6 +506,7 @@ impl Txn {
     /// Ends the transaction, and releases everything that it held. `committed`: its commit record.
     pub(crate) fn leave(&mut self, committed: Option<Lsn>) {
         self.state = State::Ended;
+        self.had_only_locks();
         self.cursor.reservation = None;
         // Before this transaction releases the log (E19.4), and its locks.
         self.deferred.ended(self.id, committed);
@@ -604,8 +609,10 @@ impl Txn {
         self.cursor.owed = 0;
         self.reserve_for_records(END_SPACE, END_SPACE)?;
         self.cursor.owed = END_SPACE;
+        let since = self.had_only_locks();
         let inner = &self.store.inner;
-        let (entry, memory) = inner.table.enter(self.id, inner.limits.now(), || inner.log.current_lsn());
+        let since = since.unwrap_or_else(|| inner.limits.now());
+        let (entry, memory) = inner.table.enter(self.id, since, || inner.log.current_lsn());
         let Memory { head, arguments, deferred } = memory;
         (self.entry, self.head, self.arguments, self.deferred) = (Some(entry), head, arguments, deferred);
         Ok(())

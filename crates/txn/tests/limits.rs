@@ -219,6 +219,68 @@ fn transaction_over_time_limit_is_rolled_back() {
     assert_eq!(values(&store, &pages), [0, 2, 0]);
 }
 
+/// E16.3d: it has locks and no record.
+#[test]
+fn reader_over_time_limit_is_rolled_back() {
+    let (options, clock, locks) = timed();
+    let (_disk, store, pages) = store(options);
+    let [old, young] = [0, 9].map(|second| {
+        clock.0.store(second, Ordering::SeqCst);
+        let reader = store.begin();
+        drop(reader.read(pages[0]).unwrap());
+        reader
+    });
+    let waiting = waiting_for(store.begin(), &locks, pages[0]);
+    clock.0.store(11, Ordering::SeqCst);
+    assert_eq!(store.enforce_limits().unwrap(), 1);
+    young.commit(Commit::Sync).unwrap();
+    waiting.join().unwrap().unwrap();
+    for outcome in
+        [old.read(pages[0]).map(drop), old.read_latched(pages[1]).map(drop), old.commit(Commit::Sync).map(drop)]
+    {
+        assert!(matches!(outcome, Err(Error::TimeLimit { age, .. }) if age.as_secs() == 11), "{outcome:?}");
+    }
+    assert_eq!(locks.locked(), 0, "no transaction runs, so no lock is held");
+}
+
+/// E16.3d: the time of a transaction begins with its first lock, whatever it does later, and ends with it.
+#[test]
+fn time_begins_with_first_lock() {
+    let (options, clock, locks) = timed();
+    let (_disk, store, pages) = store(options);
+    let mut changes = store.begin();
+    drop(changes.read(pages[0]).unwrap());
+    let ended = store.begin();
+    drop(ended.read(pages[1]).unwrap());
+    ended.commit(Commit::Sync).unwrap();
+    clock.0.store(6, Ordering::SeqCst);
+    add(&mut changes, pages[0], 1).unwrap();
+    assert_eq!(store.enforce_limits().unwrap(), 0);
+    clock.0.store(11, Ordering::SeqCst);
+    assert_eq!(store.enforce_limits().unwrap(), 1);
+    assert!(matches!(changes.commit(Commit::Sync), Err(Error::TimeLimit { .. })));
+    assert_eq!((values(&store, &pages), locks.locked()), (vec![0; 3], 0));
+}
+
+/// E16.3d: a reader that is rolled back while it waits for a lock leaves none behind.
+#[test]
+fn waiting_reader_leaves_no_lock() {
+    let (options, clock, locks) = timed();
+    let (_disk, store, pages) = store(options);
+    let waits = store.begin();
+    drop(waits.read(pages[0]).unwrap());
+    clock.0.store(9, Ordering::SeqCst);
+    let mut holds = store.begin();
+    add(&mut holds, pages[1], 1).unwrap();
+    let waiting = waiting_for(waits, &locks, pages[1]);
+    clock.0.store(11, Ordering::SeqCst);
+    assert_eq!(store.enforce_limits().unwrap(), 1);
+    store.transact(|txn| add(txn, pages[0], 1)).unwrap();
+    holds.commit(Commit::Sync).unwrap();
+    assert!(matches!(waiting.join().unwrap(), Err(Error::TimeLimit { .. })));
+    assert_eq!((values(&store, &pages), locks.locked()), (vec![1, 1, 0], 0));
+}
+
 /// A transaction that waits for a branch, which may take days, holds the log no longer than others, and gets no lock
 /// after its rollback.
 #[test]
@@ -246,10 +308,11 @@ fn rolled_back_waiter_gets_no_lock() {
 fn upgrade_after_rollback_leaves_no_lock() {
     let (options, clock, locks) = timed();
     let (_disk, store, pages) = store(options);
-    let reader = store.begin();
-    drop(reader.read(pages[0]).unwrap());
     let mut waits = store.begin();
     add(&mut waits, pages[1], 1).unwrap();
+    clock.0.store(9, Ordering::SeqCst);
+    let reader = store.begin();
+    drop(reader.read(pages[0]).unwrap());
     drop(waits.read(pages[0]).unwrap());
     let waiting = waiting_for(waits, &locks, pages[0]);
     clock.0.store(11, Ordering::SeqCst);
@@ -303,11 +366,12 @@ fn taken_transaction_keeps_locks_until_undone() {
     let registry = registry().logical::<TakesLong>();
     let store = Store::open(Arc::new(SimDisk::new()), options, registry).unwrap();
     let pages = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
-    let reader = store.begin();
-    drop(reader.read(pages[1]).unwrap());
     let mut waits = store.begin();
     add(&mut waits, pages[0], 1).unwrap();
     waits.nested((), |_| Ok(((), Undo::logical(&TakesLong)))).unwrap();
+    clock.0.store(9, Ordering::SeqCst);
+    let reader = store.begin();
+    drop(reader.read(pages[1]).unwrap());
     let waiting = waiting_for(waits, &locks, pages[1]);
     clock.0.store(11, Ordering::SeqCst);
     let enforcing = {
