@@ -50,6 +50,7 @@ class OperationServerTest {
     private static final ServerOptions OPTIONS =
             ServerOptions.DEFAULTS.withListen(ANY).withRowsLog2(10).withSessionTimeout(Duration.ofDays(1));
     private static final Path DASHBOARD = Path.of("grafana/cedrat-oracle.json");
+    private static final Path ALERTS = Path.of("prometheus/cedrat-oracle.rules.yml");
     private static final Path PAGE = Path.of("../../docs/use/oracle-metrics.md");
 
     private record Answer(int code, String body) {}
@@ -388,14 +389,18 @@ class OperationServerTest {
         return names;
     }
 
-    /// Each query of the dashboard asks for something that there is, and each metric is on the page.
+    /// Each query of the dashboard and of the alerts asks for something that there is, and each metric is on the
+    /// page.
     @Test
     void dashboardAndPageNameServedMetrics() throws Exception {
         Set<String> served = served();
         Set<String> shown = named(DASHBOARD);
         assertTrue(shown.size() > 15, shown.toString());
+        Set<String> watched = named(ALERTS);
+        assertTrue(watched.size() > 6, watched.toString());
+        shown.addAll(watched);
         shown.removeAll(served);
-        assertEquals(Set.of(), shown, "shown, and not served");
+        assertEquals(Set.of(), shown, "asked for, and not served");
         Set<String> explained = named(PAGE);
         Set<String> metrics = served.stream()
                 .map(name -> name.replaceFirst("_seconds_(bucket|sum|count)$", "_seconds"))
