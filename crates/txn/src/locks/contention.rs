@@ -280,6 +280,23 @@ fn ring_of_waits_has_one_victim() {
     }
 }
 
+/// The store releases the locks of a transaction that waits for a stronger one, and that has noted others meanwhile: its batch of
+/// requests does so before it waits.
+#[test]
+fn released_upgrade_is_noted_when_granted() {
+    explore(9, 1, || {
+        let table = LockTable::new();
+        [1, 2].into_iter().for_each(|txn| granted(&table, txn, HOT, S));
+        let waiter = blocked(&table, 1, HOT, X);
+        release(&table, &[1]);
+        granted(&table, 1, page(7), X);
+        release(&table, &[2]);
+        table.end_wait(&waiter).unwrap();
+        release(&table, &[1]);
+        assert_eq!(table.len(), 0, "E16.3: a lock that no list contains is never released");
+    });
+}
+
 /// A deadlock is found through waiting requests that hold nothing, and through upgrades that were queued first.
 #[test]
 fn cycle_through_queue_is_found() {

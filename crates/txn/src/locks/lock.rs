@@ -162,7 +162,7 @@ impl Lock {
             }
             self.holders.set(front.txn, held, front.wanted);
             let granted = queue.remove(0);
-            granted.grant();
+            granted.grant(held.is_none());
             decided.push(granted);
         }
     }

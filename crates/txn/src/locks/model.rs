@@ -280,7 +280,7 @@ impl Pair {
             let waiter = self.waiting.remove(&txn).expect("a transaction that waited");
             let answer = match waiter.outcome() {
                 Outcome::Waiting => Answer::Blocked,
-                Outcome::Granted => Answer::Granted,
+                Outcome::Granted { .. } => Answer::Granted,
                 Outcome::Prepared(txn) => Answer::Prepared(txn.0),
                 Outcome::Withdrawn => Answer::Deadlock,
             };

@@ -533,16 +533,20 @@ impl LockTable {
         let outcome = waiter.outcome();
         let mut txns = self.txns(waiter.txn).lock();
         txns.waiting.remove(&waiter.txn);
-        // The store may have rolled the transaction back, and released the lock that this request strengthens.
-        let is_new = !waiter.upgrades || txns.held.get(waiter.txn).is_none();
-        if outcome == Outcome::Granted && is_new {
+        // The store may have rolled the transaction back, and released the lock that this request was to strengthen.
+        let first = if planted!("released_upgrade_not_noted") {
+            !waiter.upgrades || txns.held.get(waiter.txn).is_none()
+        } else {
+            outcome == Outcome::Granted { first: true }
+        };
+        if first && matches!(outcome, Outcome::Granted { .. }) {
             txns.note(waiter.txn, waiter.of);
         }
         drop(txns);
         self.waiting.fetch_sub(1, Ordering::Relaxed);
         match outcome {
             Outcome::Prepared(txn) => Err(NotGiven::Prepared(txn)),
-            Outcome::Granted => Ok(()),
+            Outcome::Granted { .. } => Ok(()),
             Outcome::Waiting | Outcome::Withdrawn => unreachable!("a thread that waits goes on when another decides"),
         }
     }
@@ -551,7 +555,7 @@ impl LockTable {
         if decided.is_empty() {
             return;
         }
-        let granted = decided.iter().filter(|waiter| waiter.outcome() == Outcome::Granted).count();
+        let granted = decided.iter().filter(|waiter| matches!(waiter.outcome(), Outcome::Granted { .. })).count();
         count(&self.counters.granted, granted as u64);
         count(&self.counters.wake_ups, decided.len() as u64);
         decided.iter().for_each(Waiter::wake);

@@ -14,12 +14,16 @@ const WAITING: u32 = 0;
 const GRANTED: u32 = 1;
 const REFUSED: u32 = 2;
 const WITHDRAWN: u32 = 3;
+const STRENGTHENED: u32 = 4;
 
 /// The state of a wait.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Waiting,
-    Granted,
+    /// `first`: the transaction did not hold the lock, also if it did when it requested a stronger mode.
+    Granted {
+        first: bool,
+    },
     /// A conflicting holder has prepared.
     Prepared(TxnId),
     /// Its wait would have closed a cycle.
@@ -69,15 +73,16 @@ impl Waiter {
     pub(super) fn outcome(&self) -> Outcome {
         match self.outcome.load() {
             WAITING => Outcome::Waiting,
-            GRANTED => Outcome::Granted,
+            GRANTED => Outcome::Granted { first: true },
+            STRENGTHENED => Outcome::Granted { first: false },
             WITHDRAWN => Outcome::Withdrawn,
             _ => Outcome::Prepared(TxnId(self.prepared.load(Ordering::Relaxed))),
         }
     }
 
-    /// Grants the request. The caller holds the mutex of the shard, and calls [`Waiter::wake`] after releasing it.
-    pub(super) fn grant(&self) {
-        self.outcome.store(GRANTED);
+    /// Grants the request; `first`: its transaction does not hold the lock. The caller holds the mutex of the shard, and calls [`Waiter::wake`] after releasing it.
+    pub(super) fn grant(&self, first: bool) {
+        self.outcome.store(if first { GRANTED } else { STRENGTHENED });
     }
 
     /// As [`Waiter::grant`], but refuses the request because `prepared` has prepared.
