@@ -6,6 +6,7 @@ use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
 
 use cedrat_sync::atomic::Ordering;
+use cedrat_sync::planted;
 
 use crate::error::{Error, Interrupt, InterruptCause, Result};
 use crate::heap::Heap;
@@ -241,7 +242,7 @@ impl Held {
     }
 
     /// Moves the running transaction into a larger one, over `memory`, which is the same memory; afterwards no transaction
-    /// runs here.
+    /// runs here. Words that it has locked early are locked again at its commit.
     ///
     /// # Errors
     /// [`Error::Misuse`] if none runs, or the memory is another one; [`Error::Limit`] if there are `sessions_max` already.
@@ -258,7 +259,11 @@ impl Held {
         std::mem::swap(self.descriptor(), &mut *other);
         other.hide();
         (self.running, self.attempts) = (false, 0);
-        Ok(Joined::around(memory, other))
+        let mut joined = Joined::around(memory, other);
+        if !planted!("handed_over_with_locks") {
+            joined.tx().lock_at_commit(); // E10.4
+        }
+        Ok(joined)
     }
 
     /// Rolls the transaction back, if one runs.

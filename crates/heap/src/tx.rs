@@ -634,22 +634,31 @@ impl<'a> Tx<'a> {
     pub(crate) fn let_writes_go(&mut self) {
         self.keep_reads_since(WriteMark::BEGINNING);
         self.drop_blocks(0);
+        self.release_locks();
+        self.this.writes.clear();
+        self.this.savepoints.clear();
+    }
+
+    /// Releases the locks that it has acquired since it began: from now on it locks what it writes when it commits.
+    pub(crate) fn lock_at_commit(&mut self) {
+        self.release_locks();
+        self.this.lock_early(false);
+    }
+
+    /// Releases the locks, with the state that they had before.
+    fn release_locks(&mut self) {
         for &(stripe, before) in &*self.this.locked {
             self.shared.stripes.unlock(stripe, before);
         }
         self.this.locked.clear();
         self.this.locked_newer = false;
-        self.this.writes.clear();
-        self.this.savepoints.clear();
     }
 
     /// Rolls the transaction back completely. Its locks get the state that they had before.
     pub(crate) fn abandon(&mut self) {
         self.slot().committed();
         self.drop_blocks(0);
-        for &(stripe, before) in &*self.this.locked {
-            self.shared.stripes.unlock(stripe, before);
-        }
+        self.release_locks();
         self.give_up_reservation();
         self.forget();
         if let Some(core) = self.this.clears_at_end.take() {

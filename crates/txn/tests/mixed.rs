@@ -2,7 +2,7 @@
 
 mod common;
 
-use cedrat_heap::{Heap, HeapOptions, Interrupt};
+use cedrat_heap::{Heap, HeapOptions, Held, Interrupt, Locking};
 use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
@@ -216,4 +216,49 @@ fn heaps_of_a_stopped_store_refuse() {
     assert!(store.memory().is_stable(done.lsn, false).is_err(), "E16.5");
     assert!(matches!(heap.atomically(|tx| tx.read(&heap, 0)), Err(cedrat_heap::Error::Stopped(_))));
     assert!(matches!(heap.atomically(|tx| tx.write(&heap, 0, 1)), Err(cedrat_heap::Error::Stopped(_))));
+}
+
+/// E10.4: a transaction over heaps alone may have locked words when it wrote them; once it is part of one that waits for the
+/// locks of pages, others wait for them without end.
+#[test]
+fn transaction_taken_over_locks_no_words() {
+    let mut options = options();
+    options.memory.locking = Locking::EncounterTime;
+    let (store, page) = store_with(options, registry());
+    let heap = store.memory().create_heap("words", &HeapOptions { chunk_len: 4096, ..HeapOptions::raw(4096) }).unwrap();
+    let memory = store.memory();
+    for is_overtaken in [false, true] {
+        let mut held = Held::new(&memory).unwrap();
+        held.begin().unwrap();
+        held.run(|tx| tx.update(&heap, 0, |value| value + 1)).unwrap();
+        held.run(|tx| tx.write(&heap, 1024, 5)).unwrap();
+        let mut txn = store.begin();
+        txn.take_over(&mut held).unwrap();
+        txn.heap(|tx| tx.write(&heap, 2048, 7)).unwrap();
+        txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+        let mut other = Held::new(&memory).unwrap();
+        let before = if is_overtaken { [1, 5, 7] } else { [0; 3] };
+        for (offset, before) in [0, 1024, 2048].into_iter().zip(before) {
+            other.begin().unwrap();
+            let done = other.run(|tx| {
+                if is_overtaken { tx.update(&heap, offset, |value| value + 10) } else { tx.read(&heap, offset) }
+            });
+            assert_eq!(done.expect("E10.4"), before);
+            if is_overtaken {
+                other.commit(Commit::Sync).unwrap();
+            } else {
+                other.abort();
+            }
+        }
+        let committed = txn.commit(Commit::Sync);
+        let words = heap
+            .atomically(|tx| [0, 1024, 2048].into_iter().map(|at| tx.read(&heap, at)).collect::<Result<Vec<_>, _>>());
+        if is_overtaken {
+            assert!(is_conflict(committed));
+            assert_eq!(words.unwrap(), [11, 15, 17], "E10.1");
+        } else {
+            committed.unwrap();
+            assert_eq!(words.unwrap(), [1, 5, 7], "E10.1");
+        }
+    }
 }
