@@ -61,17 +61,17 @@ pub(crate) struct Limits {
     holders: Option<Holders>,
 }
 
-/// Rollbacks by the store, of one thread at a time. A thread that finds the log full waits for the rollback by another
-/// thread, which may make room; no waiting thread has a latch.
+/// Rollbacks by the store, of one thread at a time, unless an undo runs another transaction. A thread that finds the log full
+/// waits for the rollback by another thread, which may make room; no waiting thread has a latch.
 #[derive(Debug, Default)]
 struct RollingBack {
     /// Whether a thread rolls back: most transactions begin while none does.
     is_running: AtomicBool,
-    by: Mutex<Option<Roller>>,
+    by: Mutex<Vec<Roller>>,
     changed: Condvar,
 }
 
-/// The thread that rolls back.
+/// A thread that rolls back.
 #[derive(Debug)]
 struct Roller {
     thread: ThreadId,
@@ -83,32 +83,35 @@ struct Roller {
 struct Turn<'a>(&'a RollingBack);
 
 impl RollingBack {
-    /// Waits for the right to roll back. `None` if this thread rolls back already, in an undo that runs another transaction, or
-    /// waiting could last without end.
-    fn begin(&self) -> Option<Turn<'_>> {
+    /// Waits for the right to roll back. `None` if this thread rolls back already, in an undo that runs another transaction; or if
+    /// such an undo of another thread may wait for a lock of the caller, who `has_locks`.
+    fn begin(&self, has_locks: bool) -> Option<Turn<'_>> {
         let thread = thread::current().id();
         let mut by = self.by.lock();
         loop {
-            match &*by {
-                None => {
-                    *by = Some(Roller { thread, is_in_another: false });
-                    self.is_running.store(true, Ordering::Relaxed);
-                    return Some(Turn(self));
-                }
-                Some(roller) if roller.thread == thread => return None,
-                Some(roller) if roller.is_in_another && !planted!("blocked_undo_awaited") => return None,
-                Some(_) => self.changed.wait(&mut by),
+            if by.iter().any(|roller| roller.thread == thread) {
+                return None;
             }
+            let is_blocked = |roller: &Roller| roller.is_in_another && !planted!("blocked_undo_awaited");
+            if (has_locks || planted!("rollbacks_behind_blocked_undo")) && by.iter().any(is_blocked) {
+                return None;
+            }
+            // An undo that is blocked may wait for a transaction whose rollback is due as well.
+            if by.iter().all(is_blocked) {
+                by.push(Roller { thread, is_in_another: false });
+                self.is_running.store(true, Ordering::Relaxed);
+                return Some(Turn(self));
+            }
+            self.changed.wait(&mut by);
         }
     }
 
-    /// Notes that a transaction begins, perhaps in an undo of the thread that rolls back.
+    /// Notes that a transaction begins, perhaps in an undo of a thread that rolls back.
     #[cold]
     fn transaction_begins(&self) {
+        let thread = thread::current().id();
         let mut by = self.by.lock();
-        if let Some(roller) = &mut *by
-            && roller.thread == thread::current().id()
-        {
+        if let Some(roller) = by.iter_mut().find(|roller| roller.thread == thread) {
             roller.is_in_another = true;
             self.changed.notify_all();
         }
@@ -117,8 +120,11 @@ impl RollingBack {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.is_running.store(false, Ordering::Relaxed);
-        *self.0.by.lock() = None;
+        let thread = thread::current().id();
+        let mut by = self.0.by.lock();
+        by.retain(|roller| roller.thread != thread);
+        self.0.is_running.store(!by.is_empty(), Ordering::Relaxed);
+        drop(by);
         self.0.changed.notify_all();
     }
 }
@@ -197,7 +203,7 @@ impl Store {
     /// # Errors
     /// [`Error::Stopped`].
     pub fn enforce_limits(&self) -> Result<usize> {
-        self.roll_back_over_limit(None)
+        self.roll_back_over_limit(None, false)
     }
 
     /// Enforces the limits if that was postponed until no latch is held. The caller's transaction has its outcome, so no error
@@ -209,11 +215,12 @@ impl Store {
         }
     }
 
-    /// As [`enforce_limits`](Store::enforce_limits), and treats `also` as over its limit, whatever it holds.
-    pub(crate) fn roll_back_over_limit(&self, also: Option<&Arc<Entry>>) -> Result<usize> {
+    /// As [`enforce_limits`](Store::enforce_limits), and treats `also` as over its limit, whatever it holds. `has_locks`: the
+    /// caller's own transaction may hold some.
+    pub(crate) fn roll_back_over_limit(&self, also: Option<&Arc<Entry>>, has_locks: bool) -> Result<usize> {
         self.inner.alive()?;
         let limits = &self.inner.limits;
-        let Some(_turn) = limits.rolling_back.begin() else { return Ok(0) };
+        let Some(_turn) = limits.rolling_back.begin(has_locks) else { return Ok(0) };
         limits.is_due.store(false, Ordering::Relaxed);
         let over = self.inner.over_limit_and(also);
         let mut rolled_back = self.inner.release_readers_over_limit();
@@ -310,7 +317,7 @@ impl Txn {
             let may_roll_back = self.may_roll_back_now();
             let oldest = self.inner().table.oldest_but(Entry::is_prepared);
             if may_roll_back {
-                self.store.roll_back_over_limit(oldest.as_ref())?;
+                self.store.roll_back_over_limit(oldest.as_ref(), true)?;
             } else if let Some(oldest) = &oldest {
                 // Nothing is rolled back under a latch: its undo might need that latch.
                 self.inner().doom_over_limit(oldest);

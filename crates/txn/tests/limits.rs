@@ -660,3 +660,45 @@ fn full_log_awaits_no_blocked_undo() {
     assert_eq!((store.running(), values(&store, &[own])), (0, vec![0]));
     assert!(idle.commit(Commit::Sync).is_err());
 }
+
+/// E16.8d: an undo waits for the lock of an idle transaction, whose own rollback is due meanwhile.
+#[test]
+fn undo_gets_lock_of_idle_transaction() {
+    let (options, clock, locks) = timed();
+    let media: Arc<dyn cedrat_media::Media> = Arc::new(SimDisk::new());
+    let store = Store::open(media, options, registry().record_kind(KIND).logical::<Waits>()).unwrap();
+    for has_changed in [false, true] {
+        let [own, locked] = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
+        let now = clock.0.load(Ordering::SeqCst);
+        let mut idle = store.begin();
+        idle.nested((), |txn| {
+            add(txn, own, 1)?;
+            Ok(((), Undo::logical(&Waits { own: own.get(), locked: locked.get() })))
+        })
+        .unwrap();
+        clock.0.store(now + 9, Ordering::SeqCst);
+        let mut younger = store.begin();
+        drop(younger.read(locked).unwrap());
+        if has_changed {
+            add(&mut younger, locked, 1).unwrap();
+        }
+        clock.0.store(now + 11, Ordering::SeqCst);
+        let blocked = locks.counts().blocked;
+        let rolls_back = {
+            let store = store.clone();
+            thread::spawn(move || store.enforce_limits())
+        };
+        while locks.counts().blocked == blocked {
+            thread::yield_now();
+        }
+        clock.0.store(now + 20, Ordering::SeqCst);
+        let others = store.enforce_limits().unwrap();
+        // Otherwise the undo would wait without end.
+        let ended = younger.commit(Commit::Sync);
+        assert_eq!(rolls_back.join().unwrap().unwrap(), 1, "E16.3");
+        assert_eq!(others, 1, "E16.8d: the undo waits for a transaction that is over its limit");
+        assert!(matches!(ended, Err(Error::TimeLimit { .. })), "{ended:?}");
+        drop(idle);
+        assert_eq!((store.running(), values(&store, &[own]), locks.locked()), (0, vec![0], 0));
+    }
+}
