@@ -610,10 +610,7 @@ impl Objects {
         let policy = self.policy(txn)?;
         let change = |txn: &Txn, back: Back, found: Option<Image>| {
             // A transaction that has seen it is not acknowledged as durable before it is.
-            let wanted = |record: &[u8], version| {
-                txn.note_read(version);
-                wanted(record)
-            };
+            let wanted = |record: &[u8], version| txn.note_read(version).is_ok() && wanted(record);
             cache.change(txn.id(), at, found, wanted, delta, back, txn.store())
         };
         let changing = match policy {
@@ -729,7 +726,7 @@ impl Objects {
             }
         };
         // A transaction that has seen it is not acknowledged as durable before it is.
-        txn.note_read(image.version);
+        txn.note_read(image.version)?;
         let header = Header::of(&image.bytes).map_err(Refused::from)?;
         Ok(Some((image, header)))
     }

@@ -63,7 +63,7 @@ impl Objects {
         });
         let (edited, value, found) = match seen {
             Some((answer, version)) => {
-                txn.note_read(version);
+                txn.note_read(version)?;
                 let (edited, value) = answer?;
                 let none = |_: &[u8], _: Range<usize>| Arc::new(Alive {}); // not used: objects with inverses are read first
                 if let Edited::Put { put, .. } = &edited
@@ -201,7 +201,7 @@ impl Objects {
                     None => return Ok(false),
                 },
             };
-            txn.note_read(found.version);
+            txn.note_read(found.version)?;
             if !plan.add(at, &found, |change| edit(number, change))? || plan.changes.as_bytes().len() > len_max {
                 return Ok(false);
             }

@@ -3,10 +3,13 @@
 
 mod common;
 
-use cedrat_objects::{Options, UndoPolicy};
+use std::time::Duration;
+
+use cedrat_objects::{Edit, Options, UndoPolicy};
 use cedrat_sync::Arc;
+use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_txn::locks::{LockMode, PageLocks, Resource};
-use cedrat_txn::{Commit, Error, Txn, TxnOptions};
+use cedrat_txn::{Clock, Commit, Error, Txn, TxnOptions};
 use common::{place, place_with};
 
 /// Each object has a lock of its own; a transaction that has locked the collection locks no object.
@@ -56,4 +59,32 @@ fn a_place_in_doubt_is_passed_by() {
         txn.commit(Commit::Sync).unwrap();
         assert_eq!(place.get(inserted), Some(b"a stranger".to_vec()));
     }
+}
+
+#[derive(Debug, Default)]
+struct ByHand(AtomicU64);
+
+impl Clock for ByHand {
+    fn now(&self) -> Duration {
+        Duration::from_secs(self.0.load(Ordering::SeqCst))
+    }
+}
+
+/// E16.8a: the store has rolled back the transaction that had locked the object, so another one is changing it.
+#[test]
+fn rolled_back_transaction_sees_no_change() {
+    let clock = Arc::new(ByHand::default());
+    let by_hand: Arc<dyn Clock> = Arc::<ByHand>::clone(&clock);
+    let txn_time_limit = Some(Duration::from_secs(10));
+    let options = cedrat_txn::Options { clock: by_hand, txn_time_limit, ..cedrat_txn::Options::simulated() };
+    let place = place_with(Options::default(), options);
+    let id = place.insert(b"before");
+    let mut txn = place.begin();
+    place.objects.lock_for_change(&mut txn, id).unwrap();
+    clock.0.store(11, Ordering::SeqCst);
+    assert_eq!(place.store.enforce_limits().unwrap(), 1);
+    let mut other = place.begin();
+    place.objects.put(&mut other, id, b"change").unwrap();
+    let seen = place.objects.edit_locked(&mut txn, id, |bytes| Ok((Edit::Nothing, bytes.to_vec())));
+    assert!(matches!(seen, Err(Error::TimeLimit { .. })), "{seen:?}");
 }

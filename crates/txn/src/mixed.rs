@@ -51,7 +51,12 @@ impl Txn {
             none => none.insert(Joined::begin(&self.store.inner.memory)?),
         };
         let plain = self.change_mode == ChangeMode::Plain && self.nesting.depth == 0 && !self.undoing;
-        Ok(if plain { joined.run(work)? } else { joined.run_reading(work)? })
+        let value = if plain { joined.run(work)? } else { joined.run_reading(work)? };
+        // Without its locks, pages that it has read may be older than these words.
+        if !planted!("words_read_without_locks") {
+            self.still_isolated()?;
+        }
+        Ok(value)
     }
 
     /// Takes over a transaction over heaps that was begun on its own, for example to [prepare](Txn::prepare) it: from

@@ -10,7 +10,7 @@
 //! | lock records, or all of them | [`RecordLocks`] |
 //! | read records without locks while transactions are in doubt | [`InDoubtRecords`] |
 
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, planted};
 use cedrat_wal::{Lsn, Ticket};
 
 pub use crate::committing::CommitChanges;
@@ -107,7 +107,11 @@ pub trait DeferredChanges {
 
     /// Notes that the transaction has read a change with this LSN from a kept record. A `Sync` commit then waits until
     /// that change is durable.
-    fn note_read(&self, version: Lsn);
+    ///
+    /// # Errors
+    /// [`Error::PinsLog`], [`Error::TimeLimit`] if the store has rolled the transaction back: without its locks it may have
+    /// read a change that is not committed.
+    fn note_read(&self, version: Lsn) -> Result<()>;
 
     /// Runs `work` as one call: the store does not roll the transaction back before `work` has ended. For steps that
     /// belong together and about which the caller keeps state outside of the transaction.
@@ -194,8 +198,9 @@ impl DeferredChanges for Txn {
     }
 
     #[inline]
-    fn note_read(&self, version: Lsn) {
+    fn note_read(&self, version: Lsn) -> Result<()> {
         self.saw(version);
+        if planted!("kept_record_read_without_locks") { Ok(()) } else { self.still_isolated() }
     }
 
     #[inline]

@@ -702,3 +702,28 @@ fn undo_gets_lock_of_idle_transaction() {
         assert_eq!((store.running(), values(&store, &[own]), locks.locked()), (0, vec![0], 0));
     }
 }
+
+/// E16.8a: what a transaction reads of a heap, after its rollback, is not of the moment of its other reads.
+#[test]
+fn rolled_back_reader_sees_no_words() {
+    let (options, clock, _) = timed();
+    let (_disk, store, pages) = store(options);
+    let words =
+        store.memory().create_heap("words", &HeapOptions { chunk_len: 4096, ..HeapOptions::raw(8192) }).unwrap();
+    let mut reader = store.begin();
+    drop(reader.read(pages[0]).unwrap());
+    let read = reader.heap(|tx| {
+        clock.0.store(11, Ordering::SeqCst);
+        assert_eq!(store.enforce_limits().unwrap(), 1);
+        let both = store.transact(|txn| {
+            add(txn, pages[0], 1)?;
+            txn.heap(|tx| tx.write(&words, 0, 1))
+        });
+        both.unwrap();
+        tx.read(&words, 0)
+    });
+    assert!(
+        matches!(read, Err(Error::TimeLimit { .. })),
+        "it saw the page before the change, and the word after it: {read:?}"
+    );
+}
