@@ -429,6 +429,27 @@ fn preparing_refuses_and_hands_over() {
     });
 }
 
+/// E9.12: an upgrade that waits for a prepared transaction overtakes a request that did not wait for that one before.
+#[test]
+fn upgrade_leaves_no_waiter_behind_prepared() {
+    explore(1, 1, || {
+        let table = LockTable::new();
+        [(1, IS), (2, IS), (3, IX)].into_iter().for_each(|(txn, mode)| granted(&table, txn, HOT, mode));
+        table.prepared(TxnId(1));
+        let is_prepared = |txn: TxnId| txn == TxnId(1);
+        let Request::Blocked(reader) = table.request(TxnId(4), HOT, S, Some(&is_prepared)).unwrap() else {
+            panic!("it waits for the writer");
+        };
+        let upgrade = blocked(&table, 2, HOT, X);
+        assert_eq!(reader.outcome(), Outcome::Prepared(TxnId(1)));
+        assert_eq!(table.end_wait(&reader), Err(NotGiven::Prepared(TxnId(1))));
+        release(&table, &[3, 1]);
+        table.end_wait(&upgrade).unwrap();
+        release(&table, &[2]);
+        assert_eq!((table.len(), table.waiting_now()), (0, 0));
+    });
+}
+
 /// Random requests of several threads: conflicting locks are never held together, every wait ends, and no lock is left
 /// over.
 #[test]

@@ -117,6 +117,13 @@ impl Model {
             lock.hand_over(decided);
             return Answer::Deadlock;
         }
+        if upgrades {
+            // Requests behind it may wait for a prepared transaction now.
+            self.prepared
+                .clone()
+                .into_iter()
+                .for_each(|prepared| self.refuse_unless_prepared(resource, prepared, decided));
+        }
         Answer::Blocked
     }
 
@@ -130,20 +137,22 @@ impl Model {
 
     fn prepare(&mut self, txn: u64, decided: &mut BTreeMap<u64, Answer>) {
         self.prepared.insert(txn);
-        for resource in 0..RESOURCES {
-            let mut at = 0;
-            while self.locks.get(&resource).is_some_and(|lock| at < lock.queue.len()) {
-                let lock = &self.locks[&resource];
-                let in_the_way = (0..=at).any(|at| lock.edges(at).contains(&txn));
-                if lock.queue[at].unless_prepared && in_the_way {
-                    let refused = self.locks.get_mut(&resource).unwrap().queue.remove(at);
-                    decided.insert(refused.txn, Answer::Prepared(txn));
-                } else {
-                    at += 1;
-                }
+        (0..RESOURCES).for_each(|resource| self.refuse_unless_prepared(resource, txn, decided));
+    }
+
+    fn refuse_unless_prepared(&mut self, resource: u64, prepared: u64, decided: &mut BTreeMap<u64, Answer>) {
+        let mut at = 0;
+        while self.locks.get(&resource).is_some_and(|lock| at < lock.queue.len()) {
+            let lock = &self.locks[&resource];
+            let in_the_way = (0..=at).any(|at| lock.edges(at).contains(&prepared));
+            if lock.queue[at].unless_prepared && in_the_way {
+                let refused = self.locks.get_mut(&resource).unwrap().queue.remove(at);
+                decided.insert(refused.txn, Answer::Prepared(prepared));
+            } else {
+                at += 1;
             }
-            self.locks.entry(resource).or_default().hand_over(decided);
         }
+        self.locks.entry(resource).or_default().hand_over(decided);
     }
 
     fn end(&mut self, txn: u64, decided: &mut BTreeMap<u64, Answer>) {

@@ -129,6 +129,11 @@ impl Txns {
         &mut held.locks
     }
 
+    /// Whether the transaction is prepared.
+    fn is_ownerless(&self, txn: TxnId) -> bool {
+        self.held.get(txn).is_some_and(|held| held.thread == 0)
+    }
+
     fn set_ownerless(&mut self, txn: TxnId) {
         if let Some(held) = self.held.get_mut(txn) {
             held.thread = 0;
@@ -464,7 +469,22 @@ impl LockTable {
         if self.register(&waiter) {
             self.refuse_deadlock(&waiter)?;
         }
+        if waiter.upgrades && !planted!("overtaken_waiter_not_refused") {
+            self.refuse_overtaken(&waiter);
+        }
         Ok(Request::Blocked(waiter))
+    }
+
+    /// Refuses the requests that wait for prepared transactions now because this upgrade has overtaken them, and do not wait for
+    /// such transactions.
+    fn refuse_overtaken(&self, upgrade: &Waiter) {
+        let of = upgrade.of;
+        let holders = match self.shard(of).lock().find(of) {
+            Some(lock) if lock.has_waiters_unless_prepared() => lock.holders_before(upgrade),
+            _ => return,
+        };
+        let is_prepared = |txn: &TxnId| self.txns(*txn).lock().is_ownerless(*txn);
+        holders.into_iter().filter(is_prepared).for_each(|prepared| self.refuse_unless_prepared(of, prepared));
     }
 
     /// Acquires a lock if that needs no wait.
@@ -581,16 +601,21 @@ impl LockTable {
             {
                 continue;
             }
-            let mut decided = Vec::new();
-            {
-                let _detecting = self.detecting.lock();
-                let mut locks = self.shard(of).lock();
-                if let Some(lock) = locks.find_mut(of) {
-                    lock.refuse_unless_prepared(txn, &mut decided);
-                }
-            }
-            self.wake(decided);
+            self.refuse_unless_prepared(of, txn);
         }
+    }
+
+    /// Refuses the requests for a lock that wait for `prepared`, and do not wait for prepared transactions.
+    fn refuse_unless_prepared(&self, of: Hashed, prepared: TxnId) {
+        let mut decided = Vec::new();
+        {
+            let _detecting = self.detecting.lock();
+            let mut locks = self.shard(of).lock();
+            if let Some(lock) = locks.find_mut(of) {
+                lock.refuse_unless_prepared(prepared, &mut decided);
+            }
+        }
+        self.wake(decided);
     }
 
     fn list(&self, txn: TxnId) -> Vec<Hashed> {
