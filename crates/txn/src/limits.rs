@@ -57,7 +57,7 @@ pub(crate) struct Limits {
     due_at: AtomicU64,
     is_due: AtomicBool,
     rolling_back: RollingBack,
-    /// Those that have only locks; `None` without a time limit.
+    /// Transactions that have only locks; `None` without a time limit.
     holders: Option<Holders>,
 }
 
@@ -83,8 +83,8 @@ struct Roller {
 struct Turn<'a>(&'a RollingBack);
 
 impl RollingBack {
-    /// Waits for the right to roll back. `None` if this thread rolls back already, in an undo that runs another transaction; or if
-    /// such an undo of another thread may wait for a lock of the caller, who `has_locks`.
+    /// Waits for the right to roll back. `None` if this thread rolls back already, in an undo that runs another transaction; or
+    /// if such an undo of another thread may wait for a lock of the caller (`has_locks`).
     fn begin(&self, has_locks: bool) -> Option<Turn<'_>> {
         let thread = thread::current().id();
         let mut by = self.by.lock();

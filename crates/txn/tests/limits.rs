@@ -703,7 +703,7 @@ fn undo_gets_lock_of_idle_transaction() {
     }
 }
 
-/// E16.8a: what a transaction reads of a heap, after its rollback, is not of the moment of its other reads.
+/// E16.8a: heap words that a transaction reads after its rollback are not of the moment of its other reads.
 #[test]
 fn rolled_back_reader_sees_no_words() {
     let (options, clock, _) = timed();

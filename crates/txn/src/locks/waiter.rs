@@ -80,7 +80,8 @@ impl Waiter {
         }
     }
 
-    /// Grants the request; `first`: its transaction does not hold the lock. The caller holds the mutex of the shard, and calls [`Waiter::wake`] after releasing it.
+    /// Grants the request; `first`: its transaction does not hold the lock. The caller holds the mutex of the shard, and calls
+    /// [`Waiter::wake`] after releasing it.
     pub(super) fn grant(&self, first: bool) {
         self.outcome.store(if first { GRANTED } else { STRENGTHENED });
     }
