@@ -5,6 +5,7 @@ import cedrat.oracle.protocol.CommitKeys;
 import cedrat.oracle.protocol.Protocol;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
@@ -32,7 +33,8 @@ import java.util.concurrent.TimeoutException;
 ///
 /// **Failure:** futures fail, and waiting methods throw, [UnavailableException] when no answer has come for
 /// as long as the client has patience: nothing is known then, and [#resolve] tells. [RefusedException] means
-/// that nothing was done. [ClientClosedException]: the client is of no use any more.
+/// that nothing was done. [ClientClosedException]: the client is of no use any more, because it was closed, or
+/// because a server has refused it: the address leads to another oracle now ([#identity]), for example.
 public final class OracleClient implements AutoCloseable {
     private final ClientOptions options;
     private final ClientThreads threads = new ClientThreads(1);
@@ -139,6 +141,18 @@ public final class OracleClient implements AutoCloseable {
     /// begins later. For pruners: from now on the oracle assumes that older snapshots were pruned.
     public StartTimestamp lowWaterMark() {
         return await(lowWaterMarkAsync());
+    }
+
+    /// Returns the identity of the oracle; empty if its server speaks a version of the protocol without identities. The
+    /// client keeps it: a server of another oracle refuses the client, which is then closed.
+    public Optional<OracleIdentity> identity() {
+        long identity = await(ask(new Call<Long>() {
+            @Override
+            void ask() {
+                pipeline.identity(this);
+            }
+        }));
+        return identity == Protocol.IDENTITY_NONE ? Optional.empty() : Optional.of(new OracleIdentity(identity));
     }
 
     // ---- futures ----------------------------------------------------------------------------------------------------
@@ -328,7 +342,8 @@ public final class OracleClient implements AutoCloseable {
         try {
             pipeline.execute(call);
         } catch (RejectedExecutionException ended) {
-            call.completeExceptionally(new ClientClosedException("the client is closed: make another one", ended));
+            call.completeExceptionally(
+                    new ClientClosedException(null, "the client is closed: make another one", ended));
         }
         return call;
     }
@@ -354,7 +369,7 @@ public final class OracleClient implements AutoCloseable {
             throw switch (failed.getCause()) {
                 case RefusedException why -> new RefusedException(why.code(), why.getMessage(), why);
                 case UnavailableException why -> new UnavailableException(why.getMessage(), why);
-                case ClientClosedException why -> new ClientClosedException(why.getMessage(), why);
+                case ClientClosedException why -> new ClientClosedException(why.code(), why.getMessage(), why);
                 default -> new IllegalStateException(failed.getCause());
             };
         }

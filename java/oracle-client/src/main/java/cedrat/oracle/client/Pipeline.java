@@ -105,6 +105,8 @@ public final class Pipeline<T> {
     private int sessionTimeoutMs;
     private boolean saidSomething;
     private int silentTicks;
+    /// Identity of the oracle, once a server has stated it.
+    private long identity = Protocol.IDENTITY_NONE;
     /// Which of the servers is, or will be, connected to.
     private int server;
     private Future<?> watch;
@@ -142,9 +144,14 @@ public final class Pipeline<T> {
     /// @throws OracleException if the pipeline is closed, so that no answer can arrive, as with all
     ///     requests
     public void begin(T tag) {
-        Slot<T> slot = take(Protocol.BEGIN, tag, 0);
-        slot.frame.plain(Protocol.BEGIN, slot.id());
+        sendPlain(Protocol.BEGIN, tag);
+    }
+
+    private Slot<T> sendPlain(byte kind, T tag) {
+        Slot<T> slot = take(kind, tag, 0);
+        slot.frame.plain(kind, slot.id());
         send(slot);
+        return slot;
     }
 
     /// Commits a transaction that has written the first `count` of these rows; [Replies#decided] answers. A
@@ -231,9 +238,13 @@ public final class Pipeline<T> {
 
     /// Asks for the low-water mark; [Replies#number] answers.
     public void lowWaterMark(T tag) {
-        Slot<T> slot = take(Protocol.LOW_WATER, tag, 0);
-        slot.frame.plain(Protocol.LOW_WATER, slot.id());
-        send(slot);
+        sendPlain(Protocol.LOW_WATER, tag);
+    }
+
+    /// Asks for the identity of the oracle; [Replies#number] answers, with [Protocol#IDENTITY_NONE] if the
+    /// server speaks a version without identities.
+    public void identity(T tag) {
+        sendPlain(Protocol.PING, tag);
     }
 
     /// Returns the number of requests that were not answered.
@@ -363,7 +374,7 @@ public final class Pipeline<T> {
         silentTicks = 0;
         silentParts = 0;
         out.clear();
-        out.hello(HELLO_ID, Protocol.VERSION_LOWEST, Protocol.VERSION, session);
+        out.hello(HELLO_ID, Protocol.VERSION_LOWEST, Protocol.VERSION, session, identity);
         namespaces.forEach((namespace, flags) -> out.namespace(NAMESPACE_ID, namespace, flags));
         announce();
         for (int index = 0; index < slotCount; index++) {
@@ -554,10 +565,7 @@ public final class Pipeline<T> {
             return;
         }
         if (!saidSomething && outstanding < options.outstandingMax()) {
-            Slot<T> slot = take(Protocol.PING, null, 0);
-            slot.isInternal = true;
-            slot.frame.plain(Protocol.PING, slot.id());
-            send(slot);
+            sendPlain(Protocol.PING, null).isInternal = true;
         }
         saidSomething = false;
         sendAbandoned();
@@ -573,7 +581,7 @@ public final class Pipeline<T> {
     ///
     /// @return ends when the server has heard it, or did not say so for a second
     public CompletableFuture<Void> close() {
-        close(new ClientClosedException("the client is closed: make another one", null));
+        close(new ClientClosedException(null, "the client is closed: make another one", null));
         return closed;
     }
 
@@ -721,7 +729,9 @@ public final class Pipeline<T> {
                 }
                 case Protocol.CLEANED, Protocol.LOW_WATER -> replies.number(tag, reader.value());
                 default -> {
-                    // a ping: the server lives
+                    if (!isInternal) { // else the server lives
+                        replies.number(tag, identity);
+                    }
                 }
             }
         } catch (RuntimeException theirs) {
@@ -740,6 +750,8 @@ public final class Pipeline<T> {
 
     private void welcome() {
         line.isWelcome = true;
+        // A server of an older version states none: that of the others still counts.
+        identity = reader.identity() == Protocol.IDENTITY_NONE ? identity : reader.identity();
         reconnectMs = options.reconnectMin().toMillis();
         endOutage();
         sendAbandoned();
@@ -757,8 +769,8 @@ public final class Pipeline<T> {
         ErrorCode code = reader.errorCode();
         String text = reader.errorText();
         if ((reader.flags() & Protocol.FLAG_CLOSING) != 0) {
-            if (!isOfTheConnection(code)) {
-                close(new ClientClosedException("the oracle has refused the connection: " + text, null));
+            if (code == null || !code.isOfTheConnection()) {
+                close(new ClientClosedException(code, "the oracle has refused the connection: " + text, null));
             }
             lossReason = text;
             beginOutage();
@@ -770,14 +782,6 @@ public final class Pipeline<T> {
         }
         fail(slot, new RefusedException(code, text, null));
         return true;
-    }
-
-    /// Whether another connection may fare better: an expired session begins anew; a hello that came too
-    /// late, as this program or the network was slow, may be in time; and it was a connection of this
-    /// client's own, which it had left and which was slow, that has taken over the session. All else would
-    /// happen again.
-    private static boolean isOfTheConnection(ErrorCode code) {
-        return code == ErrorCode.EXPIRED || code == ErrorCode.HELLO || code == ErrorCode.TAKEN_OVER;
     }
 
     private void tell(Runnable listener) {

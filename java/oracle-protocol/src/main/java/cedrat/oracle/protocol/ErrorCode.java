@@ -25,7 +25,9 @@ public enum ErrorCode {
     /// connection is closed.
     EXPIRED(10),
     /// The oracle has the maximum number of namespaces.
-    NAMESPACES(11);
+    NAMESPACES(11),
+    /// The client knows an oracle of another identity. The connection is closed.
+    OTHER_ORACLE(12);
 
     private static final ErrorCode[] BY_NUMBER = new ErrorCode[values().length + 1];
 
@@ -44,6 +46,14 @@ public enum ErrorCode {
     /// The number that goes over the wire.
     public int number() {
         return number;
+    }
+
+    /// Whether a closed connection may be followed by one that fares better: an expired session begins anew; a
+    /// hello that came too late, as the program or the network was slow, may be in time; and it was a
+    /// connection of the client's own, which it had left and which was slow, that has taken over the session.
+    /// All else would happen again.
+    public boolean isOfTheConnection() {
+        return this == EXPIRED || this == HELLO || this == TAKEN_OVER;
     }
 
     /// The code with this number; `null` if this program knows none, as a newer server may send one.

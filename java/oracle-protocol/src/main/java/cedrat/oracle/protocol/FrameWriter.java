@@ -56,14 +56,23 @@ public final class FrameWriter {
 
     // ---- requests ---------------------------------------------------------------------------------------------------
 
-    /// A hello of a client that speaks these versions.
+    /// A hello of a client that speaks these versions and knows no oracle.
     public void hello(long id, int lowest, int highest, long session) {
-        int at = begin(Protocol.HELLO, 0, id, At.HELLO_END);
+        hello(id, lowest, highest, session, Protocol.IDENTITY_NONE);
+    }
+
+    /// A hello of a client that knows the oracle of this identity. Versions below [Protocol#VERSION_IDENTITY] omit it.
+    public void hello(long id, int lowest, int highest, long session, long identity) {
+        boolean hasIdentity = highest >= Protocol.VERSION_IDENTITY;
+        int at = begin(Protocol.HELLO, 0, id, hasIdentity ? At.HELLO_LONG_END : At.HELLO_END);
         LONG.set(bytes, at + At.HELLO_MAGIC, Protocol.MAGIC);
         SHORT.set(bytes, at + At.HELLO_LOWEST, (short) lowest);
         SHORT.set(bytes, at + At.HELLO_HIGHEST, (short) highest);
         INT.set(bytes, at + At.HELLO_ZERO, 0);
         LONG.set(bytes, at + At.HELLO_SESSION, session);
+        if (hasIdentity) {
+            LONG.set(bytes, at + At.HELLO_IDENTITY, identity);
+        }
     }
 
     /// A request without a body: begin, ping, low-water mark, close.
@@ -131,14 +140,19 @@ public final class FrameWriter {
 
     // ---- replies ----------------------------------------------------------------------------------------------------
 
-    /// The reply to a hello.
-    public void welcome(long id, int version, int sessionTimeoutMs, int rowsMax, int outstandingMax) {
-        int at = begin((byte) (Protocol.HELLO | Protocol.REPLY), 0, id, At.WELCOME_END);
+    /// The reply to a hello. Versions below [Protocol#VERSION_IDENTITY] omit the identity of the oracle.
+    public void welcome(long id, int version, int sessionTimeoutMs, int rowsMax, int outstandingMax, long identity) {
+        boolean hasIdentity = version >= Protocol.VERSION_IDENTITY;
+        int end = hasIdentity ? At.WELCOME_LONG_END : At.WELCOME_END;
+        int at = begin((byte) (Protocol.HELLO | Protocol.REPLY), 0, id, end);
         SHORT.set(bytes, at + At.WELCOME_VERSION, (short) version);
         SHORT.set(bytes, at + At.WELCOME_ZERO, (short) 0);
         INT.set(bytes, at + At.WELCOME_TIMEOUT, sessionTimeoutMs);
         INT.set(bytes, at + At.WELCOME_ROWS, rowsMax);
         INT.set(bytes, at + At.WELCOME_OUTSTANDING, outstandingMax);
+        if (hasIdentity) {
+            LONG.set(bytes, at + At.WELCOME_IDENTITY, identity);
+        }
     }
 
     /// A reply without a body, to a request of this kind: ping, close.

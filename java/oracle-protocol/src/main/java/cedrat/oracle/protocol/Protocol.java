@@ -4,7 +4,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 
-/// The numbers of the protocol, versions 1 and 2 (drawn in docs/formats/oracle-protocol.md). A number once used
+/// The numbers of the protocol, versions 1 to 3 (drawn in docs/formats/oracle-protocol.md). A number once used
 /// keeps its meaning.
 ///
 /// ```text
@@ -15,13 +15,19 @@ public final class Protocol {
     public static final long MAGIC = 0x524f_5441_5244_4543L;
 
     /// The newest version that this program speaks.
-    public static final int VERSION = 2;
+    public static final int VERSION = 3;
 
     /// The oldest version that this program speaks.
     public static final int VERSION_LOWEST = 1;
 
     /// The first version in which the outcome of an aborted transaction states the reason.
     public static final int VERSION_REASONS = 2;
+
+    /// The first version in which a hello and its reply state the identity of the oracle.
+    public static final int VERSION_IDENTITY = 3;
+
+    /// Identity in a hello of a client that has reached no oracle yet. No oracle has it.
+    public static final long IDENTITY_NONE = 0;
 
     /// The longest frame, in bytes, its length included.
     public static final int FRAME_BYTES_MAX = 1 << 20;
@@ -135,7 +141,10 @@ public final class Protocol {
         static final int HELLO_HIGHEST = BODY + 10;
         static final int HELLO_ZERO = BODY + 12;
         static final int HELLO_SESSION = BODY + 16;
+        /// End of a hello without versions from [#VERSION_IDENTITY] on.
         static final int HELLO_END = BODY + 24;
+        static final int HELLO_IDENTITY = BODY + 24;
+        static final int HELLO_LONG_END = BODY + 32;
 
         static final int START = BODY;
         static final int START_END = BODY + 8;
@@ -164,7 +173,10 @@ public final class Protocol {
         static final int WELCOME_TIMEOUT = BODY + 4;
         static final int WELCOME_ROWS = BODY + 8;
         static final int WELCOME_OUTSTANDING = BODY + 12;
+        /// End of the reply in versions below [#VERSION_IDENTITY].
         static final int WELCOME_END = BODY + 16;
+        static final int WELCOME_IDENTITY = BODY + 16;
+        static final int WELCOME_LONG_END = BODY + 24;
 
         static final int ERROR_CODE = BODY;
         static final int ERROR_LENGTH = BODY + 2;

@@ -20,7 +20,7 @@ public final class ReplyReader extends FrameReader {
         checkFlags(0);
         switch (request()) {
             case Protocol.HELLO -> {
-                checkLength(At.WELCOME_END);
+                checkWelcome();
                 if (sessionTimeoutMs() <= 0 || rowsMax() <= 0 || outstandingMax() <= 0) {
                     throw malformed("invalid limits in the reply to a hello");
                 }
@@ -53,6 +53,14 @@ public final class ReplyReader extends FrameReader {
         }
     }
 
+    private void checkWelcome() throws ProtocolException {
+        boolean hasIdentity = length > At.WELCOME_END && version() >= Protocol.VERSION_IDENTITY;
+        checkLength(hasIdentity ? At.WELCOME_LONG_END : At.WELCOME_END);
+        if (version() >= Protocol.VERSION_IDENTITY && identity() == Protocol.IDENTITY_NONE) {
+            throw malformed("the reply to a hello has no identity of the oracle");
+        }
+    }
+
     private void checkOutcome(long number) throws ProtocolException {
         if (!Protocol.isTimestamp(number) && (number < Protocol.OUTCOME_MIN || number >= 0)) {
             throw malformed("invalid outcome " + Long.toUnsignedString(number));
@@ -82,6 +90,12 @@ public final class ReplyReader extends FrameReader {
     /// Returns, for a hello's reply, the number of unanswered requests at which the server stops reading.
     public int outstandingMax() {
         return Protocol.getInt(bytes, at + At.WELCOME_OUTSTANDING);
+    }
+
+    /// Returns, for a hello's reply, the identity of the oracle; [Protocol#IDENTITY_NONE] in a version without
+    /// identities.
+    public long identity() {
+        return length == At.WELCOME_LONG_END ? longAt(At.WELCOME_IDENTITY) : Protocol.IDENTITY_NONE;
     }
 
     /// The number that is the reply.

@@ -76,6 +76,10 @@ public final class RequestReader extends FrameReader {
         if (session() == 0) {
             throw malformed("invalid hello: session 0");
         }
+        if (versionHighest() >= Protocol.VERSION_IDENTITY && length < At.HELLO_LONG_END) {
+            throw malformed("invalid hello: version " + versionHighest() + " with " + length + " bytes; at least "
+                    + At.HELLO_LONG_END + " are expected");
+        }
     }
 
     private void checkCommit() throws ProtocolException {
@@ -176,6 +180,12 @@ public final class RequestReader extends FrameReader {
     /// Returns, for a hello, the number of the session, which the client has drawn at random.
     public long session() {
         return longAt(At.HELLO_SESSION);
+    }
+
+    /// Returns, for a hello, the identity of the oracle that the client knows; [Protocol#IDENTITY_NONE] if it
+    /// knows none, or speaks no version with identities.
+    public long identity() {
+        return versionHighest() >= Protocol.VERSION_IDENTITY ? longAt(At.HELLO_IDENTITY) : Protocol.IDENTITY_NONE;
     }
 
     /// Returns, for a request about one transaction, its start timestamp.

@@ -51,7 +51,8 @@ class CodecTest {
         long[] reads = rows(random, random.nextInt(50));
         byte kind = (byte) random.nextInt(1, 15);
         switch (kind) {
-            case Protocol.HELLO -> out.hello(id, 0, random.nextInt(1, 65_536), start);
+            case Protocol.HELLO ->
+                out.hello(id, 0, random.nextInt(1, random.nextBoolean() ? 4 : 65_536), start, -start);
             case Protocol.BEGIN, Protocol.PING, Protocol.LOW_WATER, Protocol.CLOSE -> out.plain(kind, id);
             case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> out.start(kind, id, start);
             case Protocol.COMMIT -> out.commit(id, start, writes, writes.length, reads, reads.length);
@@ -72,7 +73,10 @@ class CodecTest {
         assertEquals(kind, in.kind());
         assertEquals(id, in.id());
         switch (kind) {
-            case Protocol.HELLO -> assertEquals(start, in.session());
+            case Protocol.HELLO -> {
+                assertEquals(start, in.session());
+                assertEquals(in.versionHighest() < Protocol.VERSION_IDENTITY ? 0 : -start, in.identity());
+            }
             case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> assertEquals(start, in.start());
             case Protocol.COMMIT -> {
                 assertEquals(start, in.start());
@@ -216,7 +220,7 @@ class CodecTest {
         byte kind = (byte) random.nextInt(0, 15);
         switch (kind) {
             case 0 -> out.error(id, Protocol.FLAG_CLOSING, ErrorCode.EXPIRED, "späť".repeat(random.nextInt(400)));
-            case Protocol.HELLO -> out.welcome(id, 1, 2, 3, 4);
+            case Protocol.HELLO -> out.welcome(id, 1 + count % 3, 2, 3, 4, -5);
             case Protocol.BEGIN, Protocol.LOW_WATER -> out.value(kind, id, Math.abs(value));
             case Protocol.PING, Protocol.CLOSE, Protocol.NAMESPACE -> out.done(kind, id);
             case Protocol.SWEPT -> out.sweptReply(id, count, Math.max(0, value));
@@ -239,7 +243,10 @@ class CodecTest {
                 assertEquals(ErrorCode.EXPIRED, in.errorCode());
                 assertTrue("späť".repeat(400).startsWith(in.errorText()));
             }
-            case Protocol.HELLO -> assertEquals(3, in.rowsMax());
+            case Protocol.HELLO -> {
+                assertEquals(3, in.rowsMax());
+                assertEquals(in.version() < Protocol.VERSION_IDENTITY ? 0 : -5, in.identity());
+            }
             case Protocol.PING, Protocol.CLOSE, Protocol.NAMESPACE -> assertEquals(0, in.values());
             case Protocol.SWEPT -> {
                 assertEquals(count, in.forgotten());
@@ -269,6 +276,9 @@ class CodecTest {
             }
             if (kind == Protocol.HELLO && bytes.length >= 24 && random.nextBoolean()) {
                 Protocol.LONG.set(bytes, 16, Protocol.MAGIC);
+                if (bytes.length >= 28 && random.nextBoolean()) {
+                    Protocol.INT.set(bytes, 24, 1 | random.nextInt(1, 5) << 16); // versions
+                }
             }
             if (kind == Protocol.COMMIT && bytes.length >= 32 && random.nextBoolean()) {
                 Protocol.INT.set(bytes, 24, (bytes.length - 32) / 8 + random.nextInt(2));
@@ -333,6 +343,10 @@ class CodecTest {
             }
             case Protocol.SWEPT ->
                 assertTrue(Protocol.isTimestamp(request.mark()) && Protocol.isTimestamp(request.from()), "P2");
+            case Protocol.HELLO -> {
+                assertTrue(request.session() != 0 && request.version() >= Protocol.VERSION_LOWEST, "P2");
+                request.identity();
+            }
             default -> assertTrue(request.kind() > 0 && request.kind() <= Protocol.NAMESPACE);
         }
     }
@@ -373,7 +387,7 @@ class CodecTest {
         assertEquals(ErrorCode.TOO_MANY_ROWS, refused(out).code());
         assertFalse(refused(out).isFatal());
         out.clear();
-        out.hello(1, 3, 4, 4);
+        out.hello(1, Protocol.VERSION + 1, Protocol.VERSION + 2, 4);
         assertEquals(ErrorCode.VERSION, refused(out).code());
         assertTrue(refused(out).isFatal());
         out.clear();
@@ -397,6 +411,41 @@ class CodecTest {
         assertEquals(ErrorCode.TOO_LONG, refused(out).code());
         Protocol.INT.set(out.bytes(), 0, 11);
         assertEquals(ErrorCode.MALFORMED, refused(out).code());
+    }
+
+    /// P1: the identity of a hello, and of its reply, lies within its frame.
+    @Test
+    void helloWithoutItsIdentityIsRefused() throws ProtocolException {
+        FrameWriter out = new FrameWriter(64);
+        out.hello(1, 1, 3, 4, 5);
+        byte[] hello = Arrays.copyOf(out.bytes(), out.length());
+        out.clear();
+        out.welcome(1, 3, 30_000, 10, 10, 5);
+        byte[] welcome = Arrays.copyOf(out.bytes(), out.length());
+        for (int missing = 1; missing <= Long.BYTES; missing++) {
+            Protocol.INT.set(hello, 0, hello.length - 4 - missing);
+            assertMalformed(new RequestReader(4), hello, hello.length - missing);
+            Protocol.INT.set(welcome, 0, welcome.length - 4 - missing);
+            assertMalformed(new ReplyReader(), welcome, welcome.length - missing);
+        }
+        out.clear();
+        out.welcome(1, 3, 30_000, 10, 10, Protocol.IDENTITY_NONE);
+        assertMalformed(new ReplyReader(), out.bytes(), out.length());
+        out.clear();
+        out.welcome(1, 2, 30_000, 10, 10, 5);
+        Protocol.SHORT.set(out.bytes(), 16, (short) 3);
+        assertMalformed(new ReplyReader(), out.bytes(), out.length());
+        out.clear();
+        out.hello(1, 1, 2, 4, 5);
+        RequestReader reader = new RequestReader(4);
+        assertEquals(out.length(), reader.next(out.bytes(), 0, out.length()));
+        assertEquals(Protocol.IDENTITY_NONE, reader.identity(), "version 2");
+    }
+
+    private static void assertMalformed(FrameReader reader, byte[] bytes, int length) {
+        ProtocolException why = assertThrows(ProtocolException.class, () -> reader.next(bytes, 0, length));
+        assertEquals(ErrorCode.MALFORMED, why.code());
+        assertTrue(why.isFatal());
     }
 
     /// A longer hello is one of a later version that speaks this one too.

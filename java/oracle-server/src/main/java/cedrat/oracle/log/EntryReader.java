@@ -5,6 +5,7 @@ import static cedrat.oracle.log.EntryWriter.COMMITTED;
 import static cedrat.oracle.log.EntryWriter.ENDED;
 import static cedrat.oracle.log.EntryWriter.FORGOTTEN;
 import static cedrat.oracle.log.EntryWriter.HEADER_BYTES;
+import static cedrat.oracle.log.EntryWriter.IDENTIFIED;
 import static cedrat.oracle.log.EntryWriter.PRUNED;
 import static cedrat.oracle.log.EntryWriter.RETIRED;
 import static cedrat.oracle.log.EntryWriter.TIMESTAMPS_MAX;
@@ -77,8 +78,9 @@ public final class EntryReader {
                 case ENDED -> to.ended(start());
                 case FORGOTTEN -> to.forgotten(start());
                 case PRUNED -> to.pruned(start());
-                case USED -> to.used(namespace());
-                case RETIRED -> to.retired(namespace());
+                case USED -> to.used(number("namespace"));
+                case RETIRED -> to.retired(number("namespace"));
+                case IDENTIFIED -> to.identified(number("identity"));
                 case WROTE -> {
                     readKeys();
                     if (last != COMMITTED) {
@@ -119,9 +121,9 @@ public final class EntryReader {
         }
     }
 
-    private long namespace() throws DamagedEntryException {
+    private long number(String what) throws DamagedEntryException {
         if (entry.left() < Long.BYTES) {
-            throw damaged("a truncated namespace");
+            throw damaged("a truncated " + what);
         }
         return entry.number();
     }

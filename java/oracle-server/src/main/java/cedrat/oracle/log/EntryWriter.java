@@ -13,7 +13,7 @@ import java.util.Arrays;
 ///
 /// ```text
 /// entry      version 1 | before 8 | newest 8 | decision *
-/// decision   committed | aborted | ended | forgotten | wrote | pruned | used | retired
+/// decision   committed | aborted | ended | forgotten | wrote | pruned | used | retired | identified
 /// committed  1 | commit varint | lasted varint | count varint | row 8 *
 /// aborted    2 | start varint
 /// ended      3 | start varint
@@ -22,6 +22,7 @@ import java.util.Arrays;
 /// pruned     6 | start varint
 /// used       7 | namespace 8
 /// retired    8 | namespace 8
+/// identified 9 | identity 8
 /// key        table 8 | length varint | byte *
 /// ```
 ///
@@ -47,6 +48,7 @@ public final class EntryWriter implements Decisions {
     static final byte PRUNED = 6;
     static final byte USED = 7;
     static final byte RETIRED = 8;
+    static final byte IDENTIFIED = 9;
 
     /// An entry gives out no more timestamps. A server closes a batch at a sixteenth of that.
     static final int TIMESTAMPS_MAX = 1 << 16;
@@ -156,19 +158,24 @@ public final class EntryWriter implements Decisions {
 
     @Override
     public void used(long namespace) {
-        putNamespace(USED, namespace);
+        putNumber(USED, namespace);
     }
 
     @Override
     public void retired(long namespace) {
-        putNamespace(RETIRED, namespace);
+        putNumber(RETIRED, namespace);
     }
 
-    private void putNamespace(byte kind, long namespace) {
+    @Override
+    public void identified(long identity) {
+        putNumber(IDENTIFIED, identity);
+    }
+
+    private void putNumber(byte kind, long number) {
         endFullEntry();
         need(1 + Long.BYTES);
         bytes[length++] = kind;
-        LONG.set(bytes, length, namespace);
+        LONG.set(bytes, length, number);
         length += Long.BYTES;
     }
 

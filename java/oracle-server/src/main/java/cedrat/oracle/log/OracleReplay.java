@@ -120,6 +120,11 @@ public final class OracleReplay implements Log.Replay {
     private Remembered faulty(Remembered restoring) {
         return new Remembered() {
             @Override
+            public void identified(long identity) {
+                restoring.identified(identity);
+            }
+
+            @Override
             public void used(long namespace) {
                 restoring.used(namespace);
             }

@@ -3,6 +3,7 @@ package cedrat.oracle.log;
 import static cedrat.oracle.log.SnapshotWriter.ABORTED;
 import static cedrat.oracle.log.SnapshotWriter.COMMITTED;
 import static cedrat.oracle.log.SnapshotWriter.HEADER_BYTES;
+import static cedrat.oracle.log.SnapshotWriter.IDENTIFIED;
 import static cedrat.oracle.log.SnapshotWriter.OPEN;
 import static cedrat.oracle.log.SnapshotWriter.PRUNED;
 import static cedrat.oracle.log.SnapshotWriter.USED;
@@ -101,19 +102,8 @@ public final class SnapshotReader {
         long start = from - 1;
         while (entry.hasMore()) {
             byte kind = entry.kind();
-            if (kind == USED && isFirst() && start == 0) {
-                if (entry.left() < Long.BYTES) {
-                    throw damaged("a truncated namespace");
-                }
-                to.used(entry.number());
-                continue;
-            }
-            if (kind == PRUNED && isFirst() && start == 0) {
-                long upTo = entry.varint();
-                if (upTo <= 0 || upTo > taken) {
-                    throw damaged("transactions pruned up to " + upTo + " in a snapshot begun at " + taken);
-                }
-                to.pruned(upTo);
+            if (kind >= PRUNED && kind <= IDENTIFIED && isFirst() && start == 0) {
+                tellFact(kind, to);
                 continue;
             }
             if (kind < OPEN || kind > ABORTED) {
@@ -141,6 +131,26 @@ public final class SnapshotReader {
                 }
                 default -> to.aborted(start);
             }
+        }
+    }
+
+    private void tellFact(byte kind, Remembered to) throws DamagedEntryException {
+        if (kind == PRUNED) {
+            long upTo = entry.varint();
+            if (upTo <= 0 || upTo > taken) {
+                throw damaged("transactions pruned up to " + upTo + " in a snapshot begun at " + taken);
+            }
+            to.pruned(upTo);
+            return;
+        }
+        if (entry.left() < Long.BYTES) {
+            throw damaged(kind == USED ? "a truncated namespace" : "a truncated identity");
+        }
+        long number = entry.number();
+        if (kind == USED) {
+            to.used(number);
+        } else {
+            to.identified(number);
         }
     }
 

@@ -11,7 +11,8 @@ import cedrat.oracle.state.StatusOracle;
 ///
 /// ```text
 /// part         version 2 | taken 8 | position 8 | committed 8 | from 8 | end 8 | newest 8 | fact * | transaction *
-/// fact         used | pruned
+/// fact         identified | used | pruned
+/// identified   6 | identity 8
 /// used         5 | namespace 8
 /// pruned       4 | up to varint
 /// transaction  open | committed | aborted
@@ -37,6 +38,7 @@ public final class SnapshotWriter {
     static final byte ABORTED = 3;
     static final byte PRUNED = 4;
     static final byte USED = 5;
+    static final byte IDENTIFIED = 6;
 
     static final int TAKEN_AT = 1;
     static final int POSITION_AT = TAKEN_AT + Long.BYTES;
@@ -73,7 +75,7 @@ public final class SnapshotWriter {
     SnapshotWriter(StatusOracle oracle, int transactionsMax) {
         this.oracle = oracle;
         this.transactionsMax = transactionsMax;
-        int factsBytes = (1 + StatusOracle.NAMESPACES_MAX) * (1 + Long.BYTES) + 1 + VARINT_BYTES_MAX;
+        int factsBytes = (2 + StatusOracle.NAMESPACES_MAX) * (1 + Long.BYTES) + 1 + VARINT_BYTES_MAX;
         bytes = new byte[HEADER_BYTES + factsBytes + transactionsMax * TRANSACTION_BYTES_MAX];
         from = 1;
         taken = -1;
@@ -125,9 +127,18 @@ public final class SnapshotWriter {
 
     private final class Putting implements Remembered {
         @Override
+        public void identified(long identity) {
+            putNumber(IDENTIFIED, identity);
+        }
+
+        @Override
         public void used(long namespace) {
-            bytes[length++] = USED;
-            LONG.set(bytes, length, namespace);
+            putNumber(USED, namespace);
+        }
+
+        private void putNumber(byte kind, long number) {
+            bytes[length++] = kind;
+            LONG.set(bytes, length, number);
             length += Long.BYTES;
         }
 

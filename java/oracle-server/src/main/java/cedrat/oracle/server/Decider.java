@@ -1,5 +1,6 @@
 package cedrat.oracle.server;
 
+import cedrat.oracle.log.Identities;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
@@ -12,6 +13,7 @@ import cedrat.oracle.transport.Buffers;
 import io.netty.buffer.ByteBuf;
 import io.netty.channel.EventLoop;
 import java.util.ArrayDeque;
+import java.util.HexFormat;
 import java.util.concurrent.CompletableFuture;
 
 /// Decides requests.
@@ -89,6 +91,10 @@ final class Decider {
                 scheduleResume();
             }
         });
+        if (oracle.identity() == 0) {
+            // A new log that no command has initialised, or one of a version without identities.
+            oracle.identify(Identities.draw());
+        }
     }
 
     // ---- receive ----------------------------------------------------------------------------------------------------
@@ -407,6 +413,10 @@ final class Decider {
             refuse(connection, request.id(), ErrorCode.HELLO, "a connection begins with one hello");
             return;
         }
+        if (request.identity() != Protocol.IDENTITY_NONE && request.identity() != oracle.identity()) {
+            refuse(connection, request.id(), ErrorCode.OTHER_ORACLE, otherOracle(request.identity()));
+            return;
+        }
         Connection before = sessions.hello(request.session(), connection);
         if (before != null) {
             refuse(before, 0, ErrorCode.TAKEN_OVER, "another connection has taken over the session");
@@ -417,8 +427,16 @@ final class Decider {
                 connection.version,
                 (int) options.sessionTimeout().toMillis(),
                 options.rowsMax(),
-                options.outstandingMax());
+                options.outstandingMax(),
+                oracle.identity());
         persister.replied(connection);
+    }
+
+    private String otherOracle(long known) {
+        HexFormat hex = HexFormat.of();
+        return "this is another oracle: the client knows the oracle " + hex.toHexDigits(known)
+                + ", and this server serves the oracle " + hex.toHexDigits(oracle.identity())
+                + "; the address leads to another log, or the log was replaced";
     }
 
     private void announce(Connection connection) {

@@ -179,6 +179,12 @@ final class LogDump implements Log.Replay {
         }
 
         @Override
+        public void identified(long identity) {
+            String id = HexFormat.of().toHexDigits(identity);
+            to.accept(new Shown("\"kind\":\"identified\",\"identity\":\"" + id + "\"", "identified as " + id));
+        }
+
+        @Override
         public void used(long namespace) {
             namespace("used", namespace);
         }

@@ -23,6 +23,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
 import java.time.Duration;
+import java.util.HexFormat;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutionException;
@@ -116,7 +117,10 @@ public final class OracleServer implements AutoCloseable {
                 log.close();
             }
         }
-        RECORDS.atInfo().addKeyValue("address", address()).log("serving");
+        RECORDS.atInfo()
+                .addKeyValue("address", address())
+                .addKeyValue("identity", HexFormat.of().toHexDigits(oracle.identity()))
+                .log("serving");
         schedule(loop, decider::tick, options.sessionTimeout());
         schedule(loop, decider::helloTick, options.helloTimeout());
     }

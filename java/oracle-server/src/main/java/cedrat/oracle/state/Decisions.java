@@ -25,6 +25,9 @@ public interface Decisions {
     /// A decided transaction is forgotten: its outcome will not be requested again.
     void forgotten(long start);
 
+    /// The oracle has this identity from now on.
+    void identified(long identity);
+
     /// Clients write rows of this namespace from now on.
     void used(long namespace);
 

@@ -24,6 +24,9 @@ public class NoDecisions implements Decisions {
     public void forgotten(long start) {}
 
     @Override
+    public void identified(long identity) {}
+
+    @Override
     public void used(long namespace) {}
 
     @Override

@@ -2,6 +2,9 @@ package cedrat.oracle.state;
 
 /// Receives the transactions that an oracle remembers: to write a snapshot, or to restore an oracle from one.
 public interface Remembered {
+    /// The oracle has this identity. Received before all transactions, if at all.
+    void identified(long identity);
+
     /// Clients have written rows of this namespace. Received before all transactions, in ascending order.
     void used(long namespace);
 

@@ -93,6 +93,7 @@ public final class StatusOracle {
     private long ended;
     private final long[] aborts = new long[AbortReason.values().length];
 
+    private final Identity identity = new Identity();
     private long newest;
     /// Snapshots of transactions with start timestamps up to this one may have been pruned.
     private long prunedUpTo;
@@ -319,6 +320,17 @@ public final class StatusOracle {
     /// @param next start timestamp from which the next part continues; above the mark if this was the last part
     public record Swept(long forgotten, long next) {}
 
+    /// Gives an oracle without identity one, which is not 0. It tells its timestamps from those of other oracles.
+    public void identify(long drawn) {
+        identity.set(drawn);
+        decisions.identified(drawn);
+    }
+
+    /// Returns the identity; 0 before [#identify].
+    public long identity() {
+        return identity.get();
+    }
+
     /// Registers a namespace, a set of rows that are swept together. Its clients do so before they commit a
     /// row of it; a client that names none uses [#UNNAMED]. Returns `false`, and does nothing, if there are
     /// [#NAMESPACES_MAX] others.
@@ -509,6 +521,11 @@ public final class StatusOracle {
         }
 
         @Override
+        public void identified(long drawn) {
+            identity.set(drawn);
+        }
+
+        @Override
         public void used(long namespace) {
             sweptMarks.putIfAbsent(namespace, 0L);
         }
@@ -551,6 +568,7 @@ public final class StatusOracle {
     /// remembered.
     public long tell(long from, long upTo, int countMax, Remembered to) {
         if (from == 1) {
+            identity.tell(to);
             sweptMarks.keySet().stream()
                     .filter(namespace -> !volatileUses.containsKey(namespace))
                     .forEach(to::used);
@@ -579,6 +597,7 @@ public final class StatusOracle {
     /// ([#window]), the state is the same as before, and T_max is what it was.
     public Remembered restore(long newest, long position, long newestCommit) {
         this.newest = newest;
+        identity.clear();
         prunedUpTo = 0;
         sweptMarks.clear();
         volatileUses.clear();
@@ -597,6 +616,11 @@ public final class StatusOracle {
     }
 
     private final class Restoring implements Remembered {
+        @Override
+        public void identified(long drawn) {
+            identity.set(drawn);
+        }
+
         @Override
         public void used(long namespace) {
             sweptMarks.putIfAbsent(namespace, 0L);

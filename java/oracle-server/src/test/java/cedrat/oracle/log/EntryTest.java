@@ -64,6 +64,11 @@ class EntryTest {
         }
 
         @Override
+        public void identified(long identity) {
+            all.add("identified " + identity);
+        }
+
+        @Override
         public void used(long namespace) {
             all.add("used " + namespace);
         }
@@ -135,7 +140,8 @@ class EntryTest {
             for (int count = random.nextInt(200); count > 0; count--) {
                 newest += random.nextInt(1, 5);
                 long start = random.nextLong(1, newest + 1);
-                switch (random.nextInt(7)) {
+                switch (random.nextInt(8)) {
+                    case 7 -> both(written, writer, to -> to.identified(-start));
                     case 6 -> both(written, writer, to -> to.retired(-start));
                     case 5 -> both(written, writer, to -> to.used(-start));
                     case 4 -> both(written, writer, to -> to.pruned(start));

@@ -135,6 +135,39 @@ class HostileEntriesTest {
         assertEquals(EntryWriter.TIMESTAMPS_MAX, oracle.open());
     }
 
+    /// O11.
+    @Test
+    void entryOfAnotherIdentityIsRefused() {
+        for (long identity : new long[] {0, 8}) {
+            assertRefused(identified(7), identified(identity));
+            assertRefused(part(7), identified(identity));
+            assertRefused(part(0));
+        }
+        byte[] cut = identified(7);
+        assertRefused(Arrays.copyOf(cut, cut.length - 1));
+        cut = part(7);
+        assertRefused(Arrays.copyOf(cut, cut.length - 1));
+    }
+
+    private static byte[] identified(long identity) {
+        EntryWriter writer = new EntryWriter();
+        writer.begin(0);
+        writer.identified(identity);
+        writer.close(0);
+        return Arrays.copyOf(writer.bytes(), writer.length());
+    }
+
+    /// A snapshot of no transaction, with this identity.
+    private static byte[] part(long identity) {
+        byte[] part = new byte[SnapshotWriter.HEADER_BYTES + 1 + Long.BYTES];
+        part[0] = SnapshotWriter.VERSION;
+        EntryBytes.LONG.set(part, SnapshotWriter.FROM_AT, 1);
+        EntryBytes.LONG.set(part, SnapshotWriter.END_AT, 1);
+        part[SnapshotWriter.HEADER_BYTES] = SnapshotWriter.IDENTIFIED;
+        EntryBytes.LONG.set(part, SnapshotWriter.HEADER_BYTES + 1, identity);
+        return part;
+    }
+
     private static byte[] batch(long newest) {
         byte[] entry = new byte[EntryWriter.HEADER_BYTES];
         entry[0] = EntryWriter.VERSION;

@@ -46,7 +46,10 @@ class SnapshotTest {
         final SnapshotWriter snapshot;
         int firstPart;
 
+        private final long seed;
+
         Running(long seed) {
+            this.seed = seed;
             random = new SplittableRandom(seed);
             snapshot = new SnapshotWriter(oracle, random.nextInt(1, 40));
         }
@@ -54,6 +57,9 @@ class SnapshotTest {
         void run(int entries) {
             for (int count = 0; count < entries; count++) {
                 writer.begin(oracle.newest());
+                if (oracle.identity() == 0 && log.size() >= seed % 50) {
+                    oracle.identify(seed); // a log of an earlier version has entries without one
+                }
                 for (int steps = random.nextInt(20); steps > 0; steps--) {
                     step(random, oracle);
                 }
@@ -158,6 +164,7 @@ class SnapshotTest {
 
     private static void assertSame(StatusOracle one, StatusOracle other, String where) {
         assertEquals(one.newest(), other.newest(), where);
+        assertEquals(one.identity(), other.identity(), where);
         assertEquals(one.position(), other.position(), where);
         assertEquals(one.newestCommit(), other.newestCommit(), where);
         assertEquals(one.open(), other.open(), where);
@@ -217,6 +224,18 @@ class SnapshotTest {
             Running same = new Running(seed);
             same.run(300);
             assertAnswersSame(same, first, Fault.NONE);
+        }
+    }
+
+    /// O11: the identity survives the entry that it was drawn in.
+    @Test
+    void identityOutlivesForgottenEntries() throws DamagedEntryException {
+        for (long seed = 1; seed <= 20; seed++) {
+            Running running = new Running(seed);
+            running.run(300);
+            int from = running.keepFrom();
+            assertTrue(from > 60, "the entry is forgotten");
+            assertEquals(seed, running.openedFrom(from, Fault.NONE).identity());
         }
     }
 
@@ -424,6 +443,11 @@ class SnapshotTest {
 
     private static Remembered telling(List<String> reported) {
         return new Remembered() {
+            @Override
+            public void identified(long identity) {
+                reported.add("identified " + identity);
+            }
+
             @Override
             public void used(long namespace) {
                 reported.add("used " + namespace);

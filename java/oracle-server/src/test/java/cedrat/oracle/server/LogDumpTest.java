@@ -32,6 +32,7 @@ class LogDumpTest {
         Keys keys = new Keys();
         keys.add(9, "ab".getBytes(), 0, 2);
         writer.begin(0);
+        oracle.identify(0x7172737475767778L);
         oracle.commit(oracle.begin(1), rows, new Rows(), keys, new KeyRanges());
         oracle.end(oracle.begin(1));
         oracle.resolve(oracle.begin(1));
@@ -64,12 +65,14 @@ class LogDumpTest {
     @Test
     void peopleRead() throws DamagedEntryException {
         assertEquals("""
-                1  batch, 54 bytes, timestamps 0 to 5
+                1  batch, 63 bytes, timestamps 0 to 5
+                    identified as 7172737475767778
                     committed 1 at 2, rows 1122334455667788 0000000000000005
                     wrote 0000000000000009/6162
                     ended 3
                     aborted 4
-                2  snapshot, 57 bytes, taken at 5 behind 2 rows, from 1 and before 6
+                2  snapshot, 66 bytes, taken at 5 behind 2 rows, from 1 and before 6
+                    identified as 7172737475767778
                     committed 1 at 2
                     aborted 4
                     open 5 since position 2
@@ -81,12 +84,14 @@ class LogDumpTest {
     @Test
     void programsRead() throws DamagedEntryException {
         assertEquals("""
-                {"entry":1,"kind":"batch","bytes":54,"before":0,"newest":5,"decisions":[\
+                {"entry":1,"kind":"batch","bytes":63,"before":0,"newest":5,"decisions":[\
+                {"kind":"identified","identity":"7172737475767778"},\
                 {"kind":"committed","start":1,"commit":2,"rows":["1122334455667788","0000000000000005"]},\
                 {"kind":"wrote","keys":[{"table":"0000000000000009","key":"6162"}]},\
                 {"kind":"ended","start":3},{"kind":"aborted","start":4}]}
-                {"entry":2,"kind":"snapshot","bytes":57,"taken":5,"position":2,"committed":2,"from":1,"end":6,"newest":5,\
-                "transactions":[{"kind":"committed","start":1,"commit":2},{"kind":"aborted","start":4},\
+                {"entry":2,"kind":"snapshot","bytes":66,"taken":5,"position":2,"committed":2,"from":1,"end":6,"newest":5,\
+                "transactions":[{"kind":"identified","identity":"7172737475767778"},\
+                {"kind":"committed","start":1,"commit":2},{"kind":"aborted","start":4},\
                 {"kind":"open","start":5,"position":2}]}
                 {"entry":3,"kind":"batch","bytes":19,"before":5,"newest":5,"decisions":[{"kind":"forgotten","start":4}]}
                 """, dump(log(), true));

@@ -618,9 +618,9 @@ class OracleServerTest {
                 client.awaitClosed();
             }
             try (RawClient client = new RawClient(server)) {
-                client.out.hello(1, 3, 4, SESSION);
+                client.out.hello(1, Protocol.VERSION + 1, Protocol.VERSION + 2, SESSION);
                 client.send().refused(ErrorCode.VERSION, true);
-                assertTrue(client.reply.errorText().contains("3 to 4"));
+                assertTrue(client.reply.errorText().contains("4 to 5"));
                 client.awaitClosed();
             }
             try (RawClient client = new RawClient(server)) {

@@ -41,6 +41,11 @@ class Recorded implements Decisions {
     }
 
     @Override
+    public void identified(long identity) {
+        all.add(to -> to.identified(identity));
+    }
+
+    @Override
     public void used(long namespace) {
         all.add(to -> to.used(namespace));
     }

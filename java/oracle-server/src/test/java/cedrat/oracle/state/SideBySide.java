@@ -173,6 +173,11 @@ final class SideBySide {
         List<String> all = new ArrayList<>();
         Remembered to = new Remembered() {
             @Override
+            public void identified(long identity) {
+                assertEquals(oracle.identity(), identity);
+            }
+
+            @Override
             public void used(long namespace) {
                 assertTrue(sweptMarks.containsKey(namespace));
             }

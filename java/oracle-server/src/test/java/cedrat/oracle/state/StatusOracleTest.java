@@ -341,6 +341,11 @@ class StatusOracleTest {
     private static Remembered remembering(List<String> reported) {
         return new Remembered() {
             @Override
+            public void identified(long identity) {
+                reported.add("identified " + identity);
+            }
+
+            @Override
             public void used(long namespace) {
                 reported.add("used " + namespace);
             }

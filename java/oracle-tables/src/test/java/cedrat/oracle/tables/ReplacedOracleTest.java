@@ -1,0 +1,62 @@
+package cedrat.oracle.tables;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.client.ClientClosedException;
+import cedrat.oracle.client.ClientOptions;
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.log.VolatileLog;
+import cedrat.oracle.server.OracleServer;
+import cedrat.oracle.server.ServerOptions;
+import java.net.InetSocketAddress;
+import java.time.Duration;
+import java.util.Optional;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// The server of running clients is replaced by one over another log.
+@Timeout(300)
+class ReplacedOracleTest {
+    private static final Bytes ROW = Bytes.of("alice");
+    private static final Column BALANCE = Column.of("account", "balance");
+
+    private final MemoryTables tables = new MemoryTables();
+    private final Table accounts = tables.create("accounts", Granularity.ROW);
+
+    private static OracleServer start(InetSocketAddress address) throws Exception {
+        return OracleServer.start(ServerOptions.DEFAULTS.withListen(address), new VolatileLog());
+    }
+
+    private Optional<Bytes> read(TransactionManager manager) {
+        return manager.runInTransaction(Isolation.SNAPSHOT, transaction -> transaction.get(accounts, ROW, BALANCE));
+    }
+
+    /// O11. The other oracle would read no balance, and issue a lower timestamp to the next one.
+    @Test
+    void runningClientRefusesAnotherOracle() throws Exception {
+        OracleServer first = start(new InetSocketAddress("127.0.0.1", 0));
+        InetSocketAddress address = first.address();
+        try (OracleClient oracle = OracleClient.open(
+                ClientOptions.of(address).withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
+            TransactionManager manager = new TransactionManager(oracle, tables);
+            try (first) {
+                for (int update = 0; update < 10; update++) {
+                    manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+                        transaction.put(accounts, ROW, BALANCE, Bytes.of(100));
+                        return null;
+                    });
+                }
+                assertEquals(Optional.of(Bytes.of(100)), read(manager));
+            }
+            try (OracleServer other = start(address)) {
+                assertEquals(address, other.address());
+                for (int attempt = 0; attempt < 2; attempt++) {
+                    ClientClosedException refused = assertThrows(ClientClosedException.class, () -> read(manager));
+                    assertTrue(refused.getMessage().contains("another oracle"), refused::toString);
+                }
+            }
+        }
+    }
+}
