@@ -60,6 +60,9 @@ public final class Main {
 
     private static final long STOP_PATIENCE_S = 30;
 
+    /// Exit code of `cedrat-oracle init` where there is a log already.
+    private static final int EXIT_EXISTS = 4;
+
     private final Path folder;
     private final List<Service> started = new ArrayList<>();
 
@@ -161,6 +164,7 @@ public final class Main {
         for (Bookie bookie : bookies) {
             bookie.awaitReady(zooKeeper);
         }
+        initialise(lib, log, zooKeeper);
         for (int port : log.oracles) {
             boolean isFirst = port == log.oracles.getFirst();
             Service oracle = oracle(lib, log, port, zooKeeper);
@@ -170,15 +174,45 @@ public final class Main {
         }
     }
 
+    /// Creates the oracle, once: a log that is lost later is not replaced by an empty one.
+    private void initialise(Path lib, Log log, ZooKeeper zooKeeper) throws IOException {
+        Path initialised = folder.resolve("initialised");
+        if (Files.exists(initialised)) {
+            return;
+        }
+        List<String> arguments = new ArrayList<>(List.of("init"));
+        arguments.addAll(place(log, zooKeeper));
+        try (Service init = command(lib, "cedrat-oracle init", folder.resolve("oracle-init"), arguments)) {
+            int code = init.awaitEnd();
+            if (code != 0 && code != EXIT_EXISTS) { // of an earlier version, which left no file
+                throw init.problem("has ended with exit code " + code);
+            }
+        }
+        Files.createFile(initialised);
+    }
+
+    private List<String> place(Log log, ZooKeeper zooKeeper) {
+        return log == Log.EMBEDDED
+                ? List.of(
+                        "--log",
+                        "embedded",
+                        "--data",
+                        folder.resolve("oracle/data").toString())
+                : List.of("--log", "bookkeeper", "--zookeeper", zooKeeper.address(), "--path", ORACLE_PATH);
+    }
+
     private Service oracle(Path lib, Log log, int port, ZooKeeper zooKeeper) throws IOException {
         Path own = folder.resolve(log == Log.EMBEDDED ? "oracle" : "oracle-" + port);
-        List<String> arguments = new ArrayList<>(List.of("serve", "--port", "" + port, "--log", log.toString()));
-        arguments.addAll(
-                log == Log.EMBEDDED
-                        ? List.of("--data", own.resolve("data").toString())
-                        : List.of("--zookeeper", zooKeeper.address(), "--path", ORACLE_PATH));
-        Service oracle = Command.of(
-                        "the oracle on port " + port,
+        List<String> arguments = new ArrayList<>(List.of("serve", "--port", "" + port));
+        arguments.addAll(place(log, zooKeeper));
+        Service oracle = command(lib, "the oracle on port " + port, own, arguments);
+        started.add(oracle);
+        return oracle;
+    }
+
+    private static Service command(Path lib, String name, Path own, List<String> arguments) throws IOException {
+        return Command.of(
+                        name,
                         own,
                         List.of(
                                 "-Xmx512m",
@@ -190,8 +224,6 @@ public final class Main {
                         "cedrat.oracle.server.Main",
                         arguments)
                 .start();
-        started.add(oracle);
-        return oracle;
     }
 
     private ZooKeeper started(ZooKeeper zooKeeper) {

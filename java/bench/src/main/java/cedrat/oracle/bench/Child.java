@@ -40,6 +40,19 @@ final class Child implements AutoCloseable {
                 .start();
     }
 
+    /// Runs a program to its end.
+    ///
+    /// @throws IOException if it fails
+    static void run(Program program, List<String> arguments) throws IOException, InterruptedException {
+        try (Child child = new Child(program, arguments)) {
+            child.output().readAllBytes();
+            int code = child.process.waitFor();
+            if (code != 0) {
+                throw new IOException(program.mainClass() + " " + arguments + " has ended with exit code " + code);
+            }
+        }
+    }
+
     /// Waits until the child, a server, says `listening on HOST:PORT`.
     InetSocketAddress awaitAddress() throws IOException {
         BufferedReader said = process.inputReader(StandardCharsets.UTF_8);

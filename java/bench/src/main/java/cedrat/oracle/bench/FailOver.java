@@ -50,6 +50,7 @@ final class FailOver {
 
     /// Kills a server after so many seconds of load, and adds the figures. `false` if an answer was wrong.
     boolean measure(int seconds, Figures figures) throws IOException, InterruptedException {
+        initialise();
         try (Service first = serve(0)) {
             first.awaitReady(() -> Files.readString(first.log()).contains("listening on "));
             try (Service second = serve(1)) {
@@ -58,6 +59,13 @@ final class FailOver {
             }
         }
         return wrong.get() == 0;
+    }
+
+    private void initialise() throws IOException, InterruptedException {
+        String zooKeeper = bookies.zooKeeper().address();
+        Child.run(
+                new Child.Program(serverJvm, Main.class.getName()),
+                List.of("init", "--log", "bookkeeper", "--zookeeper", zooKeeper, "--path", PATH));
     }
 
     private Service serve(int number) throws IOException {

@@ -1,6 +1,7 @@
 package cedrat.oracle.bench;
 
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.OpenMode;
 import cedrat.oracle.log.SharedLogs;
 import cedrat.oracle.log.embedded.EmbeddedLog;
 import cedrat.services.Bookies;
@@ -8,6 +9,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
 import java.util.ServiceLoader;
@@ -35,6 +37,13 @@ final class Logs implements AutoCloseable {
                 return List.of("--data", where);
             }
             return List.of("--zookeeper", zooKeeper(where), "--path", path(where));
+        }
+
+        /// Arguments of the command that creates the log.
+        List<String> initialise() {
+            List<String> all = new ArrayList<>(List.of("init", "--log", kind));
+            all.addAll(arguments());
+            return all;
         }
 
         /// Removes what is on the disk for it alone.
@@ -89,12 +98,14 @@ final class Logs implements AutoCloseable {
     /// The log that a server has left.
     static Log open(String kind, String where) {
         return switch (kind) {
-            case "embedded" -> new EmbeddedLog(new EmbeddedLog.Options(Path.of(where)));
+            case "embedded" -> new EmbeddedLog(new EmbeddedLog.Options(Path.of(where)).withMode(OpenMode.EXISTING));
             case "bookkeeper" ->
                 ServiceLoader.load(SharedLogs.class)
                         .findFirst()
                         .orElseThrow()
-                        .make(new SharedLogs.Place(zooKeeper(where), path(where), SESSION, LEDGER_BYTES, "bench"));
+                        .make(
+                                new SharedLogs.Place(zooKeeper(where), path(where), SESSION, LEDGER_BYTES, "bench"),
+                                OpenMode.EXISTING);
             default -> throw new IllegalArgumentException("a log of kind " + kind + " leaves nothing");
         };
     }

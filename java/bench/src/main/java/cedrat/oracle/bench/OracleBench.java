@@ -358,6 +358,9 @@ public final class OracleBench implements Callable<Integer> {
             String classPath = commitTable.configuration() + ":" + server.classPath();
             server = new Program(classPath, server.jvm(), server.mainClass());
         }
+        if (place != null) {
+            Child.run(server, place.initialise());
+        }
         List<Child> clients = new ArrayList<>();
         try (Child process = new Child(course.program(server, SERVER), arguments)) {
             int port = process.awaitAddress().getPort();

@@ -41,7 +41,7 @@ public interface SharedLogs {
     }
 
     /// A fresh log.
-    Log make(Place place);
+    Log make(Place place, OpenMode mode);
 
     /// Replays the entries of a log that are known to be kept, without affecting the log's owner. Entries that
     /// the owner appends meanwhile, and the last ones before, may be missing.

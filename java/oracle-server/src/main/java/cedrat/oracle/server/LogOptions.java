@@ -2,6 +2,7 @@ package cedrat.oracle.server;
 
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.OpenMode;
 import cedrat.oracle.log.SharedLogs;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.log.embedded.EmbeddedLog;
@@ -42,7 +43,7 @@ final class LogOptions {
             names = "--data",
             paramLabel = "DIR",
             description =
-                    "With --log embedded: the directory of the log, on a local disk; made if it is not there. One server at a time can have it.")
+                    "With --log embedded: the directory of the log, on a local disk. One server at a time can have it.")
     private Path data;
 
     @Option(
@@ -94,22 +95,39 @@ final class LogOptions {
         return kind == Kind.BOOKKEEPER;
     }
 
-    /// Returns a log that is to be opened. Other servers that share it see this one as `server`.
+    /// Returns a log that has to exist, and is to be opened. Other servers that share it see this one as `server`.
     Log make(String server) {
         return switch (kind) {
             case NONE -> new VolatileLog();
-            case EMBEDDED -> embedded();
+            case EMBEDDED -> embedded(OpenMode.EXISTING);
             case BOOKKEEPER -> shared(server);
         };
+    }
+
+    /// Returns a log that is to be created.
+    Log makeNew() {
+        return switch (kind) {
+            case NONE -> throw storesNothing();
+            case EMBEDDED -> embedded(OpenMode.CREATE_NEW);
+            case BOOKKEEPER -> sharedLogs().make(place("initialises"), OpenMode.CREATE_NEW);
+        };
+    }
+
+    /// The place of the log, for people.
+    String where() {
+        return kind == Kind.EMBEDDED ? "in " + data : "at " + path + " of the ZooKeeper " + zooKeeper;
+    }
+
+    private ParameterException storesNothing() {
+        return new ParameterException(
+                spec.commandLine(), "--log none stores no log: choose --log embedded or --log bookkeeper");
     }
 
     /// Replays what a log keeps that is there already; none is made. One in BookKeeper stays with the server
     /// that has it.
     void read(Log.Replay replay) throws IOException, DamagedEntryException {
         switch (kind) {
-            case NONE ->
-                throw new ParameterException(
-                        spec.commandLine(), "--log none stores no log: choose --log embedded or --log bookkeeper");
+            case NONE -> throw storesNothing();
             case BOOKKEEPER -> sharedLogs().read(place("reads"), replay);
             case EMBEDDED -> {
                 if (!Files.isDirectory(data())) {
@@ -117,7 +135,7 @@ final class LogOptions {
                             spec.commandLine(),
                             "there is no directory " + data + ": name the directory of the log with --data");
                 }
-                try (Log log = embedded()) {
+                try (Log log = embedded(OpenMode.EXISTING)) {
                     log.open(replay, new Deaf());
                 }
             }
@@ -133,12 +151,12 @@ final class LogOptions {
         public void failed(Exception cause) {}
     }
 
-    private Log embedded() {
-        return new EmbeddedLog(EmbeddedLog.Options.keeping(data(), bytesMax));
+    private Log embedded(OpenMode mode) {
+        return new EmbeddedLog(EmbeddedLog.Options.keeping(data(), bytesMax).withMode(mode));
     }
 
     private Log shared(String server) {
-        Log shared = sharedLogs().make(place(server));
+        Log shared = sharedLogs().make(place(server), OpenMode.EXISTING);
         System.err.println("cedrat-oracle: standing by, while another server may have the log");
         return shared;
     }

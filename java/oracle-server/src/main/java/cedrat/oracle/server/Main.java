@@ -23,7 +23,7 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         version = "cedrat-oracle 0.1.0",
         description = "The transaction status oracle.",
-        subcommands = {Main.Serve.class, LogCommand.class})
+        subcommands = {InitCommand.class, Main.Serve.class, LogCommand.class})
 public final class Main implements Callable<Integer> {
     /// It was closed.
     static final int EXIT_ENDED = 0;
@@ -33,6 +33,8 @@ public final class Main implements Callable<Integer> {
     static final int EXIT_USAGE = 2;
     /// The log has failed while it served, or another server has it now.
     static final int EXIT_LOG_FAILED = 3;
+    /// The log that was to be created has entries already.
+    static final int EXIT_EXISTS = 4;
 
     @Spec
     private CommandSpec spec;
@@ -61,7 +63,8 @@ public final class Main implements Callable<Integer> {
     @Override
     public Integer call() {
         throw new ParameterException(
-                spec.commandLine(), "a subcommand is missing: `serve` starts a server, `log dump` shows a log");
+                spec.commandLine(),
+                "a subcommand is missing: `init` creates a log, `serve` starts a server, `log dump` shows a log");
     }
 
     /// `cedrat-oracle serve`.
@@ -71,7 +74,7 @@ public final class Main implements Callable<Integer> {
             description = "Serves clients until it is stopped.",
             exitCodeListHeading = "Exit codes:%n",
             exitCodeList = {
-                "1:it cannot start: the log does not open, or the address is not available",
+                "1:it cannot start: the log does not open or was not initialised, or the address is not available",
                 "2:the command is invalid",
                 "3:the log has failed, or another server has it now; nothing was answered since",
                 "130, 143:a signal stopped it, and it has answered all that it had decided"

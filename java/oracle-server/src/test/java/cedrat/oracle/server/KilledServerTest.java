@@ -28,6 +28,7 @@ import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Semaphore;
+import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -40,8 +41,29 @@ class KilledServerTest {
     private static final int KILLS = 3;
     private static final int COMMITS_BETWEEN = 400;
 
+    /// So few that it forgets something.
+    private static final int LOG_BYTES_MAX = 4 << 20;
+
     @TempDir
     Path folder;
+
+    private Path data() {
+        return folder.resolve("log");
+    }
+
+    @BeforeEach
+    void initialise() {
+        assertEquals(
+                0,
+                Main.run(
+                        "init",
+                        "--log",
+                        "embedded",
+                        "--data",
+                        data().toString(),
+                        "--log-bytes-max",
+                        "" + LOG_BYTES_MAX));
+    }
 
     /// A running `cedrat-oracle serve`.
     private record Server(Process process, InetSocketAddress address) {
@@ -61,7 +83,7 @@ class KilledServerTest {
                     "--data",
                     data.toString(),
                     "--log-bytes-max",
-                    "" + (4 << 20), // so that it forgets something
+                    "" + LOG_BYTES_MAX,
                     "--rows-log2",
                     "12",
                     "--port",
@@ -148,8 +170,7 @@ class KilledServerTest {
     /// commit, and a commit that was on its way is decided once.
     @Test
     void answeredCommitsSurviveKilledServer() throws Exception {
-        Path data = folder.resolve("log");
-        Server server = Server.start(data, 0);
+        Server server = Server.start(data(), 0);
         try {
             History history = new History();
             Semaphore committed = new Semaphore(0);
@@ -169,7 +190,7 @@ class KilledServerTest {
                     server.kill();
                     // Before the server is back: others soon commit more rows than it remembers (T_max).
                     CompletableFuture<Outcome> committing = oracle.commitAsync(open, 1_000_000 + kill);
-                    server = Server.start(data, server.address().getPort());
+                    server = Server.start(data(), server.address().getPort());
                     CommitTimestamp at = assertInstanceOf(Committed.class, committing.join(), "O5: it was open")
                             .at();
                     history.add(new History.Transaction(open.value(), at.value(), Set.of(1_000_000L + kill), Map.of()));
@@ -183,7 +204,7 @@ class KilledServerTest {
                     assertEquals(null, worker.failure);
                 }
                 server.kill();
-                server = Server.start(data, server.address().getPort());
+                server = Server.start(data(), server.address().getPort());
                 for (Worker worker : workers) {
                     worker.commits.forEach(
                             (start, at) -> assertEquals(new Committed(at), oracle.resolve(start), "O3: " + start));
@@ -202,9 +223,9 @@ class KilledServerTest {
     /// L4: the second one ends before it has said that it listens.
     @Test
     void twoServersDoNotShareALog() throws Exception {
-        Server server = Server.start(folder, 0);
+        Server server = Server.start(data(), 0);
         try {
-            Process second = Server.spawn(folder, 0);
+            Process second = Server.spawn(data(), 0);
             try {
                 assertNull(second.inputReader(StandardCharsets.UTF_8).readLine());
                 assertEquals(Main.EXIT_CANNOT_START, second.waitFor());

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.OpenMode;
 import cedrat.oracle.log.SharedLogs;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
@@ -239,7 +240,7 @@ class OperationServerTest {
         }
 
         @Override
-        public Log make(Place place) {
+        public Log make(Place place, OpenMode mode) {
             return new Log() {
                 @Override
                 public void open(Replay replay, Listener listener) throws IOException, DamagedEntryException {

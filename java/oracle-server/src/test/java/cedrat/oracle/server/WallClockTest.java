@@ -133,12 +133,14 @@ class WallClockTest {
     void nothingDependsOnIt() throws Exception {
         WallClock clock = new WallClock(folder.resolve("clock"));
         Path errors = folder.resolve("server");
+        String data = folder.resolve("data").toString();
+        assertEquals(0, Main.run("init", "--log", "embedded", "--data", data));
         List<String> serve = List.of(
                 "serve",
                 "--log",
                 "embedded",
                 "--data",
-                folder.resolve("data").toString(),
+                data,
                 "--rows-log2",
                 "" + ROWS_LOG2,
                 "--session-timeout-ms",

@@ -2,6 +2,9 @@ package cedrat.oracle.log.bookkeeper;
 
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.LogAbsentException;
+import cedrat.oracle.log.LogExistsException;
+import cedrat.oracle.log.OpenMode;
 import cedrat.oracle.log.SharedLogs.Place;
 import java.io.IOException;
 import java.security.SecureRandom;
@@ -44,6 +47,8 @@ public final class BookKeeperLog implements Log {
     /// So often in a row may it fail to.
     private static final int FOLLOW_FAILURES_MAX = 200;
 
+    private static final String ELECTION = "/election";
+
     private static final SecureRandom RANDOM = new SecureRandom();
 
     private enum State {
@@ -53,15 +58,22 @@ public final class BookKeeperLog implements Log {
     }
 
     private final Place place;
+    private final OpenMode mode;
     private State state = State.FRESH;
     private CuratorFramework zooKeeper;
     private LeaderLatch turn;
     private Ledgers ledgers;
     private Appender appender;
 
-    /// A fresh one.
+    /// A fresh one, whose log is created if it is missing.
     public BookKeeperLog(Place place) {
+        this(place, OpenMode.CREATE);
+    }
+
+    /// A fresh one.
+    public BookKeeperLog(Place place, OpenMode mode) {
         this.place = Objects.requireNonNull(place);
+        this.mode = Objects.requireNonNull(mode);
     }
 
     @Override
@@ -74,12 +86,14 @@ public final class BookKeeperLog implements Log {
         state = State.CLOSED; // of no use, unless all goes well
         try {
             zooKeeper = connect(place);
-            stand();
             ListNode node = new ListNode(zooKeeper, place.path());
             ledgers = new Ledgers(place.zooKeeper());
+            prepare(node);
+            stand();
             try (Follower follower = new Follower(ledgers, replay)) {
                 standBy(node, follower);
                 follower.finish(node.take(RANDOM.nextLong()));
+                checkEntries(follower.replayed(), node);
                 OrphanLedgers strays = new OrphanLedgers(ledgers, node.origin(), node.list());
                 appender = new Appender(
                         ledgers, node, follower.parts(), follower.replayed(), place.ledgerBytesMax(), listener);
@@ -137,8 +151,49 @@ public final class BookKeeperLog implements Log {
         }
     }
 
+    /// Creates the list, or refuses a log that does not fit the mode, before this server can have an effect on others.
+    private void prepare(ListNode node) throws IOException {
+        boolean exists = node.exists();
+        if (mode == OpenMode.EXISTING && !exists) {
+            throw new LogAbsentException(node.where(), true);
+        }
+        if (mode == OpenMode.CREATE_NEW && exists) {
+            if (hasEntries(node.read())) {
+                throw new LogExistsException(node.where());
+            }
+            if (node.hasServers(place.path() + ELECTION)) {
+                throw new IOException("cannot create the log " + node.where()
+                        + ", because another process has it open: end that process first");
+            }
+        }
+        if (mode != OpenMode.EXISTING) {
+            node.create();
+        }
+    }
+
+    /// Whether a ledger has an entry that is known to be acknowledged. The only one of a log may not be known to be.
+    private boolean hasEntries(LedgerList list) throws IOException {
+        for (long ledger : list.ledgers()) {
+            try (LedgerReader reader = ledgers.follow(ledger)) {
+                if (reader.askLast() >= 0) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    private void checkEntries(long replayed, ListNode node) throws IOException {
+        if (mode == OpenMode.EXISTING && replayed == 0) {
+            throw new LogAbsentException(node.where(), false);
+        }
+        if (mode == OpenMode.CREATE_NEW && replayed > 0) {
+            throw new LogExistsException(node.where());
+        }
+    }
+
     private void stand() throws IOException {
-        turn = new LeaderLatch(zooKeeper, place.path() + "/election", place.server());
+        turn = new LeaderLatch(zooKeeper, place.path() + ELECTION, place.server());
         try {
             turn.start();
         } catch (Exception problem) {
@@ -173,7 +228,7 @@ public final class BookKeeperLog implements Log {
                 try {
                     follower.follow(node.read());
                     failures = 0;
-                } catch (BehindException gone) {
+                } catch (BehindException | LogAbsentException gone) {
                     throw gone;
                 } catch (IOException problem) {
                     // The one that serves may be about to change just this.

@@ -2,6 +2,7 @@ package cedrat.oracle.log.bookkeeper;
 
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.OpenMode;
 import cedrat.oracle.log.SharedLogs;
 import java.io.IOException;
 import java.util.List;
@@ -18,9 +19,9 @@ public final class BookKeeperLogs implements SharedLogs {
     public BookKeeperLogs() {}
 
     @Override
-    public Log make(Place place) {
+    public Log make(Place place, OpenMode mode) {
         quieten();
-        return new BookKeeperLog(place);
+        return new BookKeeperLog(place, mode);
     }
 
     @Override

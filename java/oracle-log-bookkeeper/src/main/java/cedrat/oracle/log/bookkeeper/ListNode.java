@@ -1,5 +1,6 @@
 package cedrat.oracle.log.bookkeeper;
 
+import cedrat.oracle.log.LogAbsentException;
 import java.io.IOException;
 import java.util.Arrays;
 import org.apache.curator.framework.CuratorFramework;
@@ -47,18 +48,36 @@ final class ListNode implements OwnedList {
         }
     }
 
-    /// Reads it; it is made if it is not there.
+    /// The place of the log, for error messages.
+    String where() {
+        return "at " + oracle + " of the ZooKeeper "
+                + zooKeeper.getZookeeperClient().getCurrentConnectionString();
+    }
+
+    /// Whether servers have the log, or wait for it: they have nodes below the one of this path.
+    boolean hasServers(String election) throws IOException {
+        try {
+            return !zooKeeper.getChildren().forPath(election).isEmpty();
+        } catch (KeeperException.NoNodeException none) {
+            return false;
+        } catch (Exception problem) {
+            throw unreachable(problem);
+        }
+    }
+
+    /// Reads it.
+    ///
+    /// @throws LogAbsentException if it does not exist
     LedgerList read() throws IOException {
         try {
-            if (zooKeeper.checkExists().forPath(path) == null) {
-                create();
-            }
             zooKeeper.sync().forPath(path);
             Stat stat = new Stat();
             list = LedgerList.of(zooKeeper.getData().storingStatIn(stat).forPath(path));
             version = stat.getVersion();
             made = stat.getCzxid();
             return list;
+        } catch (KeeperException.NoNodeException gone) {
+            throw new LogAbsentException(where(), true);
         } catch (IOException problem) {
             throw new IOException("the ZooKeeper node " + path + ": " + problem.getMessage(), problem);
         } catch (Exception problem) {
@@ -66,11 +85,14 @@ final class ListNode implements OwnedList {
         }
     }
 
-    private void create() throws Exception {
+    /// Creates it, with an empty list, unless it exists.
+    void create() throws IOException {
         try {
             zooKeeper.create().creatingParentsIfNeeded().forPath(path, LedgerList.EMPTY.toBytes());
         } catch (KeeperException.NodeExistsException another) {
-            // has made it, and it is as empty
+            // another process has created it
+        } catch (Exception problem) {
+            throw unreachable(problem);
         }
     }
 

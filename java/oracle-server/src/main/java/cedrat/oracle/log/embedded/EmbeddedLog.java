@@ -2,6 +2,9 @@ package cedrat.oracle.log.embedded;
 
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.LogAbsentException;
+import cedrat.oracle.log.LogExistsException;
+import cedrat.oracle.log.OpenMode;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.MemorySegment;
@@ -26,24 +29,36 @@ import java.util.concurrent.locks.ReentrantLock;
 public final class EmbeddedLog implements Log {
     /// Place and size of the log.
     ///
-    /// @param directory its own directory; created if it does not exist
+    /// @param directory its own directory
     /// @param limitBytes its size on disk, of which about three quarters hold entries; 0: 1 GiB. When entries
     ///     do not fit the log fails. So it should be twice the size that is kept at a time, and
     ///     [EmbeddedLog#forgetBefore] be called
     /// @param segmentBytes the length of one of its files, a multiple of 4,096; space is freed by whole files;
     ///     0: 16 MiB. A log keeps the length that it was created with
-    public record Options(Path directory, long limitBytes, long segmentBytes) {
+    /// @param mode whether it has to exist
+    public record Options(Path directory, long limitBytes, long segmentBytes, OpenMode mode) {
         /// Checked.
         public Options {
             Objects.requireNonNull(directory);
+            Objects.requireNonNull(mode);
             if (limitBytes < 0 || segmentBytes < 0) {
                 throw new IllegalArgumentException("a length of the log is negative");
             }
         }
 
-        /// In this directory, all else by default.
+        /// In this directory, all else by default. The log is created if it does not exist.
         public Options(Path directory) {
             this(directory, 0, 0);
+        }
+
+        /// A log that is created if it does not exist.
+        public Options(Path directory, long limitBytes, long segmentBytes) {
+            this(directory, limitBytes, segmentBytes, OpenMode.CREATE);
+        }
+
+        /// The same, with another mode.
+        public Options withMode(OpenMode other) {
+            return new Options(directory, limitBytes, segmentBytes, other);
         }
 
         /// For a log that is cut to about so many bytes: with room for what comes between two cuts, and for
@@ -126,8 +141,7 @@ public final class EmbeddedLog implements Log {
             throw new IllegalStateException("cannot open a log twice: make another instance");
         }
         state = State.CLOSED; // of no use, unless all goes well
-        NativeLog opened =
-                NativeLog.open(Library.load(), options.directory(), options.limitBytes(), options.segmentBytes());
+        NativeLog opened = NativeLog.open(Library.load(), options);
         try {
             opened.<DamagedEntryException>read((bytes, length, lsn) -> {
                 replay.entry(bytes, 0, length);
@@ -135,6 +149,7 @@ public final class EmbeddedLog implements Log {
                 numbered++;
                 mark(numbered, length);
             });
+            checkMode();
         } catch (DamagedEntryException damaged) {
             try (opened) {
                 throw damaged.in("the log in " + options.directory());
@@ -152,6 +167,15 @@ public final class EmbeddedLog implements Log {
         persisting = Thread.ofPlatform().name("oracle-log").daemon().unstarted(this::persist);
         state = State.OPEN;
         persisting.start();
+    }
+
+    private void checkMode() throws IOException {
+        if (options.mode() == OpenMode.EXISTING && numbered == 0) {
+            throw new LogAbsentException("in " + options.directory(), false);
+        }
+        if (options.mode() == OpenMode.CREATE_NEW && numbered > 0) {
+            throw new LogExistsException("in " + options.directory());
+        }
     }
 
     /// While one write is under way, the entries of the next one gather.

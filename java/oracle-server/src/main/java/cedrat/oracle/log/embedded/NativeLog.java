@@ -4,6 +4,8 @@ import static java.lang.foreign.ValueLayout.ADDRESS;
 import static java.lang.foreign.ValueLayout.JAVA_INT;
 import static java.lang.foreign.ValueLayout.JAVA_LONG;
 
+import cedrat.oracle.log.LogAbsentException;
+import cedrat.oracle.log.OpenMode;
 import java.io.IOException;
 import java.lang.foreign.Arena;
 import java.lang.foreign.FunctionDescriptor;
@@ -30,6 +32,7 @@ import java.nio.file.Path;
 @SuppressWarnings("restricted")
 final class NativeLog implements AutoCloseable {
     private static final int OK = 0;
+    private static final int UNKNOWN = 8;
     private static final int STOPPED = 13;
     private static final int MESSAGE_BYTES = 1024;
 
@@ -53,6 +56,7 @@ final class NativeLog implements AutoCloseable {
             JAVA_LONG.withName("log_limit_bytes"),
             JAVA_LONG.withName("segment_bytes"),
             MemoryLayout.sequenceLayout(5, JAVA_LONG).withName("reserved"));
+    private static final VarHandle MUST_EXIST = field("must_exist");
     private static final VarHandle LOG_LIMIT_BYTES = field("log_limit_bytes");
     private static final VarHandle SEGMENT_BYTES = field("segment_bytes");
 
@@ -80,17 +84,25 @@ final class NativeLog implements AutoCloseable {
         return OPTIONS.varHandle(MemoryLayout.PathElement.groupElement(name));
     }
 
-    /// Opens the log in a directory; creates it if there is none. A choice of 0 is the library's default.
-    static NativeLog open(Library library, Path directory, long limitBytes, long segmentBytes) throws IOException {
+    /// Opens the log in a directory. A length of 0 is the library's default.
+    ///
+    /// @throws LogAbsentException if there is none, and it has to exist
+    static NativeLog open(Library library, EmbeddedLog.Options chosen) throws IOException {
+        Path directory = chosen.directory();
+        boolean mustExist = chosen.mode() == OpenMode.EXISTING;
         NativeLog log = new NativeLog(library);
         try (Arena call = Arena.ofConfined()) {
             MemorySegment options = call.allocate(OPTIONS); // all zero
-            LOG_LIMIT_BYTES.set(options, 0L, limitBytes);
-            SEGMENT_BYTES.set(options, 0L, segmentBytes);
+            MUST_EXIST.set(options, 0L, mustExist ? 1 : 0);
+            LOG_LIMIT_BYTES.set(options, 0L, chosen.limitBytes());
+            SEGMENT_BYTES.set(options, 0L, chosen.segmentBytes());
             MemorySegment message = call.allocate(MESSAGE_BYTES);
             MemorySegment to = call.allocate(ADDRESS);
             int status = (int) OPEN.invokeExact(
                     library.open, call.allocateFrom(directory.toString()), options, to, message, (long) MESSAGE_BYTES);
+            if (status == UNKNOWN && mustExist) {
+                throw new LogAbsentException("in " + directory, true);
+            }
             if (status != OK) {
                 throw new IOException(
                         "cannot open the log in " + directory + ": " + log.name(status) + ": " + message.getString(0));

@@ -116,8 +116,10 @@ public record Servers(Bookies bookies, Path folder, String path, int rowsLog2) {
         return new Server(service, new InetSocketAddress("127.0.0.1", port));
     }
 
-    /// Starts the one that is to serve; returns when it stands for election, before any other.
+    /// Initialises the oracle, and starts the one that is to serve; returns when it stands for election, before any
+    /// other.
     public Server startFirst(String name, String fault) throws IOException {
+        initialise();
         Server server = start(name, fault, Map.of());
         awaitStanding(server, 1);
         return server;
@@ -136,15 +138,27 @@ public record Servers(Bookies bookies, Path folder, String path, int rowsLog2) {
         server.service().awaitReady(() -> bookies.zooKeeper().ephemeralsBelow(path + "/election") == count);
     }
 
+    private void initialise() throws IOException {
+        try (Service init = startCommand("init", List.of("init"), List.of())) {
+            if (init.awaitEnd() != 0) {
+                throw init.problem("has not initialised the oracle");
+            }
+        }
+    }
+
     /// Starts `cedrat-oracle log dump` as it is shipped: with its own records, not those of tests. What it says
     /// on its standard output and on its standard error is in its log.
     public Service startDump(String... options) throws IOException {
-        List<String> arguments = new ArrayList<>(List.of("log", "dump"));
+        return startCommand("dump", List.of("log", "dump"), List.of(options));
+    }
+
+    private Service startCommand(String name, List<String> command, List<String> options) throws IOException {
+        List<String> arguments = new ArrayList<>(command);
         arguments.addAll(log());
-        arguments.addAll(List.of(options));
+        arguments.addAll(options);
         return Command.of(
-                        "the dump",
-                        folder.resolve("dump"),
+                        "the command " + name,
+                        folder.resolve(name),
                         List.of(
                                 "-Xmx128m",
                                 "-XX:+UseSerialGC",
