@@ -157,6 +157,39 @@ public final class OracleReplay implements Log.Replay {
         };
     }
 
+    /// Applies the facts of a snapshot, which are decisions on no transaction; again where they are known.
+    private final class Facts implements Remembered {
+        @Override
+        public void identified(long identity) {
+            decisions.identified(identity);
+        }
+
+        @Override
+        public void used(long namespace) {
+            decisions.used(namespace);
+        }
+
+        @Override
+        public void pruned(long upTo) {
+            decisions.pruned(upTo);
+        }
+
+        @Override
+        public void open(long start, long at) {
+            // is known
+        }
+
+        @Override
+        public void committed(Lifetime lifetime) {
+            // is known
+        }
+
+        @Override
+        public void aborted(long start) {
+            // is known
+        }
+    }
+
     private void part() throws DamagedEntryException {
         if (part.isFirst() && state != State.WHOLE) {
             Remembered restored = oracle.restore(part.taken(), part.position(), part.committed());
@@ -182,14 +215,18 @@ public final class OracleReplay implements Log.Replay {
                     + " behind one up to " + end + " of one begun at " + taken);
         }
         end = part.end();
-        if (state == State.RESTORING) {
-            try {
+        try {
+            if (state == State.RESTORING) {
                 part.tell(restoring);
-            } catch (IllegalArgumentException impossible) {
-                throw part.damaged(impossible.getMessage());
+                oracle.restored(end);
+            } else if (part.isFirst()) {
+                // Its transactions are known. Facts may not be: entries without a timestamp may have gone from the beginning
+                // of a log whose first entry follows timestamp 0 nevertheless.
+                part.tell(new Facts());
             }
-            oracle.restored(end);
-        } // else all that it tells is known
+        } catch (IllegalArgumentException impossible) {
+            throw part.damaged(impossible.getMessage());
+        }
         if (part.isLast()) {
             state = State.WHOLE;
             rule.ended();

@@ -165,6 +165,7 @@ class SnapshotTest {
     private static void assertSame(StatusOracle one, StatusOracle other, String where) {
         assertEquals(one.newest(), other.newest(), where);
         assertEquals(one.identity(), other.identity(), where);
+        assertEquals(one.namespaces(), other.namespaces(), where);
         assertEquals(one.position(), other.position(), where);
         assertEquals(one.newestCommit(), other.newestCommit(), where);
         assertEquals(one.open(), other.open(), where);
@@ -227,7 +228,7 @@ class SnapshotTest {
         }
     }
 
-    /// O11: the identity survives the entry that it was drawn in.
+    /// O11a: the identity survives the entry that it was drawn in.
     @Test
     void identityOutlivesForgottenEntries() throws DamagedEntryException {
         for (long seed = 1; seed <= 20; seed++) {
@@ -236,6 +237,22 @@ class SnapshotTest {
             int from = running.keepFrom();
             assertTrue(from > 60, "the entry is forgotten");
             assertEquals(seed, running.openedFrom(from, Fault.NONE).identity());
+        }
+    }
+
+    /// O11a, O4f: the entry behind the first one also follows timestamp 0, and need not be the first of all.
+    @Test
+    void factsBeforeFirstTimestampOutliveTheirEntry() throws DamagedEntryException {
+        Running running = new Running(7);
+        running.writer.begin(0);
+        running.oracle.identify(5);
+        running.oracle.use(9);
+        running.writer.close(0);
+        running.add(running.writer.bytes(), running.writer.length());
+        running.run(300);
+        assertTrue(running.keepFrom() > 2, "the entry is forgotten");
+        for (int from = 1; from <= running.keepFrom(); from++) {
+            assertSame(running.oracle, running.openedFrom(from, Fault.NONE), "from " + from);
         }
     }
 

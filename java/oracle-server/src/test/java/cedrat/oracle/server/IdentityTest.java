@@ -64,6 +64,7 @@ class IdentityTest {
         return client;
     }
 
+    /// O11c.
     @Test
     void helloToAnotherOracleDecidesNothing() throws Exception {
         try (OracleServer server = start(new HeldLog())) {
@@ -85,7 +86,7 @@ class IdentityTest {
         }
     }
 
-    /// O11: no reply states an identity that a restart could lose.
+    /// O11a: no reply states an identity that a restart could lose.
     @Test
     void identityIsStatedWhenItIsKept() throws Exception {
         HeldLog log = new HeldLog();
@@ -102,6 +103,7 @@ class IdentityTest {
         }
     }
 
+    /// O11a.
     @Test
     void identityOutlivesForgottenEntriesAndRestarts() throws Exception {
         HeldLog log = new HeldLog();
@@ -118,6 +120,7 @@ class IdentityTest {
         assertNotEquals(identity, identityOf(List.of()), "another log has another identity");
     }
 
+    /// O11a.
     @Test
     void logOfEarlierVersionGetsOneIdentity() throws Exception {
         EntryWriter entry = new EntryWriter();
@@ -140,7 +143,7 @@ class IdentityTest {
         assertEquals(OTHER, identityOf(List.of(Identities.firstEntry(OTHER))));
     }
 
-    /// Also with requests outstanding, and transactions open.
+    /// O11c: also with requests outstanding, and transactions open.
     @Test
     void clientOfReplacedOracleCloses() throws Exception {
         HeldLog log = new HeldLog();

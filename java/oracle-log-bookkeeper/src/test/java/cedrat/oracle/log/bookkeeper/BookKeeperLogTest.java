@@ -436,6 +436,7 @@ class BookKeeperLogTest extends LogContract {
         try (CuratorFramework curator = curator(place);
                 Ledgers ledgers = new Ledgers(place.zooKeeper())) {
             ListNode node = new ListNode(curator, place.path());
+            node.create();
             node.take(5);
             Appender appender = new Appender(ledgers, node, List.of(), 0, 1000, listener);
             long acknowledged = appender.append(new byte[10], 0, 10);
