@@ -1,6 +1,7 @@
 package cedrat.oracle.hbase;
 
 import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.OracleIdentity;
 import cedrat.oracle.client.RowIds;
 import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.tables.Granularity;
@@ -15,6 +16,7 @@ import java.util.EnumSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Supplier;
@@ -30,6 +32,8 @@ import org.apache.hadoop.hbase.client.AsyncAdmin;
 import org.apache.hadoop.hbase.client.AsyncConnection;
 import org.apache.hadoop.hbase.client.ConnectionFactory;
 import org.apache.hadoop.hbase.client.TableDescriptor;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /// Tables of Apache HBase, through its public client interface; no code of Cedrat runs in its servers.
 ///
@@ -41,6 +45,7 @@ import org.apache.hadoop.hbase.client.TableDescriptor;
 /// | clean-up of a row | one `CheckAndMutate` on the marker |
 /// | delete of a cell | a value like any other |
 /// | unit of conflict | attribute `CEDRAT_CONFLICTS` of the table: `row` or `cell` |
+/// | identity of the oracle | attribute `CEDRAT_ORACLE` of the table |
 ///
 /// - H1  Only tables that keep their promises ([Table], B1–B6) are opened: all families keep all versions
 ///   without limit, deletes end with the next major compaction, and each change is in the log of the region
@@ -48,6 +53,8 @@ import org.apache.hadoop.hbase.client.TableDescriptor;
 /// - H2  A table that holds timestamps which the oracle has not given yet is not opened: a program without
 ///   transactions writes to it. Only the newest timestamp shows that; a clock's timestamps are far larger.
 /// - H3  A write is sent again only where a region server has certainly refused it.
+/// - H4  A table that names another oracle is not opened. [#create] names the oracle in new tables, and in tables of
+///   earlier versions, which name none.
 ///
 /// A program that writes or deletes in such a table without transactions corrupts it: HBase's own `delete` hides
 /// all versions up to the present time, and so every version.
@@ -55,6 +62,8 @@ import org.apache.hadoop.hbase.client.TableDescriptor;
 /// **Threads:** any may call.
 public final class HBaseTables implements Tables, AutoCloseable {
     private static final int CALLS_MAX = 16;
+
+    private static final Logger RECORDS = LoggerFactory.getLogger(HBaseTables.class);
 
     /// A write that is refused is offered again for some minutes, by a client that need not know that its
     /// session is over; one that was sent is dropped by a region server that has kept it waiting for
@@ -167,14 +176,37 @@ public final class HBaseTables implements Tables, AutoCloseable {
         return CALLS_MAX;
     }
 
+    @Override
+    public void bind(OracleIdentity used) {
+        oracle.identity().filter(own -> !own.equals(used)).ifPresent(own -> {
+            throw TableException.ofOtherOracle("the tables of namespace " + namespace, own.toString(), used);
+        });
+    }
+
     private HBaseTable look(TableDescriptor descriptor) {
         Granularity granularity = Schema.check(descriptor);
+        oracle.identity().ifPresent(identity -> refuseOtherOracle(descriptor, identity));
         TableName name = descriptor.getTableName();
         HBaseTable table = new HBaseTable(connection, name, granularity, Schema.checksScans(descriptor));
         refuseForeignTimestamps(table);
         oracle.use(namespace(name.getNamespaceAsString())); // not necessarily that of this store
         HBaseTable first = tables.putIfAbsent(descriptor.getTableName(), table);
         return first == null ? table : first;
+    }
+
+    /// Refuses a table of another oracle (H4).
+    private static void refuseOtherOracle(TableDescriptor descriptor, OracleIdentity identity) {
+        String bound = Schema.oracle(descriptor);
+        TableName name = descriptor.getTableName();
+        if (bound == null) {
+            RECORDS.atWarn()
+                    .addKeyValue("table", name)
+                    .log(
+                            "the table does not name its oracle, and another one would not be noticed; in HBase's shell: alter '"
+                                    + name + "', METADATA => {'" + Schema.ORACLE + "' => '" + identity + "'}");
+        } else if (!bound.equals(identity.toString())) {
+            throw TableException.ofOtherOracle("table " + name, bound, identity);
+        }
     }
 
     /// Refuses a table with timestamps that the oracle has not given (H2). Transactions continue meanwhile: a timestamp
@@ -219,13 +251,17 @@ public final class HBaseTables implements Tables, AutoCloseable {
                 () -> admin.createNamespace(
                         NamespaceDescriptor.create(named.getNamespaceAsString()).build()),
                 "the namespace " + named.getNamespaceAsString());
-        TableDescriptor descriptor = Schema.descriptor(named, granularity, checksScans, families);
+        Optional<OracleIdentity> identity = oracle.identity();
+        TableDescriptor unbound = Schema.descriptor(named, granularity, checksScans, families);
+        TableDescriptor descriptor =
+                identity.map(each -> Schema.bound(unbound, each)).orElse(unbound);
         make(
                 TableExistsException.class,
                 () -> splitKeys.isEmpty()
                         ? admin.createTable(descriptor)
                         : admin.createTable(descriptor, splitKeys.toArray(byte[][]::new)),
                 "the table " + named);
+        identity.ifPresent(each -> nameOracle(named, each));
         Table table = table(name);
         if (table.granularity() != granularity) {
             throw new TableException(
@@ -242,6 +278,23 @@ public final class HBaseTables implements Tables, AutoCloseable {
                     null);
         }
         return table;
+    }
+
+    /// Names the oracle in a table that names none, if this client may alter tables. No region is reopened.
+    private void nameOracle(TableName name, OracleIdentity identity) {
+        try {
+            TableDescriptor found = Calls.await(admin.getDescriptor(name), problem -> cannotBind(name, problem));
+            if (Schema.oracle(found) == null && Schema.isForTransactions(found)) {
+                Calls.await(
+                        admin.modifyTable(Schema.bound(found, identity), false), problem -> cannotBind(name, problem));
+            }
+        } catch (TableException left) {
+            RECORDS.atWarn().setCause(left).log("the table does not name its oracle");
+        }
+    }
+
+    private static TableException cannotBind(TableName name, Throwable problem) {
+        return Refusals.exception(problem, "cannot name the oracle in the description of table " + name);
     }
 
     /// With one region, and not for scans by serialisable transactions.

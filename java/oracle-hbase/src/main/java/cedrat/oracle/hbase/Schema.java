@@ -1,5 +1,6 @@
 package cedrat.oracle.hbase;
 
+import cedrat.oracle.client.OracleIdentity;
 import cedrat.oracle.tables.Granularity;
 import cedrat.oracle.tables.TableException;
 import java.util.ArrayList;
@@ -26,6 +27,9 @@ final class Schema {
     /// The table's attribute that says that serialisable transactions may scan it; missing otherwise.
     private static final String SCANS = "CEDRAT_SCANS";
 
+    /// The table's attribute that names the oracle whose timestamps it has.
+    static final String ORACLE = "CEDRAT_ORACLE";
+
     private static final String CHECKED = "checked";
 
     private Schema() {}
@@ -48,6 +52,18 @@ final class Schema {
                     .build());
         }
         return table.build();
+    }
+
+    /// Returns the same description, with this oracle.
+    static TableDescriptor bound(TableDescriptor table, OracleIdentity oracle) {
+        return TableDescriptorBuilder.newBuilder(table)
+                .setValue(ORACLE, oracle.toString())
+                .build();
+    }
+
+    /// Returns the identity of the table's oracle; `null` for a table that names none.
+    static String oracle(TableDescriptor table) {
+        return table.getValue(ORACLE);
     }
 
     static boolean isForTransactions(TableDescriptor table) {

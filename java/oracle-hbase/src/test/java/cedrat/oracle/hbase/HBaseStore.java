@@ -1,6 +1,7 @@
 package cedrat.oracle.hbase;
 
 import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.OracleIdentity;
 import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.tables.Granularity;
 import cedrat.oracle.tables.Table;
@@ -25,6 +26,7 @@ import org.apache.hadoop.hbase.client.Delete;
 import org.apache.hadoop.hbase.client.Result;
 import org.apache.hadoop.hbase.client.ResultScanner;
 import org.apache.hadoop.hbase.client.Scan;
+import org.apache.hadoop.hbase.client.TableDescriptor;
 
 /// Tables of HBase, in a namespace of their own.
 ///
@@ -102,7 +104,19 @@ final class HBaseStore implements TestStore {
                 oracle.endAsync(start.join());
             }
         }
+        if (isUsedAgain) {
+            rebind(oracle.identity().orElseThrow());
+        }
         tables = HBaseTables.open(Cluster.get().configuration(), oracle, namespace);
+    }
+
+    /// Gives the tables to the oracle of the next test. No row of the one before is left.
+    private void rebind(OracleIdentity oracle) {
+        for (TableDescriptor table : admin().listTableDescriptors(true).join()) {
+            if (table.getTableName().getNamespaceAsString().equals(namespace)) {
+                admin().modifyTable(Schema.bound(table, oracle), false).join();
+            }
+        }
     }
 
     @Override

@@ -220,7 +220,8 @@ public final class OracleReplay implements Log.Replay {
                 part.tell(restoring);
                 oracle.restored(end);
             } else if (part.isFirst()) {
-                // Its transactions are known. Facts may not be: entries without a timestamp may have gone from the beginning
+                // Its transactions are known. Facts may not be: entries without a timestamp may have gone from the
+                // beginning
                 // of a log whose first entry follows timestamp 0 nevertheless.
                 part.tell(new Facts());
             }

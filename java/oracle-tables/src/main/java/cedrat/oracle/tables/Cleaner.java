@@ -68,9 +68,12 @@ public final class Cleaner {
     /// drawn long enough ago: by this sweep, if writes of this store do not outlast their clients, else by an
     /// earlier one of this cleaner.
     ///
-    /// @throws TableException if the store fails; what was cleaned is clean, and it may be called again
+    /// @throws TableException if the store fails, or belongs to another oracle; what was cleaned is clean, and
+    /// it may be
+    ///     called again
     /// @throws OracleException if the oracle does not answer; the same
     public Sweep sweep() {
+        oracle.identity().ifPresent(tables::bind);
         Mark known = mark.get();
         Mark begun = known == null ? draw() : known;
         boolean isOld = clock.getAsLong() - begun.nanos >= tables.writesLast().toNanos() || fault == Fault.SWEEP_EARLY;

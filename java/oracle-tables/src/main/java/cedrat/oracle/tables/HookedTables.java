@@ -1,5 +1,6 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.client.OracleIdentity;
 import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
@@ -55,6 +56,11 @@ public final class HookedTables implements Tables {
     @Override
     public long namespace() {
         return tables.namespace();
+    }
+
+    @Override
+    public void bind(OracleIdentity oracle) {
+        tables.bind(oracle);
     }
 
     @Override

@@ -1,5 +1,6 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.client.OracleIdentity;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
@@ -15,6 +16,7 @@ import java.util.TreeSet;
 import java.util.concurrent.ConcurrentNavigableMap;
 import java.util.concurrent.ConcurrentSkipListMap;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.Consumer;
 
 /// Tables in the memory of this process; they end with it. One client at least that has begun a transaction over them
@@ -26,6 +28,9 @@ public final class MemoryTables implements Tables {
     private final ConcurrentNavigableMap<String, MemoryTable> tables = new ConcurrentSkipListMap<>();
     /// Drawn at random, as other tables of the same oracle need another number.
     private final long namespace = ThreadLocalRandom.current().nextLong(1, Long.MAX_VALUE);
+
+    /// The first oracle that has used them.
+    private final AtomicReference<OracleIdentity> bound = new AtomicReference<>();
 
     /// No tables yet.
     public MemoryTables() {}
@@ -67,6 +72,14 @@ public final class MemoryTables implements Tables {
     @Override
     public long namespace() {
         return namespace;
+    }
+
+    @Override
+    public void bind(OracleIdentity oracle) {
+        OracleIdentity first = bound.compareAndExchange(null, oracle);
+        if (first != null && !first.equals(oracle)) {
+            throw TableException.ofOtherOracle("the tables in memory", first.toString(), oracle);
+        }
     }
 
     @Override

@@ -54,9 +54,12 @@ public final class Pruner {
 
     /// Goes once over all tables.
     ///
-    /// @throws TableException if the store fails; what was removed is removed, and it may be called again
+    /// @throws TableException if the store fails, or belongs to another oracle; what was removed is removed,
+    /// and it may be
+    ///     called again
     /// @throws OracleException if the oracle does not answer
     public Pruned prune() {
+        oracle.identity().ifPresent(tables::bind);
         long mark = fault == Fault.PRUNE_ABOVE_THE_MARK
                 ? Long.MAX_VALUE
                 : oracle.lowWaterMark().value();

@@ -1,5 +1,7 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.client.OracleIdentity;
+
 /// A store could not do what it was asked for.
 public final class TableException extends RuntimeException {
     private static final long serialVersionUID = 1L;
@@ -19,6 +21,16 @@ public final class TableException extends RuntimeException {
     public TableException(Effect effect, String message, Throwable cause) {
         super(message, cause);
         this.effect = effect;
+    }
+
+    /// Returns the refusal of a client of `used` by tables that are bound to the oracle `bound`.
+    public static TableException ofOtherOracle(String tables, String bound, OracleIdentity used) {
+        return new TableException(
+                Effect.NONE,
+                tables + " cannot be used with the oracle " + used
+                        + ", because the timestamps there are those of the oracle " + bound
+                        + ": connect to a server of that oracle, or copy the rows into new tables",
+                null);
     }
 
     /// Returns the possible effect of the failed call.

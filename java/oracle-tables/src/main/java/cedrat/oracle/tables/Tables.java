@@ -1,5 +1,6 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.client.OracleIdentity;
 import java.time.Duration;
 import java.util.List;
 
@@ -18,6 +19,12 @@ public interface Tables {
 
     /// All tables of the namespace that transactions may write.
     List<Table> all();
+
+    /// Binds the tables to an oracle, whose timestamps their versions have. A [TransactionManager], a [Cleaner] and a
+    /// [Pruner] call it before they read or write a row. A store that keeps no identity accepts any.
+    ///
+    /// @throws TableException if they are bound to another oracle
+    default void bind(OracleIdentity oracle) {}
 
     /// Whether rows end with this process, so that outcomes of its transactions are needed no longer than its clients
     /// live.

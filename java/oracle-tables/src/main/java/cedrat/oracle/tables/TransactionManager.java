@@ -106,6 +106,7 @@ public final class TransactionManager {
     /// @throws OracleException if the oracle does not answer
     public Transaction begin(Isolation isolation) {
         if (!usesNamespace && fault != Fault.FORGET_NAMESPACES) {
+            oracle.identity().ifPresent(tables::bind);
             if (tables.isVolatile()) { // twice does no harm
                 oracle.useWhileOpen(tables.namespace());
             } else {

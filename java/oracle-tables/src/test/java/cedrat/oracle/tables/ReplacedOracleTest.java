@@ -12,9 +12,11 @@ import cedrat.oracle.server.OracleServer;
 import cedrat.oracle.server.ServerOptions;
 import java.net.InetSocketAddress;
 import java.time.Duration;
+import java.util.List;
 import java.util.Optional;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
+import org.junit.jupiter.api.function.Executable;
 
 /// The server of running clients is replaced by one over another log.
 @Timeout(300)
@@ -29,11 +31,27 @@ class ReplacedOracleTest {
         return OracleServer.start(ServerOptions.DEFAULTS.withListen(address), new VolatileLog());
     }
 
+    /// O11d: as of a program that has opened another client, over the same tables. A cleaner would remove what
+    /// was committed.
+    private void assertFreshClientIsRefused(InetSocketAddress address) {
+        try (OracleClient fresh = OracleClient.open(ClientOptions.of(address))) {
+            String identity = fresh.identity().orElseThrow().toString();
+            TransactionManager manager = new TransactionManager(fresh, tables);
+            Cleaner cleaner = new Cleaner(fresh, tables);
+            Pruner pruner = new Pruner(fresh, tables);
+            for (Executable use : List.<Executable>of(() -> read(manager), cleaner::sweep, pruner::prune)) {
+                TableException refused = assertThrows(TableException.class, use);
+                assertTrue(refused.getMessage().contains(identity), refused::toString);
+                assertEquals(TableException.Effect.NONE, refused.effect());
+            }
+        }
+    }
+
     private Optional<Bytes> read(TransactionManager manager) {
         return manager.runInTransaction(Isolation.SNAPSHOT, transaction -> transaction.get(accounts, ROW, BALANCE));
     }
 
-    /// O11. The other oracle would read no balance, and issue a lower timestamp to the next one.
+    /// O11c: the other oracle would read no balance, and issue a lower timestamp to the next one.
     @Test
     void runningClientRefusesAnotherOracle() throws Exception {
         OracleServer first = start(new InetSocketAddress("127.0.0.1", 0));
@@ -56,6 +74,7 @@ class ReplacedOracleTest {
                     ClientClosedException refused = assertThrows(ClientClosedException.class, () -> read(manager));
                     assertTrue(refused.getMessage().contains("another oracle"), refused::toString);
                 }
+                assertFreshClientIsRefused(other.address());
             }
         }
     }

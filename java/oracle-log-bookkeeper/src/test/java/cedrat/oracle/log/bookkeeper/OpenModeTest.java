@@ -85,7 +85,9 @@ class OpenModeTest {
 
     private OracleServer serve(OpenMode mode) throws Exception {
         return OracleServer.start(
-                ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0)).withRowsLog2(8),
+                ServerOptions.DEFAULTS
+                        .withListen(new InetSocketAddress("127.0.0.1", 0))
+                        .withRowsLog2(8),
                 new BookKeeperLog(place, mode));
     }
 
