@@ -4,6 +4,7 @@ module cedrat.oracle.client {
     requires transitive cedrat.oracle.protocol;
     requires io.netty.buffer;
     requires io.netty.common;
+    requires io.netty.handler;
     requires io.netty.transport;
 
     exports cedrat.oracle.client;

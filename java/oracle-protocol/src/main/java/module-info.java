@@ -4,10 +4,12 @@
 module cedrat.oracle.protocol {
     requires io.netty.buffer;
     requires io.netty.common;
+    requires io.netty.handler;
     requires io.netty.transport;
     requires io.netty.transport.classes.epoll;
 
     exports cedrat.oracle.protocol;
+    exports cedrat.oracle.tls;
     exports cedrat.oracle.transport to
             cedrat.oracle.client,
             cedrat.oracle.server;

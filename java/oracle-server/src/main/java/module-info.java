@@ -6,10 +6,11 @@
 @SuppressWarnings("requires-automatic") // of Prometheus
 module cedrat.oracle.server {
     requires cedrat.library;
-    requires cedrat.oracle.protocol;
+    requires transitive cedrat.oracle.protocol;
     requires info.picocli;
     requires io.netty.buffer;
     requires io.netty.common;
+    requires io.netty.handler;
     requires io.netty.transport;
     requires io.prometheus.metrics.config;
     requires io.prometheus.metrics.model;

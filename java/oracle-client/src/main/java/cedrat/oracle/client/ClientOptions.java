@@ -1,8 +1,10 @@
 package cedrat.oracle.client;
 
+import cedrat.oracle.tls.TlsOptions;
 import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.List;
+import java.util.Optional;
 
 /// How a client is to run.
 ///
@@ -14,13 +16,15 @@ import java.util.List;
 /// @param reconnectMin after so long a lost connection is tried again, at first
 /// @param reconnectMax and at last; the time doubles each time that all servers were tried
 /// @param outstandingMax so many requests of a client may be unanswered; one more fails
+/// @param tls if present, connections are made over TLS, with servers whose certificates name their hosts
 public record ClientOptions(
         List<InetSocketAddress> servers,
         Duration patience,
         Duration silence,
         Duration reconnectMin,
         Duration reconnectMax,
-        int outstandingMax) {
+        int outstandingMax,
+        Optional<TlsOptions> tls) {
     /// Checks them.
     public ClientOptions {
         servers = List.copyOf(servers);
@@ -46,27 +50,34 @@ public record ClientOptions(
                 Duration.ofSeconds(1),
                 Duration.ofMillis(10),
                 Duration.ofSeconds(1),
-                10_000);
+                10_000,
+                Optional.empty());
     }
 
     /// The same, with another patience.
     public ClientOptions withPatience(Duration other) {
-        return new ClientOptions(servers, other, silence, reconnectMin, reconnectMax, outstandingMax);
+        return new ClientOptions(servers, other, silence, reconnectMin, reconnectMax, outstandingMax, tls);
     }
 
     /// The same, with another time that a server may be silent.
     public ClientOptions withSilence(Duration other) {
-        return new ClientOptions(servers, patience, other, reconnectMin, reconnectMax, outstandingMax);
+        return new ClientOptions(servers, patience, other, reconnectMin, reconnectMax, outstandingMax, tls);
     }
 
     /// The same, with other times between attempts to connect.
     public ClientOptions withReconnect(Duration min, Duration max) {
-        return new ClientOptions(servers, patience, silence, min, max, outstandingMax);
+        return new ClientOptions(servers, patience, silence, min, max, outstandingMax, tls);
     }
 
     /// The same, with another limit.
     public ClientOptions withOutstandingMax(int max) {
-        return new ClientOptions(servers, patience, silence, reconnectMin, reconnectMax, max);
+        return new ClientOptions(servers, patience, silence, reconnectMin, reconnectMax, max, tls);
+    }
+
+    /// The same, with TLS.
+    public ClientOptions withTls(TlsOptions options) {
+        return new ClientOptions(
+                servers, patience, silence, reconnectMin, reconnectMax, outstandingMax, Optional.of(options));
     }
 
     private static void check(boolean holds, String what) {

@@ -15,6 +15,8 @@ public final class ClientThreads implements AutoCloseable {
     }
 
     /// A pipeline of its own session. It connects at once and takes requests meanwhile.
+    ///
+    /// @throws java.io.UncheckedIOException if a file of [ClientOptions#tls] cannot be used
     public <T> Pipeline<T> open(ClientOptions options, Replies<T> replies) {
         Pipeline<T> pipeline = new Pipeline<>(transport, loops.next(), options, replies);
         pipeline.execute(pipeline::connect);

@@ -3,6 +3,7 @@ package cedrat.oracle.client;
 import cedrat.oracle.client.Outcome.Visibility;
 import cedrat.oracle.protocol.CommitKeys;
 import cedrat.oracle.protocol.Protocol;
+import java.io.UncheckedIOException;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
@@ -41,13 +42,20 @@ public final class OracleClient implements AutoCloseable {
     private final Pipeline<Call<?>> pipeline;
 
     /// A client; it connects meanwhile.
+    ///
+    /// @throws UncheckedIOException if a file of [ClientOptions#tls] cannot be used
     public static OracleClient open(ClientOptions options) {
         return new OracleClient(options);
     }
 
     private OracleClient(ClientOptions options) {
         this.options = options;
-        pipeline = threads.open(options, new Completions());
+        try {
+            pipeline = threads.open(options, new Completions());
+        } catch (UncheckedIOException problem) {
+            threads.close();
+            throw problem;
+        }
     }
 
     // ---- waiting ----------------------------------------------------------------------------------------------------

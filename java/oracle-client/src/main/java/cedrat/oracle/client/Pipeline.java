@@ -9,14 +9,12 @@ import cedrat.oracle.protocol.ReplyReader;
 import cedrat.oracle.transport.Buffers;
 import cedrat.oracle.transport.Input;
 import cedrat.oracle.transport.Transport;
-import io.netty.bootstrap.Bootstrap;
 import io.netty.buffer.ByteBuf;
 import io.netty.channel.Channel;
-import io.netty.channel.ChannelFuture;
 import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInboundHandlerAdapter;
-import io.netty.channel.ChannelOption;
 import io.netty.channel.EventLoop;
+import io.netty.handler.ssl.SslHandshakeCompletionEvent;
 import io.netty.util.concurrent.Future;
 import java.security.SecureRandom;
 import java.util.ArrayDeque;
@@ -74,7 +72,7 @@ public final class Pipeline<T> {
     /// In each of these parts of the time-out the client makes itself heard.
     private static final int TICKS = 4;
 
-    private final Transport transport;
+    private final Connector connector;
     private final EventLoop loop;
     private final ClientOptions options;
     private final Replies<T> replies;
@@ -116,7 +114,7 @@ public final class Pipeline<T> {
     private final CompletableFuture<Void> closed = new CompletableFuture<>();
 
     Pipeline(Transport transport, EventLoop loop, ClientOptions options, Replies<T> replies) {
-        this.transport = transport;
+        connector = new Connector(transport, loop, options.tls());
         this.loop = loop;
         this.options = options;
         this.replies = replies;
@@ -347,20 +345,9 @@ public final class Pipeline<T> {
             long partMs = options.silence().toMillis() / ClientOptions.SILENCE_PARTS;
             watch = loop.scheduleWithFixedDelay(this::watch, partMs, partMs, TimeUnit.MILLISECONDS);
         }
-        ChannelFuture connecting = new Bootstrap()
-                .group(loop)
-                .channel(transport.client())
-                .option(ChannelOption.TCP_NODELAY, true)
-                .option(ChannelOption.CONNECT_TIMEOUT_MILLIS, (int) connectMs)
-                .handler(attempt)
-                .connect(options.servers().get(server));
-        connecting.addListener(done -> {
-            if (done.isSuccess()) {
-                connected(attempt);
-            } else {
-                lossReason = done.cause().getMessage();
-                reconnectLater();
-            }
+        connector.connect(options.servers().get(server), connectMs, attempt, () -> connected(attempt), reason -> {
+            lossReason = reason;
+            reconnectLater();
         });
     }
 
@@ -402,9 +389,7 @@ public final class Pipeline<T> {
         if (which == line) {
             line = null;
             out.clear();
-            if (outage == null) {
-                lossReason = "the connection was lost";
-            }
+            lossReason = which.lossReason();
             reconnectLater();
         }
     }
@@ -618,6 +603,8 @@ public final class Pipeline<T> {
         private final Input input = new Input();
         private Channel channel;
         private boolean isWelcome;
+        /// The reason why it ends, if there is more to say than that.
+        private String failure;
 
         @Override
         public void handlerAdded(ChannelHandlerContext context) {
@@ -635,8 +622,9 @@ public final class Pipeline<T> {
                     read();
                 }
             } catch (ProtocolException nonsense) {
-                // Perhaps this is the other end of a connection that was cut, perhaps no oracle at all: the
-                // next server in turn may answer correctly.
+                // Perhaps this is the other end of a connection that was cut, perhaps no oracle at all, or one that
+                // wants TLS: the next server in turn may answer correctly.
+                failure = "the answer is not of the oracle's protocol: " + nonsense.getMessage();
                 context.close();
             } finally {
                 bytes.release();
@@ -665,7 +653,22 @@ public final class Pipeline<T> {
 
         @Override
         public void exceptionCaught(ChannelHandlerContext context, Throwable cause) {
+            failure = Connector.reason(cause);
             context.close();
+        }
+
+        private String lossReason() {
+            if (failure != null) {
+                return failure;
+            }
+            return isWelcome ? "the connection was lost" : "the server has closed the connection; it may want TLS";
+        }
+
+        @Override
+        public void userEventTriggered(ChannelHandlerContext context, Object event) {
+            if (event instanceof SslHandshakeCompletionEvent handshake && !handshake.isSuccess()) {
+                failure = Connector.reason(handshake.cause());
+            }
         }
     }
 

@@ -29,6 +29,11 @@ class PackagesTest {
     @Test
     void transportIsAboveProtocol() {
         onlyDependOn(
-                "cedrat.oracle.transport", "cedrat.oracle.transport", "cedrat.oracle.protocol", "io.netty..", "java..");
+                "cedrat.oracle.transport",
+                "cedrat.oracle.transport",
+                "cedrat.oracle.protocol",
+                "cedrat.oracle.tls",
+                "io.netty..",
+                "java..");
     }
 }

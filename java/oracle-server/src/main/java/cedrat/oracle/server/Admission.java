@@ -9,7 +9,6 @@ import io.netty.channel.ChannelFutureListener;
 import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInboundHandlerAdapter;
 import io.netty.util.ReferenceCountUtil;
-import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
 import org.slf4j.Logger;
@@ -22,17 +21,17 @@ import org.slf4j.LoggerFactory;
 final class Admission {
     private static final Logger RECORDS = LoggerFactory.getLogger(Admission.class);
     private static final int REFUSAL_BYTES = 256;
-    /// Least time between two records of refusals.
-    private static final long RECORD_NANOS = TimeUnit.SECONDS.toNanos(10);
-
     private final int max;
+    private final boolean explains;
     private final AtomicInteger open = new AtomicInteger();
     private final AtomicLong refused = new AtomicLong();
-    private final AtomicLong nextRecord = new AtomicLong(System.nanoTime());
+    private final Seldom records = new Seldom();
 
-    /// Admits `max` connections at a time.
-    Admission(int max) {
+    /// Admits `max` connections at a time. The others receive the reason if it `explains`; TLS would take a
+    /// handshake for that.
+    Admission(int max, boolean explains) {
         this.max = max;
+        this.explains = explains;
     }
 
     /// Admits a connection until it is closed. Returns whether it is admitted; otherwise it is refused and closed.
@@ -44,7 +43,11 @@ final class Admission {
         open.decrementAndGet();
         record(refused.incrementAndGet());
         channel.config().setAutoRead(false);
-        channel.pipeline().addLast(new Refuser());
+        if (explains) {
+            channel.pipeline().addLast(new Refuser());
+        } else {
+            channel.close();
+        }
         return false;
     }
 
@@ -54,9 +57,7 @@ final class Admission {
     }
 
     private void record(long count) {
-        long now = System.nanoTime();
-        long next = nextRecord.get();
-        if (now - next >= 0 && nextRecord.compareAndSet(next, now + RECORD_NANOS)) {
+        if (records.isDue()) {
             RECORDS.atWarn()
                     .addKeyValue("connectionsMax", max)
                     .addKeyValue("refused", count)

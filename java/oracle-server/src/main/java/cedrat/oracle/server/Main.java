@@ -6,9 +6,11 @@ import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletionException;
 import picocli.CommandLine;
+import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
@@ -91,7 +93,7 @@ public final class Main implements Callable<Integer> {
                 paramLabel = "NAME",
                 defaultValue = "127.0.0.1",
                 description =
-                        "The address to listen on (default: ${DEFAULT-VALUE}). Clients are not asked who they are: keep it to networks that only they are in.")
+                        "The address to listen on (default: ${DEFAULT-VALUE}). Without TLS, clients are not asked who they are: keep it to networks that only they are in.")
         private String host;
 
         @Option(
@@ -173,6 +175,9 @@ public final class Main implements Callable<Integer> {
                 description =
                         "The directory of that file, on a disk (default: ${DEFAULT-VALUE}). The file has no name there, and goes with the server.")
         private Path scratch;
+
+        @ArgGroup(exclusive = false)
+        private TlsFiles tls;
 
         @Option(
                 names = "--metrics",
@@ -259,7 +264,8 @@ public final class Main implements Callable<Integer> {
                         outcomeBytesMax,
                         scratch,
                         Duration.ofMillis(helloTimeoutMs),
-                        connectionsMax);
+                        connectionsMax,
+                        Optional.ofNullable(tls).map(TlsFiles::options));
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             }

@@ -63,6 +63,7 @@ public final class OracleServer implements AutoCloseable {
     private final ChannelGroup connections = new DefaultChannelGroup(GlobalEventExecutor.INSTANCE, true);
     private final CompletableFuture<Void> stopped = new CompletableFuture<>();
     private final Admission admission;
+    private final Handshakes handshakes;
     private final Persister persister;
     private final Decider decider;
     private final Channel listening;
@@ -82,6 +83,7 @@ public final class OracleServer implements AutoCloseable {
 
     private OracleServer(ServerOptions options, Log log, Fault fault) throws IOException, DamagedEntryException {
         this.log = log;
+        handshakes = new Handshakes(options.tls(), options.helloTimeout());
         EntryWriter entry = new EntryWriter();
         scratch = new ScratchFile(options.scratch());
         StatusOracle oracle = new StatusOracle(options.rowsLog2(), entry, options.outcomeBytesMax(), scratch);
@@ -90,7 +92,7 @@ public final class OracleServer implements AutoCloseable {
         network = options.networkThreads() == 0 ? decide : transport.loops(options.networkThreads(), "network");
         EventLoop loop = decide.next();
         SnapshotRule rule = new SnapshotRule(oracle.window(), options.logBytesMax());
-        admission = new Admission(options.connectionsMax());
+        admission = new Admission(options.connectionsMax(), options.tls().isEmpty());
         persister = new Persister(loop, oracle, entry, log, rule, this::stop, fault);
         decider = new Decider(loop, options, oracle, persister, fault);
         boolean isListening = false;
@@ -145,6 +147,7 @@ public final class OracleServer implements AutoCloseable {
                     protected void initChannel(SocketChannel channel) {
                         if (admission.admit(channel)) {
                             connections.add(channel);
+                            handshakes.begin(channel);
                             channel.pipeline().addLast(new Receiver(decider, loop));
                         }
                     }
@@ -162,6 +165,11 @@ public final class OracleServer implements AutoCloseable {
     /// Returns the address that it listens on.
     public InetSocketAddress address() {
         return (InetSocketAddress) listening.localAddress();
+    }
+
+    /// Returns the number of TLS handshakes that have failed.
+    long handshakesFailed() {
+        return handshakes.failed();
     }
 
     /// Returns the figures of the decide thread.

@@ -1,10 +1,13 @@
 package cedrat.oracle.server;
 
 import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.tls.TlsOptions;
 import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Objects;
+import java.util.Optional;
+import java.util.function.Consumer;
 
 /// How a server is to run.
 ///
@@ -24,6 +27,7 @@ import java.util.Objects;
 /// @param helloTimeout time from the acceptance of a connection to its hello; without a hello it is then
 ///     closed
 /// @param connectionsMax maximum number of connections; others are refused
+/// @param tls if present, clients are served that show a certificate, and no others
 public record ServerOptions(
         InetSocketAddress listen,
         int rowsLog2,
@@ -35,7 +39,8 @@ public record ServerOptions(
         long outcomeBytesMax,
         Path scratch,
         Duration helloTimeout,
-        int connectionsMax) {
+        int connectionsMax,
+        Optional<TlsOptions> tls) {
     /// Default port of a server.
     public static final int PORT = 7270;
 
@@ -59,12 +64,14 @@ public record ServerOptions(
             256L << 20,
             Path.of(System.getProperty("java.io.tmpdir")),
             Duration.ofSeconds(10),
-            Math.min(CONNECTIONS_MAX, FileLimit.connections(FileLimit.files())));
+            Math.min(CONNECTIONS_MAX, FileLimit.connections(FileLimit.files())),
+            Optional.empty());
 
     /// Checks them.
     public ServerOptions {
         Objects.requireNonNull(listen);
         Objects.requireNonNull(scratch);
+        Objects.requireNonNull(tls);
         check(
                 sessionTimeout.compareTo(TIMEOUT_MIN) >= 0 && sessionTimeout.compareTo(TIMEOUT_MAX) <= 0,
                 "invalid session timeout " + sessionTimeout + ": choose 100 ms to a day");
@@ -98,161 +105,112 @@ public record ServerOptions(
 
     /// The same, listening there.
     public ServerOptions withListen(InetSocketAddress there) {
-        return new ServerOptions(
-                there,
-                rowsLog2,
-                sessionTimeout,
-                rowsMax,
-                outstandingMax,
-                networkThreads,
-                logBytesMax,
-                outcomeBytesMax,
-                scratch,
-                helloTimeout,
-                connectionsMax);
+        return with(copy -> copy.listen = there);
     }
 
     /// The same, with another size of the map of rows.
     public ServerOptions withRowsLog2(int log2) {
-        return new ServerOptions(
-                listen,
-                log2,
-                sessionTimeout,
-                rowsMax,
-                outstandingMax,
-                networkThreads,
-                logBytesMax,
-                outcomeBytesMax,
-                scratch,
-                helloTimeout,
-                connectionsMax);
+        return with(copy -> copy.rowsLog2 = log2);
     }
 
     /// The same, with another time-out of sessions.
     public ServerOptions withSessionTimeout(Duration timeout) {
-        return new ServerOptions(
-                listen,
-                rowsLog2,
-                timeout,
-                rowsMax,
-                outstandingMax,
-                networkThreads,
-                logBytesMax,
-                outcomeBytesMax,
-                scratch,
-                helloTimeout,
-                connectionsMax);
+        return with(copy -> copy.sessionTimeout = timeout);
     }
 
     /// The same, with another limit of rows.
     public ServerOptions withRowsMax(int max) {
-        return new ServerOptions(
-                listen,
-                rowsLog2,
-                sessionTimeout,
-                max,
-                outstandingMax,
-                networkThreads,
-                logBytesMax,
-                outcomeBytesMax,
-                scratch,
-                helloTimeout,
-                connectionsMax);
+        return with(copy -> copy.rowsMax = max);
     }
 
     /// The same, with another limit of outstanding requests.
     public ServerOptions withOutstandingMax(int max) {
-        return new ServerOptions(
-                listen,
-                rowsLog2,
-                sessionTimeout,
-                rowsMax,
-                max,
-                networkThreads,
-                logBytesMax,
-                outcomeBytesMax,
-                scratch,
-                helloTimeout,
-                connectionsMax);
+        return with(copy -> copy.outstandingMax = max);
     }
 
     /// The same, with other threads.
     public ServerOptions withNetworkThreads(int threads) {
-        return new ServerOptions(
-                listen,
-                rowsLog2,
-                sessionTimeout,
-                rowsMax,
-                outstandingMax,
-                threads,
-                logBytesMax,
-                outcomeBytesMax,
-                scratch,
-                helloTimeout,
-                connectionsMax);
+        return with(copy -> copy.networkThreads = threads);
     }
 
     /// The same, with another bound of the log.
     public ServerOptions withLogBytesMax(long max) {
-        return new ServerOptions(
-                listen,
-                rowsLog2,
-                sessionTimeout,
-                rowsMax,
-                outstandingMax,
-                networkThreads,
-                max,
-                outcomeBytesMax,
-                scratch,
-                helloTimeout,
-                connectionsMax);
+        return with(copy -> copy.logBytesMax = max);
     }
 
     /// The same, with another bound of outcomes in memory, and another place for what is beyond it.
     public ServerOptions withOutcomes(long bytesMax, Path directory) {
-        return new ServerOptions(
-                listen,
-                rowsLog2,
-                sessionTimeout,
-                rowsMax,
-                outstandingMax,
-                networkThreads,
-                logBytesMax,
-                bytesMax,
-                directory,
-                helloTimeout,
-                connectionsMax);
+        return with(copy -> {
+            copy.outcomeBytesMax = bytesMax;
+            copy.scratch = directory;
+        });
     }
 
     /// The same, with another time for the hello of a connection.
     public ServerOptions withHelloTimeout(Duration timeout) {
-        return new ServerOptions(
-                listen,
-                rowsLog2,
-                sessionTimeout,
-                rowsMax,
-                outstandingMax,
-                networkThreads,
-                logBytesMax,
-                outcomeBytesMax,
-                scratch,
-                timeout,
-                connectionsMax);
+        return with(copy -> copy.helloTimeout = timeout);
     }
 
     /// The same, with another limit of connections.
     public ServerOptions withConnectionsMax(int max) {
-        return new ServerOptions(
-                listen,
-                rowsLog2,
-                sessionTimeout,
-                rowsMax,
-                outstandingMax,
-                networkThreads,
-                logBytesMax,
-                outcomeBytesMax,
-                scratch,
-                helloTimeout,
-                max);
+        return with(copy -> copy.connectionsMax = max);
+    }
+
+    /// The same, with TLS.
+    public ServerOptions withTls(TlsOptions options) {
+        return with(copy -> copy.tls = Optional.of(options));
+    }
+
+    private ServerOptions with(Consumer<Copy> change) {
+        Copy copy = new Copy(this);
+        change.accept(copy);
+        return copy.options();
+    }
+
+    /// Options while some of them are exchanged.
+    private static final class Copy {
+        private InetSocketAddress listen;
+        private int rowsLog2;
+        private Duration sessionTimeout;
+        private int rowsMax;
+        private int outstandingMax;
+        private int networkThreads;
+        private long logBytesMax;
+        private long outcomeBytesMax;
+        private Path scratch;
+        private Duration helloTimeout;
+        private int connectionsMax;
+        private Optional<TlsOptions> tls;
+
+        Copy(ServerOptions options) {
+            listen = options.listen;
+            rowsLog2 = options.rowsLog2;
+            sessionTimeout = options.sessionTimeout;
+            rowsMax = options.rowsMax;
+            outstandingMax = options.outstandingMax;
+            networkThreads = options.networkThreads;
+            logBytesMax = options.logBytesMax;
+            outcomeBytesMax = options.outcomeBytesMax;
+            scratch = options.scratch;
+            helloTimeout = options.helloTimeout;
+            connectionsMax = options.connectionsMax;
+            tls = options.tls;
+        }
+
+        ServerOptions options() {
+            return new ServerOptions(
+                    listen,
+                    rowsLog2,
+                    sessionTimeout,
+                    rowsMax,
+                    outstandingMax,
+                    networkThreads,
+                    logBytesMax,
+                    outcomeBytesMax,
+                    scratch,
+                    helloTimeout,
+                    connectionsMax,
+                    tls);
+        }
     }
 }

@@ -1,0 +1,109 @@
+package cedrat.oracle.transport;
+
+import cedrat.oracle.tls.TlsOptions;
+import io.netty.channel.Channel;
+import io.netty.handler.ssl.ClientAuth;
+import io.netty.handler.ssl.SslContext;
+import io.netty.handler.ssl.SslContextBuilder;
+import io.netty.handler.ssl.SslHandler;
+import io.netty.handler.ssl.SslProvider;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.attribute.FileTime;
+import java.util.ArrayList;
+import java.util.List;
+
+/// TLS of the connections of one side. **Threads:** any may call.
+public final class Tls {
+    private static final String[] PROTOCOLS = {"TLSv1.3", "TLSv1.2"};
+
+    private final TlsOptions options;
+    private final boolean isServer;
+    private volatile Loaded loaded;
+
+    /// What was read, and when the files had changed last. After a failure it is of older files than the times say.
+    private record Loaded(SslContext context, List<FileTime> times) {}
+
+    private Tls(TlsOptions options, boolean isServer) throws IOException {
+        this.options = options;
+        this.isServer = isServer;
+        List<FileTime> times = times();
+        loaded = new Loaded(load(), times);
+    }
+
+    /// TLS of a server, which asks each client for its certificate.
+    ///
+    /// @throws IOException if a file cannot be used
+    public static Tls server(TlsOptions options) throws IOException {
+        return new Tls(options, true);
+    }
+
+    /// TLS of a client, which checks that the certificate of the server names the host that it connects to.
+    ///
+    /// @throws IOException if a file cannot be used
+    public static Tls client(TlsOptions options) throws IOException {
+        return new Tls(options, false);
+    }
+
+    /// Reads the files again if one has changed.
+    ///
+    /// @throws IOException if a file cannot be used. What was read before stays in use until they change again
+    public synchronized void refresh() throws IOException {
+        List<FileTime> times = times();
+        if (times.equals(loaded.times)) {
+            return;
+        }
+        SslContext context = loaded.context;
+        try {
+            context = load();
+        } finally {
+            loaded = new Loaded(context, times);
+        }
+    }
+
+    /// Returns the first handler of the channel of a connection from a client.
+    public SslHandler handler(Channel channel) {
+        return loaded.context.newHandler(channel.alloc());
+    }
+
+    /// Returns the first handler of the channel of a connection to this server.
+    public SslHandler handler(Channel channel, InetSocketAddress server) {
+        return loaded.context.newHandler(channel.alloc(), server.getHostString(), server.getPort());
+    }
+
+    private List<Path> files() {
+        return List.of(options.certificate(), options.key(), options.authorities());
+    }
+
+    private List<FileTime> times() throws IOException {
+        List<FileTime> times = new ArrayList<>();
+        for (Path file : files()) {
+            try {
+                times.add(Files.getLastModifiedTime(file));
+            } catch (IOException problem) {
+                throw new IOException("cannot read the TLS file " + file + ": " + problem, problem);
+            }
+        }
+        return times;
+    }
+
+    private SslContext load() throws IOException {
+        try {
+            SslContextBuilder builder = isServer
+                    ? SslContextBuilder.forServer(options.certificate().toFile(), options.key().toFile())
+                            .clientAuth(ClientAuth.REQUIRE)
+                    : SslContextBuilder.forClient()
+                            .keyManager(options.certificate().toFile(), options.key().toFile())
+                            .endpointIdentificationAlgorithm("HTTPS");
+            return builder.sslProvider(SslProvider.JDK)
+                    .protocols(PROTOCOLS)
+                    .trustManager(options.authorities().toFile())
+                    .build();
+        } catch (IllegalArgumentException invalid) {
+            // It names the file, or says what the key is not.
+            throw new IOException("cannot use the TLS files " + files() + ": " + invalid.getMessage(), invalid);
+        }
+    }
+}

@@ -1,0 +1,35 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.tls.TlsOptions;
+import java.nio.file.Path;
+import picocli.CommandLine.Option;
+
+/// Options for TLS of the command: all three, or none.
+final class TlsFiles {
+    @Option(
+            names = "--tls-certificate",
+            paramLabel = "FILE",
+            required = true,
+            description = "Serve over TLS, and show this certificate (PEM; then those between it and its authority).")
+    private Path certificate;
+
+    @Option(
+            names = "--tls-key",
+            paramLabel = "FILE",
+            required = true,
+            description = "The private key of that certificate (PEM, PKCS #8, not encrypted).")
+    private Path key;
+
+    @Option(
+            names = "--tls-authorities",
+            paramLabel = "FILE",
+            required = true,
+            description = "Serve the clients that show a certificate of these authorities (PEM), and no others.")
+    private Path authorities;
+
+    TlsFiles() {}
+
+    TlsOptions options() {
+        return new TlsOptions(certificate, key, authorities);
+    }
+}
