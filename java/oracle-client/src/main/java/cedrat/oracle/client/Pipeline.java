@@ -775,7 +775,7 @@ public final class Pipeline<T> {
             if (code == null || !code.isOfTheConnection()) {
                 close(new ClientClosedException(code, "the oracle has refused the connection: " + text, null));
             }
-            lossReason = text;
+            line.failure = text;
             beginOutage();
             return true;
         }

@@ -27,7 +27,9 @@ public enum ErrorCode {
     /// The oracle has the maximum number of namespaces.
     NAMESPACES(11),
     /// The client knows an oracle of another identity. The connection is closed.
-    OTHER_ORACLE(12);
+    OTHER_ORACLE(12),
+    /// The client's role does not permit the request. Without any role the connection is closed.
+    FORBIDDEN(13);
 
     private static final ErrorCode[] BY_NUMBER = new ErrorCode[values().length + 1];
 

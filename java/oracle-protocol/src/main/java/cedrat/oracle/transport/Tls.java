@@ -92,10 +92,14 @@ public final class Tls {
     private SslContext load() throws IOException {
         try {
             SslContextBuilder builder = isServer
-                    ? SslContextBuilder.forServer(options.certificate().toFile(), options.key().toFile())
+                    ? SslContextBuilder.forServer(
+                                    options.certificate().toFile(),
+                                    options.key().toFile())
                             .clientAuth(ClientAuth.REQUIRE)
                     : SslContextBuilder.forClient()
-                            .keyManager(options.certificate().toFile(), options.key().toFile())
+                            .keyManager(
+                                    options.certificate().toFile(),
+                                    options.key().toFile())
                             .endpointIdentificationAlgorithm("HTTPS");
             return builder.sslProvider(SslProvider.JDK)
                     .protocols(PROTOCOLS)

@@ -37,6 +37,9 @@ final class Connection {
     long bytesInFlight;
     /// `null` before the hello.
     Session session;
+    /// The name in the certificate of the client, and its role, since the hello.
+    String name;
+    Role role;
     /// Version of the protocol since the hello.
     int version;
     /// Number of ticks of the hello timeout that have passed without a hello.

@@ -14,6 +14,7 @@ import io.netty.buffer.ByteBuf;
 import io.netty.channel.EventLoop;
 import java.util.ArrayDeque;
 import java.util.HexFormat;
+import java.util.Locale;
 import java.util.concurrent.CompletableFuture;
 
 /// Decides requests.
@@ -211,6 +212,10 @@ final class Decider {
             return;
         }
         session.silentTicks = 0;
+        if (!connection.role.permits(kind, request.flags())) {
+            error(connection, ErrorCode.FORBIDDEN, forbidden(connection, Role.needed(kind, request.flags())));
+            return;
+        }
         switch (kind) {
             case Protocol.BEGIN -> beginTransaction(connection);
             case Protocol.COMMIT -> commit(connection);
@@ -231,6 +236,11 @@ final class Decider {
             }
             default -> throw new AssertionError("a request of kind " + kind + " passed the reader");
         }
+    }
+
+    private static String forbidden(Connection connection, Role needed) {
+        return "the role of " + connection.name + " does not permit that: it takes the role "
+                + needed.name().toLowerCase(Locale.ROOT);
     }
 
     private void beginTransaction(Connection connection) {
@@ -415,6 +425,13 @@ final class Decider {
         }
         if (request.identity() != Protocol.IDENTITY_NONE && request.identity() != oracle.identity()) {
             refuse(connection, request.id(), ErrorCode.OTHER_ORACLE, otherOracle(request.identity()));
+            return;
+        }
+        connection.name = Handshakes.name(connection.channel);
+        connection.role = options.roles().of(connection.name);
+        if (connection.role == null) {
+            String text = "the oracle has no role for " + connection.name + ": add one to its --roles";
+            refuse(connection, request.id(), ErrorCode.FORBIDDEN, text);
             return;
         }
         Connection before = sessions.hello(request.session(), connection);

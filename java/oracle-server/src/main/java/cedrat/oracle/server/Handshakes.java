@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.time.Duration;
 import java.util.Optional;
 import java.util.concurrent.atomic.AtomicLong;
+import javax.net.ssl.SSLPeerUnverifiedException;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -54,6 +55,20 @@ final class Handshakes {
             }
         });
         channel.pipeline().addLast(handler);
+    }
+
+    /// Returns the name in the certificate that the client of a connection has shown, as RFC 2253 writes it; empty
+    /// without TLS.
+    static String name(Channel channel) {
+        SslHandler handler = channel.pipeline().get(SslHandler.class);
+        if (handler == null) {
+            return "";
+        }
+        try {
+            return handler.engine().getSession().getPeerPrincipal().getName();
+        } catch (SSLPeerUnverifiedException impossible) {
+            throw new IllegalStateException("a request has arrived without a certificate", impossible);
+        }
     }
 
     private void failed(Channel channel, Throwable cause) {

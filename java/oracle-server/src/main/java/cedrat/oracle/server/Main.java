@@ -190,10 +190,10 @@ public final class Main implements Callable<Integer> {
 
         @Override
         public Integer call() {
-            ServerOptions options = options();
             OracleServer server;
             OperationServer operation = null;
             try {
+                ServerOptions options = options();
                 Health health = new Health();
                 if (log.isShared()) {
                     health.become(Health.State.STANDBY, "standing by, while another server may have the log");
@@ -251,7 +251,7 @@ public final class Main implements Callable<Integer> {
             }
         }
 
-        private ServerOptions options() {
+        private ServerOptions options() throws IOException {
             try {
                 return new ServerOptions(
                         new InetSocketAddress(host, port),
@@ -265,7 +265,8 @@ public final class Main implements Callable<Integer> {
                         scratch,
                         Duration.ofMillis(helloTimeoutMs),
                         connectionsMax,
-                        Optional.ofNullable(tls).map(TlsFiles::options));
+                        Optional.ofNullable(tls).map(TlsFiles::options),
+                        tls == null ? Roles.ALL : tls.roles());
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             }

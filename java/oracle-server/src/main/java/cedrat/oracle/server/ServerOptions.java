@@ -28,6 +28,7 @@ import java.util.function.Consumer;
 ///     closed
 /// @param connectionsMax maximum number of connections; others are refused
 /// @param tls if present, clients are served that show a certificate, and no others
+/// @param roles what each of them may ask
 public record ServerOptions(
         InetSocketAddress listen,
         int rowsLog2,
@@ -40,7 +41,8 @@ public record ServerOptions(
         Path scratch,
         Duration helloTimeout,
         int connectionsMax,
-        Optional<TlsOptions> tls) {
+        Optional<TlsOptions> tls,
+        Roles roles) {
     /// Default port of a server.
     public static final int PORT = 7270;
 
@@ -65,13 +67,15 @@ public record ServerOptions(
             Path.of(System.getProperty("java.io.tmpdir")),
             Duration.ofSeconds(10),
             Math.min(CONNECTIONS_MAX, FileLimit.connections(FileLimit.files())),
-            Optional.empty());
+            Optional.empty(),
+            Roles.ALL);
 
     /// Checks them.
     public ServerOptions {
         Objects.requireNonNull(listen);
         Objects.requireNonNull(scratch);
         Objects.requireNonNull(tls);
+        Objects.requireNonNull(roles);
         check(
                 sessionTimeout.compareTo(TIMEOUT_MIN) >= 0 && sessionTimeout.compareTo(TIMEOUT_MAX) <= 0,
                 "invalid session timeout " + sessionTimeout + ": choose 100 ms to a day");
@@ -161,6 +165,11 @@ public record ServerOptions(
         return with(copy -> copy.tls = Optional.of(options));
     }
 
+    /// The same, with roles of clients, which TLS identifies.
+    public ServerOptions withRoles(Roles rules) {
+        return with(copy -> copy.roles = rules);
+    }
+
     private ServerOptions with(Consumer<Copy> change) {
         Copy copy = new Copy(this);
         change.accept(copy);
@@ -181,6 +190,7 @@ public record ServerOptions(
         private Duration helloTimeout;
         private int connectionsMax;
         private Optional<TlsOptions> tls;
+        private Roles roles;
 
         Copy(ServerOptions options) {
             listen = options.listen;
@@ -195,6 +205,7 @@ public record ServerOptions(
             helloTimeout = options.helloTimeout;
             connectionsMax = options.connectionsMax;
             tls = options.tls;
+            roles = options.roles;
         }
 
         ServerOptions options() {
@@ -210,7 +221,8 @@ public record ServerOptions(
                     scratch,
                     helloTimeout,
                     connectionsMax,
-                    tls);
+                    tls,
+                    roles);
         }
     }
 }

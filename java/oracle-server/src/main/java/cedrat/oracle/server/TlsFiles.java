@@ -1,10 +1,11 @@
 package cedrat.oracle.server;
 
 import cedrat.oracle.tls.TlsOptions;
+import java.io.IOException;
 import java.nio.file.Path;
 import picocli.CommandLine.Option;
 
-/// Options for TLS of the command: all three, or none.
+/// Options for TLS of the command: the three files, or none.
 final class TlsFiles {
     @Option(
             names = "--tls-certificate",
@@ -27,7 +28,18 @@ final class TlsFiles {
             description = "Serve the clients that show a certificate of these authorities (PEM), and no others.")
     private Path authorities;
 
+    @Option(
+            names = "--roles",
+            paramLabel = "FILE",
+            description =
+                    "What clients may do, by the names in their certificates: lines of a role, `client`, `cleaner` or `administrator`, and a name, in which * stands for any text without a comma (default: each may do everything).")
+    private Path roles;
+
     TlsFiles() {}
+
+    Roles roles() throws IOException {
+        return roles == null ? Roles.ALL : Roles.read(roles);
+    }
 
     TlsOptions options() {
         return new TlsOptions(certificate, key, authorities);

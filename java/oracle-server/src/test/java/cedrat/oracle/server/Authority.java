@@ -43,11 +43,10 @@ final class Authority {
         for (Certificate certificate : keys().getCertificateChain(name)) {
             chain.append(pem("CERTIFICATE", certificate.getEncoded()));
         }
-        Path key = write(name + ".key", pem("PRIVATE KEY", keys().getKey(name, PASSWORD).getEncoded()));
+        Path key = write(
+                name + ".key", pem("PRIVATE KEY", keys().getKey(name, PASSWORD).getEncoded()));
         return new TlsOptions(
-                write(name + ".pem", chain.toString()),
-                key,
-                write(name + ".authorities.pem", trusted.certificate()));
+                write(name + ".pem", chain.toString()), key, write(name + ".authorities.pem", trusted.certificate()));
     }
 
     private KeyStore keys() throws IOException, GeneralSecurityException {
@@ -77,8 +76,7 @@ final class Authority {
                 "-storepass",
                 new String(PASSWORD)));
         command.addAll(List.of(more));
-        Process process =
-                new ProcessBuilder(command).redirectErrorStream(true).start();
+        Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
         String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         assertEquals(0, process.waitFor(), said);
     }
@@ -89,7 +87,7 @@ final class Authority {
 
     private static String pem(String kind, byte[] bytes) {
         String body = Base64.getMimeEncoder(64, new byte[] {10}).encodeToString(bytes);
-        return "-----BEGIN " + kind + "-----" + System.lineSeparator() + body + System.lineSeparator() + "-----END " + kind
-                + "-----" + System.lineSeparator();
+        return "-----BEGIN " + kind + "-----" + System.lineSeparator() + body + System.lineSeparator() + "-----END "
+                + kind + "-----" + System.lineSeparator();
     }
 }

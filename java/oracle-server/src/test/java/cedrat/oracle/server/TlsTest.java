@@ -30,13 +30,14 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/// S1: over TLS a server decides nothing for a peer without a certificate of its authorities, and a client asks nothing
+/// O12: over TLS a server decides nothing for a peer without a certificate of its authorities, and a client asks nothing
 /// of a server whose certificate does not name its host.
 @Timeout(300)
 class TlsTest {
     private static final String HOST = "127.0.0.1";
     private static final InetSocketAddress ANY = new InetSocketAddress(HOST, 0);
-    private static final ServerOptions PLAIN = ServerOptions.DEFAULTS.withListen(ANY).withRowsLog2(10);
+    private static final ServerOptions PLAIN =
+            ServerOptions.DEFAULTS.withListen(ANY).withRowsLog2(10);
 
     @TempDir
     private static Path folder;
@@ -93,7 +94,9 @@ class TlsTest {
                 for (int count = 0; count < 5000; count++) {
                     begun.add(client.beginAsync());
                 }
-                assertEquals(5000, begun.stream().map(CompletableFuture::join).distinct().count());
+                assertEquals(
+                        5000,
+                        begun.stream().map(CompletableFuture::join).distinct().count());
                 assertEquals(0, server.handshakesFailed());
             }
         }

@@ -1,0 +1,27 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.protocol.Protocol;
+
+/// What a client may ask. Each permits what those before it do.
+enum Role {
+    /// Transactions.
+    CLIENT,
+    /// Sweeps and pruning of tables.
+    CLEANER,
+    /// All else.
+    ADMINISTRATOR;
+
+    /// Whether a client with this role may make a request of this kind, with these flags.
+    boolean permits(byte kind, int flags) {
+        return compareTo(needed(kind, flags)) >= 0;
+    }
+
+    /// Returns the least role that permits a request.
+    static Role needed(byte kind, int flags) {
+        return switch (kind) {
+            case Protocol.SWEPT, Protocol.LOW_WATER -> CLEANER;
+            case Protocol.NAMESPACE -> (flags & Protocol.FLAG_RETIRED) == 0 ? CLIENT : ADMINISTRATOR;
+            default -> CLIENT;
+        };
+    }
+}
