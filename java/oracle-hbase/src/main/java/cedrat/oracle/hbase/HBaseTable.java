@@ -11,6 +11,8 @@ import cedrat.oracle.tables.Table;
 import cedrat.oracle.tables.TableException;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.Iterator;
+import java.util.List;
 import java.util.Set;
 import org.apache.hadoop.hbase.Cell;
 import org.apache.hadoop.hbase.TableName;
@@ -179,6 +181,27 @@ final class HBaseTable implements Table {
         if (isNever(row)) {
             return Cells.row(row, Result.EMPTY_RESULT);
         }
+        return Cells.row(row, Calls.await(again.get(get(row, columns, below)), problem -> refused(row, problem)));
+    }
+
+    @Override
+    public List<StoredRow> read(List<Bytes> rows, Set<Column> columns, long below) {
+        List<Get> gets = rows.stream()
+                .filter(row -> !isNever(row))
+                .map(row -> get(row, columns, below))
+                .toList();
+        if (gets.isEmpty()) {
+            return Table.super.read(rows, columns, below);
+        }
+        Bytes first = Bytes.of(gets.getFirst().getRow());
+        Iterator<Result> results = Calls.await(again.getAll(gets), problem -> refused(first, problem))
+                .iterator();
+        return rows.stream()
+                .map(row -> Cells.row(row, isNever(row) ? Result.EMPTY_RESULT : results.next()))
+                .toList();
+    }
+
+    private static Get get(Bytes row, Set<Column> columns, long below) {
         Get get = new Get(row.toArray());
         if (!columns.isEmpty()) {
             columns.forEach(column ->
@@ -190,7 +213,7 @@ final class HBaseTable implements Table {
         } catch (IOException impossible) {
             throw new IllegalArgumentException("invalid timestamp " + below, impossible);
         }
-        return Cells.row(row, Calls.await(again.get(get), problem -> refused(row, problem)));
+        return get;
     }
 
     @Override

@@ -60,6 +60,16 @@ final class Snapshot {
         return see(table, dated, columns);
     }
 
+    /// The same of several rows, for which store and oracle are asked once each.
+    List<NavigableMap<Column, Bytes>> read(Table table, List<Bytes> rows, Set<Column> columns) {
+        long before = answers;
+        List<Dated> all = table.read(rows, columns, start.value()).stream()
+                .map(row -> new Dated(row, before))
+                .toList();
+        learn(all);
+        return all.stream().map(dated -> see(table, dated, columns)).toList();
+    }
+
     /// Asks the oracle for all transactions that some rows need, at once.
     void learn(Collection<Dated> rows) {
         Set<Long> asked = new TreeSet<>();

@@ -1,5 +1,6 @@
 package cedrat.oracle.tables;
 
+import java.util.List;
 import java.util.Set;
 
 /// A table of a store that keeps versions: the requirements of transactions on a store.
@@ -44,6 +45,12 @@ public interface Table {
     /// Reads a row: versions and markers with a timestamp below `below`, of these columns; with none named,
     /// of all. The row may be empty.
     StoredRow read(Bytes row, Set<Column> columns, long below);
+
+    /// Reads these rows as [#read] does, and returns them in the same order; each is as it was at a moment of
+    /// its own. A store may be asked for all of them at once.
+    default List<StoredRow> read(List<Bytes> rows, Set<Column> columns, long below) {
+        return rows.stream().map(row -> read(row, columns, below)).toList();
+    }
 
     /// Reads rows as [#read] does, in the order of their keys. Rows that are empty then may be left out.
     StoredRows scan(KeyRange range, Set<Column> columns, long below);

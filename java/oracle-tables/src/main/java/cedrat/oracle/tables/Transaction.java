@@ -128,7 +128,26 @@ public final class Transaction implements AutoCloseable {
     public Row get(Table table, Bytes row, Set<Column> columns) {
         requireOpen();
         noteRead(table, row, columns);
-        NavigableMap<Column, Bytes> seen = snapshot.read(table, row, columns);
+        return row(table, row, columns, snapshot.read(table, row, columns));
+    }
+
+    /// Some columns of several rows, in the order of `rows`; with no column named, whole rows. The store is asked for
+    /// all at once.
+    ///
+    /// @throws UnsupportedOperationException as [#get(Table, Bytes)]
+    public List<Row> get(Table table, List<Bytes> rows, Set<Column> columns) {
+        requireOpen();
+        rows.forEach(row -> noteRead(table, row, columns));
+        List<NavigableMap<Column, Bytes>> seen = snapshot.read(table, rows, columns);
+        List<Row> all = new ArrayList<>();
+        for (int index = 0; index < rows.size(); index++) {
+            all.add(row(table, rows.get(index), columns, seen.get(index)));
+        }
+        return all;
+    }
+
+    /// Returns a row as it was seen, with the own writes of these columns.
+    private Row row(Table table, Bytes row, Set<Column> columns, NavigableMap<Column, Bytes> seen) {
         writes.of(table, row).forEach((column, value) -> {
             if (columns.isEmpty() || columns.contains(column)) {
                 seen.put(column, value);
@@ -204,6 +223,21 @@ public final class Transaction implements AutoCloseable {
         get(table, row).cells().keySet().forEach(column -> delete(table, row, column));
         // Also columns that no other transaction has seen.
         List.copyOf(writes.of(table, row).keySet()).forEach(column -> delete(table, row, column));
+    }
+
+    /// Returns the present point, to which [#rollBackTo] returns.
+    public Savepoint savepoint() {
+        requireOpen();
+        return writes.savepoint();
+    }
+
+    /// Forgets the writes since a savepoint. Later savepoints are given up; this one can be used again. What was read
+    /// since still counts for a serialisable transaction.
+    ///
+    /// @throws IllegalArgumentException if the savepoint was given up, or is of another transaction
+    public void rollBackTo(Savepoint savepoint) {
+        requireOpen();
+        writes.rollBackTo(savepoint);
     }
 
     // ---- the end

@@ -18,13 +18,59 @@ final class Writes {
 
     private record TableWrites(Table table, TreeMap<Bytes, TreeMap<Column, Bytes>> rows) {}
 
+    /// What a write has replaced; `before` is `null` if there was nothing.
+    private record Replaced(Table table, Bytes row, Column column, Bytes before) {}
+
     private final Map<String, TableWrites> tables = new LinkedHashMap<>();
+    private final List<Savepoint> savepoints = new ArrayList<>();
+    /// What the writes since the first savepoint have replaced.
+    private final List<Replaced> replaced = new ArrayList<>();
 
     void put(Table table, Bytes row, Column column, Bytes stored) {
-        tables.computeIfAbsent(table.name(), name -> new TableWrites(table, new TreeMap<>()))
+        Bytes before = tables.computeIfAbsent(table.name(), name -> new TableWrites(table, new TreeMap<>()))
                 .rows
                 .computeIfAbsent(row, none -> new TreeMap<>())
                 .put(column, stored);
+        if (!savepoints.isEmpty()) {
+            replaced.add(new Replaced(table, row, column, before));
+        }
+    }
+
+    Savepoint savepoint() {
+        Savepoint savepoint = new Savepoint(replaced.size());
+        savepoints.add(savepoint);
+        return savepoint;
+    }
+
+    void rollBackTo(Savepoint savepoint) {
+        int index = savepoints.indexOf(savepoint);
+        if (index < 0) {
+            throw new IllegalArgumentException(
+                    "the savepoint was given up by a return to an earlier one, or is of another transaction");
+        }
+        savepoints.subList(index + 1, savepoints.size()).clear();
+        while (replaced.size() > savepoint.writes) {
+            restore(replaced.removeLast());
+        }
+    }
+
+    /// Rows and tables without a write are removed: they conflict with nothing, and a transaction without any
+    /// only reads.
+    private void restore(Replaced write) {
+        String name = write.table.name();
+        TreeMap<Bytes, TreeMap<Column, Bytes>> rows = tables.get(name).rows;
+        TreeMap<Column, Bytes> cells = rows.get(write.row);
+        if (write.before != null) {
+            cells.put(write.column, write.before);
+            return;
+        }
+        cells.remove(write.column);
+        if (cells.isEmpty()) {
+            rows.remove(write.row);
+        }
+        if (rows.isEmpty()) {
+            tables.remove(name);
+        }
     }
 
     boolean isEmpty() {

@@ -20,6 +20,7 @@ import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.log.VolatileLog;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -67,6 +68,76 @@ public abstract class TransactionContract {
         }
         assertEquals("old", see(manager, rows, "a"), "it was closed without a commit");
         assertEquals(1, world.contents().versions(), "nothing is left of it");
+    }
+
+    private List<String> getAll(Transaction transaction, String... keys) {
+        List<Bytes> names = Arrays.stream(keys).map(Bytes::of).toList();
+        return transaction.get(rows, names, Set.of(VALUE)).stream()
+                .map(row -> row.get(VALUE).map(Bytes::toString).orElse("none"))
+                .toList();
+    }
+
+    @Test
+    void manyRowsAreReadTogether() {
+        put(manager, rows, "a", "1");
+        put(manager, rows, "c", "3");
+        try (Transaction transaction = manager.begin(Isolation.SERIALISABLE)) {
+            put(manager, rows, "a", "later");
+            transaction.put(rows, Bytes.of("d"), VALUE, Bytes.of("own"));
+            transaction.put(rows, Bytes.of("c"), OTHER, Bytes.of("not asked for"));
+            assertEquals(List.of("3", "none", "1", "own", "3"), getAll(transaction, "c", "b", "a", "d", "c"));
+            assertEquals(List.of(), getAll(transaction));
+            assertThrows(AbortedException.class, transaction::commit, "a row that it has read was written");
+        }
+    }
+
+    @Test
+    void pendingRowsAreResolvedTogether() {
+        Transaction pending = manager.begin(Isolation.SNAPSHOT);
+        for (String key : List.of("a", "b", "c")) {
+            put(manager, rows, key, "old");
+            pending.put(rows, Bytes.of(key), VALUE, Bytes.of("new"));
+        }
+        pending.write();
+        try (Transaction later = manager.begin(Isolation.SNAPSHOT)) {
+            assertEquals(List.of("old", "old", "old"), getAll(later, "a", "b", "c"));
+        }
+        pending.abort();
+    }
+
+    @Test
+    void writesSinceASavepointAreForgotten() {
+        put(manager, rows, "a", "1");
+        Transaction transaction = manager.begin(Isolation.SNAPSHOT);
+        transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("2"));
+        Savepoint first = transaction.savepoint();
+        transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("3"));
+        transaction.put(rows, Bytes.of("b"), VALUE, Bytes.of("3"));
+        Savepoint second = transaction.savepoint();
+        transaction.delete(rows, Bytes.of("a"), VALUE);
+        transaction.rollBackTo(second);
+        assertEquals("3", get(transaction, rows, "a"));
+        transaction.rollBackTo(first);
+        assertEquals("2", get(transaction, rows, "a"));
+        assertNull(get(transaction, rows, "b"));
+        assertThrows(IllegalArgumentException.class, () -> transaction.rollBackTo(second));
+        transaction.put(rows, Bytes.of("b"), VALUE, Bytes.of("4"));
+        transaction.rollBackTo(first);
+        put(manager, rows, "b", "of another"); // conflicts with nothing of it
+        transaction.commit();
+        assertEquals("2", see(manager, rows, "a"));
+        assertEquals("of another", see(manager, rows, "b"));
+        assertThrows(IllegalStateException.class, transaction::savepoint);
+    }
+
+    @Test
+    void transactionReturnedToItsBeginningOnlyReads() {
+        Transaction transaction = manager.begin(Isolation.SNAPSHOT);
+        Savepoint begin = transaction.savepoint();
+        transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("1"));
+        transaction.rollBackTo(begin);
+        assertEquals(transaction.start().value(), transaction.commit().value(), "it commits when it began");
+        assertEquals(0, world.contents().versions());
     }
 
     @Test
