@@ -23,7 +23,7 @@ public final class Tls {
     private final boolean isServer;
     private volatile Loaded loaded;
 
-    /// What was read, and when the files had changed last. After a failure it is of older files than the times say.
+    /// The content of the files, and the times of their last changes. After a failure it is older than the times say.
     private record Loaded(SslContext context, List<FileTime> times) {}
 
     private Tls(TlsOptions options, boolean isServer) throws IOException {

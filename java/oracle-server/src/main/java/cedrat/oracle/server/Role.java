@@ -2,7 +2,7 @@ package cedrat.oracle.server;
 
 import cedrat.oracle.protocol.Protocol;
 
-/// What a client may ask. Each permits what those before it do.
+/// Rights of a client. Each permits what those before it do.
 enum Role {
     /// Transactions.
     CLIENT,

@@ -18,12 +18,12 @@ final class Writes {
 
     private record TableWrites(Table table, TreeMap<Bytes, TreeMap<Column, Bytes>> rows) {}
 
-    /// What a write has replaced; `before` is `null` if there was nothing.
+    /// The value before a write; `before` is `null` if there was nothing.
     private record Replaced(Table table, Bytes row, Column column, Bytes before) {}
 
     private final Map<String, TableWrites> tables = new LinkedHashMap<>();
     private final List<Savepoint> savepoints = new ArrayList<>();
-    /// What the writes since the first savepoint have replaced.
+    /// The values before the writes since the first savepoint.
     private final List<Replaced> replaced = new ArrayList<>();
 
     void put(Table table, Bytes row, Column column, Bytes stored) {
