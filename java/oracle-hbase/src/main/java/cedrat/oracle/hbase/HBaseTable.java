@@ -217,8 +217,8 @@ final class HBaseTable implements Table {
     }
 
     @Override
-    public StoredRows scan(KeyRange range, Set<Column> columns, long below) {
-        Scan scan = scan(range).readAllVersions();
+    public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below) {
+        Scan scan = (isReversed ? reversed(range) : scan(range)).readAllVersions();
         if (!columns.isEmpty()) {
             columns.forEach(column ->
                     scan.addColumn(column.family().toArray(), column.qualifier().toArray()));
@@ -243,6 +243,15 @@ final class HBaseTable implements Table {
         return new Scan()
                 .withStartRow(range.from().toArray())
                 .withStopRow(range.to().toArray())
+                .setCaching(SCAN_ROWS);
+    }
+
+    /// HBase's reversed scan begins at the greater key. An empty one stands for the end of the table in either order.
+    private static Scan reversed(KeyRange range) {
+        return new Scan()
+                .setReversed(true)
+                .withStartRow(range.to().toArray(), false)
+                .withStopRow(range.from().toArray(), true)
                 .setCaching(SCAN_ROWS);
     }
 

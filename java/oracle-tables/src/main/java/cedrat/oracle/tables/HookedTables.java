@@ -123,8 +123,8 @@ public final class HookedTables implements Tables {
         }
 
         @Override
-        public StoredRows scan(KeyRange range, Set<Column> columns, long below) {
-            return hooked(table.scan(range, columns, below));
+        public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below) {
+            return hooked(table.scan(range, isReversed, columns, below));
         }
 
         @Override

@@ -194,11 +194,12 @@ public final class MemoryTables implements Tables {
         }
 
         @Override
-        public StoredRows scan(KeyRange range, Set<Column> columns, long below) {
+        public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below) {
             NavigableMap<Bytes, MemoryRow> part = range.to().length() == 0
                     ? rows.tailMap(range.from(), true)
                     : rows.subMap(range.from(), true, range.to(), false);
-            Iterator<Bytes> keys = part.keySet().iterator();
+            Iterator<Bytes> keys =
+                    (isReversed ? part.descendingMap() : part).keySet().iterator();
             return new StoredRows() {
                 @Override
                 public boolean hasNext() {

@@ -10,7 +10,7 @@ import java.util.NoSuchElementException;
 import java.util.TreeMap;
 import java.util.function.BooleanSupplier;
 
-/// The rows of a scan, in the order of their keys: what was committed when the transaction began, and what it
+/// The rows of a scan: what was committed when the transaction began, and what it
 /// had written itself when the scan began. For the thread of its transaction, while that is open.
 public final class Rows implements Iterator<Row>, AutoCloseable {
     /// Number of rows that are read before one request to the oracle for all of them.
@@ -20,7 +20,8 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
     private final Scan scan;
     private final Snapshot snapshot;
     private final StoredRows stored;
-    private final TreeMap<Bytes, NavigableMap<Column, Bytes>> own;
+    /// In the order of the scan.
+    private final NavigableMap<Bytes, NavigableMap<Column, Bytes>> own;
     private final BooleanSupplier isOpen;
     private final Fault fault;
 
@@ -45,7 +46,7 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
         this.scan = scan;
         this.snapshot = snapshot;
         this.stored = stored;
-        this.own = own;
+        this.own = scan.isReversed() ? own.descendingMap() : own;
         this.isOpen = isOpen;
         this.fault = fault;
         begunAt = snapshot.now();
@@ -92,7 +93,12 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
         if (isAtEnd) {
             return scan.range();
         }
-        return lastKey == null ? null : new KeyRange(scan.range().from(), lastKey.next());
+        if (lastKey == null) {
+            return null;
+        }
+        return scan.isReversed()
+                ? new KeyRange(lastKey, scan.range().to())
+                : new KeyRange(scan.range().from(), lastKey.next());
     }
 
     /// Returns the remaining rows.
@@ -120,7 +126,7 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
 
     private Row merge() {
         Snapshot.Dated first = batch.peek();
-        int order = first == null ? 1 : own.isEmpty() ? -1 : first.row().key().compareTo(own.firstKey());
+        int order = first == null ? 1 : own.isEmpty() ? -1 : order(first.row().key(), own.firstKey());
         NavigableMap<Column, Bytes> seen = new TreeMap<>();
         Bytes key = order <= 0 ? first.row().key() : own.firstKey();
         lastKey = key;
@@ -131,6 +137,10 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
             overlay(seen, own.pollFirstEntry().getValue(), scan);
         }
         return new Row(key, values(seen));
+    }
+
+    private int order(Bytes one, Bytes other) {
+        return scan.isReversed() ? other.compareTo(one) : one.compareTo(other);
     }
 
     private static void overlay(Map<Column, Bytes> seen, Map<Column, Bytes> written, Scan scan) {

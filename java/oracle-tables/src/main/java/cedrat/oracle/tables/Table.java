@@ -53,7 +53,12 @@ public interface Table {
     }
 
     /// Reads rows as [#read] does, in the order of their keys. Rows that are empty then may be left out.
-    StoredRows scan(KeyRange range, Set<Column> columns, long below);
+    default StoredRows scan(KeyRange range, Set<Column> columns, long below) {
+        return scan(range, false, columns, below);
+    }
+
+    /// The same, or in the opposite order.
+    StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below);
 
     /// Rows that have a marker, whole, in the order of their keys; others may be among them.
     StoredRows marked(KeyRange range);

@@ -156,7 +156,7 @@ public final class Transaction implements AutoCloseable {
         return new Row(row, Rows.values(seen));
     }
 
-    /// Rows in the order of their keys. What is written after this is not seen by it.
+    /// Rows in the order of their keys, or in the opposite one. What is written after this is not seen by it.
     ///
     /// @throws UnsupportedOperationException from a serialisable transaction, of a table whose scans are not
     ///     checked: a scan also reads that there is no row in between ([Table#checksScans])
@@ -171,7 +171,7 @@ public final class Transaction implements AutoCloseable {
                 table,
                 scan,
                 snapshot,
-                table.scan(scan.range(), scan.columns(), start.value()),
+                table.scan(scan.range(), scan.isReversed(), scan.columns(), start.value()),
                 writes.in(table, scan.range()),
                 () -> state == State.OPEN,
                 fault);

@@ -135,6 +135,7 @@ final class Model {
         Table table = place().table;
         String from = "" + random.nextInt(KEYS);
         int limit = 1 + random.nextInt(KEYS);
+        boolean isReversed = random.nextBoolean();
         TreeMap<String, Map<Column, String>> expected = new TreeMap<>();
         mine.seen.forEach((place, value) -> {
             if (place.table.equals(table) && place.row.compareTo(from) >= 0) {
@@ -142,19 +143,21 @@ final class Model {
             }
         });
         while (expected.size() > limit) {
-            expected.pollLastEntry();
+            expected.remove(isReversed ? expected.firstKey() : expected.lastKey());
         }
         TreeMap<String, Map<Column, String>> found = new TreeMap<>();
-        try (Rows rows = mine.transaction.scan(
-                table,
-                Scan.ALL.withRange(new KeyRange(Bytes.of(from), Bytes.EMPTY)).withLimit(limit))) {
+        Scan forward =
+                Scan.ALL.withRange(new KeyRange(Bytes.of(from), Bytes.EMPTY)).withLimit(limit);
+        try (Rows rows = mine.transaction.scan(table, isReversed ? forward.reversed() : forward)) {
             rows.forEachRemaining(row -> row.cells()
                     .forEach((column, value) -> found.computeIfAbsent(row.key().toText(), none -> new TreeMap<>())
                             .put(column, value.toText())));
         }
         assertEquals(expected, found, () -> "scan of " + table + " in " + mine.transaction);
-        String last = found.size() == limit ? found.lastKey() : null;
-        mine.scanned.add(new String[] {table.name(), from, last});
+        boolean isCut = found.size() == limit;
+        mine.scanned.add(new String[] {
+            table.name(), isCut && isReversed ? found.firstKey() : from, isCut && !isReversed ? found.lastKey() : null
+        });
     }
 
     private void write(Mine mine) {

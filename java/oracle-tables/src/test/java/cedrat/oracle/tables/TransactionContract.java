@@ -252,6 +252,17 @@ public abstract class TransactionContract {
                     expected.subList(8, 11),
                     texts(transaction, Scan.ALL.withRange(new KeyRange(Bytes.of(key(9)), Bytes.of(key(13))))));
             assertEquals(List.of(), texts(transaction, Scan.ALL.withColumns(Set.of(OTHER))));
+            assertEquals(expected.reversed(), texts(transaction, Scan.ALL.reversed()));
+            assertEquals(
+                    expected.reversed().subList(0, 9),
+                    texts(transaction, Scan.ALL.withLimit(9).reversed()));
+            assertEquals(
+                    expected.subList(8, 11).reversed(),
+                    texts(
+                            transaction,
+                            Scan.ALL
+                                    .withRange(new KeyRange(Bytes.of(key(9)), Bytes.of(key(13))))
+                                    .reversed()));
         }
         open.abort();
     }
@@ -376,6 +387,11 @@ public abstract class TransactionContract {
         assertTrue(commitsBeside(scan, 2, "e"), "not reached");
         assertTrue(commitsBeside(scan, 1, "a"), "before it");
         assertTrue(commitsBeside(scan.withLimit(1), 1, "ba"), "behind the limit");
+        assertTrue(commitsBeside(scan.reversed(), 0, "c"), "nothing was looked at");
+        assertFalse(commitsBeside(scan.reversed(), 1, "g"), "passed over");
+        assertFalse(commitsBeside(scan.reversed(), 2, "f"), "returned");
+        assertTrue(commitsBeside(scan.reversed(), 1, "da"), "not reached");
+        assertTrue(commitsBeside(scan.reversed(), 3, "h"), "behind it");
         Scan none = scan.withFilter(row -> false);
         try (Transaction reader = manager.begin(Isolation.SERIALISABLE)) {
             assertFalse(reader.scan(rows, none).hasNext());
