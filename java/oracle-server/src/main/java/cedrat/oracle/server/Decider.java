@@ -423,15 +423,15 @@ final class Decider {
             refuse(connection, request.id(), ErrorCode.HELLO, "a connection begins with one hello");
             return;
         }
-        if (request.identity() != Protocol.IDENTITY_NONE && request.identity() != oracle.identity()) {
-            refuse(connection, request.id(), ErrorCode.OTHER_ORACLE, otherOracle(request.identity()));
-            return;
-        }
         connection.name = Handshakes.name(connection.channel);
         connection.role = options.roles().of(connection.name);
         if (connection.role == null) {
             String text = "the oracle has no role for " + connection.name + ": add one to its --roles";
             refuse(connection, request.id(), ErrorCode.FORBIDDEN, text);
+            return;
+        }
+        if (request.identity() != Protocol.IDENTITY_NONE && request.identity() != oracle.identity()) {
+            refuse(connection, request.id(), ErrorCode.OTHER_ORACLE, otherOracle(request.identity()));
             return;
         }
         Connection before = sessions.hello(request.session(), connection);
