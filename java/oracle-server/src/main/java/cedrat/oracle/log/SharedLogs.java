@@ -1,8 +1,10 @@
 package cedrat.oracle.log;
 
 import java.io.IOException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Objects;
+import java.util.Optional;
 
 /// Makes logs that several servers share, of which one has it at a time: [Log#open] of the others waits for
 /// its turn.
@@ -18,13 +20,30 @@ public interface SharedLogs {
     /// @param ledgerBytesMax a ledger that has grown to this length is followed by another; space is freed
     ///     by whole ledgers
     /// @param server description of this server that the others see while it has the turn
-    record Place(String zooKeeper, String path, Duration sessionTimeout, long ledgerBytesMax, String server) {
+    /// @param credentials a file with NAME:PASSWORD, which alone may then access the nodes of ZooKeeper that
+    ///     servers make; without it everyone may
+    /// @param bookKeeper a file with properties of BookKeeper's client, for example of TLS
+    record Place(
+            String zooKeeper,
+            String path,
+            Duration sessionTimeout,
+            long ledgerBytesMax,
+            String server,
+            Optional<Path> credentials,
+            Optional<Path> bookKeeper) {
         private static final Duration TIMEOUT_MIN = Duration.ofMillis(400);
         private static final Duration TIMEOUT_MAX = Duration.ofMinutes(1);
+
+        /// Without the files.
+        public Place(String zooKeeper, String path, Duration sessionTimeout, long ledgerBytesMax, String server) {
+            this(zooKeeper, path, sessionTimeout, ledgerBytesMax, server, Optional.empty(), Optional.empty());
+        }
 
         /// Checks it.
         public Place {
             Objects.requireNonNull(server);
+            Objects.requireNonNull(credentials);
+            Objects.requireNonNull(bookKeeper);
             check(!zooKeeper.isBlank(), "the address of ZooKeeper is empty: name HOST:PORT");
             check(path.matches("(/[A-Za-z0-9_.-]+)+"), "invalid path of a ZooKeeper node: " + path);
             check(

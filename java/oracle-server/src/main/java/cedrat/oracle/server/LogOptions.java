@@ -10,6 +10,7 @@ import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Optional;
 import java.util.ServiceLoader;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -67,6 +68,20 @@ final class LogOptions {
             description =
                     "With --log bookkeeper: a server that ZooKeeper has not heard for so long stops, and another takes over (default: ${DEFAULT-VALUE}).")
     private long zooKeeperSessionMs;
+
+    @Option(
+            names = "--zookeeper-credentials",
+            paramLabel = "FILE",
+            description =
+                    "With --log bookkeeper: a file with NAME:PASSWORD, with which alone the nodes that servers make in ZooKeeper can be accessed (default: everyone can).")
+    private Path zooKeeperCredentials;
+
+    @Option(
+            names = "--bookkeeper-configuration",
+            paramLabel = "FILE",
+            description =
+                    "With --log bookkeeper: properties of BookKeeper's client, for example of TLS and authentication.")
+    private Path bookKeeperConfiguration;
 
     @Option(
             names = "--ledger-bytes-max",
@@ -176,7 +191,14 @@ final class LogOptions {
         }
         Duration session = Duration.ofMillis(zooKeeperSessionMs);
         try {
-            return new SharedLogs.Place(zooKeeper, path, session, ledgerBytesMax, server);
+            return new SharedLogs.Place(
+                    zooKeeper,
+                    path,
+                    session,
+                    ledgerBytesMax,
+                    server,
+                    Optional.ofNullable(zooKeeperCredentials),
+                    Optional.ofNullable(bookKeeperConfiguration));
         } catch (IllegalArgumentException nonsense) {
             throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
         }

@@ -87,7 +87,7 @@ public final class BookKeeperLog implements Log {
         try {
             zooKeeper = connect(place);
             ListNode node = new ListNode(zooKeeper, place.path());
-            ledgers = new Ledgers(place.zooKeeper());
+            ledgers = new Ledgers(place.zooKeeper(), place.bookKeeper());
             prepare(node);
             stand();
             try (Follower follower = new Follower(ledgers, replay)) {
@@ -125,14 +125,18 @@ public final class BookKeeperLog implements Log {
     }
 
     private static CuratorFramework connect(Place place) throws IOException {
-        CuratorFramework zooKeeper = CuratorFrameworkFactory.builder()
+        CuratorFrameworkFactory.Builder builder = CuratorFrameworkFactory.builder()
                 .connectString(place.zooKeeper())
                 .sessionTimeoutMs((int) place.sessionTimeout().toMillis())
                 .connectionTimeoutMs((int) place.sessionTimeout().toMillis())
                 .retryPolicy(new RetryNTimes(RETRIES, RETRY_MS))
                 // A connection that is lost and comes back within the session's time is nothing to stop for.
-                .connectionStateErrorPolicy(new SessionConnectionStateErrorPolicy())
-                .build();
+                .connectionStateErrorPolicy(new SessionConnectionStateErrorPolicy());
+        if (place.credentials().isPresent()) {
+            builder.authorization("digest", Credentials.read(place.credentials().get()))
+                    .aclProvider(Credentials.OWN);
+        }
+        CuratorFramework zooKeeper = builder.build();
         zooKeeper.start();
         boolean isConnected = false;
         try {
@@ -208,7 +212,7 @@ public final class BookKeeperLog implements Log {
     /// entries that follow.
     static void read(Place place, Replay replay) throws IOException, DamagedEntryException {
         try (CuratorFramework zooKeeper = connect(place);
-                Ledgers ledgers = new Ledgers(place.zooKeeper());
+                Ledgers ledgers = new Ledgers(place.zooKeeper(), place.bookKeeper());
                 Follower follower = new Follower(ledgers, replay)) {
             ListNode node = new ListNode(zooKeeper, place.path());
             if (!node.exists()) {

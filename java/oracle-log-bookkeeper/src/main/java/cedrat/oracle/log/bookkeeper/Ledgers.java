@@ -2,6 +2,7 @@ package cedrat.oracle.log.bookkeeper;
 
 import io.netty.buffer.ByteBuf;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -14,6 +15,7 @@ import org.apache.bookkeeper.client.api.ListLedgersResult;
 import org.apache.bookkeeper.client.api.WriteHandle;
 import org.apache.bookkeeper.conf.ClientConfiguration;
 import org.apache.bookkeeper.proto.BookieClient;
+import org.apache.commons.configuration2.ex.ConfigurationException;
 
 /// BookKeeper, as far as the log needs it. Waits for each answer.
 ///
@@ -33,9 +35,24 @@ final class Ledgers implements LedgerStore, AutoCloseable {
 
     private final BookKeeper bookKeeper;
 
-    /// A client of the bookies that this ZooKeeper knows.
-    Ledgers(String zooKeeper) throws IOException {
+    /// A client of the bookies that this ZooKeeper knows, with the properties in a file.
+    Ledgers(String zooKeeper, Optional<Path> properties) throws IOException {
+        try {
+            bookKeeper =
+                    BookKeeper.forConfig(configuration(zooKeeper, properties)).build();
+        } catch (BKException problem) {
+            throw problem("cannot reach BookKeeper", problem);
+        } catch (InterruptedException interrupted) {
+            throw interrupted(interrupted);
+        }
+    }
+
+    /// Returns the properties of the client: those in the file, but for what the log relies on.
+    static ClientConfiguration configuration(String zooKeeper, Optional<Path> properties) throws IOException {
         ClientConfiguration configuration = new ClientConfiguration();
+        if (properties.isPresent()) {
+            load(configuration, properties.get());
+        }
         configuration.setMetadataServiceUri("zk+hierarchical://" + zooKeeper.replace(',', ';') + "/ledgers");
         configuration.setZkTimeout(SESSION_MS);
         // It would let 5,000 appends a second through.
@@ -45,12 +62,14 @@ final class Ledgers implements LedgerStore, AutoCloseable {
         configuration.setDelayEnsembleChange(true);
         configuration.setNumWorkerThreads(1);
         configuration.setNumIOThreads(1);
+        return configuration;
+    }
+
+    private static void load(ClientConfiguration configuration, Path file) throws IOException {
         try {
-            bookKeeper = BookKeeper.forConfig(configuration).build();
-        } catch (BKException problem) {
-            throw problem("cannot reach BookKeeper", problem);
-        } catch (InterruptedException interrupted) {
-            throw interrupted(interrupted);
+            configuration.loadConf(file.toUri().toURL());
+        } catch (ConfigurationException problem) {
+            throw new IOException("cannot read the properties of BookKeeper in " + file + ": " + problem, problem);
         }
     }
 

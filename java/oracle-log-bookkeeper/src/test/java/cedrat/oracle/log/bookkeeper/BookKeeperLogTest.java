@@ -188,7 +188,7 @@ class BookKeeperLogTest extends LogContract {
         LedgerList after = list(place);
         int gone = before.ledgers().indexOf(after.ledgers().getFirst());
         assertTrue(gone > 3, before + " became " + after);
-        try (Ledgers ledgers = new Ledgers(place.zooKeeper())) {
+        try (Ledgers ledgers = new Ledgers(place.zooKeeper(), place.bookKeeper())) {
             for (long ledger : before.ledgers().subList(0, gone)) {
                 assertTrue(Ledgers.isMissing(assertThrows(IOException.class, () -> ledgers.follow(ledger))));
             }
@@ -246,7 +246,7 @@ class BookKeeperLogTest extends LogContract {
         }
         Origin now = origin(place);
         try (CuratorFramework curator = curator(place);
-                Ledgers ledgers = new Ledgers(place.zooKeeper())) {
+                Ledgers ledgers = new Ledgers(place.zooKeeper(), place.bookKeeper())) {
             long first = stray(ledgers, now);
             long second = stray(ledgers, now);
             List<Long> kept = new ArrayList<>(List.of(
@@ -290,7 +290,7 @@ class BookKeeperLogTest extends LogContract {
     void aStrayLedgerIsDeletedByTheNextOpening() throws Exception {
         Place place = place();
         replayed(place);
-        try (Ledgers ledgers = new Ledgers(place.zooKeeper())) {
+        try (Ledgers ledgers = new Ledgers(place.zooKeeper(), place.bookKeeper())) {
             long stray = stray(ledgers, origin(place));
             try (BookKeeperLog log = new BookKeeperLog(place)) {
                 log.open(new Replayed(), new RecordingListener());
@@ -359,7 +359,7 @@ class BookKeeperLogTest extends LogContract {
         RecordingListener listener = new RecordingListener();
         long next = 0;
         try (Log log = new BookKeeperLog(place);
-                Ledgers others = new Ledgers(place.zooKeeper())) {
+                Ledgers others = new Ledgers(place.zooKeeper(), place.bookKeeper())) {
             log.open(new Replayed(), listener);
             for (int round = 0; round < 5; round++) {
                 long ledger = list(place).ledgers().getLast();
@@ -389,7 +389,7 @@ class BookKeeperLogTest extends LogContract {
         Place place = place();
         RecordingListener listener = new RecordingListener();
         try (Log log = new BookKeeperLog(place);
-                Ledgers others = new Ledgers(place.zooKeeper())) {
+                Ledgers others = new Ledgers(place.zooKeeper(), place.bookKeeper())) {
             log.open(new Replayed(), listener);
             for (int round = 0; round < 5; round++) {
                 append(log, round * 100, round * 100 + 50);
@@ -412,7 +412,7 @@ class BookKeeperLogTest extends LogContract {
         log.open(new Replayed(), listener);
         listener.awaitAcknowledged(append(log, 0, 100));
         try (CuratorFramework curator = curator(place);
-                Ledgers ledgers = new Ledgers(place.zooKeeper())) {
+                Ledgers ledgers = new Ledgers(place.zooKeeper(), place.bookKeeper())) {
             ListNode node = new ListNode(curator, place.path());
             Replayed replayed = new Replayed();
             try (Follower follower = new Follower(ledgers, replayed)) {
@@ -434,7 +434,7 @@ class BookKeeperLogTest extends LogContract {
         Place place = place();
         RecordingListener listener = new RecordingListener();
         try (CuratorFramework curator = curator(place);
-                Ledgers ledgers = new Ledgers(place.zooKeeper())) {
+                Ledgers ledgers = new Ledgers(place.zooKeeper(), place.bookKeeper())) {
             ListNode node = new ListNode(curator, place.path());
             node.create();
             node.take(5);
