@@ -29,7 +29,7 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
+import java.util.concurrent.ExecutionException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
@@ -162,7 +162,7 @@ class IdentityTest {
                 log.awaitAppends(log.appends());
             }
             try (OracleServer other = OracleServer.start(OPTIONS.withListen(address), new HeldLog())) {
-                CompletionException failed = assertThrows(CompletionException.class, outstanding::join);
+                ExecutionException failed = assertThrows(ExecutionException.class, outstanding::get);
                 assertRefused((ClientClosedException) failed.getCause(), identity);
                 assertRefused(assertThrows(ClientClosedException.class, client::begin), identity);
                 assertRefused(assertThrows(ClientClosedException.class, () -> client.resolve(open)), identity);
@@ -244,6 +244,25 @@ class IdentityTest {
             }
         } catch (IOException | ProtocolException problem) {
             throw new AssertionError(problem);
+        }
+    }
+
+    /// P1: the identity lies within the frame; the server goes on serving others.
+    @Test
+    void truncatedHelloIsRefused() throws Exception {
+        try (OracleServer server = start(new HeldLog())) {
+            for (int missing = 1; missing <= Long.BYTES; missing++) {
+                try (RawClient client = new RawClient(server)) {
+                    FrameWriter out = new FrameWriter(64);
+                    out.hello(1, 1, Protocol.VERSION, SESSION, OTHER);
+                    byte[] hello = Arrays.copyOf(out.bytes(), out.length() - missing);
+                    hello[0] -= (byte) missing; // the length
+                    client.send(hello).refused(ErrorCode.MALFORMED, true);
+                    client.awaitClosed();
+                }
+            }
+            assertEquals(0, server.reading().sessions());
+            assertNotEquals(0, identity(server));
         }
     }
 

@@ -15,7 +15,9 @@ import cedrat.oracle.log.embedded.EmbeddedLog;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.server.cluster.RawClient;
 import java.io.IOException;
+import java.net.InetAddress;
 import java.net.InetSocketAddress;
+import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Arrays;
@@ -34,8 +36,16 @@ class InitTest {
     @TempDir
     Path folder;
 
-    private static int run(String command, Path data) {
-        return Main.run(command, "--log", "embedded", "--data", data.toString(), "--log-bytes-max", "" + LOG_BYTES_MAX);
+    private static int init(Path data) {
+        return Main.run("init", "--log", "embedded", "--data", data.toString(), "--log-bytes-max", "" + LOG_BYTES_MAX);
+    }
+
+    /// Serves on a port that is taken: the command ends also where it opens the log.
+    private static int serve(Path data) throws IOException {
+        try (ServerSocket taken = new ServerSocket(0, 1, InetAddress.getByName("127.0.0.1"))) {
+            String port = "" + taken.getLocalPort();
+            return Main.run("serve", "--log", "embedded", "--data", data.toString(), "--port", port);
+        }
     }
 
     private static Log log(Path data, OpenMode mode) {
@@ -66,8 +76,8 @@ class InitTest {
     void serveRefusesMissingLogAndCreatesNothing() throws Exception {
         Path mistyped = folder.resolve("mistyped").resolve("oracle");
         List<Path> before = files(folder);
-        assertEquals(Main.EXIT_CANNOT_START, run("serve", mistyped));
-        assertEquals(Main.EXIT_CANNOT_START, run("serve", folder), "an empty directory");
+        assertEquals(Main.EXIT_CANNOT_START, serve(mistyped));
+        assertEquals(Main.EXIT_CANNOT_START, serve(folder), "an empty directory");
         assertEquals(before, files(folder));
         for (Path missing : List.of(mistyped, folder)) {
             String said = assertThrows(LogAbsentException.class, () -> start(missing, OpenMode.EXISTING))
@@ -81,11 +91,11 @@ class InitTest {
         try (Log empty = log(folder, OpenMode.CREATE)) {
             empty.open((bytes, from, length) -> {}, new Deaf());
         }
-        assertEquals(Main.EXIT_CANNOT_START, run("serve", folder));
+        assertEquals(Main.EXIT_CANNOT_START, serve(folder));
         String said = assertThrows(LogAbsentException.class, () -> start(folder, OpenMode.EXISTING))
                 .getMessage();
         assertTrue(said.contains("in " + folder + ", because it has no entry"), said);
-        assertEquals(0, run("init", folder), "an initialisation that has failed is finished");
+        assertEquals(0, init(folder), "an initialisation that has failed is finished");
     }
 
     /// Listens to nothing.
@@ -100,7 +110,7 @@ class InitTest {
     @Test
     void initialisedLogHasOneIdentity() throws Exception {
         Path data = folder.resolve("oracle");
-        assertEquals(0, run("init", data));
+        assertEquals(0, init(data));
         long identity;
         try (OracleServer server = start(data, OpenMode.EXISTING)) {
             identity = identity(server);
@@ -109,7 +119,7 @@ class InitTest {
             assertEquals(identity, identity(again));
         }
         Path other = folder.resolve("other");
-        assertEquals(0, run("init", other));
+        assertEquals(0, init(other));
         try (OracleServer server = start(other, OpenMode.EXISTING)) {
             assertNotEquals(identity, identity(server));
         }
@@ -120,9 +130,9 @@ class InitTest {
         long identity;
         try (OracleServer server = start(folder, OpenMode.CREATE)) {
             identity = identity(server);
-            assertEquals(Main.EXIT_CANNOT_START, run("init", folder), "a server has it open");
+            assertEquals(Main.EXIT_CANNOT_START, init(folder), "a server has it open");
         }
-        assertEquals(Main.EXIT_EXISTS, run("init", folder));
+        assertEquals(Main.EXIT_EXISTS, init(folder));
         String said = assertThrows(LogExistsException.class, () -> start(folder, OpenMode.CREATE_NEW))
                 .getMessage();
         assertTrue(said.contains("in " + folder + ", because this log has entries already"), said);
@@ -136,7 +146,7 @@ class InitTest {
     /// O11a.
     @Test
     void embeddedLogKeepsIdentityBehindForgottenSegments() throws Exception {
-        assertEquals(0, run("init", folder));
+        assertEquals(0, init(folder));
         long identity;
         try (OracleServer server = start(folder, OpenMode.EXISTING);
                 RawClient client = new RawClient(server, SESSION + 1)) {
