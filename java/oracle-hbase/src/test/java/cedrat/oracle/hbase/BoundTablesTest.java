@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.function.Executable;
 
-/// O11d: tables of HBase name their oracle. The other one has issued as many timestamps, so nothing else distinguishes
+/// O7f: tables of HBase name their oracle. The other one has issued as many timestamps, so nothing else distinguishes
 /// them.
 @Tag("services")
 @Timeout(300)
@@ -104,9 +104,9 @@ class BoundTablesTest {
         assertEquals(oracle.identity().orElseThrow().toString(), Schema.oracle(descriptor(name)), "it is not changed");
     }
 
-    /// Of an earlier version.
+    /// A table of an earlier version.
     @Test
-    void tableThatNamesNoOracleIsBoundByCreate() {
+    void createBindsTableWithoutOracle() {
         TableDescriptor unbound = TableDescriptorBuilder.newBuilder(descriptor(name))
                 .removeValue(Schema.ORACLE)
                 .build();

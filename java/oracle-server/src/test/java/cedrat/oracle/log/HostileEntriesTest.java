@@ -135,7 +135,7 @@ class HostileEntriesTest {
         assertEquals(EntryWriter.TIMESTAMPS_MAX, oracle.open());
     }
 
-    /// O11a.
+    /// O5e.
     @Test
     void entryOfAnotherIdentityIsRefused() {
         for (long identity : new long[] {0, 8}) {

@@ -228,7 +228,7 @@ class SnapshotTest {
         }
     }
 
-    /// O11a: the identity survives the entry that it was drawn in.
+    /// O5e: the identity survives the entry that it was drawn in.
     @Test
     void identityOutlivesForgottenEntries() throws DamagedEntryException {
         for (long seed = 1; seed <= 20; seed++) {
@@ -240,7 +240,7 @@ class SnapshotTest {
         }
     }
 
-    /// O11a, O4f: the entry behind the first one also follows timestamp 0, and need not be the first of all.
+    /// O5e, O4f: the entry behind the first one also follows timestamp 0, and need not be the first of all.
     @Test
     void factsBeforeFirstTimestampOutliveTheirEntry() throws DamagedEntryException {
         Running running = new Running(7);

@@ -33,7 +33,7 @@ import java.util.concurrent.ExecutionException;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 
-/// O11: an oracle has one identity, and a client goes on only with the oracle that it knows.
+/// O5e and O6d: an oracle has one identity, and a client goes on only with the oracle that it knows.
 @Timeout(300)
 class IdentityTest {
     private static final long SESSION = 11;
@@ -64,7 +64,7 @@ class IdentityTest {
         return client;
     }
 
-    /// O11c.
+    /// O6d.
     @Test
     void helloToAnotherOracleDecidesNothing() throws Exception {
         try (OracleServer server = start(new HeldLog())) {
@@ -86,7 +86,7 @@ class IdentityTest {
         }
     }
 
-    /// O11a: no reply states an identity that a restart could lose.
+    /// O5e: no reply states an identity that a restart could lose.
     @Test
     void identityIsStatedWhenItIsKept() throws Exception {
         HeldLog log = new HeldLog();
@@ -103,7 +103,7 @@ class IdentityTest {
         }
     }
 
-    /// O11a.
+    /// O5e.
     @Test
     void identityOutlivesForgottenEntriesAndRestarts() throws Exception {
         HeldLog log = new HeldLog();
@@ -120,7 +120,7 @@ class IdentityTest {
         assertNotEquals(identity, identityOf(List.of()), "another log has another identity");
     }
 
-    /// O11a.
+    /// O5e.
     @Test
     void logOfEarlierVersionGetsOneIdentity() throws Exception {
         EntryWriter entry = new EntryWriter();
@@ -143,7 +143,7 @@ class IdentityTest {
         assertEquals(OTHER, identityOf(List.of(Identities.firstEntry(OTHER))));
     }
 
-    /// O11c: also with requests outstanding, and transactions open.
+    /// O6d: also with requests outstanding, and transactions open.
     @Test
     void clientOfReplacedOracleCloses() throws Exception {
         HeldLog log = new HeldLog();
@@ -180,7 +180,7 @@ class IdentityTest {
     }
 
     @Test
-    void clientGoesOnAfterRestartOfItsOracle() throws Exception {
+    void clientResumesAfterOracleRestarts() throws Exception {
         HeldLog log = new HeldLog();
         OracleServer first = start(log);
         InetSocketAddress address = first.address();

@@ -27,7 +27,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/// O11b: `init` alone creates an oracle, and `serve` serves only what was initialised.
+/// O5f: `init` alone creates an oracle, and `serve` serves only what was initialised.
 @Timeout(300)
 class InitTest {
     private static final long SESSION = 11;
@@ -143,7 +143,7 @@ class InitTest {
         assertEquals(Main.EXIT_USAGE, Main.run("init", "--log", "embedded"));
     }
 
-    /// O11a.
+    /// O5e.
     @Test
     void embeddedLogKeepsIdentityBehindForgottenSegments() throws Exception {
         assertEquals(0, init(folder));

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/// O13.
+/// O12.
 @Timeout(300)
 class RolesTest {
     private static final String HOST = "127.0.0.1";

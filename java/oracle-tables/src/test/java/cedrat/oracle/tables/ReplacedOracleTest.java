@@ -31,7 +31,7 @@ class ReplacedOracleTest {
         return OracleServer.start(ServerOptions.DEFAULTS.withListen(address), new VolatileLog());
     }
 
-    /// O11d: as of a program that has opened another client, over the same tables. A cleaner would remove what
+    /// O7f: as of a program that has opened another client, over the same tables. A cleaner would remove what
     /// was committed.
     private void assertFreshClientIsRefused(InetSocketAddress address) {
         try (OracleClient fresh = OracleClient.open(ClientOptions.of(address))) {
@@ -51,7 +51,7 @@ class ReplacedOracleTest {
         return manager.runInTransaction(Isolation.SNAPSHOT, transaction -> transaction.get(accounts, ROW, BALANCE));
     }
 
-    /// O11c: the other oracle would read no balance, and issue a lower timestamp to the next one.
+    /// O6d: the other oracle would read no balance, and issue a lower timestamp to the next one.
     @Test
     void runningClientRefusesAnotherOracle() throws Exception {
         OracleServer first = start(new InetSocketAddress("127.0.0.1", 0));

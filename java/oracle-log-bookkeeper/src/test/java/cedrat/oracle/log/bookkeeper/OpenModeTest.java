@@ -36,7 +36,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/// O11: only an initialised log in BookKeeper is served, and its identity stays.
+/// O5e and O5f: only an initialised log in BookKeeper is served, and its identity stays.
 @Tag("services")
 @Timeout(300)
 class OpenModeTest {
@@ -108,14 +108,14 @@ class OpenModeTest {
         assertTrue(said.contains(", because it " + why), said);
     }
 
-    /// O11b: a path that was mistyped, or a ZooKeeper that was wiped.
+    /// O5f: a path that was mistyped, or a ZooKeeper that was wiped.
     @Test
     void serverRefusesMissingLogAndCreatesNothing() throws Exception {
         assertAbsent("does not exist");
         assertEquals(null, curator.checkExists().forPath(place.path()));
     }
 
-    /// O11b: of an initialisation that was interrupted.
+    /// O5f: of an initialisation that was interrupted.
     @Test
     void interruptedInitialisationIsFinishedBySecondOne() throws Exception {
         try (Log log = new BookKeeperLog(place, OpenMode.CREATE_NEW)) {
@@ -128,7 +128,7 @@ class OpenModeTest {
         }
     }
 
-    /// O11b: also while a server has the log.
+    /// O5f: also while a server has the log.
     @Test
     void initialisationOfExistingLogIsRefused() throws Exception {
         initialise(7);
@@ -143,7 +143,7 @@ class OpenModeTest {
         }
     }
 
-    /// O11a.
+    /// O5e.
     @Test
     void identityOutlivesDeletedLedgers() throws Exception {
         initialise(7);
@@ -160,7 +160,7 @@ class OpenModeTest {
         }
     }
 
-    /// O11b: the server that stands by begins no other log.
+    /// O5f: the server that stands by begins no other log.
     @Test
     void standbyRefusesWipedZooKeeper() throws Exception {
         initialise(7);
