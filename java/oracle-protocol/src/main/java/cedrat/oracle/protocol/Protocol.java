@@ -141,7 +141,7 @@ public final class Protocol {
         static final int HELLO_HIGHEST = BODY + 10;
         static final int HELLO_ZERO = BODY + 12;
         static final int HELLO_SESSION = BODY + 16;
-        /// End of a hello without versions from [#VERSION_IDENTITY] on.
+        /// End of a hello without versions from [Protocol#VERSION_IDENTITY] on.
         static final int HELLO_END = BODY + 24;
         static final int HELLO_IDENTITY = BODY + 24;
         static final int HELLO_LONG_END = BODY + 32;
@@ -173,7 +173,7 @@ public final class Protocol {
         static final int WELCOME_TIMEOUT = BODY + 4;
         static final int WELCOME_ROWS = BODY + 8;
         static final int WELCOME_OUTSTANDING = BODY + 12;
-        /// End of the reply in versions below [#VERSION_IDENTITY].
+        /// End of the reply in versions below [Protocol#VERSION_IDENTITY].
         static final int WELCOME_END = BODY + 16;
         static final int WELCOME_IDENTITY = BODY + 16;
         static final int WELCOME_LONG_END = BODY + 24;

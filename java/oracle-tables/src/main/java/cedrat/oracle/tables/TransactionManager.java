@@ -104,6 +104,7 @@ public final class TransactionManager {
     /// that it could read is pruned.
     ///
     /// @throws OracleException if the oracle does not answer
+    /// @throws TableException if the tables belong to another oracle ([Tables#bind])
     public Transaction begin(Isolation isolation) {
         if (!usesNamespace && fault != Fault.FORGET_NAMESPACES) {
             oracle.identity().ifPresent(tables::bind);
