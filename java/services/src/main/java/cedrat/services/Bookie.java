@@ -38,6 +38,11 @@ public final class Bookie implements AutoCloseable {
 
     /// Writes into a fresh ZooKeeper what bookies expect there.
     public static void format(Path folder, ZooKeeper zooKeeper) throws IOException {
+        format(folder, zooKeeper.address());
+    }
+
+    /// The same for a ZooKeeper at this address.
+    static void format(Path folder, String zooKeeper) throws IOException {
         Path configuration = configure(folder, 0, zooKeeper);
         List<String> jvm = new ArrayList<>(JVM);
         jvm.addAll(List.of("-Xmx64m", "-XX:TieredStopAtLevel=1"));
@@ -53,24 +58,28 @@ public final class Bookie implements AutoCloseable {
 
     /// Starts one with its data in this folder. It may not serve yet: see [#awaitReady].
     public static Bookie start(Path folder, int port, ZooKeeper zooKeeper) throws IOException {
+        return new Bookie(command(folder, port, zooKeeper.address()).start(), port);
+    }
+
+    /// Returns the program of one with its data in this folder, and writes its configuration.
+    static Command command(Path folder, int port, String zooKeeper) throws IOException {
         Path configuration = configure(folder, port, zooKeeper);
         List<String> jvm = new ArrayList<>(JVM);
         jvm.addAll(List.of("-Xmx160m", "-XX:MaxDirectMemorySize=160m"));
-        Service service = Command.of(
-                        "the bookie on port " + port,
-                        folder,
-                        jvm,
-                        Command.classPath(CLASS_PATH),
-                        "org.apache.bookkeeper.server.Main",
-                        List.of("--conf", configuration.toString()))
-                .start();
-        return new Bookie(service, port);
+        return Command.of(
+                "the bookie on port " + port,
+                folder,
+                jvm,
+                Command.classPath(CLASS_PATH),
+                "org.apache.bookkeeper.server.Main",
+                List.of("--conf", configuration.toString()));
     }
 
-    private static Path configure(Path folder, int port, ZooKeeper zooKeeper) throws IOException {
+    private static Path configure(Path folder, int port, String zooKeeper) throws IOException {
         Files.createDirectories(folder);
         Path configuration = folder.resolve("bookie.conf");
-        Files.writeString(configuration, """
+        Files.writeString(
+                configuration, """
                 bookiePort=%d
                 advertisedAddress=127.0.0.1
                 listeningInterface=lo
@@ -98,14 +107,18 @@ public final class Bookie implements AutoCloseable {
                 serverNumIOThreads=1
                 numAddWorkerThreads=0
                 numReadWorkerThreads=1
-                """.formatted(
-                        port, zooKeeper.address(), folder.resolve("journal"), folder.resolve("ledgers")));
+                """.formatted(port, zooKeeper, folder.resolve("journal"), folder.resolve("ledgers")));
         return configuration;
     }
 
     /// Waits until clients can find it.
     public void awaitReady(ZooKeeper zooKeeper) throws IOException {
-        service.awaitReady(() -> zooKeeper.hasEphemeral("/ledgers/available/127.0.0.1:" + port));
+        service.awaitReady(() -> isFound(port, zooKeeper.port()));
+    }
+
+    /// Whether clients can find the one at this port in that ZooKeeper.
+    static boolean isFound(int port, int zooKeeper) throws IOException {
+        return FreePorts.isTaken(port) && ZooKeeper.hasEphemeral(zooKeeper, "/ledgers/available/127.0.0.1:" + port);
     }
 
     /// Its port.

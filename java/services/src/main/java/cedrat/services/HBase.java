@@ -3,8 +3,10 @@ package cedrat.services;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.regex.Pattern;
 
 /// HBase on the loopback: a master and region servers, over HDFS.
 ///
@@ -41,19 +43,12 @@ public final class HBase implements AutoCloseable {
         this.folder = folder;
         this.configuration = configuration;
         this.ports = ports;
-        master = HadoopProcess.command(
-                        "HBase's master",
-                        folder.resolve("master"),
-                        configuration,
-                        "-Xmx256m",
-                        PACKAGE + "master.HMaster")
-                .withArguments(List.of("-Dhbase.master.port=" + ports.master, "start"))
-                .start();
+        master = master(folder, configuration, ports).start();
     }
 
     /// Starts it; returns when all region servers serve.
     public static HBase start(Path folder, ZooKeeper zooKeeper, Hdfs hdfs, Ports ports) throws IOException {
-        HBase hbase = new HBase(folder, configure(folder, zooKeeper, hdfs, ports), ports);
+        HBase hbase = new HBase(folder, configure(folder, zooKeeper.port(), hdfs.address(), ports), ports);
         try {
             for (int number = 0; number < ports.regionServers.size(); number++) {
                 hbase.regionServers.add(hbase.startRegionServer(number));
@@ -66,15 +61,49 @@ public final class HBase implements AutoCloseable {
         return hbase;
     }
 
-    private Service startRegionServer(int number) throws IOException {
+    /// Returns the program of the master.
+    static Command master(Path folder, Path configuration, Ports ports) throws IOException {
+        return HadoopProcess.command(
+                        "HBase's master",
+                        folder.resolve("master"),
+                        configuration,
+                        "-Xmx256m",
+                        PACKAGE + "master.HMaster")
+                .withArguments(List.of("-Dhbase.master.port=" + ports.master, "start"));
+    }
+
+    /// Returns the program of the region server of this number, from 0 on.
+    static Command regionServer(Path folder, Path configuration, Ports ports, int number) throws IOException {
         return HadoopProcess.command(
                         "region server " + number,
                         folder.resolve("regionserver-" + number),
                         configuration,
                         "-Xmx384m",
                         PACKAGE + "regionserver.HRegionServer")
-                .withArguments(List.of("-Dhbase.regionserver.port=" + ports.regionServers.get(number), "start"))
-                .start();
+                .withArguments(List.of("-Dhbase.regionserver.port=" + ports.regionServers.get(number), "start"));
+    }
+
+    private Service startRegionServer(int number) throws IOException {
+        return regionServer(folder, configuration, ports, number).start();
+    }
+
+    private static String masterState(Ports ports) throws IOException {
+        return Jmx.ask(ports.masterHttp, "Hadoop:service=HBase,name=Master,sub=Server");
+    }
+
+    /// Whether the master has begun its work.
+    static boolean masterAnswers(Ports ports) throws IOException {
+        return Jmx.number(masterState(ports), "masterFinishedInitializationTime") > 0;
+    }
+
+    /// Whether the master knows the region server of this number that was started at about this time. It lists
+    /// one that has ended, by the time of its start, until its session in ZooKeeper ends.
+    static boolean regionServerAnswers(Ports ports, int number, Instant started) throws IOException {
+        long from = started.minusSeconds(1).toEpochMilli();
+        return Pattern.compile("," + ports.regionServers.get(number) + ",(\\d+)")
+                .matcher(Jmx.text(masterState(ports), "tag.liveRegionServers"))
+                .results()
+                .anyMatch(found -> Long.parseLong(found.group(1)) >= from);
     }
 
     /// Waits until the master has begun its work and knows all region servers that live.
@@ -86,23 +115,24 @@ public final class HBase implements AutoCloseable {
                     throw server.problem("has ended");
                 }
             }
-            String state = Jmx.ask(ports.masterHttp, "Hadoop:service=HBase,name=Master,sub=Server");
+            String state = masterState(ports);
             return Jmx.number(state, "masterFinishedInitializationTime") > 0
                     && Jmx.number(state, "numRegionServers") == living;
         });
     }
 
-    private static Path configure(Path folder, ZooKeeper zooKeeper, Hdfs hdfs, Ports ports) throws IOException {
+    /// Writes the configuration; returns its directory.
+    static Path configure(Path folder, int zooKeeper, String hdfs, Ports ports) throws IOException {
         Path configuration = folder.resolve("conf");
-        HadoopProcess.write(configuration, "core-site.xml", "fs.defaultFS", hdfs.address());
+        HadoopProcess.write(configuration, "core-site.xml", "fs.defaultFS", hdfs);
         HadoopProcess.write(configuration, "hdfs-site.xml", "dfs.replication", "1");
         HadoopProcess.write(
                 configuration,
                 "hbase-site.xml",
                 "hbase.rootdir",
-                hdfs.address() + "/hbase",
+                hdfs + "/hbase",
                 "hbase.wal.dir",
-                hdfs.address() + "/hbase-wal",
+                hdfs + "/hbase-wal",
                 "hbase.tmp.dir",
                 folder.resolve("tmp").toString(),
                 "hbase.cluster.distributed",
@@ -112,7 +142,7 @@ public final class HBase implements AutoCloseable {
                 "hbase.zookeeper.quorum",
                 "127.0.0.1",
                 "hbase.zookeeper.property.clientPort",
-                "" + zooKeeper.port(),
+                "" + zooKeeper,
                 // A machine that stops for a while does not lose its servers.
                 "zookeeper.session.timeout",
                 "60000",

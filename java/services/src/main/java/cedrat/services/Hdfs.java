@@ -40,30 +40,49 @@ public final class Hdfs implements AutoCloseable {
 
     /// Starts it with its data below this folder; returns when blocks can be written.
     public static Hdfs start(Path folder, Ports ports) throws IOException {
-        Path configuration = configure(folder, ports);
-        if (!Files.exists(folder.resolve("name"))) {
-            command("the format of HDFS", folder.resolve("format"), configuration, "namenode.NameNode")
-                    .withArguments(List.of("-format", "-nonInteractive"))
-                    .run();
-        }
-        Service nameNode = command("the NameNode", folder.resolve("namenode"), configuration, "namenode.NameNode")
-                .start();
-        Service dataNode = command("the DataNode", folder.resolve("datanode"), configuration, "datanode.DataNode")
-                .start();
+        Service nameNode = nameNode(folder, ports).start();
+        Service dataNode = dataNode(folder, ports).start();
         Hdfs hdfs = new Hdfs(nameNode, dataNode, ports);
         try {
             nameNode.awaitReady(() -> {
-                String state = Jmx.ask(ports.nameNodeHttp, "Hadoop:service=NameNode,name=FSNamesystemState");
                 if (!dataNode.isAlive()) {
                     throw dataNode.problem("has ended");
                 }
-                return Jmx.number(state, "NumLiveDataNodes") == 1 && state.contains("\"Operational\"");
+                return answers(ports) && dataNodeAnswers(ports);
             });
         } catch (IOException problem) {
             hdfs.close();
             throw problem;
         }
         return hdfs;
+    }
+
+    /// Returns the program of the NameNode, with its configuration and, at first, its empty data.
+    static Command nameNode(Path folder, Ports ports) throws IOException {
+        Path configuration = configure(folder, ports);
+        if (!Files.exists(folder.resolve("name"))) {
+            command("the format of HDFS", folder.resolve("format"), configuration, "namenode.NameNode")
+                    .withArguments(List.of("-format", "-nonInteractive"))
+                    .run();
+        }
+        return command("the NameNode", folder.resolve("namenode"), configuration, "namenode.NameNode");
+    }
+
+    /// Returns the program of the DataNode.
+    static Command dataNode(Path folder, Ports ports) throws IOException {
+        return command("the DataNode", folder.resolve("datanode"), configure(folder, ports), "datanode.DataNode");
+    }
+
+    /// Whether the NameNode has a DataNode, and blocks can be written.
+    static boolean answers(Ports ports) throws IOException {
+        String state = Jmx.ask(ports.nameNodeHttp, "Hadoop:service=NameNode,name=FSNamesystemState");
+        return Jmx.number(state, "NumLiveDataNodes") == 1 && state.contains("\"Operational\"");
+    }
+
+    /// Whether the DataNode has registered at the NameNode. The NameNode lists one that has ended for minutes.
+    static boolean dataNodeAnswers(Ports ports) throws IOException {
+        return Jmx.ask(ports.dataNodeHttp, "Hadoop:service=DataNode,name=DataNodeInfo")
+                .contains("\\\"ActorState\\\":\\\"RUNNING\\\"");
     }
 
     private static Command command(String name, Path folder, Path configuration, String main) throws IOException {
@@ -106,7 +125,7 @@ public final class Hdfs implements AutoCloseable {
         return configuration;
     }
 
-    private static String address(Ports ports) {
+    static String address(Ports ports) {
         return "hdfs://127.0.0.1:" + ports.nameNode;
     }
 

@@ -6,7 +6,11 @@ import java.net.Socket;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
+import java.util.Set;
+import java.util.regex.Pattern;
+import java.util.stream.Collectors;
 
 /// One ZooKeeper, on the loopback.
 ///
@@ -18,6 +22,8 @@ public final class ZooKeeper implements AutoCloseable {
     private static final int SESSION_MS_MAX = 60_000;
     private static final int ANSWER_MS = 5000;
 
+    private static final Pattern CONNECTED = Pattern.compile("sid=(0x[0-9a-f]+)");
+
     private final Service service;
     private final int port;
 
@@ -28,6 +34,18 @@ public final class ZooKeeper implements AutoCloseable {
 
     /// Starts one with its data in this folder; returns when it answers.
     public static ZooKeeper start(Path folder, int port) throws IOException {
+        ZooKeeper zooKeeper = new ZooKeeper(command(folder, port).start(), port);
+        try {
+            zooKeeper.service.awaitReady(() -> answers(port));
+        } catch (IOException problem) {
+            zooKeeper.service.kill();
+            throw problem;
+        }
+        return zooKeeper;
+    }
+
+    /// Returns the program of one with its data in this folder, and writes its configuration.
+    static Command command(Path folder, int port) throws IOException {
         Files.createDirectories(folder);
         Path configuration = folder.resolve("zoo.cfg");
         Files.writeString(configuration, """
@@ -37,29 +55,29 @@ public final class ZooKeeper implements AutoCloseable {
                 clientPort=%d
                 clientPortAddress=127.0.0.1
                 admin.enableServer=false
-                4lw.commands.whitelist=srvr,dump
+                4lw.commands.whitelist=srvr,dump,cons
                 """.formatted(TICK_MS, SESSION_MS_MAX, folder.resolve("data"), port));
-        Service service = Command.of(
-                        "ZooKeeper",
-                        folder,
-                        List.of("-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", Bookie.LOG_LEVEL),
-                        Command.classPath(Bookie.CLASS_PATH),
-                        "org.apache.zookeeper.server.ZooKeeperServerMain",
-                        List.of(configuration.toString()))
-                .start();
-        ZooKeeper zooKeeper = new ZooKeeper(service, port);
-        try {
-            service.awaitReady(() -> zooKeeper.ask("srvr").contains("Mode:"));
-        } catch (IOException problem) {
-            service.kill();
-            throw problem;
-        }
-        return zooKeeper;
+        return Command.of(
+                "ZooKeeper",
+                folder,
+                List.of("-Xmx96m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", Bookie.LOG_LEVEL),
+                Command.classPath(Bookie.CLASS_PATH),
+                "org.apache.zookeeper.server.ZooKeeperServerMain",
+                List.of(configuration.toString()));
+    }
+
+    /// Whether one serves at this port.
+    static boolean answers(int port) throws IOException {
+        return ask(port, "srvr").contains("Mode:");
+    }
+
+    static String address(int port) {
+        return "127.0.0.1:" + port;
     }
 
     /// HOST:PORT.
     public String address() {
-        return "127.0.0.1:" + port;
+        return address(port);
     }
 
     /// Its port.
@@ -73,7 +91,7 @@ public final class ZooKeeper implements AutoCloseable {
     }
 
     /// Returns the answer to one of its commands of four letters.
-    String ask(String command) throws IOException {
+    private static String ask(int port, String command) throws IOException {
         try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
             socket.setSoTimeout(ANSWER_MS);
             socket.getOutputStream().write(command.getBytes(StandardCharsets.US_ASCII));
@@ -82,17 +100,47 @@ public final class ZooKeeper implements AutoCloseable {
         }
     }
 
-    /// Whether a session holds a node whose path ends so.
+    /// Whether a connected session holds a node whose path ends so.
     public boolean hasEphemeral(String end) throws IOException {
-        return ask("dump").lines().anyMatch(line -> line.strip().endsWith(end));
+        return hasEphemeral(port, end);
     }
 
-    /// Returns the number of nodes below this one that a session holds.
+    /// Whether a connected session of the one at this port holds a node whose path ends so.
+    static boolean hasEphemeral(int port, String end) throws IOException {
+        return ephemerals(port, true).stream().anyMatch(path -> path.endsWith(end));
+    }
+
+    /// Returns the number of nodes below this path that sessions hold, connected or not.
     public long ephemeralsBelow(String path) throws IOException {
-        return ask("dump")
-                .lines()
-                .filter(line -> line.strip().startsWith(path + "/"))
-                .count();
+        return below(path, ephemerals(port, false));
+    }
+
+    /// Returns the number of nodes below a path that connected sessions of the one at this port hold.
+    static long connectedBelow(int port, String path) throws IOException {
+        return below(path, ephemerals(port, true));
+    }
+
+    private static long below(String path, List<String> nodes) {
+        return nodes.stream().filter(node -> node.startsWith(path + "/")).count();
+    }
+
+    /// Returns the nodes of sessions. A session outlives the connection of its process by its timeout.
+    private static List<String> ephemerals(int port, boolean onlyConnected) throws IOException {
+        Set<String> connected = CONNECTED
+                .matcher(onlyConnected ? ask(port, "cons") : "")
+                .results()
+                .map(found -> found.group(1))
+                .collect(Collectors.toSet());
+        List<String> nodes = new ArrayList<>();
+        boolean counts = false;
+        for (String line : ask(port, "dump").lines().map(String::strip).toList()) {
+            if (line.startsWith("0x")) {
+                counts = !onlyConnected || connected.contains(line.substring(0, line.length() - 1));
+            } else if (line.startsWith("/") && counts) {
+                nodes.add(line);
+            }
+        }
+        return nodes;
     }
 
     /// Kills it.
