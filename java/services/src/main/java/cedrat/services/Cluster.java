@@ -24,7 +24,7 @@ final class Cluster implements AutoCloseable {
     private static final String PROCESSES = "processes";
     private static final long ASK_AGAIN_MS = 50;
 
-    /// How long to wait.
+    /// Time limits of waits.
     ///
     /// @param ready for servers that were started to answer
     /// @param hung for a process that runs to answer, before another one takes its place
@@ -50,7 +50,7 @@ final class Cluster implements AutoCloseable {
     private final Consumer<String> reports;
     private final ProcessFile processes;
     private final FileChannel lock;
-    /// What this object has started, by name.
+    /// Services that this object has started, by name.
     private final Map<String, Service> started = new HashMap<>();
 
     /// The cluster of this folder. Servers of a group wait for each other, and for those of the groups before.

@@ -21,7 +21,8 @@ public enum ErrorCode {
     HELLO(8),
     /// Another connection has taken over the session. The connection is closed.
     TAKEN_OVER(9),
-    /// The session was silent for too long, and has expired: its open transactions have aborted. The
+    /// The session was silent for too long and has expired, or an administrator has ended it: its open
+    /// transactions have aborted. The
     /// connection is closed.
     EXPIRED(10),
     /// The oracle has the maximum number of namespaces.

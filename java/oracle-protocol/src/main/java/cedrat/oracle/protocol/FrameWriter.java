@@ -92,6 +92,13 @@ public final class FrameWriter {
         LONG.set(bytes, at + At.BODY, namespace);
     }
 
+    /// An administrator's request for a page that begins at `from`, or about the session `from`.
+    public void admin(long id, AdminKind kind, long from) {
+        int at = begin(Protocol.ADMIN, 0, id, At.ADMIN_END);
+        LONG.set(bytes, at + At.ADMIN_KIND, (long) kind.number());
+        LONG.set(bytes, at + At.ADMIN_FROM, from);
+    }
+
     /// A sweep of a namespace that was begun after `mark`. It concerns transactions that began at `from` or
     /// later.
     public void swept(long id, long namespace, long mark, long from) {

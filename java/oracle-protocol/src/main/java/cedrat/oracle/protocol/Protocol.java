@@ -48,6 +48,9 @@ public final class Protocol {
     /// The most timestamps that fit a question or an announcement.
     public static final int STARTS_MAX = (FRAME_BYTES_MAX - HEADER_BYTES - 8) / Long.BYTES;
 
+    /// The most numbers in the reply to an administrator's request.
+    public static final int ADMIN_VALUES_MAX = 1 << 11;
+
     /// Timestamps lie between 1 and this one.
     public static final long TIMESTAMP_MAX = (1L << 62) - 1;
 
@@ -85,6 +88,8 @@ public final class Protocol {
     public static final byte SWEPT = 13;
     /// Says that the client writes rows of a namespace.
     public static final byte NAMESPACE = 14;
+    /// Reads a part of the server's state, or ends a session, for an administrator ([AdminKind]).
+    public static final byte ADMIN = 15;
 
     /// Added to a request's kind: the kind of its reply.
     public static final int REPLY = 0x80;
@@ -167,6 +172,11 @@ public final class Protocol {
 
         static final int STATUS_READER = BODY;
         static final int STATUS_STARTS = BODY + 8;
+
+        static final int ADMIN_KIND = BODY;
+        static final int ADMIN_ZERO = BODY + 2;
+        static final int ADMIN_FROM = BODY + 8;
+        static final int ADMIN_END = BODY + 16;
 
         static final int WELCOME_VERSION = BODY;
         static final int WELCOME_ZERO = BODY + 2;

@@ -42,6 +42,13 @@ public final class ReplyReader extends FrameReader {
                     checkOutcome(value(index));
                 }
             }
+            case Protocol.ADMIN -> {
+                int count = checkLongs(At.BODY, AdminKind.HEAD);
+                AdminKind kind = AdminKind.of(value());
+                if (kind == null || !kind.mayHave(count) || value(1) < 0 || value(1) > 1) {
+                    throw malformed("invalid reply to an administrator's request: " + count + " numbers");
+                }
+            }
             case Protocol.SWEPT -> {
                 checkLength(At.SWEPT_SHORT_END);
                 if (forgotten() < 0 || next() != 0 && !Protocol.isTimestamp(next())) {

@@ -30,6 +30,7 @@ public final class RequestReader extends FrameReader {
                 checkFlags(Protocol.FLAG_VOLATILE | Protocol.FLAG_RETIRED);
                 checkLength(At.START_END);
             }
+            case Protocol.ADMIN -> checkAdmin();
             case Protocol.COMMIT -> checkCommit();
             case Protocol.SWEPT -> {
                 checkFlags(0);
@@ -79,6 +80,19 @@ public final class RequestReader extends FrameReader {
         if (versionHighest() >= Protocol.VERSION_IDENTITY && length < At.HELLO_LONG_END) {
             throw malformed("invalid hello: version " + versionHighest() + " with " + length + " bytes; at least "
                     + At.HELLO_LONG_END + " are expected");
+        }
+    }
+
+    private void checkAdmin() throws ProtocolException {
+        checkFlags(0);
+        checkLength(At.ADMIN_END);
+        if (adminKind() == null) {
+            throw refused(
+                    ErrorCode.UNSUPPORTED,
+                    "unknown kind of an administrator's request: " + Protocol.getShort(bytes, at + At.ADMIN_KIND));
+        }
+        if ((longAt(At.ADMIN_KIND) & ~0xffffL) != 0) {
+            throw refused(ErrorCode.UNSUPPORTED, "invalid administrator's request: reserved bytes are not zero");
         }
     }
 
@@ -211,6 +225,16 @@ public final class RequestReader extends FrameReader {
     /// Returns, for a [Protocol#NAMESPACE], the namespace.
     public long namespace() {
         return longAt(At.BODY);
+    }
+
+    /// Returns, for an administrator's request, its kind.
+    public AdminKind adminKind() {
+        return AdminKind.of(Protocol.getShort(bytes, at + At.ADMIN_KIND));
+    }
+
+    /// Returns, for an administrator's request, what it begins at, or the session that it names.
+    public long adminFrom() {
+        return longAt(At.ADMIN_FROM);
     }
 
     /// Returns, for a commit, the number of written rows.

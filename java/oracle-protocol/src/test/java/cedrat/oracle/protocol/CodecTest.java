@@ -1,7 +1,9 @@
 package cedrat.oracle.protocol;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -37,6 +39,10 @@ class CodecTest {
                 .toArray();
     }
 
+    private static AdminKind adminKind(long drawn) {
+        return AdminKind.values()[(int) (drawn % AdminKind.values().length)];
+    }
+
     /// Frames of all kinds, as a client writes them; what is read of them, piece by piece, is what was
     /// written.
     @Property(tries = 300)
@@ -49,7 +55,7 @@ class CodecTest {
         long[] starts = timestamps(random, random.nextInt(1, 20));
         long[] writes = rows(random, random.nextInt(50));
         long[] reads = rows(random, random.nextInt(50));
-        byte kind = (byte) random.nextInt(1, 15);
+        byte kind = (byte) random.nextInt(1, 16);
         switch (kind) {
             case Protocol.HELLO ->
                 out.hello(id, 0, random.nextInt(1, random.nextBoolean() ? 4 : 65_536), start, -start);
@@ -59,6 +65,7 @@ class CodecTest {
             case Protocol.STATUS -> out.status(id, start, starts, starts.length);
             case Protocol.SWEPT -> out.swept(id, -start, start, starts[0]);
             case Protocol.NAMESPACE -> out.namespace(id, -start, random.nextInt(4));
+            case Protocol.ADMIN -> out.admin(id, adminKind(start), -start);
             default -> out.starts(kind, 0, id, starts, 0, starts.length);
         }
         int length = out.length();
@@ -90,6 +97,10 @@ class CodecTest {
                 }
             }
             case Protocol.NAMESPACE -> assertEquals(-start, in.namespace());
+            case Protocol.ADMIN -> {
+                assertEquals(adminKind(start), in.adminKind());
+                assertEquals(-start, in.adminFrom());
+            }
             case Protocol.SWEPT -> {
                 assertEquals(-start, in.sweptNamespace());
                 assertEquals(start, in.mark());
@@ -217,7 +228,7 @@ class CodecTest {
         long id = random.nextLong();
         long value = random.nextInt(4) == 0 ? random.nextLong(Protocol.OUTCOME_MIN, 0) : timestamp(random);
         int count = random.nextInt(20);
-        byte kind = (byte) random.nextInt(0, 15);
+        byte kind = (byte) random.nextInt(0, 16);
         switch (kind) {
             case 0 -> out.error(id, Protocol.FLAG_CLOSING, ErrorCode.EXPIRED, "späť".repeat(random.nextInt(400)));
             case Protocol.HELLO -> out.welcome(id, 1 + count % 3, 2, 3, 4, -5);
@@ -227,6 +238,17 @@ class CodecTest {
             case Protocol.STATUS, Protocol.ANNOUNCE -> {
                 int values = out.values(kind, id, count);
                 for (int index = 0; index < count; index++) {
+                    out.putValue(values, index, value);
+                }
+            }
+            case Protocol.ADMIN -> {
+                AdminKind admin = adminKind(Math.abs(value));
+                int entries = admin == AdminKind.STATE || admin == AdminKind.END_SESSION ? 1 : count;
+                int numbers = AdminKind.HEAD + entries * admin.width();
+                int values = out.values(kind, id, numbers);
+                out.putValue(values, 0, admin.number());
+                out.putValue(values, 1, count % 2);
+                for (int index = 2; index < numbers; index++) {
                     out.putValue(values, index, value);
                 }
             }
@@ -256,6 +278,10 @@ class CodecTest {
                 assertEquals(count, in.values());
                 assertTrue(count == 0 || in.value(count - 1) == value);
             }
+            case Protocol.ADMIN -> {
+                assertEquals(adminKind(Math.abs(value)), AdminKind.of(in.value()));
+                assertEquals(value, in.value(2));
+            }
             default -> assertEquals(Math.abs(value), Math.abs(in.value()));
         }
     }
@@ -264,7 +290,7 @@ class CodecTest {
     @Property(tries = 20_000)
     void whateverTheBytesAre(
             @ForAll @Size(max = 120) byte[] bytes,
-            @ForAll @IntRange(max = 15) int kind,
+            @ForAll @IntRange(max = 16) int kind,
             @ForAll @LongRange(min = 1) long seed) {
         SplittableRandom random = new SplittableRandom(seed);
         if (bytes.length >= Protocol.HEADER_BYTES) {
@@ -347,6 +373,7 @@ class CodecTest {
                 assertTrue(request.session() != 0 && request.version() >= Protocol.VERSION_LOWEST, "P2");
                 request.identity();
             }
+            case Protocol.ADMIN -> assertNotNull(request.adminKind(), "P2");
             default -> assertTrue(request.kind() > 0 && request.kind() <= Protocol.NAMESPACE);
         }
     }
@@ -397,7 +424,7 @@ class CodecTest {
         out.hello(1, 1, 1, 0);
         assertEquals(ErrorCode.MALFORMED, refused(out).code());
         out.clear();
-        out.plain((byte) (Protocol.NAMESPACE + 1), 1);
+        out.plain((byte) (Protocol.ADMIN + 1), 1);
         assertEquals(ErrorCode.UNSUPPORTED, refused(out).code());
         assertFalse(refused(out).isFatal());
         out.clear();
@@ -446,6 +473,55 @@ class CodecTest {
         ProtocolException why = assertThrows(ProtocolException.class, () -> reader.next(bytes, 0, length));
         assertEquals(ErrorCode.MALFORMED, why.code());
         assertTrue(why.isFatal());
+    }
+
+    /// Requests and replies of an administrator that are nearly right.
+    @Test
+    void invalidAdminFramesAreRefused() {
+        FrameWriter out = new FrameWriter(16);
+        for (int number : new int[] {0, AdminKind.values().length + 1, 0xffff}) {
+            out.clear();
+            out.admin(1, AdminKind.STATE, 7);
+            Protocol.SHORT.set(out.bytes(), Protocol.HEADER_BYTES, (short) number);
+            assertEquals(ErrorCode.UNSUPPORTED, refused(out).code());
+            assertFalse(refused(out).isFatal());
+        }
+        out.clear();
+        out.admin(1, AdminKind.STATE, 7);
+        out.bytes()[Protocol.HEADER_BYTES + 7] = 1;
+        assertEquals(ErrorCode.UNSUPPORTED, refused(out).code());
+        out.clear();
+        out.start(Protocol.ADMIN, 1, AdminKind.STATE.number());
+        assertEquals(ErrorCode.MALFORMED, refused(out).code(), "too short");
+
+        assertReply(true, AdminKind.OPEN.number(), 1, 9, 8, 7);
+        assertReply(false, AdminKind.OPEN.number(), 1, 9, 8);
+        assertReply(false, AdminKind.OPEN.number(), 2, 9, 8, 7);
+        assertReply(false, AdminKind.OPEN.number(), -1, 9, 8, 7);
+        assertReply(false, AdminKind.OPEN.number(), 1);
+        assertReply(false, 0, 0, 0);
+        assertReply(false, AdminKind.values().length + 1, 0, 0);
+        assertReply(false, (1L << 32) + AdminKind.OPEN.number(), 0, 0);
+        assertReply(false, AdminKind.END_SESSION.number(), 0, 0);
+        assertReply(false, AdminKind.STATE.number(), 0, 0, 5);
+        long[] most = new long[Protocol.ADMIN_VALUES_MAX];
+        most[0] = AdminKind.STATE.number();
+        assertReply(true, most);
+        assertReply(false, Arrays.copyOf(most, most.length + 1));
+    }
+
+    private static void assertReply(boolean isValid, long... numbers) {
+        FrameWriter out = new FrameWriter(16);
+        int values = out.values(Protocol.ADMIN, 1, numbers.length);
+        for (int index = 0; index < numbers.length; index++) {
+            out.putValue(values, index, numbers[index]);
+        }
+        ReplyReader reader = new ReplyReader();
+        if (isValid) {
+            assertDoesNotThrow(() -> reader.next(out.bytes(), 0, out.length()));
+        } else {
+            assertThrows(ProtocolException.class, () -> reader.next(out.bytes(), 0, out.length()));
+        }
     }
 
     /// A longer hello is one of a later version that speaks this one too.

@@ -84,8 +84,20 @@ class DrawingTest {
                 "SWEPT",
                 (int) Protocol.SWEPT,
                 "NAMESPACE",
-                (int) Protocol.NAMESPACE));
+                (int) Protocol.NAMESPACE,
+                "ADMIN",
+                (int) Protocol.ADMIN));
         assertEquals(drawn(2, "| kind"), kinds);
+    }
+
+    @Test
+    void adminKinds() throws IOException {
+        Map<String, Integer> kinds = new TreeMap<>();
+        for (AdminKind kind : AdminKind.values()) {
+            kinds.put(kind.name(), kind.number());
+            assertEquals(kind, AdminKind.of(kind.number()));
+        }
+        assertEquals(drawn(2, "| what"), kinds);
     }
 
     @Test
@@ -177,6 +189,14 @@ class DrawingTest {
         out.putValue(values, 0, 9);
         out.putValue(values, 1, Protocol.OPEN);
         written.put("< status", hex(out));
+        out.admin(6, AdminKind.OPEN, 1);
+        written.put("> admin", hex(out));
+        values = out.values(Protocol.ADMIN, 6, 5);
+        long[] page = {AdminKind.OPEN.number(), 0, 0, 10, 0x0102030405060708L};
+        for (int index = 0; index < page.length; index++) {
+            out.putValue(values, index, page[index]);
+        }
+        written.put("< admin", hex(out));
         out.error(4, 0, ErrorCode.RESERVED_ROW, "row");
         written.put("< refusal", hex(out));
         assertEquals(lines(example()), lines(written));

@@ -33,6 +33,23 @@ public interface Log extends AutoCloseable {
     /// limit of 5 MiB for an entry with what belongs to it.
     int ENTRY_BYTES_MAX = 4 << 20;
 
+    /// Kinds of logs, for administrators.
+    enum Kind {
+        /// Another kind.
+        OTHER,
+        /// [VolatileLog].
+        NONE,
+        /// In a directory of the machine.
+        EMBEDDED,
+        /// In ledgers of BookKeeper.
+        BOOKKEEPER
+    }
+
+    /// Returns the kind of the log.
+    default Kind kind() {
+        return Kind.OTHER;
+    }
+
     /// Receives the kept entries when the log is opened.
     interface Replay {
         /// An entry: `length` bytes from `from` on, which are overwritten when this returns.

@@ -20,6 +20,11 @@ public final class VolatileLog implements Log {
     }
 
     @Override
+    public Kind kind() {
+        return Kind.NONE;
+    }
+
+    @Override
     public int appendsMax() {
         return 1;
     }

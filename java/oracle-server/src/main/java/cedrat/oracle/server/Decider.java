@@ -1,6 +1,8 @@
 package cedrat.oracle.server;
 
 import cedrat.oracle.log.Identities;
+import cedrat.oracle.log.Log;
+import cedrat.oracle.protocol.AdminKind;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
@@ -16,6 +18,8 @@ import java.util.ArrayDeque;
 import java.util.HexFormat;
 import java.util.Locale;
 import java.util.concurrent.CompletableFuture;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /// Decides requests.
 ///
@@ -33,6 +37,8 @@ import java.util.concurrent.CompletableFuture;
 /// synchronized. Connections may live on the same loop, or on others: Netty then carries bytes here and
 /// replies there.
 final class Decider {
+    private static final Logger RECORDS = LoggerFactory.getLogger(Decider.class);
+
     /// Of so many transactions at most is one request of a sweep; others wait meanwhile.
     private static final int SWEPT_MAX = 1 << 12;
 
@@ -44,6 +50,7 @@ final class Decider {
     private final StatusOracle oracle;
     private final Persister persister;
     private final Sessions sessions;
+    private final Administration administration;
     private final Fault fault;
 
     private final Requests requests;
@@ -73,13 +80,20 @@ final class Decider {
     private boolean ending;
 
     /// A decider of an oracle whose decisions `persister` appends.
-    Decider(EventLoop loop, ServerOptions options, StatusOracle oracle, Persister persister, Fault fault) {
+    Decider(
+            EventLoop loop,
+            ServerOptions options,
+            StatusOracle oracle,
+            Persister persister,
+            Log.Kind log,
+            Fault fault) {
         this.loop = loop;
         this.options = options;
         this.oracle = oracle;
         this.persister = persister;
         this.fault = fault;
         sessions = new Sessions(oracle);
+        administration = new Administration(oracle, sessions, persister, log, options.sessionTimeout());
         requests = new Requests(oracle, options.rowsMax());
         resume = () -> persister.guard(this::resume);
     }
@@ -229,6 +243,7 @@ final class Decider {
             case Protocol.ANNOUNCE -> announce(connection);
             case Protocol.LOW_WATER -> value(connection, oracle.prune());
             case Protocol.PING -> done(connection);
+            case Protocol.ADMIN -> administer(connection);
             case Protocol.CLOSE -> {
                 done(connection);
                 finish(connection);
@@ -471,6 +486,39 @@ final class Decider {
         if ((request.flags() & Protocol.FLAG_LAST) != 0) {
             sessions.announcedAll(connection.session);
         }
+    }
+
+    private void administer(Connection connection) {
+        AdminKind kind = request.adminKind();
+        long from = request.adminFrom();
+        if (kind == AdminKind.END_SESSION) {
+            endSession(connection, from);
+        } else {
+            administration.page(connection, request.id(), kind, from);
+        }
+    }
+
+    /// Ends a session on behalf of an administrator, as silence does (O8d).
+    private void endSession(Connection connection, long token) {
+        Session session = sessions.get(token);
+        if (session == null) {
+            administration.ended(connection, request.id(), false, 0);
+            return;
+        }
+        Connection ofSession = session.connection;
+        administration.ended(connection, request.id(), true, sessions.expire(session));
+        if (ofSession == connection) {
+            finish(connection);
+        } else if (ofSession != null) {
+            refuse(
+                    ofSession,
+                    0,
+                    ErrorCode.EXPIRED,
+                    "an administrator has ended the session; its open transactions have aborted");
+        }
+        RECORDS.atWarn()
+                .addKeyValue("session", HexFormat.of().toHexDigits(token))
+                .log("an administrator has ended a session");
     }
 
     /// A part of the time-out of sessions has passed.

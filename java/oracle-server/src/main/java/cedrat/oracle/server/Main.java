@@ -57,7 +57,7 @@ public final class Main implements Callable<Integer> {
     }
 
     static int run(Fault fault, String... arguments) {
-        return new CommandLine(new Main(fault))
+        return AdminCommands.addTo(new CommandLine(new Main(fault)))
                 .setCaseInsensitiveEnumValuesAllowed(true)
                 .execute(arguments);
     }

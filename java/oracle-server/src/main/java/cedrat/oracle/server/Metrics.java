@@ -1,6 +1,7 @@
 package cedrat.oracle.server;
 
 import cedrat.oracle.state.AbortReason;
+import cedrat.oracle.state.Namespace;
 import io.prometheus.metrics.model.snapshots.ClassicHistogramBuckets;
 import io.prometheus.metrics.model.snapshots.CounterSnapshot;
 import io.prometheus.metrics.model.snapshots.GaugeSnapshot;
@@ -8,6 +9,7 @@ import io.prometheus.metrics.model.snapshots.HistogramSnapshot;
 import io.prometheus.metrics.model.snapshots.Labels;
 import io.prometheus.metrics.model.snapshots.MetricSnapshots;
 import io.prometheus.metrics.model.snapshots.Unit;
+import java.util.HexFormat;
 import java.util.Locale;
 
 /// A server's numbers, under the names that Prometheus knows them by (docs/use/oracle-metrics.md lists them).
@@ -33,6 +35,7 @@ final class Metrics {
         metrics.transactions(reading);
         metrics.memory(reading);
         metrics.log(reading);
+        metrics.namespaces(reading);
         metrics.gauge("sessions", "Clients, over all their connections.", reading.sessions());
         metrics.gauge("connections", "Open connections.", connections);
         metrics.counter(
@@ -79,6 +82,20 @@ final class Metrics {
         gauge("open_transactions", "Open transactions.", reading.open());
         gauge("half_aborted", "Transactions that have aborted and were not cleaned up.", reading.halfAborted());
         gauge("half_committed", "Transactions that have committed and were not cleaned up.", reading.halfCommitted());
+    }
+
+    private void namespaces(Reading reading) {
+        gauge("namespaces", "Namespaces of rows that have to be swept.", reading.namespaces());
+        GaugeSnapshot.Builder ages = GaugeSnapshot.builder()
+                .name(PREFIX + "sweep_age_timestamps")
+                .help("newest - mark of the newest sweep, of the namespaces that were swept least recently.");
+        for (Namespace each : reading.leastSwept()) {
+            ages.dataPoint(GaugeSnapshot.GaugeDataPointSnapshot.builder()
+                    .labels(Labels.of("namespace", HexFormat.of().toHexDigits(each.number())))
+                    .value(reading.newest() - each.mark())
+                    .build());
+        }
+        all.metricSnapshot(ages.build());
     }
 
     private void memory(Reading reading) {

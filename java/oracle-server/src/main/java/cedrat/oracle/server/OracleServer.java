@@ -94,7 +94,7 @@ public final class OracleServer implements AutoCloseable {
         SnapshotRule rule = new SnapshotRule(oracle.window(), options.logBytesMax());
         admission = new Admission(options.connectionsMax(), options.tls().isEmpty());
         persister = new Persister(loop, oracle, entry, log, rule, this::stop, fault);
-        decider = new Decider(loop, options, oracle, persister, fault);
+        decider = new Decider(loop, options, oracle, persister, log.kind(), fault);
         boolean isListening = false;
         try {
             OracleReplay replay = new OracleReplay(oracle, rule);

@@ -1,7 +1,9 @@
 package cedrat.oracle.server;
 
 import cedrat.oracle.state.AbortReason;
+import cedrat.oracle.state.Namespace;
 import cedrat.oracle.state.StatusOracle;
+import java.util.List;
 
 /// Figures of the decide thread, read by that thread at one moment. Their readers work on this copy, so that
 /// deciding costs a few additions to plain numbers, and nothing is shared.
@@ -12,6 +14,7 @@ import cedrat.oracle.state.StatusOracle;
 /// @param spilled the number of outcomes that are in the scratch file, not in memory
 /// @param spilledBytes the bytes of them in that file
 /// @param spilledReads the number of reads from that file
+/// @param leastSwept the namespaces with the lowest marks of sweeps, at most [#NAMESPACES_SHOWN]
 /// @param appended entries that the log was given
 /// @param acknowledged entries that the log has acknowledged
 record Reading(
@@ -33,12 +36,16 @@ record Reading(
         long rowBytes,
         long keys,
         long sessions,
+        long namespaces,
+        List<Namespace> leastSwept,
         long appended,
         long acknowledged,
         long logBytes,
         long snapshotAge,
         Durations.Copy replies,
         Durations.Copy appends) {
+    static final int NAMESPACES_SHOWN = 16;
+
     static Reading of(StatusOracle oracle, Sessions sessions, Persister persister) {
         AbortReason[] reasons = AbortReason.values();
         long[] aborts = new long[reasons.length];
@@ -64,6 +71,8 @@ record Reading(
                 oracle.rowBytes(),
                 oracle.keys(),
                 sessions.count(),
+                oracle.namespaces(),
+                oracle.leastSwept(NAMESPACES_SHOWN),
                 persister.appended(),
                 persister.acknowledged(),
                 persister.logBytes(),

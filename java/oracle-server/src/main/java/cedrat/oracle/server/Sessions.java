@@ -5,8 +5,10 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.HexFormat;
+import java.util.Iterator;
 import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.function.Consumer;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -27,6 +29,7 @@ final class Sessions {
 
     private final StatusOracle oracle;
     private final Map<Long, Session> byToken = new HashMap<>();
+    private final TreeMap<Integer, Session> byNumber = new TreeMap<>();
     /// Connections that have said no hello.
     private final Set<Connection> strangers = new HashSet<>();
     private int newest = StatusOracle.NO_SESSION;
@@ -62,6 +65,7 @@ final class Sessions {
         if (session == null) {
             session = new Session(token, ++newest);
             byToken.put(token, session);
+            byNumber.put(session.number, session);
         } else {
             before = session.connection;
             oracle.unclaim(session.number);
@@ -100,12 +104,31 @@ final class Sessions {
         oracle.abortUnclaimed(session.number);
     }
 
-    /// The session is over: its open transactions abort.
-    void expire(Session session) {
+    /// The session is over: its open transactions abort. Returns their number.
+    int expire(Session session) {
         byToken.remove(session.token);
+        byNumber.remove(session.number);
         session.connection = null;
-        oracle.expire(session.number);
+        int aborted = oracle.expire(session.number);
         session.volatileNamespaces.forEach(oracle::release);
+        return aborted;
+    }
+
+    /// Returns the session of this name; `null` if there is none.
+    Session get(long token) {
+        return byToken.get(token);
+    }
+
+    /// Returns the name of the session that the oracle knows by this number; 0 if it is over, or was not there
+    /// since the server started.
+    long token(int number) {
+        Session session = byNumber.get(number);
+        return session == null ? 0 : session.token;
+    }
+
+    /// Returns the sessions from this number on, in ascending order.
+    Iterator<Session> from(int number) {
+        return byNumber.tailMap(number, true).values().iterator();
     }
 
     /// Counts a tick of the hello timeout. `strange` receives the connections whose time has ended without

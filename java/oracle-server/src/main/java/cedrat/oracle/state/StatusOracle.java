@@ -1,6 +1,7 @@
 package cedrat.oracle.state;
 
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.TreeMap;
@@ -451,6 +452,26 @@ public final class StatusOracle {
     /// or the oracle was recovered.
     public void adopt(long start, int session) {
         transactions.adopt(start, session);
+    }
+
+    // ---- administrators ----
+
+    /// Visits the open transactions that began at `from` or later in parts, the oldest first, at most `countMax`.
+    /// Returns the start timestamp from which to go on, 0 after the last. A part may be empty: its work is bounded.
+    public long forEachOpen(long from, int countMax, OpenVisitor visitor) {
+        return transactions.forEachOpen(from, countMax, (start, state, session) -> visitor.visit(start, session));
+    }
+
+    /// Returns namespaces in ascending order, at most `countMax`, from this one on.
+    public List<Namespace> namespaces(long from, int countMax) {
+        return Namespace.first(sweptMarks.tailMap(from, true).entrySet().stream(), volatileUses, countMax);
+    }
+
+    /// Returns the namespaces with the lowest marks, at most `countMax`: outcomes of sessions that ended after
+    /// such a mark are kept, although other namespaces were swept since.
+    public List<Namespace> leastSwept(int countMax) {
+        return Namespace.first(
+                sweptMarks.entrySet().stream().sorted(Map.Entry.comparingByValue()), volatileUses, countMax);
     }
 
     // ---- replay ----

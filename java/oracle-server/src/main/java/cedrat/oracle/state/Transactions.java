@@ -259,6 +259,35 @@ final class Transactions {
         }
     }
 
+    /// Visits the open transactions that began at `from` or later in parts, in ascending order, at most `countMax`.
+    /// Returns the start timestamp from which to go on, 0 after the last. The work of a part is bounded too, so a
+    /// part may be empty.
+    long forEachOpen(long from, int countMax, Visitor visitor) {
+        long timestamp = Math.max(from, oldestOpen);
+        int count = 0;
+        for (int steps = 0; open > 0 && timestamp >> pageShift < endPage; ) {
+            if (steps >= PART_STEPS_MAX) {
+                return timestamp;
+            }
+            Page page = pages[ringSlot(timestamp >> pageShift)];
+            boolean hasOpen = page != null && page.open > 0;
+            steps += hasOpen ? PAGE_STEPS : 1;
+            long pageEnd = (timestamp | pageSize - 1) + 1;
+            for (; hasOpen && timestamp < pageEnd; timestamp++) {
+                long state = page.states[slot(timestamp)];
+                if (!isOpen(state)) {
+                    continue;
+                }
+                if (count++ == countMax) {
+                    return timestamp;
+                }
+                visitor.visit(timestamp, state, claimed(page.sessions[slot(timestamp)]));
+            }
+            timestamp = pageEnd;
+        }
+        return 0;
+    }
+
     /// Visits all known transactions in parts: those from `from` up to `upTo`, at most `countMax`. Returns the
     /// timestamp from which to go on, `upTo + 1` after the last. The work of a part is bounded too, so a part may
     /// be empty. The visitor may forget the transaction that it receives.

@@ -371,10 +371,50 @@ class OperationServerTest {
         }
     }
 
+    private static void use(RawClient client, long namespace) throws Exception {
+        client.out.namespace(client.id(), namespace, 0);
+        assertEquals(Protocol.NAMESPACE, client.send().receive().request());
+    }
+
+    /// However many namespaces there are, the metrics name those that hold back the others, and few.
+    @Test
+    void leastSweptNamespacesHaveAMetric() throws Exception {
+        try (OperationServer operation = new OperationServer(ANY, new Health());
+                OracleServer server = OracleServer.start(OPTIONS, new HeldLog());
+                RawClient client = new RawClient(server, 1)) {
+            operation.serving(server);
+            for (int number = 1; number <= 40; number++) {
+                use(client, -number);
+                long mark = client.begin();
+                client.ask(Protocol.END, mark);
+                // Numbers 40 and 30 stay without a sweep.
+                if (number % 40 != 0 && number != 30) {
+                    client.out.swept(client.id(), -number, mark, 1);
+                    assertEquals(Protocol.SWEPT, client.send().receive().request());
+                }
+            }
+            Map<String, Double> metrics = metrics(operation);
+            assertMetric(40, metrics, "namespaces");
+            String age = "sweep_age_timestamps{namespace=\"ffffffffffffff%02x\"}";
+            assertMetric(40, metrics, age.formatted(256 - 40));
+            assertMetric(40, metrics, age.formatted(256 - 30));
+            for (int number = 1; number <= 14; number++) {
+                assertMetric(40 - number, metrics, age.formatted(256 - number));
+            }
+            assertEquals(
+                    16,
+                    metrics.keySet().stream()
+                            .filter(name -> name.contains("sweep_age"))
+                            .count());
+        }
+    }
+
     private static Set<String> served() throws Exception {
         try (OperationServer operation = new OperationServer(ANY, new Health());
-                OracleServer server = OracleServer.start(OPTIONS, new HeldLog())) {
+                OracleServer server = OracleServer.start(OPTIONS, new HeldLog());
+                RawClient client = new RawClient(server, 1)) {
             operation.serving(server);
+            use(client, 1);
             return metrics(operation).keySet().stream()
                     .map(name -> name.replaceFirst("\\{.*", ""))
                     .collect(Collectors.toSet());

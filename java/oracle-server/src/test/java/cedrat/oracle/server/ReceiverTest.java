@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.log.EntryWriter;
+import cedrat.oracle.log.Log;
 import cedrat.oracle.log.SnapshotRule;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.FrameWriter;
@@ -74,7 +75,7 @@ class ReceiverTest {
                 },
                 Fault.NONE);
         log.open((bytes, from, length) -> {}, persister);
-        Decider decider = new Decider(loop, ServerOptions.DEFAULTS, oracle, persister, Fault.NONE);
+        Decider decider = new Decider(loop, ServerOptions.DEFAULTS, oracle, persister, Log.Kind.OTHER, Fault.NONE);
         decider.begin();
         return decider;
     }

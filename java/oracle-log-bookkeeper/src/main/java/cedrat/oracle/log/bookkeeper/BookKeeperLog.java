@@ -253,6 +253,11 @@ public final class BookKeeperLog implements Log {
 
     /// While one is written, the entries of the next one gather; a third one on the way hides the network.
     @Override
+    public Kind kind() {
+        return Kind.BOOKKEEPER;
+    }
+
+    @Override
     public int appendsMax() {
         return 3;
     }

@@ -180,6 +180,11 @@ public final class EmbeddedLog implements Log {
 
     /// While one write is under way, the entries of the next one gather.
     @Override
+    public Kind kind() {
+        return Kind.EMBEDDED;
+    }
+
+    @Override
     public int appendsMax() {
         return 2;
     }

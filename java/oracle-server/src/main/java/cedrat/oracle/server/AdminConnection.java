@@ -1,0 +1,190 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.protocol.AdminKind;
+import cedrat.oracle.protocol.ErrorCode;
+import cedrat.oracle.protocol.FrameWriter;
+import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.protocol.ProtocolException;
+import cedrat.oracle.protocol.ReplyReader;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.net.Socket;
+import java.net.SocketTimeoutException;
+import java.net.UnknownHostException;
+import java.security.SecureRandom;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+
+/// The connection of an administrator's command to the server that serves. For one thread.
+final class AdminConnection implements AutoCloseable {
+    private static final int REQUEST_BYTES = 64;
+
+    private final InetSocketAddress server;
+    private final int timeoutMs;
+    private final Socket socket = new Socket();
+    private final FrameWriter out = new FrameWriter(REQUEST_BYTES);
+    private final ReplyReader reply = new ReplyReader();
+    private final byte[] bytes = new byte[Protocol.FRAME_BYTES_MAX];
+    private int from;
+    private int end;
+    private long newestId;
+    private final long session = new SecureRandom().nextLong() | 1;
+
+    /// Connects to the first of these servers that serves. Standby servers do not listen.
+    ///
+    /// @throws IOException if none does
+    static AdminConnection open(List<InetSocketAddress> servers, int timeoutMs) throws IOException {
+        List<String> problems = new ArrayList<>();
+        for (InetSocketAddress server : servers) {
+            AdminConnection connection = new AdminConnection(server, timeoutMs);
+            try {
+                connection.hello();
+                return connection;
+            } catch (IOException problem) {
+                connection.socket.close();
+                problems.add(problem.getMessage());
+            }
+        }
+        throw new IOException(String.join("; ", problems));
+    }
+
+    private AdminConnection(InetSocketAddress server, int timeoutMs) {
+        this.server = server;
+        this.timeoutMs = timeoutMs;
+    }
+
+    /// HOST:PORT of the server.
+    String address() {
+        return server.getHostString() + ":" + server.getPort();
+    }
+
+    /// The name of the session of this connection.
+    long session() {
+        return session;
+    }
+
+    private void hello() throws IOException {
+        try {
+            socket.connect(new InetSocketAddress(server.getHostString(), server.getPort()), timeoutMs);
+        } catch (UnknownHostException unknown) {
+            throw unreachable("unknown host", unknown);
+        } catch (IOException refused) {
+            throw unreachable(refused.getMessage(), refused);
+        }
+        socket.setSoTimeout(timeoutMs);
+        socket.setTcpNoDelay(true);
+        out.hello(++newestId, Protocol.VERSION_LOWEST, Protocol.VERSION, session);
+        receive(Protocol.HELLO);
+    }
+
+    private IOException unreachable(String why, IOException cause) {
+        return new IOException(
+                "cannot reach an oracle at " + address() + " (" + why
+                        + "): start one, or name the address of one that serves with --oracle",
+                cause);
+    }
+
+    /// Returns the only entry of a reply.
+    long[] entry(AdminKind kind, long about) throws IOException {
+        out.admin(++newestId, kind, about);
+        receive(Protocol.ADMIN);
+        return entry(kind, 0);
+    }
+
+    /// Returns the entries of all pages from `first` on, or of as many pages as have `countMax` entries together.
+    List<long[]> entries(AdminKind kind, long first, int countMax) throws IOException {
+        List<long[]> entries = new ArrayList<>();
+        long next = first;
+        boolean isMore = true;
+        while (isMore && entries.size() < countMax) {
+            long about = next;
+            out.admin(++newestId, kind, about);
+            receive(Protocol.ADMIN);
+            int count = (reply.values() - AdminKind.HEAD) / kind.width();
+            for (int index = 0; index < count; index++) {
+                entries.add(entry(kind, index));
+            }
+            isMore = reply.value(1) != 0;
+            next = reply.value(2);
+            if (isMore && next <= about) {
+                throw problem("has answered with a page that begins at " + next + " behind one that begins at " + about
+                        + ": update the server, or this command");
+            }
+        }
+        return entries;
+    }
+
+    private long[] entry(AdminKind kind, int index) throws IOException {
+        if (AdminKind.of(reply.value()) != kind) {
+            throw problem("has answered another request: update the server, or this command");
+        }
+        long[] entry = new long[kind.width()];
+        Arrays.setAll(entry, at -> reply.value(AdminKind.HEAD + index * kind.width() + at));
+        return entry;
+    }
+
+    /// Retires a namespace: no sweep of it is awaited any more.
+    void retire(long namespace) throws IOException {
+        out.namespace(++newestId, namespace, Protocol.FLAG_RETIRED);
+        receive(Protocol.NAMESPACE);
+    }
+
+    /// Sends the request, and receives the reply to it.
+    private void receive(byte kind) throws IOException {
+        try {
+            socket.getOutputStream().write(out.bytes(), 0, out.length());
+            out.clear();
+            int length = reply.next(bytes, from, end);
+            while (length == 0) {
+                fill();
+                length = reply.next(bytes, from, end);
+            }
+            from += length;
+        } catch (SocketTimeoutException silent) {
+            throw problem("has not answered for " + timeoutMs + " ms: see its log and its /health, or wait longer with"
+                    + " --timeout-ms");
+        } catch (ProtocolException invalid) {
+            throw problem("is no oracle, or of another version (" + invalid.getMessage() + "): check the address");
+        }
+        if (reply.kind() == Protocol.ERROR) {
+            throw refusal();
+        }
+        if (reply.request() != kind || reply.id() != newestId) {
+            throw problem("has answered another request: update the server, or this command");
+        }
+    }
+
+    private void fill() throws IOException {
+        System.arraycopy(bytes, from, bytes, 0, end - from);
+        end -= from;
+        from = 0;
+        int count = socket.getInputStream().read(bytes, end, bytes.length - end);
+        if (count < 0) {
+            throw problem("has closed the connection: see its log, and try again");
+        }
+        end += count;
+    }
+
+    private IOException refusal() {
+        if (reply.errorCode() == ErrorCode.UNSUPPORTED) {
+            return problem("does not support this command (" + reply.errorText() + "): update the server");
+        }
+        return problem("has refused the request: " + reply.errorText());
+    }
+
+    private IOException problem(String what) {
+        return new IOException("the oracle at " + address() + " " + what);
+    }
+
+    /// Ends the session, so that the server does not wait for it to expire.
+    @Override
+    public void close() {
+        try (socket) {
+            out.plain(Protocol.CLOSE, ++newestId);
+            receive(Protocol.CLOSE);
+        } catch (IOException lost) {
+            // What was asked is answered, or has failed before. The session expires by itself.
+        }
+    }
+}
