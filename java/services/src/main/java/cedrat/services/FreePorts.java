@@ -19,7 +19,8 @@ public final class FreePorts {
     /// Whether a process listens there.
     static boolean isTaken(int port) {
         try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
-            return socket.isConnected();
+            // A socket that the system gives the very port to which it connects is connected to itself.
+            return socket.getLocalPort() != port;
         } catch (IOException closed) {
             return false;
         }

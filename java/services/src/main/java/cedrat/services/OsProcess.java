@@ -18,6 +18,7 @@ record OsProcess(long pid, String since) {
     /// Fields of `/proc/PID/stat` behind the name of the program.
     private static final int STATE = 0;
 
+    private static final int THREADS = 17;
     private static final int START_TICKS = 19;
 
     private static final long LOOK_AGAIN_MS = 20;
@@ -37,7 +38,8 @@ record OsProcess(long pid, String since) {
             return Optional.empty(); // it has ended while its file was read
         }
         String[] fields = stat.substring(stat.lastIndexOf(')') + 2).split(" ");
-        boolean hasEnded = fields[STATE].equals("Z") || fields[STATE].equals("X");
+        // The first thread may have ended before the others, which still hold its files and sockets.
+        boolean hasEnded = "ZX".contains(fields[STATE]) && Integer.parseInt(fields[THREADS]) <= 1;
         String boot = Files.readString(BOOT).strip();
         return hasEnded ? Optional.empty() : Optional.of(new OsProcess(pid, boot + "/" + fields[START_TICKS]));
     }

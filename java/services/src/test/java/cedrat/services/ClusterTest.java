@@ -98,7 +98,8 @@ class ClusterTest {
 
     private static boolean answers(int port) throws IOException {
         try (Socket socket = new Socket(InetAddress.getLoopbackAddress(), port)) {
-            return socket.getInputStream().read() == 'y';
+            boolean isItself = socket.getLocalPort() == port;
+            return !isItself && socket.getInputStream().read() == 'y';
         }
     }
 
@@ -220,6 +221,22 @@ class ClusterTest {
             assertTrue(other.isAlive(), "it was never touched");
         } finally {
             other.destroyForcibly();
+        }
+    }
+
+    /// Its parent may never ask for its exit code.
+    @Test
+    void zombieHasEnded() throws Exception {
+        Process parent = new ProcessBuilder("sh", "-c", "sleep 1000 & echo $!; exec sleep 1000").start();
+        try {
+            long child = Long.parseLong(parent.inputReader().readLine());
+            OsProcess process = OsProcess.of(child).orElseThrow();
+            assertTrue(process.isAlive());
+            process.end(LONG);
+            assertFalse(process.isAlive());
+            assertTrue(Files.exists(Path.of("/proc/" + child)), "a zombie");
+        } finally {
+            parent.destroyForcibly();
         }
     }
 

@@ -1,8 +1,14 @@
 package cedrat.oracle.server;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.oracle.client.AbortReason;
+import cedrat.oracle.client.ClientOptions;
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.Outcome;
+import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.log.embedded.EmbeddedLog;
 import cedrat.oracle.protocol.ErrorCode;
@@ -138,6 +144,23 @@ class AdminCommandsTest {
                 .lines()
                 .map(line -> line.substring(0, line.indexOf(" number")))
                 .toList();
+    }
+
+    /// The transaction of a client whose session was ended has aborted, and the client goes on.
+    @Test
+    void kickedClientBeginsAnew() throws Exception {
+        try (OracleServer server = OracleServer.start(OPTIONS, new HeldLog());
+                OracleClient client = OracleClient.open(ClientOptions.of(server.address())
+                        .withPatience(Duration.ofMinutes(2))
+                        .withReconnect(Duration.ofMillis(1), Duration.ofMillis(20)))) {
+            StartTimestamp start = client.begin();
+            String session = sessions(server).getFirst().split(" ")[1];
+            Result kicked = run(server.address(), "kick", session);
+            assertEquals("session " + session + " ended yes aborted 1\n", kicked.out());
+            assertEquals(new Outcome.Aborted(AbortReason.EXPIRED), client.commit(start, 5));
+            assertInstanceOf(Outcome.Committed.class, client.commit(client.begin(), 5));
+            assertEquals(List.of("session " + session), sessions(server), "it has begun a session anew");
+        }
     }
 
     @Test
