@@ -111,7 +111,7 @@ public final class Main implements Callable<Integer> {
                 paramLabel = "N",
                 defaultValue = "20",
                 description =
-                        "Keep the newest 15/16 of 2^N committed rows in memory, 16 bytes each (default: ${DEFAULT-VALUE}).")
+                        "Keep the newest 15/16 of 2^N committed rows in memory, 16 bytes each, and a quarter as many keys of tables whose scans are checked, 112 bytes each (default: ${DEFAULT-VALUE}).")
         private int rowsLog2;
 
         @Option(

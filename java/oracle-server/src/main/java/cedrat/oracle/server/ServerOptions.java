@@ -13,7 +13,7 @@ import java.util.function.Consumer;
 ///
 /// @param listen where it listens; port 0 for any
 /// @param rowsLog2 the newest 15/16 of two to this power of committed rows are kept in memory, at 16 bytes
-///     each
+///     each; and of tables whose scans are checked a quarter as many keys, at 112 bytes each
 /// @param sessionTimeout a session that is silent for so long expires, and its open transactions abort
 /// @param rowsMax so many rows, written and read together, may a transaction commit
 /// @param outstandingMax with so many requests of a connection unanswered the server stops reading from it

@@ -3,100 +3,107 @@ package cedrat.oracle.state;
 /// Keys that the newest commits have written, of tables whose scans are checked (O9). A row's id does not
 /// show whether its key lies in a scanned range, so writers of such tables send keys as well.
 ///
-/// The history is a ring of entries and a ring of bytes. It keeps as many of the newest keys as fit both. So
-/// its content depends on the keys alone, and a replay keeps the same. A forgotten key may have been in any
-/// range; [#forgottenBefore] says so, as T_max does for rows.
+/// The history keeps as many of the newest keys as fit its ring ([KeyRing]). So its content depends on the keys
+/// alone, and a replay keeps the same. A forgotten key may have been in any range; [#forgottenBefore] says so,
+/// as T_max does for rows. A key that was put again since is forgotten without a trace: the newer one is kept.
 ///
 /// - H1  A key that was put is found until it is forgotten. A forgotten key was put below [#forgottenBefore],
 ///   which never goes back.
+/// - H2  The check of a range visits a number of keys that is logarithmic in the number of kept keys, in whatever
+///   order they were put, and however many of them are too old to matter. So does each put.
 ///
-/// A lookup takes time proportional to the keys that were put since; ranges are few, and a transaction is
-/// short. Memory is allocated when the first key is put. For one thread at a time.
+/// For one thread at a time.
 final class KeyHistory {
-    /// Bytes for each key of the ring. Where keys are longer, there are fewer of them.
-    private static final int BYTES_PER_KEY = 64;
+    /// Maximum number of keys, as a power of two: their bytes then take 1 GiB.
+    private static final int KEYS_LOG2_MAX = 24;
 
-    private final int capacity;
-    private long[] positions = {};
-    private long[] tables;
-    private int[] begins;
-    private int[] lengths;
-    private byte[] bytes;
+    /// Number of keys, as a power of two, up to which the history keeps one for each row.
+    private static final int KEYS_LOG2_MIN = 16;
 
-    /// Numbers of entries and bytes only increase; each lies at its number modulo the capacity. The bytes that
-    /// are kept end at `endByte`.
-    private long first;
-    private long end;
-    private long endByte;
-    private long keptBytes;
-    /// A key whose bytes go over the end of the ring.
-    private byte[] wrapped = {};
+    /// A key takes about six times as much memory as a row, so there are fewer of them.
+    private static final int ROWS_PER_KEY_LOG2 = 2;
 
+    private final KeyRing ring;
+    private final KeyTree tree;
+    private byte[] forgotten = {};
     private long forgottenBefore;
 
     /// Of at most so many keys, a power of two. `position` is the position of the next row.
     KeyHistory(int capacity, long position) {
-        this.capacity = capacity;
+        this(new KeyRing(capacity, KeyRing.CHUNK_KEYS), position);
+    }
+
+    KeyHistory(KeyRing ring, long position) {
+        this.ring = ring;
+        tree = new KeyTree(ring);
         forgottenBefore = position;
+    }
+
+    /// Returns the capacity of the history beside a map of `2^rowsLog2` rows: a quarter as many keys, but no
+    /// fewer than 2^16, or than rows.
+    static int capacity(int rowsLog2) {
+        int least = Math.min(rowsLog2, KEYS_LOG2_MIN);
+        return 1 << Math.clamp(rowsLog2 - ROWS_PER_KEY_LOG2, least, KEYS_LOG2_MAX);
     }
 
     /// Begins anew: everything that was put before this position is forgotten.
     void restart(long position) {
-        first = end;
-        keptBytes = 0;
+        ring.clear();
+        tree.clear();
         forgottenBefore = position;
     }
 
-    /// Above the position of every key that was forgotten.
+    /// Above the position of every key that was forgotten, except keys that were put again.
     long forgottenBefore() {
         return forgottenBefore;
     }
 
     /// Returns the number of keys that are kept.
     long count() {
-        return end - first;
+        return ring.end() - ring.first();
+    }
+
+    /// Returns the number of kept keys that were visited so far.
+    long visited() {
+        return tree.visited();
     }
 
     /// The memory it takes.
     long bytes() {
-        return positions.length == 0 ? 0 : (long) capacity * (2 * Long.BYTES + 2 * Integer.BYTES + BYTES_PER_KEY);
+        return ring.bytes();
     }
 
     /// Puts keys of a commit whose first row has this position, which is above all before.
     void put(Keys keys, long position) {
-        if (keys.count() > 0 && positions.length == 0) {
-            positions = new long[capacity];
-            tables = new long[capacity];
-            begins = new int[capacity];
-            lengths = new int[capacity];
-            bytes = new byte[capacity * BYTES_PER_KEY];
-        }
         for (int index = 0; index < keys.count(); index++) {
             put(keys, index, position);
         }
     }
 
     private void put(Keys keys, int index, long position) {
-        int length = keys.length(index);
-        while (first < end && (end - first == capacity || keptBytes + length > bytes.length)) {
-            int oldest = at(first++);
-            keptBytes -= lengths[oldest];
-            forgottenBefore = positions[oldest] + 1;
+        while (count() > 0 && !ring.fits(keys.length(index))) {
+            forgetOldest();
         }
-        if (length > bytes.length) {
+        if (!ring.fits(keys.length(index))) {
             forgottenBefore = position + 1; // it does not fit at all
             return;
         }
-        int at = at(end++);
-        positions[at] = position;
-        tables[at] = keys.table(index);
-        lengths[at] = length;
-        begins[at] = (int) endByte & bytes.length - 1;
-        int untilEnd = Math.min(length, bytes.length - begins[at]);
-        System.arraycopy(keys.bytes(), keys.begin(index), bytes, begins[at], untilEnd);
-        System.arraycopy(keys.bytes(), keys.begin(index) + untilEnd, bytes, 0, length - untilEnd);
-        endByte += length;
-        keptBytes += length;
+        int slot = ring.add(keys, index, position);
+        tree.insert(slot, keys.table(index), keys.bytes(), keys.begin(index), keys.length(index));
+    }
+
+    private void forgetOldest() {
+        int oldest = ring.slot(ring.first());
+        if (tree.contains(oldest)) {
+            int length = ring.length(oldest);
+            if (forgotten.length < length) {
+                forgotten = new byte[length];
+            }
+            ring.copy(oldest, forgotten);
+            tree.remove(oldest, ring.table(oldest), forgotten, length);
+            forgottenBefore = ring.position(oldest) + 1;
+        }
+        ring.removeFirst();
     }
 
     /// Whether a key in one of these ranges was put at this position or later, or may have been and is
@@ -105,30 +112,12 @@ final class KeyHistory {
         if (forgottenBefore > since) {
             return true;
         }
-        for (long entry = end - 1; entry >= first && positions[at(entry)] >= since; entry--) {
-            if (isIn(ranges, at(entry))) {
+        long entry = ring.firstSince(since);
+        for (int range = 0; entry < ring.end() && range < ranges.count(); range++) {
+            if (tree.hasSince(entry, ranges, range)) {
                 return true;
             }
         }
         return false;
-    }
-
-    private boolean isIn(KeyRanges ranges, int at) {
-        int begin = begins[at];
-        int length = lengths[at];
-        int untilEnd = bytes.length - begin;
-        if (length <= untilEnd) {
-            return ranges.contain(tables[at], bytes, begin, length);
-        }
-        if (wrapped.length < length) {
-            wrapped = new byte[length];
-        }
-        System.arraycopy(bytes, begin, wrapped, 0, untilEnd);
-        System.arraycopy(bytes, 0, wrapped, untilEnd, length - untilEnd);
-        return ranges.contain(tables[at], wrapped, 0, length);
-    }
-
-    private int at(long entry) {
-        return (int) entry & capacity - 1;
     }
 }

@@ -1,7 +1,5 @@
 package cedrat.oracle.state;
 
-import java.util.Arrays;
-
 /// Ranges of keys of tables: from a key on, and before another; where that one is empty, up to the last. In
 /// arrays that are used again and again.
 public final class KeyRanges {
@@ -28,20 +26,13 @@ public final class KeyRanges {
         return from.count();
     }
 
-    /// Whether a key lies in one of them.
-    boolean contain(long table, byte[] bytes, int at, int length) {
-        for (int index = 0; index < from.count(); index++) {
-            if (from.table(index) == table
-                    && compare(bytes, at, length, from, index) >= 0
-                    && (to.length(index) == 0 || compare(bytes, at, length, to, index) < 0)) {
-                return true;
-            }
-        }
-        return false;
+    /// Returns the first keys of the ranges.
+    Keys from() {
+        return from;
     }
 
-    private static int compare(byte[] bytes, int at, int length, Keys keys, int index) {
-        int begin = keys.begin(index);
-        return Arrays.compareUnsigned(bytes, at, at + length, keys.bytes(), begin, begin + keys.length(index));
+    /// Returns the keys before which the ranges end; empty where a range ends with its table.
+    Keys to() {
+        return to;
     }
 }

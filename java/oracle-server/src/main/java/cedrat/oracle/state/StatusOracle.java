@@ -69,8 +69,6 @@ public final class StatusOracle {
         SWEEP_ONE_NAMESPACE
     }
 
-    private static final int KEYS_LOG2_MAX = 16;
-
     /// Approximate size of an entry of `leftAt`.
     private static final int LEFT_BYTES = 96;
 
@@ -118,7 +116,7 @@ public final class StatusOracle {
     private long unknownTo;
 
     /// An oracle that has given out no timestamp. It keeps the newest 15/16 of `2^rowsLog2` committed rows in
-    /// memory; and of tables whose scans are checked as many keys, but no more than 2^16.
+    /// memory; and of tables whose scans are checked a quarter as many keys, or 2^16.
     public StatusOracle(int rowsLog2, Decisions decisions) {
         this(rowsLog2, decisions, Transactions.Spilling.NEVER, Fault.NONE);
     }
@@ -131,7 +129,7 @@ public final class StatusOracle {
 
     StatusOracle(int rowsLog2, Decisions decisions, Transactions.Spilling spilling, Fault fault) {
         this.rows = new ConflictMap(rowsLog2);
-        this.keys = new KeyHistory(1 << Math.min(rowsLog2, KEYS_LOG2_MAX), rows.next());
+        this.keys = new KeyHistory(KeyHistory.capacity(rowsLog2), rows.next());
         this.transactions = new Transactions(1, spilling);
         this.spilling = spilling;
         this.decisions = Objects.requireNonNull(decisions);
