@@ -31,13 +31,14 @@ import java.util.concurrent.ConcurrentHashMap;
 ///
 /// - W1  A row is written once, by one mutation: all columns and the marker.
 /// - W2  The oracle is asked to commit when all writes have returned, and none has failed.
-/// - W3  The oracle receives `cleaned` when no marker is left and no write is in flight or of unknown outcome.
-///   Otherwise it would forget a transaction of which a row may still appear, or needs its outcome.
+/// - W3  The oracle receives `cleaned` when no marker is left and no write is in flight, or of unknown outcome and
+///   may still arrive ([Tables#writesLast]). Otherwise it would forget a transaction of which a row may still
+///   appear, or needs its outcome.
 /// - W4  Rows change after the outcome only where the marker still is: another client may have cleaned them,
 ///   and others may have pruned the versions left.
 ///
 /// Rows are cleaned after the commit, by [TransactionManager.Options#cleanUp]. A failure of this clean-up does
-/// no harm: readers ask the oracle, and a [Cleaner] cleans later.
+/// no harm: readers ask the oracle, and the manager tries it again ([TransactionManager#cleanUpsPending]).
 ///
 /// Its methods block. There are none with futures: the next read or write of a transaction depends on its
 /// previous reads, and a waiting virtual thread costs no more than a future does, and keeps its stack.
@@ -82,6 +83,8 @@ public final class Transaction implements AutoCloseable {
     private boolean hasWritten;
     /// Writes that the store has refused: of these nothing is there, and nothing has to be cleaned.
     private final Set<Writes.RowWrite> refused = ConcurrentHashMap.newKeySet();
+    /// Finds the outcome in the background; `null` if no answer has been lost.
+    private CleanUp unresolved;
 
     Transaction(TransactionManager manager, StartTimestamp start, Isolation isolation) {
         this.manager = manager;
@@ -328,7 +331,7 @@ public final class Transaction implements AutoCloseable {
         }
         if (state == State.UNKNOWN) {
             try {
-                decided(ask(this::resolveOnce));
+                decided(outcomeInBackground().orElseGet(() -> ask(this::resolveOnce)));
             } catch (AbortedException answer) {
                 assert state == State.ABORTED;
             }
@@ -353,15 +356,22 @@ public final class Transaction implements AutoCloseable {
         // Something that neither the store nor the oracle throws has ended a commit half-way.
         isInDoubt = true;
         state = State.UNKNOWN;
-        switch (oracle.abort(start)) {
+        Outcome outcome;
+        try {
+            outcome = oracle.abort(start);
+        } catch (OracleException unreachable) {
+            resolveInBackground();
+            throw unreachable;
+        }
+        switch (outcome) {
             case Outcome.Committed(CommitTimestamp at) -> {
                 state = State.COMMITTED;
                 commit = at;
-                manager.cleanUp(this::cleanUp);
+                manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
             }
             case Outcome.Aborted _ -> {
                 state = State.ABORTED;
-                manager.cleanUp(this::cleanUp);
+                manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
             }
             case Outcome.Open _, Outcome.Unknown _ -> requireAbortInRows();
         }
@@ -390,6 +400,7 @@ public final class Transaction implements AutoCloseable {
                 return resolveOnce();
             } catch (OracleException again) {
                 lost.addSuppressed(again);
+                resolveInBackground();
                 throw new OutcomeUnknownException(start, lost);
             }
         } catch (RefusedException refused) {
@@ -406,20 +417,35 @@ public final class Transaction implements AutoCloseable {
         return writes.isEmpty() ? oracle.end(start) : oracle.resolve(start);
     }
 
-    private CommitTimestamp decided(Outcome outcome) {
+    /// Nothing is to be kept of a transaction that wrote nothing, and its client ends it.
+    private void resolveInBackground() {
+        if (unresolved == null && !writes.isEmpty()) {
+            unresolved = leftOver(null);
+            manager.later(unresolved);
+        }
+    }
+
+    private Optional<Outcome> outcomeInBackground() {
+        return Optional.ofNullable(unresolved).map(CleanUp::outcome);
+    }
+
+    private CommitTimestamp decided(Outcome answer) {
+        // The oracle may have forgotten it since, after a clean-up in the background.
+        Outcome outcome =
+                answer instanceof Outcome.Unknown ? outcomeInBackground().orElse(answer) : answer;
         switch (outcome) {
             case Outcome.Committed(CommitTimestamp at) -> {
                 state = State.COMMITTED;
                 commit = at;
                 if (!writes.isEmpty()) {
-                    manager.cleanUp(this::cleanUp);
+                    manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
                 }
                 return at;
             }
             case Outcome.Aborted(AbortReason reason) -> {
                 state = State.ABORTED;
                 if (!writes.isEmpty()) {
-                    manager.cleanUp(this::cleanUp);
+                    manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
                 }
                 throw new AbortedException(start, isolation, reason);
             }
@@ -446,7 +472,7 @@ public final class Transaction implements AutoCloseable {
             throw new OutcomeUnknownException(start);
         }
         state = State.ABORTED;
-        manager.cleanUp(this::cleanUp);
+        manager.cleanUp(this::cleanUp, () -> leftOver(new Outcome.Unknown()));
     }
 
     /// Returns the rows that may be in the store.
@@ -458,16 +484,21 @@ public final class Transaction implements AutoCloseable {
         state = State.ABORTED;
         try {
             // Decided first: a row that is removed must not commit.
-            if (oracle.abort(start) instanceof Outcome.Aborted) {
-                manager.cleanUp(this::cleanUp);
+            if (oracle.abort(start) instanceof Outcome.Aborted aborted) {
+                manager.cleanUp(this::cleanUp, () -> leftOver(aborted));
             }
         } catch (OracleException unreachable) {
-            because.addSuppressed(unreachable); // it aborts with its session; a cleaner will come
+            because.addSuppressed(unreachable);
+            manager.later(leftOver(null));
         }
     }
 
-    /// Cleans the rows (W3, W4). Not for a transaction that is open.
-    private void cleanUp() {
+    private CleanUp leftOver(Outcome outcome) {
+        return new CleanUp(start, written(), isInDoubt, manager.nowNanos(), outcome);
+    }
+
+    /// Cleans the rows (W3, W4). Not for a transaction that is open. Returns `false` if something is left to be done.
+    private boolean cleanUp() {
         long name = start.value();
         List<RuntimeException> failures = Calls.forEach(written(), manager.callsMax(), write -> write.table()
                 .mutateIfMarked(
@@ -476,10 +507,16 @@ public final class Transaction implements AutoCloseable {
                         state == State.COMMITTED
                                 ? Mutations.restamp(name, commit, write.cells())
                                 : Mutations.erase(name, write.cells())));
-        if (failures.isEmpty() && !isInDoubt || fault == Fault.CLEANED_IN_FLIGHT) {
-            // Nothing depends on the answer. If it is lost, the oracle remembers one transaction too long.
-            oracle.cleanedAsync(List.of(start));
+        boolean isClean = failures.isEmpty() && !isInDoubt || fault == Fault.CLEANED_IN_FLIGHT;
+        if (isClean) {
+            // Nothing that this transaction returns depends on the answer.
+            oracle.cleanedAsync(List.of(start)).whenComplete((count, failure) -> {
+                if (failure instanceof UnavailableException || failure instanceof RefusedException) {
+                    manager.later(new CleanUp(start, List.of(), false, manager.nowNanos(), new Outcome.Unknown()));
+                }
+            });
         }
+        return isClean;
     }
 
     private void requireOpen() {

@@ -8,6 +8,8 @@ import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 
 /// Begins transactions over the tables of a store, by the timestamps of an oracle.
 ///
@@ -79,6 +81,7 @@ public final class TransactionManager {
     private final Tables tables;
     private final Options options;
     private final Fault fault;
+    private final CleanUps cleanUps;
     private final AtomicLong cleanUpsFailed = new AtomicLong();
     /// Whether the oracle knows that this client writes rows of the namespace.
     private volatile boolean usesNamespace;
@@ -94,9 +97,14 @@ public final class TransactionManager {
     }
 
     TransactionManager(OracleClient oracle, Tables tables, Options options, Fault fault) {
+        this(oracle, tables, options, new CleanUps(oracle, tables, CleanUps.Timer.BACKGROUND, System::nanoTime), fault);
+    }
+
+    TransactionManager(OracleClient oracle, Tables tables, Options options, CleanUps cleanUps, Fault fault) {
         this.oracle = Objects.requireNonNull(oracle);
         this.tables = Objects.requireNonNull(tables);
         this.options = Objects.requireNonNull(options);
+        this.cleanUps = cleanUps;
         this.fault = fault;
     }
 
@@ -164,9 +172,16 @@ public final class TransactionManager {
         }
     }
 
-    /// Returns the number of clean-ups that could not be run: their rows wait for a [Cleaner].
+    /// Returns the number of clean-ups that were given up, as too many wait to be tried again: their rows are left to
+    /// a [Cleaner], and the oracle keeps the outcomes of these transactions as long as the client lives.
     public long cleanUpsFailed() {
         return cleanUpsFailed.get();
+    }
+
+    /// Returns the number of clean-ups that have failed, or wait until no write of theirs can arrive any more, and
+    /// will be tried again.
+    public int cleanUpsPending() {
+        return cleanUps.count();
     }
 
     OracleClient oracle() {
@@ -182,17 +197,35 @@ public final class TransactionManager {
     }
 
     /// Cleans up, now or later. The transaction has its outcome already, and keeps it whatever happens here.
-    void cleanUp(Runnable work) {
+    ///
+    /// @param work returns whether the oracle was notified that the transaction is clean
+    /// @param otherwise what is left to be done if it was not
+    void cleanUp(BooleanSupplier work, Supplier<CleanUp> otherwise) {
         try {
             options.cleanUp().execute(() -> {
+                boolean isDone = false;
                 try {
-                    work.run();
-                } catch (RuntimeException left) {
-                    cleanUpsFailed.incrementAndGet();
+                    isDone = work.getAsBoolean();
+                } finally {
+                    if (!isDone) {
+                        later(otherwise.get());
+                    }
                 }
             });
         } catch (RejectedExecutionException left) {
+            later(otherwise.get());
+        }
+    }
+
+    /// Tries a clean-up later, and again until it succeeds.
+    void later(CleanUp left) {
+        if (!cleanUps.add(left)) {
             cleanUpsFailed.incrementAndGet();
         }
+    }
+
+    /// The time by the clock that delays clean-ups.
+    long nowNanos() {
+        return cleanUps.nowNanos();
     }
 }

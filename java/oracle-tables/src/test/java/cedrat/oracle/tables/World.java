@@ -149,12 +149,14 @@ public final class World implements AutoCloseable {
     }
 
     TransactionManager manager(Fault fault) {
-        return new TransactionManager(oracle, tables, TransactionManager.Options.DEFAULTS, fault);
+        return manager(Runnable::run, fault);
     }
 
-    /// Returns a manager of clients that clean up on demand, or never.
+    /// Returns a manager of clients that clean up on demand, or never. It tries no clean-up again.
     TransactionManager manager(Executor cleanUp, Fault fault) {
-        return new TransactionManager(oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), fault);
+        CleanUps never = new CleanUps(oracle, tables, (delay, work) -> {}, System::nanoTime);
+        return new TransactionManager(
+                oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), never, fault);
     }
 
     /// Writes one cell in a transaction of its own.
