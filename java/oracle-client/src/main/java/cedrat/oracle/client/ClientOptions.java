@@ -8,7 +8,8 @@ import java.util.Optional;
 
 /// How a client is to run.
 ///
-/// @param servers where servers of the oracle are; one at a time serves, and the client finds out which
+/// @param servers where servers of the oracle are; one at a time serves, and the client finds out which. A name is
+///     resolved for each attempt to connect, even if it was resolved before
 /// @param patience time for which each request waits for a connection; then it fails with
 ///     [UnavailableException]
 /// @param silence with several servers: one that answers nothing for so long is left for the next. It may

@@ -1,6 +1,7 @@
 package cedrat.oracle.client;
 
 import cedrat.oracle.transport.Transport;
+import io.netty.channel.EventLoop;
 import io.netty.channel.EventLoopGroup;
 import java.util.concurrent.TimeUnit;
 
@@ -18,7 +19,13 @@ public final class ClientThreads implements AutoCloseable {
     ///
     /// @throws java.io.UncheckedIOException if a file of [ClientOptions#tls] cannot be used
     public <T> Pipeline<T> open(ClientOptions options, Replies<T> replies) {
-        Pipeline<T> pipeline = new Pipeline<>(transport, loops.next(), options, replies);
+        return open(options, replies, Connector.Resolver.SYSTEM);
+    }
+
+    <T> Pipeline<T> open(ClientOptions options, Replies<T> replies, Connector.Resolver resolver) {
+        EventLoop loop = loops.next();
+        Connector connector = new Connector(transport, loop, options, resolver);
+        Pipeline<T> pipeline = new Pipeline<>(loop, options, replies, connector);
         pipeline.execute(pipeline::connect);
         return pipeline;
     }

@@ -8,7 +8,6 @@ import cedrat.oracle.protocol.ProtocolException;
 import cedrat.oracle.protocol.ReplyReader;
 import cedrat.oracle.transport.Buffers;
 import cedrat.oracle.transport.Input;
-import cedrat.oracle.transport.Transport;
 import io.netty.buffer.ByteBuf;
 import io.netty.channel.Channel;
 import io.netty.channel.ChannelHandlerContext;
@@ -44,6 +43,7 @@ import java.util.concurrent.TimeUnit;
 /// - C5  A transaction of which a request has failed so does not stay open: when a server answers again, and no
 ///   other request about it waits, the client ends it if it was to be ended, and resolves it otherwise. It would
 ///   hold back the low-water mark for as long as the client lives.
+/// - C6  A server's name is resolved for each attempt to connect: a server that was moved is found.
 ///
 /// **Threads:** it runs on one thread, which also calls [Replies]; all methods but [#execute] must be called by
 /// that thread.
@@ -72,7 +72,6 @@ public final class Pipeline<T> {
     /// In each of these parts of the time-out the client makes itself heard.
     private static final int TICKS = 4;
 
-    private final Connector connector;
     private final EventLoop loop;
     private final ClientOptions options;
     private final Replies<T> replies;
@@ -105,19 +104,18 @@ public final class Pipeline<T> {
     private int silentTicks;
     /// Identity of the oracle, once a server has stated it.
     private long identity = Protocol.IDENTITY_NONE;
-    /// Which of the servers is, or will be, connected to.
-    private int server;
+    private final Connector connector;
     private Future<?> watch;
     /// For how many parts of the time that a server may be silent this one was.
     private int silentParts;
     private OracleException closedBecause;
     private final CompletableFuture<Void> closed = new CompletableFuture<>();
 
-    Pipeline(Transport transport, EventLoop loop, ClientOptions options, Replies<T> replies) {
-        connector = new Connector(transport, loop, options.tls());
+    Pipeline(EventLoop loop, ClientOptions options, Replies<T> replies, Connector connector) {
         this.loop = loop;
         this.options = options;
         this.replies = replies;
+        this.connector = connector;
         long drawn = RANDOM.nextLong();
         session = drawn == 0 ? 1 : drawn;
         reconnectMs = options.reconnectMin().toMillis();
@@ -345,9 +343,13 @@ public final class Pipeline<T> {
             long partMs = options.silence().toMillis() / ClientOptions.SILENCE_PARTS;
             watch = loop.scheduleWithFixedDelay(this::watch, partMs, partMs, TimeUnit.MILLISECONDS);
         }
-        connector.connect(options.servers().get(server), connectMs, attempt, () -> connected(attempt), reason -> {
-            lossReason = reason;
-            reconnectLater();
+        connector.connect(attempt, (int) connectMs, failure -> {
+            if (failure == null) {
+                connected(attempt);
+            } else {
+                lossReason = failure.getMessage();
+                reconnectLater();
+            }
         });
     }
 
@@ -400,8 +402,7 @@ public final class Pipeline<T> {
             return;
         }
         beginOutage();
-        server = (server + 1) % options.servers().size();
-        if (server != 0) {
+        if (!connector.next()) {
             loop.execute(this::connect);
             return;
         }
