@@ -7,11 +7,14 @@ import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /// Appends entries to ledgers, one after the other.
 ///
@@ -35,6 +38,9 @@ import java.util.concurrent.TimeUnit;
 ///   was closed for all, which shows its content, and after the list was changed, which shows that no other
 ///   server has taken the log (L4).
 /// - K4  Ledgers leave the list before they are deleted.
+/// - K5  A full ledger is closed. If that fails, it is sealed as one that failed is, and that is tried until it
+/// succeeds:
+///   a server that stands by passes on to the next ledger only then.
 ///
 /// **Threads:** its methods may be called by any thread. Waits for BookKeeper and ZooKeeper run on a thread of
 /// its own, "ledgers", one after the other.
@@ -47,6 +53,11 @@ final class Appender {
 
     private static final long PATIENCE_NS = TimeUnit.SECONDS.toNanos(30);
     private static final long TRY_AGAIN_MS = 100;
+
+    /// Time between attempts to seal a ledger that no entry waits for.
+    private static final long SEAL_AGAIN_MS = 1000;
+
+    private static final Logger RECORDS = LoggerFactory.getLogger(Appender.class);
 
     /// A ledger on fewer bookies than it should have is followed by another after this part of its length.
     private static final int DEGRADED_PART = 8;
@@ -230,12 +241,52 @@ final class Appender {
     /// Everything in this ledger is acknowledged: goes on with the next one (K1).
     private void turn() {
         LedgerWriter full = ledger;
+        long last = acknowledged - parts.getLast().firstNumber();
         use(next);
         next = null;
         isRolling = false;
         state = State.APPENDING;
-        // If this fails, the next opening of the log closes the ledger.
-        full.close();
+        full.close().whenComplete((closed, failure) -> {
+            if (failure != null) {
+                unclosed(full.id(), last, failure);
+            }
+        });
+    }
+
+    /// Seals a full ledger that is not closed (K5).
+    private void unclosed(long full, long last, Throwable failure) {
+        RECORDS.atWarn().addKeyValue("ledger", full).setCause(failure).log("cannot close a full ledger: it is sealed");
+        try {
+            background.execute(() -> seal(full, last));
+        } catch (RejectedExecutionException closing) {
+            // The next opening of the log seals all ledgers.
+        }
+    }
+
+    /// Its entries are acknowledged, so nothing else waits for it.
+    private void seal(long full, long last) {
+        synchronized (this) {
+            if (state == State.FAILED || state == State.CLOSED) {
+                return;
+            }
+        }
+        if (!node.list().ledgers().contains(full)) {
+            return; // it is forgotten
+        }
+        try {
+            long sealed = ledgers.seal(full);
+            if (sealed != last) {
+                fail(new AssertionError("the sealed ledger " + full + " ends after entry " + sealed
+                        + ", and entries up to " + last + " were acknowledged"));
+            }
+        } catch (IOException problem) {
+            RECORDS.atWarn()
+                    .addKeyValue("ledger", full)
+                    .setCause(problem)
+                    .log("cannot seal a ledger: it is tried again");
+            CompletableFuture.delayedExecutor(SEAL_AGAIN_MS, TimeUnit.MILLISECONDS, background)
+                    .execute(() -> seal(full, last));
+        }
     }
 
     /// Goes on in another ledger, as this one takes no entries any more.

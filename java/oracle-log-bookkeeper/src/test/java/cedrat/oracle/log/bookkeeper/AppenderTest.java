@@ -240,6 +240,47 @@ class AppenderTest {
         appender.close();
     }
 
+    // ---- K5: ledgers that are not closed ----------------------------------------------------------------------------
+
+    private Appender turned() throws Exception {
+        Appender appender = appender(LEDGER_BYTES);
+        append(appender, 1, 3);
+        ledgers.awaitList(List.of(), List.of(1L, 2L));
+        appender.settle();
+        ledgers.refuseCloses();
+        ledgers.hold(Step.SEAL);
+        ledgers.acknowledge(1, 0, 3);
+        return appender;
+    }
+
+    /// K5: the log goes on meanwhile.
+    @Test
+    void unclosedLedgerIsSealedUntilThatSucceeds() throws Exception {
+        ledgers.sealedBehind(1, 3);
+        Appender appender = turned();
+        ledgers.awaitReached(Step.SEAL);
+        append(appender, 4, 4);
+        ledgers.acknowledge(2, 0, 1);
+        assertEquals(4, listener.newest());
+        assertFalse(ledgers.isClosed(1));
+        ledgers.fail(Step.SEAL, new IOException("a bookie is away"));
+        ledgers.awaitClosed(1);
+        appender.settle();
+        assertFalse(listener.hasFailed());
+        assertThrows(IOException.class, appender::close, "the last one is closed by the next opening");
+    }
+
+    /// K5, L2.
+    @Test
+    void sealedLedgerWithoutAcknowledgedEntriesFailsLog() throws Exception {
+        ledgers.sealedBehind(1, 2);
+        Appender appender = turned();
+        ledgers.awaitReached(Step.SEAL);
+        ledgers.go(Step.SEAL);
+        assertTrue(listener.awaitFailed().getCause().getMessage().contains("were acknowledged"));
+        appender.close();
+    }
+
     // ---- K4: ledgers that go ----------------------------------------------------------------------------------------
 
     /// K4: a ledger whose entries are all forgotten leaves the list, and only then is deleted.

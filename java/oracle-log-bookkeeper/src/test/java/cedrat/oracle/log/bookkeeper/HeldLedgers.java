@@ -66,6 +66,9 @@ final class HeldLedgers implements LedgerStore, OwnedList {
         @Override
         public CompletableFuture<Void> close() {
             synchronized (of) {
+                if (of.refusesCloses) {
+                    return CompletableFuture.failedFuture(new IOException("a bookie is away"));
+                }
                 isClosed = true;
                 of.notifyAll();
             }
@@ -80,6 +83,7 @@ final class HeldLedgers implements LedgerStore, OwnedList {
     private final List<Long> deleted = new ArrayList<>();
     private LedgerList list = LedgerList.EMPTY.takenBy(7);
     private IOException refused;
+    private boolean refusesCloses;
     private long newest;
 
     // ---- what the appender asks -------------------------------------------------------------------------------------
@@ -116,6 +120,7 @@ final class HeldLedgers implements LedgerStore, OwnedList {
         pass(Step.SEAL);
         synchronized (this) {
             ledgers.get(ledger).isClosed = true;
+            notifyAll();
             return sealed.get(ledger);
         }
     }
@@ -190,6 +195,18 @@ final class HeldLedgers implements LedgerStore, OwnedList {
     /// The list is changed no more.
     synchronized void refuseChanges(IOException problem) {
         refused = problem;
+    }
+
+    /// No ledger is closed any more, unless it is sealed.
+    synchronized void refuseCloses() {
+        refusesCloses = true;
+    }
+
+    /// Returns when the ledger is closed or sealed.
+    synchronized void awaitClosed(long ledger) throws InterruptedException {
+        while (!ledgers.get(ledger).isClosed) {
+            wait();
+        }
     }
 
     /// Another process seals the ledger, or will: it holds this number of entries.
