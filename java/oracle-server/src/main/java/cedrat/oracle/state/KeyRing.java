@@ -21,7 +21,7 @@ final class KeyRing {
     private static final int POSITION = 0;
     private static final int TABLE = 1;
     private static final int PREFIX = 2;
-    /// Where its bytes begin, and how many they are.
+    /// Offset of its bytes, and their number.
     private static final int PLACE = 3;
     private static final int WORDS = 6;
 

@@ -21,7 +21,7 @@ final class CleanUp {
     /// `null` if it is not known yet.
     private volatile Outcome outcome;
 
-    /// Of a transaction whose writes may have reached these rows.
+    /// Clean-up of a transaction whose writes may have reached these rows.
     ///
     /// @param isInDoubt whether one of them may still arrive
     /// @param nowNanos the time, after all calls of the store have returned

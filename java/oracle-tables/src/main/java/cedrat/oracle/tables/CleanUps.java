@@ -44,7 +44,7 @@ final class CleanUps {
 
     // What follows is guarded by this object's monitor.
     private final ArrayDeque<CleanUp> waiting = new ArrayDeque<>();
-    /// Those that wait or are being tried, and their rows.
+    /// Number of clean-ups that wait or are being tried, and of their rows.
     private int transactions;
     private int rows;
     private boolean isScheduled;

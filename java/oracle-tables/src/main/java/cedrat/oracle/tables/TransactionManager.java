@@ -206,6 +206,8 @@ public final class TransactionManager {
                 boolean isDone = false;
                 try {
                     isDone = work.getAsBoolean();
+                } catch (RuntimeException failed) {
+                    isDone = false;
                 } finally {
                     if (!isDone) {
                         later(otherwise.get());
