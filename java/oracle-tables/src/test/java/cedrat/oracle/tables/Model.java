@@ -3,7 +3,10 @@ package cedrat.oracle.tables;
 import static cedrat.oracle.tables.World.OTHER;
 import static cedrat.oracle.tables.World.VALUE;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 
+import cedrat.oracle.client.Outcome;
+import cedrat.oracle.client.StartTimestamp;
 import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -12,6 +15,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.TreeMap;
+import java.util.stream.LongStream;
 
 /// Transactions in any order, beside a model that copies everything when a transaction begins. One seed, one
 /// run.
@@ -66,7 +70,7 @@ final class Model {
         this.random = new SplittableRandom(seed);
         this.fault = fault;
         world = new World(store);
-        manager = world.manager(cleanUps::add, fault);
+        manager = world.manager(cleanUps::add, (delay, work) -> cleanUps.add(work), fault);
         world.hook = (point, table, row, mutation) -> {
             if (point == HookedTables.Point.BEFORE_MUTATE_IF_MARKED && random.nextInt(20) == 0) {
                 throw new TableException(TableException.Effect.NONE, "planted", null);
@@ -222,6 +226,20 @@ final class Model {
         }
     }
 
+    /// O4g: when all clean-ups have succeeded, the oracle knows no outcome any more.
+    private void cleanUp() {
+        while (!cleanUps.isEmpty()) {
+            cleanUps.removeFirst().run();
+        }
+        List<StartTimestamp> all = LongStream.rangeClosed(
+                        1, world.oracle.begin().value() - 1)
+                .mapToObj(StartTimestamp::new)
+                .toList();
+        for (Outcome outcome : world.oracle.status(all.getFirst(), all)) {
+            assertInstanceOf(Outcome.Unknown.class, outcome);
+        }
+    }
+
     /// When all is cleaned and pruned, what is there is what was committed, and nothing else.
     private void end() {
         open.forEach(mine -> mine.transaction.abort());
@@ -230,6 +248,7 @@ final class Model {
         new Pruner(world.oracle, world.tables, fault).prune();
         assertEquals(0, world.contents().pending());
         assertEquals(committed.size(), world.contents().versions());
+        cleanUp();
         open.clear();
         open.add(new Mine(manager.begin(Isolation.SNAPSHOT), committed, commits));
         for (int count = 0; count < 20; count++) {

@@ -154,9 +154,14 @@ public final class World implements AutoCloseable {
 
     /// Returns a manager of clients that clean up on demand, or never. It tries no clean-up again.
     TransactionManager manager(Executor cleanUp, Fault fault) {
-        CleanUps never = new CleanUps(oracle, tables, (delay, work) -> {}, System::nanoTime);
+        return manager(cleanUp, (delay, work) -> {}, fault);
+    }
+
+    /// Returns a manager of clients that clean up on demand, and again.
+    TransactionManager manager(Executor cleanUp, CleanUps.Timer again, Fault fault) {
+        CleanUps cleanUps = new CleanUps(oracle, tables, again, System::nanoTime);
         return new TransactionManager(
-                oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), never, fault);
+                oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), cleanUps, fault);
     }
 
     /// Writes one cell in a transaction of its own.
