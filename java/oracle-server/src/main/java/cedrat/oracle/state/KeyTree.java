@@ -18,6 +18,9 @@ final class KeyTree {
     private final int[] path = new int[PATH_MAX];
     private int depth;
     private long visited;
+    /// Prefixes of the ends of the range that is being checked.
+    private long fromPrefix;
+    private long toPrefix;
 
     /// Empty.
     KeyTree(KeyRing ring) {
@@ -184,27 +187,28 @@ final class KeyTree {
 
     /// Whether a key in this range has an entry with this number or a higher one.
     boolean hasSince(long entry, KeyRanges ranges, int range) {
-        Bounds bounds = new Bounds(ranges.from(), ranges.to(), range);
+        fromPrefix = prefix(ranges.from(), range);
+        toPrefix = prefix(ranges.to(), range);
         int node = root;
         while (isSince(entry, newest(node))) {
-            if (isBelow(node, bounds)) {
+            if (isBelow(node, ranges, range)) {
                 node = right(node);
-            } else if (isAbove(node, bounds)) {
+            } else if (isAbove(node, ranges, range)) {
                 node = left(node);
             } else {
                 return isSince(entry, node)
-                        || hasSinceFrom(entry, left(node), bounds)
-                        || hasSinceTo(entry, right(node), bounds);
+                        || hasSinceFrom(entry, left(node), ranges, range)
+                        || hasSinceTo(entry, right(node), ranges, range);
             }
         }
         return false;
     }
 
     /// The same of a subtree whose keys end before the range does.
-    private boolean hasSinceFrom(long entry, int subtree, Bounds bounds) {
+    private boolean hasSinceFrom(long entry, int subtree, KeyRanges ranges, int range) {
         int node = subtree;
         while (isSince(entry, newest(node))) {
-            if (isBelow(node, bounds)) {
+            if (isBelow(node, ranges, range)) {
                 node = right(node);
             } else if (isSince(entry, node) || isSince(entry, newest(right(node)))) {
                 return true;
@@ -216,10 +220,10 @@ final class KeyTree {
     }
 
     /// The same of a subtree whose keys begin behind the begin of the range.
-    private boolean hasSinceTo(long entry, int subtree, Bounds bounds) {
+    private boolean hasSinceTo(long entry, int subtree, KeyRanges ranges, int range) {
         int node = subtree;
         while (isSince(entry, newest(node))) {
-            if (isAbove(node, bounds)) {
+            if (isAbove(node, ranges, range)) {
                 node = left(node);
             } else if (isSince(entry, node) || isSince(entry, newest(left(node)))) {
                 return true;
@@ -234,32 +238,25 @@ final class KeyTree {
         return slot != NONE && ring.entry(slot) >= entry;
     }
 
-    /// A range, with the prefixes of its ends.
-    private record Bounds(Keys from, Keys to, int range, long fromPrefix, long toPrefix) {
-        Bounds(Keys from, Keys to, int range) {
-            this(from, to, range, prefix(from, range), prefix(to, range));
-        }
-
-        private static long prefix(Keys keys, int index) {
-            return KeyRing.prefix(keys.bytes(), keys.begin(index), keys.length(index));
-        }
+    private static long prefix(Keys keys, int index) {
+        return KeyRing.prefix(keys.bytes(), keys.begin(index), keys.length(index));
     }
 
-    private boolean isBelow(int node, Bounds bounds) {
-        Keys from = bounds.from;
-        int range = bounds.range;
-        return compare(node, from.table(range), bounds.fromPrefix, from.bytes(), from.begin(range), from.length(range))
-                < 0;
+    private boolean isBelow(int node, KeyRanges ranges, int range) {
+        return compare(node, ranges.from(), range, fromPrefix) < 0;
     }
 
-    private boolean isAbove(int node, Bounds bounds) {
-        Keys to = bounds.to;
-        int range = bounds.range;
+    private boolean isAbove(int node, KeyRanges ranges, int range) {
+        Keys to = ranges.to();
         if (to.length(range) == 0) {
             visited++;
             return ring.table(node) > to.table(range);
         }
-        return compare(node, to.table(range), bounds.toPrefix, to.bytes(), to.begin(range), to.length(range)) >= 0;
+        return compare(node, to, range, toPrefix) >= 0;
+    }
+
+    private int compare(int node, Keys keys, int index, long prefix) {
+        return compare(node, keys.table(index), prefix, keys.bytes(), keys.begin(index), keys.length(index));
     }
 
     private int compare(int node, long table, long prefix, byte[] bytes, int at, int length) {
