@@ -37,6 +37,9 @@ final class Connector {
         InetAddress[] resolve(String host) throws UnknownHostException;
     }
 
+    /// The reason of a connection that ends before a welcome.
+    static final String CLOSED = "the server has closed the connection; perhaps only one side uses TLS";
+
     private final Transport transport;
     private final EventLoop loop;
     private final List<InetSocketAddress> servers;
@@ -149,38 +152,9 @@ final class Connector {
             cause = cause.getCause();
         }
         if (cause instanceof NotSslRecordException || cause instanceof ClosedChannelException) {
-            return "the server has closed the connection, or does not speak TLS";
+            return CLOSED;
         }
         boolean isOfTls = failure instanceof SSLException || failure.getCause() instanceof SSLException;
         return isOfTls ? "TLS: " + cause.getMessage() : cause.getMessage();
-=======
-import cedrat.oracle.transport.Transport;
-import io.netty.bootstrap.Bootstrap;
-import io.netty.channel.ChannelHandler;
-import io.netty.channel.ChannelOption;
-import io.netty.channel.EventLoop;
-import java.io.IOException;
-import java.net.InetAddress;
-import java.net.InetSocketAddress;
-import java.net.UnknownHostException;
-import java.util.List;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
-import java.util.concurrent.TimeUnit;
-import java.util.concurrent.TimeoutException;
-import java.util.function.Consumer;
-
-/// Connects to the servers of a client, in turn.
-///
-/// The name of a server is resolved for each attempt (C6), on a thread of its own, as that may take long. A name with
-/// several addresses has another one tried in each round. Where a name cannot be resolved, the address that the caller
-/// has resolved is tried. For the thread of its event loop.
-final class Connector {
-    /// Finds the addresses of a name.
-    interface Resolver {
-        /// That of the JDK, which remembers an answer for half a minute unless it is configured otherwise.
-        Resolver SYSTEM = InetAddress::getAllByName;
-
-        InetAddress[] resolve(String host) throws UnknownHostException;
     }
 }

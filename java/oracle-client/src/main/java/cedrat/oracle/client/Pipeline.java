@@ -13,7 +13,6 @@ import io.netty.channel.Channel;
 import io.netty.channel.ChannelHandlerContext;
 import io.netty.channel.ChannelInboundHandlerAdapter;
 import io.netty.channel.EventLoop;
-import io.netty.handler.ssl.SslHandshakeCompletionEvent;
 import io.netty.util.concurrent.Future;
 import java.security.SecureRandom;
 import java.util.ArrayDeque;
@@ -662,14 +661,7 @@ public final class Pipeline<T> {
             if (failure != null) {
                 return failure;
             }
-            return isWelcome ? "the connection was lost" : "the server has closed the connection; it may want TLS";
-        }
-
-        @Override
-        public void userEventTriggered(ChannelHandlerContext context, Object event) {
-            if (event instanceof SslHandshakeCompletionEvent handshake && !handshake.isSuccess()) {
-                failure = Connector.reason(handshake.cause());
-            }
+            return isWelcome ? "the connection was lost" : Connector.CLOSED;
         }
     }
 

@@ -3,21 +3,28 @@ package cedrat.oracle.transport;
 import cedrat.oracle.tls.TlsOptions;
 import io.netty.channel.Channel;
 import io.netty.handler.ssl.ClientAuth;
+import io.netty.handler.ssl.JdkSslContext;
 import io.netty.handler.ssl.SslContext;
 import io.netty.handler.ssl.SslContextBuilder;
 import io.netty.handler.ssl.SslHandler;
 import io.netty.handler.ssl.SslProvider;
 import java.io.IOException;
 import java.net.InetSocketAddress;
+import java.net.Socket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.attribute.FileTime;
 import java.util.ArrayList;
 import java.util.List;
+import javax.net.ssl.SSLParameters;
+import javax.net.ssl.SSLSocket;
+import javax.net.ssl.SSLSocketFactory;
 
 /// TLS of the connections of one side. **Threads:** any may call.
 public final class Tls {
     private static final String[] PROTOCOLS = {"TLSv1.3", "TLSv1.2"};
+    /// Compares the certificate of the server with its name as RFC 2818 says.
+    private static final String HOST_CHECK = "HTTPS";
 
     private final TlsOptions options;
     private final boolean isServer;
@@ -73,6 +80,20 @@ public final class Tls {
         return loaded.context.newHandler(channel.alloc(), server.getHostString(), server.getPort());
     }
 
+    /// Returns a connection to this server over TLS, after the handshake.
+    ///
+    /// @throws IOException if the handshake fails
+    public Socket over(Socket connection, InetSocketAddress server) throws IOException {
+        SSLSocketFactory sockets = ((JdkSslContext) loaded.context).context().getSocketFactory();
+        SSLSocket socket = (SSLSocket) sockets.createSocket(connection, server.getHostString(), server.getPort(), true);
+        SSLParameters parameters = socket.getSSLParameters();
+        parameters.setProtocols(PROTOCOLS);
+        parameters.setEndpointIdentificationAlgorithm(HOST_CHECK);
+        socket.setSSLParameters(parameters);
+        socket.startHandshake();
+        return socket;
+    }
+
     private List<Path> files() {
         return List.of(options.certificate(), options.key(), options.authorities());
     }
@@ -100,7 +121,7 @@ public final class Tls {
                             .keyManager(
                                     options.certificate().toFile(),
                                     options.key().toFile())
-                            .endpointIdentificationAlgorithm("HTTPS");
+                            .endpointIdentificationAlgorithm(HOST_CHECK);
             return builder.sslProvider(SslProvider.JDK)
                     .protocols(PROTOCOLS)
                     .trustManager(options.authorities().toFile())

@@ -2,6 +2,7 @@ package cedrat.oracle.server;
 
 import cedrat.oracle.log.Log;
 import cedrat.oracle.protocol.AdminKind;
+import cedrat.oracle.tls.TlsOptions;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.net.InetAddress;
@@ -14,8 +15,10 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.Callable;
 import picocli.CommandLine;
+import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.ITypeConverter;
 import picocli.CommandLine.Model.CommandSpec;
@@ -91,6 +94,13 @@ final class AdminCommands {
                 description = "Wait so long for a connection and for each reply (default: ${DEFAULT-VALUE}).")
         private int timeoutMs;
 
+        @ArgGroup(exclusive = false)
+        private TlsFiles tls;
+
+        private Optional<TlsOptions> tls() {
+            return Optional.ofNullable(tls).map(TlsFiles::options);
+        }
+
         @Override
         public final Integer call() {
             List<InetSocketAddress> addresses =
@@ -100,7 +110,7 @@ final class AdminCommands {
                         spec.commandLine(), "invalid --timeout-ms " + timeoutMs + ": choose 1 or more");
             }
             PrintWriter out = spec.commandLine().getOut();
-            try (AdminConnection connection = AdminConnection.open(addresses, timeoutMs)) {
+            try (AdminConnection connection = AdminConnection.open(addresses, tls(), timeoutMs)) {
                 run(connection, out);
                 return 0;
             } catch (IOException problem) {

@@ -6,6 +6,8 @@ import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
 import cedrat.oracle.protocol.ReplyReader;
+import cedrat.oracle.tls.TlsOptions;
+import cedrat.oracle.transport.Tls;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
@@ -15,6 +17,7 @@ import java.security.SecureRandom;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Optional;
 
 /// The connection of an administrator's command to the server that serves. For one thread.
 final class AdminConnection implements AutoCloseable {
@@ -22,7 +25,9 @@ final class AdminConnection implements AutoCloseable {
 
     private final InetSocketAddress server;
     private final int timeoutMs;
-    private final Socket socket = new Socket();
+    /// `null` without TLS.
+    private final Tls tls;
+    private Socket socket = new Socket();
     private final FrameWriter out = new FrameWriter(REQUEST_BYTES);
     private final ReplyReader reply = new ReplyReader();
     private final byte[] bytes = new byte[Protocol.FRAME_BYTES_MAX];
@@ -33,11 +38,13 @@ final class AdminConnection implements AutoCloseable {
 
     /// Connects to the first of these servers that serves. Standby servers do not listen.
     ///
-    /// @throws IOException if none does
-    static AdminConnection open(List<InetSocketAddress> servers, int timeoutMs) throws IOException {
+    /// @throws IOException if none does, or a file of TLS cannot be used
+    static AdminConnection open(List<InetSocketAddress> servers, Optional<TlsOptions> tlsOptions, int timeoutMs)
+            throws IOException {
+        Tls tls = tlsOptions.isPresent() ? Tls.client(tlsOptions.get()) : null;
         List<String> problems = new ArrayList<>();
         for (InetSocketAddress server : servers) {
-            AdminConnection connection = new AdminConnection(server, timeoutMs);
+            AdminConnection connection = new AdminConnection(server, tls, timeoutMs);
             try {
                 connection.hello();
                 return connection;
@@ -49,8 +56,9 @@ final class AdminConnection implements AutoCloseable {
         throw new IOException(String.join("; ", problems));
     }
 
-    private AdminConnection(InetSocketAddress server, int timeoutMs) {
+    private AdminConnection(InetSocketAddress server, Tls tls, int timeoutMs) {
         this.server = server;
+        this.tls = tls;
         this.timeoutMs = timeoutMs;
     }
 
@@ -74,6 +82,13 @@ final class AdminConnection implements AutoCloseable {
         }
         socket.setSoTimeout(timeoutMs);
         socket.setTcpNoDelay(true);
+        if (tls != null) {
+            try {
+                socket = tls.over(socket, server);
+            } catch (IOException failed) {
+                throw unreachable("TLS: " + failed.getMessage(), failed);
+            }
+        }
         out.hello(++newestId, Protocol.VERSION_LOWEST, Protocol.VERSION, session);
         receive(Protocol.HELLO);
     }
@@ -180,7 +195,8 @@ final class AdminConnection implements AutoCloseable {
     /// Ends the session, so that the server does not wait for it to expire.
     @Override
     public void close() {
-        try (socket) {
+        Socket ending = socket;
+        try (ending) {
             out.plain(Protocol.CLOSE, ++newestId);
             receive(Protocol.CLOSE);
         } catch (IOException lost) {

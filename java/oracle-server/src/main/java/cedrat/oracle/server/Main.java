@@ -180,6 +180,13 @@ public final class Main implements Callable<Integer> {
         private TlsFiles tls;
 
         @Option(
+                names = "--roles",
+                paramLabel = "FILE",
+                description =
+                        "What clients may do, by the names in their certificates: lines of a role, `client`, `cleaner` or `administrator`, and a name, in which * stands for any text without a comma (default: each may do everything).")
+        private Path roles;
+
+        @Option(
                 names = "--metrics",
                 paramLabel = "HOST:PORT",
                 description =
@@ -251,6 +258,17 @@ public final class Main implements Callable<Integer> {
             }
         }
 
+        private Roles roles() throws IOException {
+            if (roles == null) {
+                return Roles.ALL;
+            }
+            if (tls == null) {
+                throw new ParameterException(
+                        spec.commandLine(), "--roles needs TLS, which says who clients are: add --tls-certificate");
+            }
+            return Roles.read(roles);
+        }
+
         private ServerOptions options() throws IOException {
             try {
                 return new ServerOptions(
@@ -266,7 +284,7 @@ public final class Main implements Callable<Integer> {
                         Duration.ofMillis(helloTimeoutMs),
                         connectionsMax,
                         Optional.ofNullable(tls).map(TlsFiles::options),
-                        tls == null ? Roles.ALL : tls.roles());
+                        roles());
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             }

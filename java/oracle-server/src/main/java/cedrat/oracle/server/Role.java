@@ -8,7 +8,7 @@ enum Role {
     CLIENT,
     /// Sweeps and pruning of tables.
     CLEANER,
-    /// All else.
+    /// The requests of an administrator.
     ADMINISTRATOR;
 
     /// Whether a client with this role may make a request of this kind, with these flags.
@@ -19,9 +19,20 @@ enum Role {
     /// Returns the least role that permits a request.
     static Role needed(byte kind, int flags) {
         return switch (kind) {
-            case Protocol.SWEPT, Protocol.LOW_WATER -> CLEANER;
+            case Protocol.HELLO,
+                    Protocol.ANNOUNCE,
+                    Protocol.BEGIN,
+                    Protocol.COMMIT,
+                    Protocol.ABORT,
+                    Protocol.END,
+                    Protocol.STATUS,
+                    Protocol.RESOLVE,
+                    Protocol.CLEANED,
+                    Protocol.PING,
+                    Protocol.CLOSE -> CLIENT;
             case Protocol.NAMESPACE -> (flags & Protocol.FLAG_RETIRED) == 0 ? CLIENT : ADMINISTRATOR;
-            default -> CLIENT;
+            case Protocol.SWEPT, Protocol.LOW_WATER -> CLEANER;
+            default -> ADMINISTRATOR;
         };
     }
 }

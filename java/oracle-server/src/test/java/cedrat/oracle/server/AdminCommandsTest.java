@@ -48,9 +48,9 @@ class AdminCommandsTest {
     /// The fewest milliseconds that a test waits for an answer that never comes.
     private static final String SHORT_MS = "100";
 
-    private record Result(int code, String out, String err) {}
+    record Result(int code, String out, String err) {}
 
-    private static Result run(String... arguments) {
+    static Result run(String... arguments) {
         StringWriter out = new StringWriter();
         StringWriter err = new StringWriter();
         int code = AdminCommands.addTo(new CommandLine(new Main(Fault.NONE)))
@@ -275,7 +275,7 @@ class AdminCommandsTest {
 
     private static FrameWriter welcome() {
         FrameWriter frames = new FrameWriter(64);
-        frames.welcome(1, Protocol.VERSION, 1000, 1, 1);
+        frames.welcome(1, Protocol.VERSION, 1000, 1, 1, 7);
         return frames;
     }
 

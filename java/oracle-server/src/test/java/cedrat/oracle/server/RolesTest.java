@@ -12,6 +12,7 @@ import cedrat.oracle.client.RefusedException;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.tls.TlsOptions;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.nio.file.Files;
@@ -75,6 +76,7 @@ class RolesTest {
             assertTrue(Role.ADMINISTRATOR.permits(kind, Protocol.FLAG_RETIRED), "kind " + kind);
         }
         assertEquals(Role.ADMINISTRATOR, Role.needed(Protocol.NAMESPACE, Protocol.FLAG_RETIRED));
+        assertEquals(Role.ADMINISTRATOR, Role.needed(Protocol.ADMIN, 0));
     }
 
     @Test
@@ -103,6 +105,41 @@ class RolesTest {
                         .getMessage();
                 assertTrue(why.contains("no role for CN=stranger"), why);
             }
+        }
+    }
+
+    private static AdminCommandsTest.Result status(OracleServer server, TlsOptions files) {
+        return AdminCommandsTest.run(
+                "status",
+                "--oracle",
+                HOST + ":" + server.address().getPort(),
+                "--tls-certificate",
+                files.certificate().toString(),
+                "--tls-key",
+                files.key().toString(),
+                "--tls-authorities",
+                files.authorities().toString());
+    }
+
+    @Test
+    void commandsNeedAnAdministrator() throws Exception {
+        Authority authority = new Authority(folder.resolve("authority"));
+        ServerOptions options = ServerOptions.DEFAULTS
+                .withListen(new InetSocketAddress(HOST, 0))
+                .withRowsLog2(10)
+                .withTls(authority.issue("server", HOST, authority))
+                .withRoles(roles("cleaner CN=app", "administrator CN=operator"));
+        try (OracleServer server = OracleServer.start(options, new VolatileLog())) {
+            AdminCommandsTest.Result done = status(server, authority.issue("operator", HOST, authority));
+            assertEquals(0, done.code(), done.err());
+            assertTrue(done.out().contains("log"), done.out());
+            AdminCommandsTest.Result refused = status(server, authority.issue("app", HOST, authority));
+            assertEquals(1, refused.code());
+            assertTrue(refused.err().contains("it takes the role administrator"), refused.err());
+            Authority others = new Authority(folder.resolve("others"));
+            AdminCommandsTest.Result distrusted = status(server, others.issue("operator", HOST, others));
+            assertEquals(1, distrusted.code());
+            assertTrue(distrusted.err().contains("TLS: "), distrusted.err());
         }
     }
 }

@@ -129,13 +129,13 @@ class TlsTest {
     void plainPeersAreRefused() throws Exception {
         try (OracleServer server = server(serverFiles)) {
             String why = refused(plain(server));
-            assertTrue(why.contains("it may want TLS"), why);
+            assertTrue(why.contains("only one side uses TLS"), why);
             assertEquals(0, server.reading().begun());
         }
         ServerOptions impatient = PLAIN.withHelloTimeout(Duration.ofMillis(100));
         try (OracleServer server = OracleServer.start(impatient, new VolatileLog())) {
             String why = refused(client(server, clientFiles));
-            assertTrue(why.contains("or does not speak TLS"), why);
+            assertTrue(why.contains("only one side uses TLS"), why);
         }
     }
 
