@@ -101,7 +101,7 @@ public final class Pipeline<T> {
     private int sessionTimeoutMs;
     private boolean saidSomething;
     private int silentTicks;
-    /// Identity of the oracle, once a server has stated it.
+    /// Identity of the oracle, once a server has stated it. From then on only versions that state it are offered.
     private long identity = Protocol.IDENTITY_NONE;
     private final Connector connector;
     private Future<?> watch;
@@ -362,7 +362,8 @@ public final class Pipeline<T> {
         silentTicks = 0;
         silentParts = 0;
         out.clear();
-        out.hello(HELLO_ID, Protocol.VERSION_LOWEST, Protocol.VERSION, session, identity);
+        int lowest = identity == Protocol.IDENTITY_NONE ? Protocol.VERSION_LOWEST : Protocol.VERSION_IDENTITY;
+        out.hello(HELLO_ID, lowest, Protocol.VERSION, session, identity);
         namespaces.forEach((namespace, flags) -> out.namespace(NAMESPACE_ID, namespace, flags));
         announce();
         for (int index = 0; index < slotCount; index++) {
@@ -746,8 +747,7 @@ public final class Pipeline<T> {
 
     private void welcome() {
         line.isWelcome = true;
-        // A server of an older version states none: that of the others still counts.
-        identity = reader.identity() == Protocol.IDENTITY_NONE ? identity : reader.identity();
+        identity = reader.identity();
         reconnectMs = options.reconnectMin().toMillis();
         endOutage();
         sendAbandoned();

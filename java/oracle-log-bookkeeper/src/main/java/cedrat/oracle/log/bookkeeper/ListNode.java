@@ -42,6 +42,7 @@ final class ListNode implements OwnedList {
     /// Whether it is there: whether the log was ever taken.
     boolean exists() throws IOException {
         try {
+            zooKeeper.sync().forPath(path); // it may have been made just now, through another server of ZooKeeper
             return zooKeeper.checkExists().forPath(path) != null;
         } catch (Exception problem) {
             throw unreachable(problem);
