@@ -230,6 +230,18 @@ public final class ListHistory {
         return list;
     }
 
+    /// Returns the elements of a stored list.
+    static List<Long> list(Bytes stored) {
+        return list(stored.toText());
+    }
+
+    /// Returns a list with one more element, as it is stored.
+    static Bytes bytes(List<Long> list, long element) {
+        List<Long> longer = new ArrayList<>(list);
+        longer.add(element);
+        return Bytes.of(text(longer));
+    }
+
     /// Receives the recorded operations.
     @FunctionalInterface
     public interface Recorder {

@@ -1,0 +1,109 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.log.DamagedEntryException;
+import cedrat.oracle.log.Log;
+import cedrat.oracle.log.embedded.EmbeddedLog;
+import java.io.IOException;
+import java.util.ArrayDeque;
+import java.util.Arrays;
+import java.util.random.RandomGenerator;
+
+/// An embedded log of a process that crashes, without the process: entries that wait for a slow disk are lost with it,
+/// but for some of the oldest, and nothing is acknowledged afterwards.
+final class CrashableLog implements Log {
+    private final EmbeddedLog log;
+    /// Entries that have not reached the disk.
+    private final ArrayDeque<byte[]> held = new ArrayDeque<>();
+    private long numbered;
+    private boolean isHeld;
+    private volatile boolean isDead;
+
+    CrashableLog(EmbeddedLog.Options options) {
+        log = new EmbeddedLog(options);
+    }
+
+    @Override
+    public synchronized void open(Replay replay, Listener listener) throws IOException, DamagedEntryException {
+        Replay counted = (bytes, from, length) -> {
+            replay.entry(bytes, from, length);
+            numbered++;
+        };
+        log.open(counted, new Listener() {
+            @Override
+            public void acknowledged(long number) {
+                if (!isDead) {
+                    listener.acknowledged(number);
+                }
+            }
+
+            @Override
+            public void failed(Exception cause) {
+                if (!isDead) {
+                    listener.failed(cause);
+                }
+            }
+        });
+    }
+
+    @Override
+    public int appendsMax() {
+        return log.appendsMax();
+    }
+
+    @Override
+    public synchronized long append(byte[] bytes, int from, int length) {
+        numbered++;
+        if (!isDead && isHeld) {
+            held.add(Arrays.copyOfRange(bytes, from, from + length));
+        } else if (!isDead) {
+            log.append(bytes, from, length);
+        }
+        return numbered;
+    }
+
+    @Override
+    public synchronized void forgetBefore(long number) {
+        if (!isDead) {
+            log.forgetBefore(number);
+        }
+    }
+
+    /// No entry reaches the disk from now on.
+    synchronized void hold() {
+        isHeld = true;
+    }
+
+    /// All entries reach the disk again, also those that were held.
+    synchronized void release() {
+        isHeld = false;
+        if (!isDead) {
+            writeHeld(held.size());
+        }
+    }
+
+    private void writeHeld(int count) {
+        for (int number = 0; number < count; number++) {
+            byte[] entry = held.remove();
+            log.append(entry, 0, entry.length);
+        }
+    }
+
+    /// Loses the entries that have not reached the disk, but for a few of the oldest, and closes the log to all
+    /// but its next opening. The server of this one goes on, and gets no acknowledgement.
+    void crash(RandomGenerator random) throws IOException {
+        synchronized (this) {
+            isDead = true;
+            writeHeld(random.nextInt(held.size() + 1));
+            held.clear();
+        }
+        log.close();
+    }
+
+    @Override
+    public void close() throws IOException {
+        if (!isDead) {
+            release();
+            log.close();
+        }
+    }
+}

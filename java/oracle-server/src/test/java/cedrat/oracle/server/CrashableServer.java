@@ -1,0 +1,99 @@
+package cedrat.oracle.server;
+
+import cedrat.oracle.log.DamagedEntryException;
+import cedrat.oracle.log.embedded.EmbeddedLog;
+import java.io.IOException;
+import java.net.InetSocketAddress;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.concurrent.TimeoutException;
+import java.util.random.RandomGenerator;
+
+/// A server over an embedded log that crashes within this process, so that hundreds of crashes take seconds. Its
+/// time passes by [#tick] alone. **Threads:** any may call.
+public final class CrashableServer implements AutoCloseable {
+    /// A session that was silent for more ticks than this has expired.
+    public static final int TICKS = Sessions.TICKS;
+
+    /// Time that does not pass in a test.
+    private static final Duration LONG = Duration.ofDays(1);
+
+    private static final int LOG_BYTES_MAX = 1 << 20;
+
+    private final CrashableLog log;
+    private final OracleServer server;
+
+    /// Figures of a server.
+    ///
+    /// @param outcomes number of transactions that have ended and are remembered
+    public record Figures(long newest, long lowWaterMark, long open, long outcomes, long sessions) {}
+
+    private CrashableServer(CrashableLog log, OracleServer server) {
+        this.log = log;
+        this.server = server;
+    }
+
+    /// Starts a server over the log in this directory, with one of the bugs that tests plant, or none (`NONE`).
+    ///
+    /// @param rowsLog2 power of two of the number of committed rows that it remembers about
+    public static CrashableServer start(Path data, int rowsLog2, String fault)
+            throws IOException, DamagedEntryException {
+        CrashableLog log = new CrashableLog(EmbeddedLog.Options.keeping(data, LOG_BYTES_MAX));
+        ServerOptions options = ServerOptions.DEFAULTS
+                .withListen(new InetSocketAddress("127.0.0.1", 0))
+                .withRowsLog2(rowsLog2)
+                .withLogBytesMax(LOG_BYTES_MAX)
+                .withSessionTimeout(LONG)
+                .withHelloTimeout(LONG);
+        return new CrashableServer(log, OracleServer.start(options, log, Fault.valueOf(fault)));
+    }
+
+    /// Returns the address that it listens on.
+    public InetSocketAddress address() {
+        return server.address();
+    }
+
+    /// Lets a part of the session timeout and of the hello timeout pass.
+    public void tick() {
+        server.tick();
+        server.helloTick();
+    }
+
+    /// Stops the disk.
+    public void holdLog() {
+        log.hold();
+    }
+
+    /// Lets the disk go on.
+    public void releaseLog() {
+        log.release();
+    }
+
+    /// Gives the log to the next server. This one goes on, as a process that does not know that it was replaced.
+    public void fence(RandomGenerator random) throws IOException {
+        log.crash(random);
+    }
+
+    /// Ends it without a reply to any request that its log has not acknowledged.
+    public void crash(RandomGenerator random) throws IOException {
+        log.crash(random);
+        server.close();
+    }
+
+    /// Returns the figures of this moment.
+    public Figures figures() throws TimeoutException {
+        Reading reading = server.reading();
+        return new Figures(
+                reading.newest(),
+                reading.lowWaterMark(),
+                reading.open(),
+                reading.halfAborted() + reading.halfCommitted(),
+                reading.sessions());
+    }
+
+    /// Ends it in order, unless its log was given to another one.
+    @Override
+    public void close() throws IOException {
+        server.close();
+    }
+}

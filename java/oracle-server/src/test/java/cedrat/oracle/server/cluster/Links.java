@@ -1,0 +1,289 @@
+package cedrat.oracle.server.cluster;
+
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.OutputStream;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.util.ArrayList;
+import java.util.Collections;
+import java.util.List;
+import java.util.SplittableRandom;
+
+/// A network of streams between clients and servers. Each client has a link of its own, which can be cut, held in
+/// either direction, and cut again after a few bytes: so bytes are lost with their connection, late, or delivered
+/// by a connection that the client has left, whatever message they belong to. **Threads:** any may call.
+public final class Links implements AutoCloseable {
+    private static final int BYTES = 1 << 14;
+
+    /// Directions of a link.
+    public enum Direction {
+        /// From the client to the server.
+        REQUESTS,
+        /// From the server to the client.
+        REPLIES
+    }
+
+    private final SplittableRandom random;
+    private final List<Link> links = Collections.synchronizedList(new ArrayList<>());
+    private volatile InetSocketAddress server;
+    /// Server that was replaced and goes on; `null` if there is none.
+    private volatile InetSocketAddress replaced;
+    private long cuts;
+    private long late;
+
+    /// A network whose choices this seed determines.
+    public Links(long seed) {
+        random = new SplittableRandom(seed);
+    }
+
+    /// Leads new connections to this server; `null` for none. Some still lead to the one that it has replaced.
+    ///
+    /// @param before `null` if there is none
+    public void leadTo(InetSocketAddress address, InetSocketAddress before) {
+        server = address;
+        replaced = before;
+    }
+
+    private synchronized int draw(int bound) {
+        return random.nextInt(bound);
+    }
+
+    private synchronized void count(boolean isLate) {
+        if (isLate) {
+            late++;
+        } else {
+            cuts++;
+        }
+    }
+
+    /// Returns the numbers of connections that were cut, and of deliveries that were held.
+    @Override
+    public synchronized String toString() {
+        return cuts + " connections cut, " + late + " deliveries held";
+    }
+
+    /// Makes the link of a client.
+    public Link link() throws IOException {
+        Link link = new Link();
+        links.add(link);
+        return link;
+    }
+
+    /// Lets everything pass everywhere.
+    public void heal() {
+        List.copyOf(links).forEach(Link::heal);
+    }
+
+    @Override
+    public void close() throws IOException {
+        for (Link link : List.copyOf(links)) {
+            link.close();
+        }
+    }
+
+    /// The way of one client, over two addresses.
+    public final class Link implements AutoCloseable {
+        private final ServerSocket[] listening = new ServerSocket[2];
+        private final List<Line> lines = new ArrayList<>();
+        private final boolean[] isHeld = new boolean[Direction.values().length];
+        private boolean isRefused;
+        /// Bytes after which the next connection is cut, at most; 0 for never.
+        private int budget;
+
+        private Link() throws IOException {
+            for (int index = 0; index < listening.length; index++) {
+                ServerSocket socket = new ServerSocket(0, 100, InetAddress.getLoopbackAddress());
+                listening[index] = socket;
+                start(() -> accept(socket));
+            }
+        }
+
+        /// Returns the addresses of the server for the client of this link.
+        public InetSocketAddress[] addresses() {
+            InetSocketAddress[] addresses = new InetSocketAddress[listening.length];
+            for (int index = 0; index < listening.length; index++) {
+                addresses[index] =
+                        new InetSocketAddress(listening[index].getInetAddress(), listening[index].getLocalPort());
+            }
+            return addresses;
+        }
+
+        /// Cuts its connections, with the bytes that are on their way.
+        public synchronized void cut() {
+            List.copyOf(lines).forEach(Line::close);
+        }
+
+        /// Cuts its connections, and then each new one after at most so many bytes, until it is healed.
+        public synchronized void cutAfter(int bytes) {
+            budget = bytes;
+            cut();
+        }
+
+        /// Holds all bytes of a direction.
+        public synchronized void hold(Direction direction) {
+            isHeld[direction.ordinal()] = true;
+        }
+
+        /// Delivers the held bytes, also those of connections that the client has left.
+        public synchronized void release() {
+            isHeld[0] = false;
+            isHeld[1] = false;
+            notifyAll();
+        }
+
+        /// Cuts its connections, and refuses new ones until it is healed.
+        public synchronized void refuse() {
+            isRefused = true;
+            cut();
+        }
+
+        /// Lets everything pass.
+        public synchronized void heal() {
+            isRefused = false;
+            budget = 0;
+            release();
+        }
+
+        private synchronized void awaitPass(Direction direction, Line line) throws InterruptedException {
+            if (isHeld[direction.ordinal()]) {
+                count(true);
+            }
+            while (isHeld[direction.ordinal()] && !line.isClosed) {
+                wait();
+            }
+        }
+
+        private void accept(ServerSocket socket) {
+            while (!socket.isClosed()) {
+                try {
+                    connect(socket.accept());
+                } catch (IOException closed) {
+                    // this socket, or the client's
+                }
+            }
+        }
+
+        private void connect(Socket client) throws IOException {
+            InetSocketAddress before = replaced;
+            InetSocketAddress to = before != null && draw(4) == 0 ? before : server;
+            Line line;
+            synchronized (this) {
+                if (isRefused || to == null) {
+                    client.close();
+                    return;
+                }
+                try {
+                    line = new Line(this, client, new Socket(to.getAddress(), to.getPort()), budget);
+                } catch (IOException refused) {
+                    client.close();
+                    return;
+                }
+                lines.add(line);
+            }
+            start(() -> line.pass(Direction.REQUESTS));
+            start(() -> line.pass(Direction.REPLIES));
+        }
+
+        private synchronized void remove(Line line) {
+            lines.remove(line);
+            notifyAll();
+        }
+
+        @Override
+        public void close() throws IOException {
+            for (ServerSocket socket : listening) {
+                socket.close();
+            }
+            cut();
+            links.remove(this);
+        }
+    }
+
+    private static void start(Runnable work) {
+        Thread.ofVirtual().start(work);
+    }
+
+    /// A connection of a client, and one to a server.
+    private final class Line {
+        private final Link link;
+        private final Socket client;
+        private final Socket server;
+        /// Number of bytes that may still pass in each direction; below 0 for all.
+        private final int[] left = new int[Direction.values().length];
+        private volatile boolean isClosed;
+
+        Line(Link link, Socket client, Socket server, int budget) throws IOException {
+            this.link = link;
+            this.client = client;
+            this.server = server;
+            client.setTcpNoDelay(true);
+            server.setTcpNoDelay(true);
+            left[0] = budget == 0 ? -1 : draw(budget);
+            left[1] = budget == 0 ? -1 : draw(budget);
+        }
+
+        /// Ends with the sender. What the client has sent before it left still reaches the server.
+        void pass(Direction direction) {
+            boolean isToServer = direction == Direction.REQUESTS;
+            byte[] bytes = new byte[BYTES];
+            boolean isReceived = true;
+            try {
+                InputStream in = (isToServer ? client : server).getInputStream();
+                OutputStream out = (isToServer ? server : client).getOutputStream();
+                for (int count = in.read(bytes); count >= 0 && !isClosed; count = in.read(bytes)) {
+                    link.awaitPass(direction, this);
+                    int passing = take(direction, count);
+                    if (isReceived) {
+                        isReceived = write(out, bytes, passing, isToServer);
+                    }
+                    if (passing < count) {
+                        count(false);
+                        break;
+                    }
+                }
+            } catch (IOException | InterruptedException ended) {
+                // so does the connection
+            }
+            close();
+        }
+
+        /// Returns whether the receiver is there. A client that has left loses its replies; its requests go on.
+        private boolean write(OutputStream out, byte[] bytes, int count, boolean isToServer) throws IOException {
+            try {
+                out.write(bytes, 0, count);
+                return true;
+            } catch (IOException gone) {
+                if (isToServer) {
+                    throw gone;
+                }
+                return false;
+            }
+        }
+
+        private int take(Direction direction, int count) {
+            int index = direction.ordinal();
+            if (left[index] < 0) {
+                return count;
+            }
+            int taken = Math.min(left[index], count);
+            left[index] -= taken;
+            return taken;
+        }
+
+        void close() {
+            if (!isClosed) {
+                isClosed = true;
+                count(false);
+            }
+            try (client;
+                    server) {
+                link.remove(this);
+            } catch (IOException closed) {
+                // as it shall be
+            }
+        }
+    }
+}

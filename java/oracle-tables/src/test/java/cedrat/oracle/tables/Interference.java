@@ -1,0 +1,90 @@
+package cedrat.oracle.tables;
+
+import java.util.SplittableRandom;
+
+/// Faults of a store and of the threads that call it: calls fail, with or without effect, and threads pause before
+/// and after calls. **Threads:** any may call.
+final class Interference implements HookedTables.Hook {
+    private static final int PER_MILLE = 1000;
+
+    private final SplittableRandom random;
+    private int failing;
+    private int pausing;
+    private boolean isCalm;
+    private long resumptions;
+    private long failures;
+    private long pauses;
+
+    Interference(long seed) {
+        random = new SplittableRandom(seed);
+    }
+
+    /// Makes so many of a thousand calls fail, and as many threads pause at one.
+    synchronized void set(int failPerMille, int pausePerMille) {
+        failing = failPerMille;
+        pausing = pausePerMille;
+    }
+
+    /// Lets the threads that have paused go on.
+    synchronized void resume() {
+        resumptions++;
+        notifyAll();
+    }
+
+    /// Lets every call pass from now on.
+    synchronized void calm() {
+        isCalm = true;
+        notifyAll();
+    }
+
+    @Override
+    public void reached(HookedTables.Point point, Table table, Bytes row, Mutation mutation) {
+        if (pauses()) {
+            pause();
+        }
+        TableException.Effect effect = effect(point);
+        if (effect != null) {
+            throw new TableException(effect, "the test fails a call of table " + table.name(), null);
+        }
+    }
+
+    private synchronized boolean pauses() {
+        return !isCalm && random.nextInt(PER_MILLE) < pausing;
+    }
+
+    private synchronized void pause() {
+        pauses++;
+        long before = resumptions;
+        boolean isInterrupted = false;
+        while (!isCalm && resumptions == before) {
+            try {
+                wait();
+            } catch (InterruptedException later) {
+                isInterrupted = true;
+            }
+        }
+        if (isInterrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
+    /// Returns the effect of a call that fails; `null` if it does not.
+    private synchronized TableException.Effect effect(HookedTables.Point point) {
+        if (isCalm || random.nextInt(PER_MILLE) >= failing) {
+            return null;
+        }
+        failures++;
+        boolean mayBeNone =
+                switch (point) {
+                    case BEFORE_READ, AFTER_READ, BEFORE_MUTATE, BEFORE_MUTATE_IF_MARKED -> true;
+                    case AFTER_MUTATE, AFTER_MUTATE_IF_MARKED -> false;
+                };
+        return mayBeNone && random.nextBoolean() ? TableException.Effect.NONE : TableException.Effect.UNKNOWN;
+    }
+
+    /// Returns the numbers of calls that failed, and of threads that paused.
+    @Override
+    public synchronized String toString() {
+        return failures + " calls failed, " + pauses + " threads paused";
+    }
+}

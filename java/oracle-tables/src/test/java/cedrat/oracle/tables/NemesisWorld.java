@@ -1,0 +1,468 @@
+package cedrat.oracle.tables;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.oracle.client.ClientOptions;
+import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.OracleException;
+import cedrat.oracle.client.StartTimestamp;
+import cedrat.oracle.client.UnavailableException;
+import cedrat.oracle.log.DamagedEntryException;
+import cedrat.oracle.server.CrashableServer;
+import cedrat.oracle.server.CrashableServer.Figures;
+import cedrat.oracle.server.cluster.Links;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.SplittableRandom;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.LockSupport;
+
+/// An oracle over an embedded log, several namespaces of tables in memory with cleaners and pruners, clients, and a
+/// *nemesis*: a seed determines the faults, their order and the transactions of each client. Threads are scheduled by
+/// the system, so that a seed repeats the faults, not each interleaving.
+///
+/// The verdict depends on no time: the nemesis and the checks wait only for progress.
+final class NemesisWorld implements AutoCloseable {
+    private static final int STORES = 2;
+    private static final int CLIENTS = 16;
+    private static final int ROWS_LOG2 = 10;
+
+    /// Time after which a wait for progress has failed.
+    private static final Duration LIMIT = Duration.ofSeconds(60);
+
+    private static final long POLL_NANOS = 1_000_000;
+
+    private final SplittableRandom random;
+    private final Path data;
+    private final Plan plan;
+    private final Isolation isolation;
+    private final Interference interference;
+    private final Links links;
+    private final AppendHistory history = new AppendHistory();
+    private final AtomicLong transactions = new AtomicLong();
+    private final List<MemoryTables> memories = new ArrayList<>();
+    private final List<Tables> stores = new ArrayList<>();
+    private final List<Table> tables = new ArrayList<>();
+    private final List<NemesisClient> clients = new ArrayList<>();
+    private final List<Keeper> keepers = new ArrayList<>();
+    private final List<Thread> threads = new ArrayList<>();
+    private final ConcurrentLinkedQueue<Throwable> failures = new ConcurrentLinkedQueue<>();
+    private final List<CrashableServer> replaced = new ArrayList<>();
+    private CrashableServer server;
+    private int crashes;
+    private int replacements;
+    private volatile boolean isOver;
+
+    /// Planted faults, and the time after which a wait for progress has failed.
+    record Plan(Fault fault, String serverFault, Duration limit) {
+        static final Plan NONE = new Plan(Fault.NONE, "NONE", LIMIT);
+
+        Plan(Fault fault) {
+            this(fault, "NONE", Duration.ofSeconds(10));
+        }
+
+        Plan(String serverFault) {
+            this(Fault.NONE, serverFault, Duration.ofSeconds(10));
+        }
+
+        @Override
+        public String toString() {
+            return fault + "/" + serverFault;
+        }
+    }
+
+    NemesisWorld(long seed, Path data, Plan plan, Isolation isolation) throws IOException, DamagedEntryException {
+        random = new SplittableRandom(seed);
+        this.data = data;
+        this.plan = plan;
+        this.isolation = isolation;
+        interference = new Interference(random.nextLong());
+        links = new Links(random.nextLong());
+        for (int number = 0; number < STORES; number++) {
+            addStore((char) ('a' + number) + "-");
+        }
+        startServer();
+        for (int number = 0; number < CLIENTS; number++) {
+            NemesisClient client = new NemesisClient(this, number, random.split());
+            clients.add(client);
+            start(client::run);
+        }
+        for (Tables store : stores) {
+            Keeper keeper = new Keeper(store);
+            keepers.add(keeper);
+            start(keeper::run);
+        }
+    }
+
+    private void addStore(String prefix) {
+        MemoryTables memory = new MemoryTables();
+        memory.create(prefix + "rows", Granularity.ROW, true);
+        memory.create(prefix + "cells", Granularity.CELL, true);
+        Tables store = new HookedTables(new Lasting(memory), interference);
+        memories.add(memory);
+        stores.add(store);
+        tables.addAll(store.all());
+    }
+
+    /// Tables whose rows outlive the sessions of their clients.
+    private record Lasting(Tables tables) implements Tables {
+        @Override
+        public Table table(String name) {
+            return tables.table(name);
+        }
+
+        @Override
+        public long namespace() {
+            return tables.namespace();
+        }
+
+        @Override
+        public List<Table> all() {
+            return tables.all();
+        }
+
+        @Override
+        public Duration writesLast() {
+            return Duration.ZERO;
+        }
+    }
+
+    private interface Work {
+        void run() throws Exception;
+    }
+
+    private void start(Work work) {
+        threads.add(Thread.ofPlatform().daemon().start(() -> {
+            try {
+                work.run();
+            } catch (Throwable problem) {
+                failures.add(problem);
+            }
+        }));
+    }
+
+    // ---- for clients ------------------------------------------------------------------------------------------------
+
+    boolean isOver() {
+        return isOver;
+    }
+
+    Isolation isolation() {
+        return isolation;
+    }
+
+    AppendHistory history() {
+        return history;
+    }
+
+    List<Tables> stores() {
+        return stores;
+    }
+
+    List<Table> tables() {
+        return tables;
+    }
+
+    Links links() {
+        return links;
+    }
+
+    Fault fault() {
+        return plan.fault;
+    }
+
+    /// Returns the number of transactions that have begun before.
+    long nextTransaction() {
+        return transactions.getAndIncrement();
+    }
+
+    /// Cleans and prunes the tables of a namespace, until the world is over.
+    private final class Keeper {
+        private final Tables store;
+        private final Links.Link link;
+        private final OracleClient oracle;
+
+        Keeper(Tables store) throws IOException {
+            this.store = store;
+            link = links.link();
+            oracle = OracleClient.open(NemesisClient.options(link, false));
+        }
+
+        void run() {
+            Cleaner cleaner = new Cleaner(oracle, store, System::nanoTime, plan.fault);
+            Pruner pruner = new Pruner(oracle, store, plan.fault);
+            while (!isOver) {
+                try {
+                    cleaner.sweep();
+                    pruner.prune();
+                } catch (TableException | UnavailableException again) {
+                    // the next sweep cleans what this one has left
+                }
+                LockSupport.parkNanos(POLL_NANOS);
+            }
+        }
+    }
+
+    // ---- the nemesis ------------------------------------------------------------------------------------------------
+
+    private void startServer() throws IOException, DamagedEntryException {
+        server = CrashableServer.start(data, ROWS_LOG2, plan.serverFault);
+        lead();
+    }
+
+    private void lead() {
+        links.leadTo(
+                server == null ? null : server.address(),
+                replaced.isEmpty() ? null : replaced.getLast().address());
+    }
+
+    /// Injects so many faults, and lets transactions run between them.
+    void run(int steps) throws Exception {
+        for (int step = 0; step < steps && failures.isEmpty(); step++) {
+            if (server == null && random.nextInt(3) == 0) {
+                startServer();
+            }
+            inject(random.nextInt(100));
+            awaitTransactions(random.nextInt(12));
+        }
+        assertEquals(List.of(), List.copyOf(failures));
+    }
+
+    /// Waits until so many more transactions have begun, or none begins: most clients may have no server.
+    private void awaitTransactions(int count) {
+        long end = transactions.get() + count;
+        for (int poll = 0; poll < 5 && transactions.get() < end; poll++) {
+            LockSupport.parkNanos(POLL_NANOS);
+        }
+    }
+
+    private void inject(int drawn) throws IOException, DamagedEntryException {
+        if (drawn < 50) {
+            injectIntoLink(drawn);
+        } else if (drawn < 60) {
+            injectIntoServer();
+        } else if (drawn < 65) {
+            server().ifPresent(CrashableServer::holdLog);
+        } else if (drawn < 72) {
+            server().ifPresent(CrashableServer::releaseLog);
+        } else if (drawn < 80) {
+            tick(1);
+        } else if (drawn < 83) {
+            tick(CrashableServer.TICKS + 1);
+        } else if (drawn < 87) {
+            interference.set(random.nextInt(60), random.nextInt(6));
+        } else if (drawn < 90) {
+            interference.set(0, random.nextInt(6));
+        } else if (drawn < 95) {
+            interference.resume();
+        } else {
+            client().end(random.nextInt(3) > 0);
+        }
+    }
+
+    private java.util.Optional<CrashableServer> server() {
+        return java.util.Optional.ofNullable(server);
+    }
+
+    private NemesisClient client() {
+        return clients.get(random.nextInt(clients.size()));
+    }
+
+    private Links.Link anyLink() {
+        int drawn = random.nextInt(CLIENTS + STORES);
+        return drawn < CLIENTS ? clients.get(drawn).link() : keepers.get(drawn - CLIENTS).link;
+    }
+
+    private void injectIntoLink(int drawn) {
+        Links.Link link = anyLink();
+        int bytes = random.nextInt(1, 200);
+        if (link == null) {
+            return;
+        }
+        switch (drawn / 5) {
+            case 0, 1 -> link.cut();
+            case 2 -> link.cutAfter(bytes);
+            case 3 -> link.hold(Links.Direction.REQUESTS);
+            case 4 -> link.hold(Links.Direction.REPLIES);
+            case 5 -> link.refuse();
+            case 6, 7 -> link.release();
+            default -> link.heal();
+        }
+    }
+
+    private void injectIntoServer() throws IOException, DamagedEntryException {
+        if (server == null) {
+            return;
+        }
+        int drawn = random.nextInt(4);
+        if (drawn == 0) {
+            server.fence(random);
+            replaced.add(server);
+            replacements++;
+            startServer();
+        } else if (drawn == 1 && !replaced.isEmpty()) {
+            endReplaced();
+        } else {
+            crashes++;
+            server.crash(random);
+            server = null;
+            lead();
+        }
+    }
+
+    private void endReplaced() throws IOException {
+        replaced.removeLast().close();
+        lead();
+    }
+
+    private void tick(int count) {
+        for (int tick = 0; tick < count; tick++) {
+            server().ifPresent(CrashableServer::tick);
+            replaced.forEach(CrashableServer::tick);
+        }
+    }
+
+    // ---- afterwards -------------------------------------------------------------------------------------------------
+
+    /// Ends all faults, and fails if not all goes on: each client commits, the low-water mark passes all transactions
+    /// there were, and the oracle forgets all outcomes and sessions. Then the tables are judged.
+    void heal() throws Exception {
+        interference.calm();
+        while (!replaced.isEmpty()) {
+            endReplaced();
+        }
+        if (server == null) {
+            startServer();
+        }
+        server.releaseLog();
+        links.heal();
+        for (NemesisClient client : clients) {
+            long before = client.commits();
+            await("client commits again", () -> client.commits() > before + 1);
+        }
+        isOver = true;
+        for (Thread thread : threads) {
+            thread.join(plan.limit);
+            assertTrue(!thread.isAlive(), "a client waits for an answer");
+        }
+        assertEquals(List.of(), List.copyOf(failures));
+        try (OracleClient probe = OracleClient.open(ClientOptions.of(server.address()))) {
+            awaitLowWaterMark(probe);
+            clients.forEach(client -> client.end(false));
+            keepers.forEach(keeper -> keeper.oracle.close());
+            for (int tick = 0; tick <= CrashableServer.TICKS; tick++) {
+                probe.lowWaterMark();
+                server.tick();
+            }
+            checkMemory(probe);
+        }
+    }
+
+    private void awaitLowWaterMark(OracleClient probe) throws Exception {
+        StartTimestamp mark = probe.begin();
+        probe.end(mark);
+        for (int tick = 0; tick <= CrashableServer.TICKS; tick++) {
+            probe.lowWaterMark();
+            for (NemesisClient client : clients) {
+                await("client is heard", () -> {
+                    client.beHeard();
+                    return true;
+                });
+            }
+            server.tick();
+        }
+        await("low-water mark passes " + mark.value(), () -> probe.lowWaterMark().value() > mark.value());
+        await("no transaction is open", () -> server.figures().open() == 0);
+    }
+
+    private void checkMemory(OracleClient probe) throws Exception {
+        for (int sweep = 0; sweep < 2; sweep++) {
+            for (Tables store : stores) {
+                new Cleaner(probe, store).sweep();
+            }
+        }
+        for (int number = 0; number < STORES; number++) {
+            new Pruner(probe, stores.get(number)).prune();
+            Contents contents = Contents.of(memories.get(number));
+            assertEquals(new Contents(contents.rows(), contents.rows(), 0), contents, "rows have one version and no marker");
+        }
+        Figures figures = server.figures();
+        assertEquals(0, figures.outcomes(), "outcomes are remembered");
+        assertEquals(1, figures.sessions(), "sessions are remembered");
+    }
+
+    private void await(String what, Callable<Boolean> condition) throws Exception {
+        long end = System.nanoTime() + plan.limit.toNanos();
+        while (true) {
+            assertEquals(List.of(), List.copyOf(failures));
+            try {
+                if (condition.call()) {
+                    return;
+                }
+            } catch (OracleException later) {
+                // no answer yet
+            }
+            assertTrue(System.nanoTime() - end < 0, () -> "waited for " + plan.limit + " until a " + what);
+            LockSupport.parkNanos(POLL_NANOS);
+        }
+    }
+
+    /// Fails if the history violates the isolation level.
+    void check() {
+        AppendCheck.check(history, isolation, lists());
+    }
+
+    /// Returns the final lists, from the tables alone.
+    private Map<String, List<Long>> lists() {
+        Map<String, List<Long>> lists = new HashMap<>();
+        for (MemoryTables memory : memories) {
+            for (Table table : memory.all()) {
+                try (StoredRows rows = table.scan(KeyRange.ALL, Set.of(), Long.MAX_VALUE)) {
+                    while (rows.hasNext()) {
+                        StoredRow row = rows.next();
+                        Bytes newest = row.versions()
+                                .get(ListHistory.LIST)
+                                .lastEntry()
+                                .getValue();
+                        lists.put(
+                                NemesisClient.name(table, row.key().toText()),
+                                ListHistory.list(Values.value(newest)));
+                    }
+                }
+            }
+        }
+        return lists;
+    }
+
+    @Override
+    public String toString() {
+        return history.count(AppendHistory.Outcome.OK) + " committed, "
+                + history.count(AppendHistory.Outcome.FAIL) + " aborted, "
+                + history.count(AppendHistory.Outcome.INFO) + " unknown; "
+                + links + "; " + interference + "; " + crashes + " crashes, " + replacements + " servers replaced";
+    }
+
+    @Override
+    public void close() throws IOException {
+        isOver = true;
+        interference.calm();
+        clients.forEach(client -> client.end(true));
+        keepers.forEach(keeper -> keeper.oracle.close());
+        links.close();
+        while (!replaced.isEmpty()) {
+            endReplaced();
+        }
+        if (server != null) {
+            server.close();
+        }
+    }
+}
