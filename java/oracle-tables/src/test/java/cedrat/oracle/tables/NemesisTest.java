@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.time.Duration;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -13,6 +14,8 @@ class NemesisTest {
     private static final String SEED = "cedrat.nemesis.seed";
     private static final int STEPS = Integer.getInteger("cedrat.nemesis.steps", 400);
     private static final Duration TIME = Duration.ofSeconds(Long.getLong("cedrat.nemesis.seconds", 20));
+
+    private static final int SEEDS_MAX = 6;
 
     @TempDir
     private Path folder;
@@ -44,5 +47,32 @@ class NemesisTest {
         do {
             run(seed++, NemesisWorld.Plan.NONE);
         } while (System.nanoTime() - end < 0 && System.getProperty(SEED) == null);
+    }
+
+    private void find(NemesisWorld.Plan plan) {
+        for (int count = 1; count <= SEEDS_MAX; count++) {
+            long seed = seed();
+            try {
+                run(seed, plan);
+            } catch (Throwable found) {
+                System.out.println("found " + plan + " by seed " + count + ": " + found.getMessage());
+                return;
+            }
+        }
+        System.out.println("NOT FOUND " + plan);
+    }
+
+    @Test
+    void plantedFaultsAreFound() {
+        for (Fault fault : Fault.values()) {
+            find(new NemesisWorld.Plan(fault));
+        }
+        for (String fault : List.of(
+                "REPLIES_BEFORE_THE_LOG",
+                "STARTS_BEFORE_THE_LOG",
+                "APPENDS_FROM_BEFORE_ANSWER",
+                "RESENT_COMMITS_CONFLICT")) {
+            find(new NemesisWorld.Plan(fault));
+        }
     }
 }

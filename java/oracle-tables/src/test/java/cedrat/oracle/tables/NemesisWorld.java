@@ -232,7 +232,7 @@ final class NemesisWorld implements AutoCloseable {
                 startServer();
             }
             inject(random.nextInt(100));
-            awaitTransactions(random.nextInt(12));
+            awaitTransactions(random.nextInt(40));
         }
         assertEquals(List.of(), List.copyOf(failures));
     }
@@ -240,7 +240,7 @@ final class NemesisWorld implements AutoCloseable {
     /// Waits until so many more transactions have begun, or none begins: most clients may have no server.
     private void awaitTransactions(int count) {
         long end = transactions.get() + count;
-        for (int poll = 0; poll < 5 && transactions.get() < end; poll++) {
+        for (int poll = 0; poll < 10 && transactions.get() < end; poll++) {
             LockSupport.parkNanos(POLL_NANOS);
         }
     }
@@ -294,8 +294,9 @@ final class NemesisWorld implements AutoCloseable {
             case 3 -> link.hold(Links.Direction.REQUESTS);
             case 4 -> link.hold(Links.Direction.REPLIES);
             case 5 -> link.refuse();
-            case 6, 7 -> link.release();
-            default -> link.heal();
+            case 6 -> link.release();
+            case 7, 8 -> link.heal();
+            default -> links.heal();
         }
     }
 
