@@ -100,7 +100,9 @@ final class Decider {
 
     /// The log was replayed: requests may come.
     void begin() {
-        sessions.begin();
+        if (fault != Fault.KEEPS_RECOVERED) {
+            sessions.begin();
+        }
         persister.begin(() -> {
             if (!waiting.isEmpty()) {
                 scheduleResume();
@@ -279,7 +281,12 @@ final class Decider {
 
     private void end(Connection connection) {
         if (isGivenOut(connection, request.start())) {
-            outcome(connection, oracle.commit(request.start(), none, none));
+            boolean isPruned = oracle.status(request.start()) == StatusOracle.UNKNOWN;
+            outcome(
+                    connection,
+                    isPruned && fault == Fault.COMMITS_PRUNED_READERS
+                            ? request.start()
+                            : oracle.commit(request.start(), none, none));
         }
     }
 
@@ -303,10 +310,12 @@ final class Decider {
             done(connection);
             return;
         }
-        boolean isVolatile = (request.flags() & Protocol.FLAG_VOLATILE) != 0;
-        boolean isUsed = isVolatile
-                ? session.volatileNamespaces.contains(namespace) || oracle.useWhileOpen(namespace)
-                : oracle.use(namespace);
+        boolean isVolatile =
+                (request.flags() & Protocol.FLAG_VOLATILE) != 0 && fault != Fault.KEEPS_VOLATILE_NAMESPACES;
+        boolean isUsed = fault == Fault.FORGETS_NAMESPACES
+                || (isVolatile
+                        ? session.volatileNamespaces.contains(namespace) || oracle.useWhileOpen(namespace)
+                        : oracle.use(namespace));
         if (!isUsed) {
             error(
                     connection,
@@ -314,7 +323,7 @@ final class Decider {
                     "cannot register another namespace: the oracle has the maximum of " + StatusOracle.NAMESPACES_MAX);
             return;
         }
-        if (isVolatile) {
+        if (isVolatile && fault != Fault.FORGETS_NAMESPACES) {
             session.volatileNamespaces.add(namespace);
         }
         session.hasNamespace = true;
@@ -483,7 +492,7 @@ final class Decider {
             connection.replies.putValue(values, index, outcome(connection, start, outcome));
         }
         persister.replied(connection);
-        if ((request.flags() & Protocol.FLAG_LAST) != 0) {
+        if ((request.flags() & Protocol.FLAG_LAST) != 0 && fault != Fault.KEEPS_UNANNOUNCED) {
             sessions.announcedAll(connection.session);
         }
     }
@@ -527,7 +536,7 @@ final class Decider {
     }
 
     private void age() {
-        if (isEnding() || persister.isFull()) {
+        if (isEnding() || persister.isFull() || fault == Fault.KEEPS_SILENT) {
             return; // no request can be taken, so silence means nothing
         }
         String time = options.sessionTimeout().toMillis() + " ms";

@@ -6,5 +6,17 @@ enum Fault {
     REPLIES_BEFORE_THE_LOG,
     STARTS_BEFORE_THE_LOG,
     APPENDS_FROM_BEFORE_ANSWER,
-    RESENT_COMMITS_CONFLICT
+    RESENT_COMMITS_CONFLICT,
+    /// A sweep of one namespace makes outcomes forgotten that another one needs.
+    FORGETS_NAMESPACES,
+    /// Namespaces whose rows end with their sessions stay.
+    KEEPS_VOLATILE_NAMESPACES,
+    /// Transactions whose client does not announce them stay open.
+    KEEPS_UNANNOUNCED,
+    /// Transactions of a recovered oracle stay open without a client.
+    KEEPS_RECOVERED,
+    /// Silent sessions do not expire.
+    KEEPS_SILENT,
+    /// A transaction that has only read commits though its session has expired and its snapshot was pruned.
+    COMMITS_PRUNED_READERS
 }

@@ -12,9 +12,12 @@ import java.util.random.RandomGenerator;
 /// but for some of the oldest, and nothing is acknowledged afterwards.
 final class CrashableLog implements Log {
     private final EmbeddedLog log;
+    private Listener listener;
     /// Entries that have not reached the disk.
     private final ArrayDeque<byte[]> held = new ArrayDeque<>();
     private long numbered;
+    /// Number of the newest entry that the next opening finds; 0 while there is no next one.
+    private long survived;
     private boolean isHeld;
     private volatile boolean isDead;
 
@@ -28,6 +31,7 @@ final class CrashableLog implements Log {
             replay.entry(bytes, from, length);
             numbered++;
         };
+        this.listener = listener;
         log.open(counted, new Listener() {
             @Override
             public void acknowledged(long number) {
@@ -94,9 +98,21 @@ final class CrashableLog implements Log {
         synchronized (this) {
             isDead = true;
             writeHeld(random.nextInt(held.size() + 1));
+            survived = numbered - held.size();
             held.clear();
         }
         log.close();
+    }
+
+    /// Acknowledges the entries of this opening that the next one has found, as if the acknowledgement was late.
+    void acknowledgeLate() {
+        long number;
+        synchronized (this) {
+            number = survived;
+        }
+        if (number > 0) {
+            listener.acknowledged(number);
+        }
     }
 
     @Override

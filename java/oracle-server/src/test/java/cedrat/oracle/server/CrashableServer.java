@@ -25,8 +25,11 @@ public final class CrashableServer implements AutoCloseable {
 
     /// Figures of a server.
     ///
+    /// @param open number of open transactions
     /// @param outcomes number of transactions that have ended and are remembered
-    public record Figures(long newest, long lowWaterMark, long open, long outcomes, long sessions) {}
+    /// @param outcomeBytes memory of these
+    /// @param sessions number of sessions
+    public record Figures(long open, long outcomes, long outcomeBytes, long sessions) {}
 
     private CrashableServer(CrashableLog log, OracleServer server) {
         this.log = log;
@@ -74,6 +77,11 @@ public final class CrashableServer implements AutoCloseable {
         log.crash(random);
     }
 
+    /// Delivers to a server that was replaced the late acknowledgement of entries that its successor has found.
+    public void wake() {
+        log.acknowledgeLate();
+    }
+
     /// Ends it without a reply to any request that its log has not acknowledged.
     public void crash(RandomGenerator random) throws IOException {
         log.crash(random);
@@ -84,10 +92,9 @@ public final class CrashableServer implements AutoCloseable {
     public Figures figures() throws TimeoutException {
         Reading reading = server.reading();
         return new Figures(
-                reading.newest(),
-                reading.lowWaterMark(),
                 reading.open(),
                 reading.halfAborted() + reading.halfCommitted(),
+                reading.outcomeBytes(),
                 reading.sessions());
     }
 

@@ -1,5 +1,7 @@
 package cedrat.oracle.tables;
 
+import java.util.HashSet;
+import java.util.Set;
 import java.util.SplittableRandom;
 
 /// Faults of a store and of the threads that call it: calls fail, with or without effect, and threads pause before
@@ -8,6 +10,7 @@ final class Interference implements HookedTables.Hook {
     private static final int PER_MILLE = 1000;
 
     private final SplittableRandom random;
+    private final Set<Thread> suspended = new HashSet<>();
     private int failing;
     private int pausing;
     private boolean isCalm;
@@ -25,9 +28,15 @@ final class Interference implements HookedTables.Hook {
         pausing = pausePerMille;
     }
 
+    /// Makes a thread pause at its next call.
+    synchronized void suspend(Thread thread) {
+        suspended.add(thread);
+    }
+
     /// Lets the threads that have paused go on.
     synchronized void resume() {
         resumptions++;
+        suspended.clear();
         notifyAll();
     }
 
@@ -49,7 +58,7 @@ final class Interference implements HookedTables.Hook {
     }
 
     private synchronized boolean pauses() {
-        return !isCalm && random.nextInt(PER_MILLE) < pausing;
+        return !isCalm && (suspended.contains(Thread.currentThread()) || random.nextInt(PER_MILLE) < pausing);
     }
 
     private synchronized void pause() {

@@ -15,6 +15,7 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
 import java.util.SplittableRandom;
+import java.util.concurrent.Executor;
 import java.util.concurrent.atomic.AtomicLong;
 
 /// A client of a [NemesisWorld] that runs one transaction after the other, in one session after the other. One thread
@@ -102,14 +103,18 @@ final class NemesisClient {
         OracleClient oracle = OracleClient.open(options(link, number % 3 != 0));
         List<TransactionManager> managers = new ArrayList<>();
         for (Tables store : world.stores()) {
-            managers.add(new TransactionManager(
-                    oracle,
-                    store,
-                    TransactionManager.Options.DEFAULTS.withCleanUp(
-                            random.nextInt(4) == 0 ? World.NEVER : Runnable::run),
-                    world.fault()));
+            managers.add(manager(oracle, store));
+        }
+        if (random.nextInt(4) == 0) {
+            managers.add(manager(oracle, new MemoryTables())); // a namespace that ends with the session
         }
         session = new Session(link, oracle, managers);
+    }
+
+    private TransactionManager manager(OracleClient oracle, Tables store) {
+        Executor cleanUp = random.nextInt(4) == 0 ? World.NEVER : Runnable::run;
+        return new TransactionManager(
+                oracle, store, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), world.fault());
     }
 
     /// Runs one transaction, which may write rows of all namespaces: each is named before.
@@ -161,7 +166,7 @@ final class NemesisClient {
             read(transaction, table(), key(first + random.nextInt(ROWS)), done);
         }
         if (random.nextInt(4) == 0) {
-            scan(transaction, table(), first, done);
+            scan(transaction, table(), first, random.nextInt(1, 2 * ROWS), done);
         }
         Set<String> own = new HashSet<>();
         for (int append = random.nextInt(3); append > 0; append--) {
@@ -191,23 +196,34 @@ final class NemesisClient {
         return list;
     }
 
-    private static void scan(Transaction transaction, Table table, long first, List<Operation> done) {
-        List<String> missing = new ArrayList<>();
-        for (int row = 0; row < ROWS; row++) {
-            missing.add(key(first + row));
-        }
+    /// Reads rows from the first one on, until the limit or the last row.
+    private static void scan(
+            Transaction transaction, Table table, long first, int limit, List<Operation> done) {
+        long next = first;
+        long found = 0;
         KeyRange range = new KeyRange(Bytes.of(key(first)), Bytes.of(key(first + ROWS)));
-        try (Rows rows = transaction.scan(table, Scan.ALL.withRange(range))) {
+        try (Rows rows = transaction.scan(
+                table, Scan.ALL.withRange(range).withLimit(limit))) {
             while (rows.hasNext()) {
                 Row row = rows.next();
-                String key = row.key().toText();
-                missing.remove(key);
+                long number = Long.parseLong(row.key().toText());
+                noteMissing(table, next, number, done);
                 done.add(new Operation(
-                        name(table, key),
+                        name(table, key(number)),
                         ListHistory.list(row.get(ListHistory.LIST).orElseThrow()),
                         0));
+                next = number + 1;
+                found++;
             }
         }
-        missing.forEach(key -> done.add(new Operation(name(table, key), List.of(), 0)));
+        if (found < limit) {
+            noteMissing(table, next, first + ROWS, done);
+        }
+    }
+
+    private static void noteMissing(Table table, long from, long to, List<Operation> done) {
+        for (long row = from; row < to; row++) {
+            done.add(new Operation(name(table, key(row)), List.of(), 0));
+        }
     }
 }

@@ -19,6 +19,7 @@ import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.concurrent.Callable;
@@ -34,7 +35,8 @@ import java.util.concurrent.locks.LockSupport;
 final class NemesisWorld implements AutoCloseable {
     private static final int STORES = 2;
     private static final int CLIENTS = 16;
-    private static final int ROWS_LOG2 = 10;
+    private static final int ROWS_LOG2_MIN = 8;
+    private static final int ROWS_LOG2_MAX = 14;
 
     /// Time after which a wait for progress has failed.
     private static final Duration LIMIT = Duration.ofSeconds(60);
@@ -43,6 +45,7 @@ final class NemesisWorld implements AutoCloseable {
 
     private final SplittableRandom random;
     private final Path data;
+    private final int rowsLog2;
     private final Plan plan;
     private final Isolation isolation;
     private final Interference interference;
@@ -83,6 +86,7 @@ final class NemesisWorld implements AutoCloseable {
     NemesisWorld(long seed, Path data, Plan plan, Isolation isolation) throws IOException, DamagedEntryException {
         random = new SplittableRandom(seed);
         this.data = data;
+        rowsLog2 = random.nextInt(ROWS_LOG2_MIN, ROWS_LOG2_MAX + 1);
         this.plan = plan;
         this.isolation = isolation;
         interference = new Interference(random.nextLong());
@@ -215,7 +219,7 @@ final class NemesisWorld implements AutoCloseable {
     // ---- the nemesis ------------------------------------------------------------------------------------------------
 
     private void startServer() throws IOException, DamagedEntryException {
-        server = CrashableServer.start(data, ROWS_LOG2, plan.serverFault);
+        server = CrashableServer.start(data, rowsLog2, plan.serverFault);
         lead();
     }
 
@@ -232,15 +236,15 @@ final class NemesisWorld implements AutoCloseable {
                 startServer();
             }
             inject(random.nextInt(100));
-            awaitTransactions(random.nextInt(40));
+            awaitTransactions(random.nextInt(40), 10);
         }
         assertEquals(List.of(), List.copyOf(failures));
     }
 
-    /// Waits until so many more transactions have begun, or none begins: most clients may have no server.
-    private void awaitTransactions(int count) {
+    /// Waits until so many more transactions have begun, or it was polled so often: clients may have no server.
+    private void awaitTransactions(int count, int polls) {
         long end = transactions.get() + count;
-        for (int poll = 0; poll < 10 && transactions.get() < end; poll++) {
+        for (int poll = 0; poll < polls && transactions.get() < end; poll++) {
             LockSupport.parkNanos(POLL_NANOS);
         }
     }
@@ -256,8 +260,10 @@ final class NemesisWorld implements AutoCloseable {
             server().ifPresent(CrashableServer::releaseLog);
         } else if (drawn < 80) {
             tick(1);
-        } else if (drawn < 83) {
+        } else if (drawn < 81) {
             tick(CrashableServer.TICKS + 1);
+        } else if (drawn < 84) {
+            suspendPastExpiry();
         } else if (drawn < 87) {
             interference.set(random.nextInt(60), random.nextInt(6));
         } else if (drawn < 90) {
@@ -269,21 +275,21 @@ final class NemesisWorld implements AutoCloseable {
         }
     }
 
-    private java.util.Optional<CrashableServer> server() {
-        return java.util.Optional.ofNullable(server);
+    private Optional<CrashableServer> server() {
+        return Optional.ofNullable(server);
     }
 
     private NemesisClient client() {
         return clients.get(random.nextInt(clients.size()));
     }
 
-    private Links.Link anyLink() {
-        int drawn = random.nextInt(CLIENTS + STORES);
-        return drawn < CLIENTS ? clients.get(drawn).link() : keepers.get(drawn - CLIENTS).link;
+    /// Returns the link of a client, or of what keeps a namespace; `null` if it has none now.
+    private Links.Link link(int number) {
+        return number < CLIENTS ? clients.get(number).link() : keepers.get(number - CLIENTS).link;
     }
 
     private void injectIntoLink(int drawn) {
-        Links.Link link = anyLink();
+        Links.Link link = link(random.nextInt(CLIENTS + STORES));
         int bytes = random.nextInt(1, 200);
         if (link == null) {
             return;
@@ -304,19 +310,59 @@ final class NemesisWorld implements AutoCloseable {
         if (server == null) {
             return;
         }
-        int drawn = random.nextInt(4);
+        int drawn = random.nextInt(5);
         if (drawn == 0) {
-            server.fence(random);
-            replaced.add(server);
-            replacements++;
-            startServer();
+            replace();
         } else if (drawn == 1 && !replaced.isEmpty()) {
             endReplaced();
+        } else if (drawn == 2 && !replaced.isEmpty()) {
+            replaced.getLast().wake();
         } else {
             crashes++;
             server.crash(random);
             server = null;
             lead();
+        }
+    }
+
+    /// Replaces the server, while an append of it may be under way. Its acknowledgement may come late: when others have
+    /// committed by the next server, and clients wait for answers of both.
+    private void replace() throws IOException, DamagedEntryException {
+        if (random.nextBoolean()) {
+            server.holdLog();
+            awaitTransactions(2, 10);
+        }
+        server.fence(random);
+        replaced.add(server);
+        replacements++;
+        startServer();
+        if (random.nextBoolean()) {
+            awaitTransactions(100, 200);
+            replaced.getLast().wake();
+        }
+    }
+
+    /// Suspends a client, or what cleans and prunes a namespace, until its session has expired and others have gone on.
+    private void suspendPastExpiry() {
+        int number = random.nextInt(CLIENTS + STORES);
+        Links.Link link = link(number);
+        if (link == null) {
+            return;
+        }
+        interference.suspend(threads.get(number));
+        link.hold(Links.Direction.REQUESTS);
+        link.hold(Links.Direction.REPLIES);
+        for (int tick = 0; tick <= CrashableServer.TICKS; tick++) {
+            awaitTransactions(10, 10);
+            tick(1);
+        }
+        awaitTransactions(60, 20);
+        if (number < CLIENTS && random.nextBoolean()) {
+            clients.get(number).end(true);
+        }
+        if (random.nextBoolean()) {
+            link.release();
+            interference.resume();
         }
     }
 
