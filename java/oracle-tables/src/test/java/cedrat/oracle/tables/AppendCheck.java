@@ -47,10 +47,9 @@ final class AppendCheck {
 
     private String describe(List<Integer> cycle) {
         StringBuilder text = new StringBuilder();
-        cycle.stream()
-                .filter(node -> node < committed.size())
-                .distinct()
-                .forEach(node -> text.append("  ").append(committed.get(node)).append('\n'));
+        cycle.stream().filter(node -> node < committed.size()).distinct().forEach(node -> text.append("  ")
+                .append(committed.get(node))
+                .append('\n'));
         return text.toString();
     }
 
@@ -135,7 +134,8 @@ final class AppendCheck {
         int moment = -1;
         for (int node : begun) {
             while (next < ended.size()
-                    && committed.get(ended.get(next)).ended() < committed.get(node).began()) {
+                    && committed.get(ended.get(next)).ended()
+                            < committed.get(node).began()) {
                 int later = graph.grow(1);
                 graph.add(ended.get(next++), later, false);
                 if (moment >= 0) {

@@ -13,8 +13,9 @@ import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 
-/// History of transactions that read lists and append to them, as their clients know it. An outcome that its client does
-/// not know stays unknown: the oracle is not asked, and no timestamp of it is recorded. **Threads:** any may record.
+/// History of transactions that read lists and append to them, as their clients know it. An outcome that its
+/// client does not know stays unknown: the oracle is not asked, and no timestamp of it is recorded.
+/// **Threads:** any may record.
 final class AppendHistory {
     /// Folder of the histories that `./x test` judges, each in a folder with the name of what is expected of it.
     private static final Path FILES = Path.of("target/histories");
@@ -68,8 +69,8 @@ final class AppendHistory {
 
     private record Line(long at, String json) {}
 
-    /// Writes it to where it is judged as `expectation`, in the format of Jepsen's Elle. A process of an unknown outcome
-    /// goes on under another number, as Elle demands.
+    /// Writes it to where it is judged as `expectation`, in the format of Jepsen's Elle. A process of an
+    /// unknown outcome goes on under another number, as Elle demands.
     void write(String expectation, String name) throws IOException {
         List<Line> lines = new ArrayList<>();
         Map<Integer, Integer> numbers = new HashMap<>();
@@ -77,8 +78,8 @@ final class AppendHistory {
         entries.stream().sorted(Comparator.comparingLong(Entry::began)).forEach(each -> {
             int number = numbers.computeIfAbsent(each.process, none -> ++last[0]);
             lines.add(new Line(each.began, json("invoke", number, List.of())));
-            lines.add(new Line(
-                    each.ended, json(each.outcome.name().toLowerCase(Locale.ROOT), number, each.operations)));
+            lines.add(
+                    new Line(each.ended, json(each.outcome.name().toLowerCase(Locale.ROOT), number, each.operations)));
             if (each.outcome == Outcome.INFO) {
                 numbers.remove(each.process);
             }

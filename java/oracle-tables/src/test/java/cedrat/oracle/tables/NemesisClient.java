@@ -39,7 +39,9 @@ final class NemesisClient {
     private volatile Session session;
 
     /// A session and its way to the server.
-    private record Session(Links.Link link, OracleClient oracle, List<TransactionManager> managers) {}
+    ///
+    /// @param cleaner of the namespace that ends with it; `null` if it has none
+    private record Session(Links.Link link, OracleClient oracle, List<TransactionManager> managers, Cleaner cleaner) {}
 
     NemesisClient(NemesisWorld world, int number, SplittableRandom random) {
         this.world = world;
@@ -89,6 +91,9 @@ final class NemesisClient {
             }
             try {
                 transact();
+                if (session.cleaner != null) {
+                    session.cleaner.sweep();
+                }
             } catch (ClientClosedException ended) {
                 session.link.close();
                 session = null;
@@ -105,10 +110,13 @@ final class NemesisClient {
         for (Tables store : world.stores()) {
             managers.add(manager(oracle, store));
         }
-        if (random.nextInt(4) == 0) {
-            managers.add(manager(oracle, new MemoryTables())); // a namespace that ends with the session
+        Cleaner cleaner = null;
+        if (number % 8 == 0) {
+            MemoryTables own = new MemoryTables(); // a namespace that ends with the session
+            managers.add(manager(oracle, own));
+            cleaner = new Cleaner(oracle, own);
         }
-        session = new Session(link, oracle, managers);
+        session = new Session(link, oracle, managers, cleaner);
     }
 
     private TransactionManager manager(OracleClient oracle, Tables store) {
@@ -197,13 +205,11 @@ final class NemesisClient {
     }
 
     /// Reads rows from the first one on, until the limit or the last row.
-    private static void scan(
-            Transaction transaction, Table table, long first, int limit, List<Operation> done) {
+    private static void scan(Transaction transaction, Table table, long first, int limit, List<Operation> done) {
         long next = first;
         long found = 0;
         KeyRange range = new KeyRange(Bytes.of(key(first)), Bytes.of(key(first + ROWS)));
-        try (Rows rows = transaction.scan(
-                table, Scan.ALL.withRange(range).withLimit(limit))) {
+        try (Rows rows = transaction.scan(table, Scan.ALL.withRange(range).withLimit(limit))) {
             while (rows.hasNext()) {
                 Row row = rows.next();
                 long number = Long.parseLong(row.key().toText());

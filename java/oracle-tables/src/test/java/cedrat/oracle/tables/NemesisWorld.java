@@ -35,6 +35,7 @@ import java.util.concurrent.locks.LockSupport;
 final class NemesisWorld implements AutoCloseable {
     private static final int STORES = 2;
     private static final int CLIENTS = 16;
+    private static final int STEPS_BETWEEN_CALMS = 50;
     private static final int ROWS_LOG2_MIN = 8;
     private static final int ROWS_LOG2_MAX = 14;
 
@@ -46,6 +47,9 @@ final class NemesisWorld implements AutoCloseable {
     private final SplittableRandom random;
     private final Path data;
     private final int rowsLog2;
+    /// Number of the faults of servers, of ten drawn ones, that are injected: outcomes are forgotten only where servers
+    /// last.
+    private final int serverFaults;
     private final Plan plan;
     private final Isolation isolation;
     private final Interference interference;
@@ -61,6 +65,7 @@ final class NemesisWorld implements AutoCloseable {
     private final ConcurrentLinkedQueue<Throwable> failures = new ConcurrentLinkedQueue<>();
     private final List<CrashableServer> replaced = new ArrayList<>();
     private CrashableServer server;
+    private final AtomicLong forgotten = new AtomicLong();
     private int crashes;
     private int replacements;
     private volatile boolean isOver;
@@ -87,6 +92,7 @@ final class NemesisWorld implements AutoCloseable {
         random = new SplittableRandom(seed);
         this.data = data;
         rowsLog2 = random.nextInt(ROWS_LOG2_MIN, ROWS_LOG2_MAX + 1);
+        serverFaults = random.nextInt(11);
         this.plan = plan;
         this.isolation = isolation;
         interference = new Interference(random.nextLong());
@@ -206,7 +212,7 @@ final class NemesisWorld implements AutoCloseable {
             Pruner pruner = new Pruner(oracle, store, plan.fault);
             while (!isOver) {
                 try {
-                    cleaner.sweep();
+                    forgotten.addAndGet(cleaner.sweep().forgotten());
                     pruner.prune();
                 } catch (TableException | UnavailableException again) {
                     // the next sweep cleans what this one has left
@@ -231,12 +237,15 @@ final class NemesisWorld implements AutoCloseable {
 
     /// Injects so many faults, and lets transactions run between them.
     void run(int steps) throws Exception {
-        for (int step = 0; step < steps && failures.isEmpty(); step++) {
+        for (int step = 1; step <= steps && failures.isEmpty(); step++) {
             if (server == null && random.nextInt(3) == 0) {
                 startServer();
             }
             inject(random.nextInt(100));
             awaitTransactions(random.nextInt(40), 10);
+            if (step % STEPS_BETWEEN_CALMS == 0) {
+                calm();
+            }
         }
         assertEquals(List.of(), List.copyOf(failures));
     }
@@ -307,15 +316,15 @@ final class NemesisWorld implements AutoCloseable {
     }
 
     private void injectIntoServer() throws IOException, DamagedEntryException {
-        if (server == null) {
+        int drawn = random.nextInt(5);
+        if (server == null || random.nextInt(10) >= serverFaults) {
             return;
         }
-        int drawn = random.nextInt(5);
-        if (drawn == 0) {
+        if (drawn < 2) {
             replace();
-        } else if (drawn == 1 && !replaced.isEmpty()) {
-            endReplaced();
         } else if (drawn == 2 && !replaced.isEmpty()) {
+            endReplaced();
+        } else if (drawn == 3 && !replaced.isEmpty()) {
             replaced.getLast().wake();
         } else {
             crashes++;
@@ -356,7 +365,7 @@ final class NemesisWorld implements AutoCloseable {
             awaitTransactions(10, 10);
             tick(1);
         }
-        awaitTransactions(60, 20);
+        awaitTransactions(60, 60);
         if (number < CLIENTS && random.nextBoolean()) {
             clients.get(number).end(true);
         }
@@ -369,6 +378,22 @@ final class NemesisWorld implements AutoCloseable {
     private void endReplaced() throws IOException {
         replaced.removeLast().close();
         lead();
+    }
+
+    /// Ends the faults of the network and the disk for a moment, so that sessions expire and sweeps end.
+    private void calm() throws IOException, DamagedEntryException {
+        links.heal();
+        interference.set(0, 0);
+        interference.resume();
+        if (server == null) {
+            startServer();
+        }
+        server.releaseLog();
+        for (int tick = 0; tick <= CrashableServer.TICKS; tick++) {
+            awaitTransactions(CLIENTS, 10);
+            tick(1);
+        }
+        awaitTransactions(4 * CLIENTS, 20);
     }
 
     private void tick(int count) {
@@ -427,7 +452,9 @@ final class NemesisWorld implements AutoCloseable {
             }
             server.tick();
         }
-        await("low-water mark passes " + mark.value(), () -> probe.lowWaterMark().value() > mark.value());
+        await(
+                "low-water mark passes " + mark.value(),
+                () -> probe.lowWaterMark().value() > mark.value());
         await("no transaction is open", () -> server.figures().open() == 0);
     }
 
@@ -440,7 +467,8 @@ final class NemesisWorld implements AutoCloseable {
         for (int number = 0; number < STORES; number++) {
             new Pruner(probe, stores.get(number)).prune();
             Contents contents = Contents.of(memories.get(number));
-            assertEquals(new Contents(contents.rows(), contents.rows(), 0), contents, "rows have one version and no marker");
+            assertEquals(
+                    new Contents(contents.rows(), contents.rows(), 0), contents, "rows have one version and no marker");
         }
         Figures figures = server.figures();
         assertEquals(0, figures.outcomes(), "outcomes are remembered");
@@ -476,13 +504,10 @@ final class NemesisWorld implements AutoCloseable {
                 try (StoredRows rows = table.scan(KeyRange.ALL, Set.of(), Long.MAX_VALUE)) {
                     while (rows.hasNext()) {
                         StoredRow row = rows.next();
-                        Bytes newest = row.versions()
-                                .get(ListHistory.LIST)
-                                .lastEntry()
-                                .getValue();
+                        Bytes newest =
+                                row.versions().get(ListHistory.LIST).lastEntry().getValue();
                         lists.put(
-                                NemesisClient.name(table, row.key().toText()),
-                                ListHistory.list(Values.value(newest)));
+                                NemesisClient.name(table, row.key().toText()), ListHistory.list(Values.value(newest)));
                     }
                 }
             }
@@ -495,7 +520,8 @@ final class NemesisWorld implements AutoCloseable {
         return history.count(AppendHistory.Outcome.OK) + " committed, "
                 + history.count(AppendHistory.Outcome.FAIL) + " aborted, "
                 + history.count(AppendHistory.Outcome.INFO) + " unknown; "
-                + links + "; " + interference + "; " + crashes + " crashes, " + replacements + " servers replaced";
+                + links + "; " + interference + "; " + crashes + " crashes, " + replacements + " servers replaced, "
+                + forgotten + " outcomes forgotten";
     }
 
     @Override
