@@ -2,16 +2,15 @@ package cedrat.oracle.server;
 
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
-import cedrat.oracle.log.embedded.EmbeddedLog;
 import java.io.IOException;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.random.RandomGenerator;
 
-/// An embedded log of a process that crashes, without the process: entries that wait for a slow disk are lost with it,
+/// The log of a process that crashes, without the process: entries that wait for a slow disk are lost with it,
 /// but for some of the oldest, and nothing is acknowledged afterwards.
 final class CrashableLog implements Log {
-    private final EmbeddedLog log;
+    private final Log log;
     private Listener listener;
     /// Entries that have not reached the disk.
     private final ArrayDeque<byte[]> held = new ArrayDeque<>();
@@ -21,8 +20,9 @@ final class CrashableLog implements Log {
     private boolean isHeld;
     private volatile boolean isDead;
 
-    CrashableLog(EmbeddedLog.Options options) {
-        log = new EmbeddedLog(options);
+    /// Wraps a fresh log.
+    CrashableLog(Log log) {
+        this.log = log;
     }
 
     @Override

@@ -1,15 +1,14 @@
 package cedrat.oracle.server;
 
 import cedrat.oracle.log.DamagedEntryException;
-import cedrat.oracle.log.embedded.EmbeddedLog;
+import cedrat.oracle.log.Log;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.nio.file.Path;
 import java.time.Duration;
 import java.util.concurrent.TimeoutException;
 import java.util.random.RandomGenerator;
 
-/// A server over an embedded log that crashes within this process, so that hundreds of crashes take seconds. Its
+/// A server over a durable log that crashes within this process, so that hundreds of crashes take seconds. Its
 /// time passes by [#tick] alone. **Threads:** any may call.
 public final class CrashableServer implements AutoCloseable {
     /// A session that was silent for more ticks than this has expired.
@@ -18,7 +17,8 @@ public final class CrashableServer implements AutoCloseable {
     /// Time that does not pass in a test.
     private static final Duration LONG = Duration.ofDays(1);
 
-    private static final int LOG_BYTES_MAX = 1 << 20;
+    /// Number of bytes that its log keeps.
+    public static final int LOG_BYTES_MAX = 1 << 20;
 
     private final CrashableLog log;
     private final OracleServer server;
@@ -36,12 +36,13 @@ public final class CrashableServer implements AutoCloseable {
         this.server = server;
     }
 
-    /// Starts a server over the log in this directory, with one of the bugs that tests plant, or none (`NONE`).
+    /// Opens a fresh instance of a log, and starts a server over it, with one of the bugs that tests plant, or none
+    /// (`NONE`).
     ///
     /// @param rowsLog2 power of two of the number of committed rows that it remembers about
-    public static CrashableServer start(Path data, int rowsLog2, String fault)
+    public static CrashableServer start(Log fresh, int rowsLog2, String fault)
             throws IOException, DamagedEntryException {
-        CrashableLog log = new CrashableLog(EmbeddedLog.Options.keeping(data, LOG_BYTES_MAX));
+        CrashableLog log = new CrashableLog(fresh);
         ServerOptions options = ServerOptions.DEFAULTS
                 .withListen(new InetSocketAddress("127.0.0.1", 0))
                 .withRowsLog2(rowsLog2)

@@ -78,8 +78,7 @@ final class AppendHistory {
         entries.stream().sorted(Comparator.comparingLong(Entry::began)).forEach(each -> {
             int number = numbers.computeIfAbsent(each.process, none -> ++last[0]);
             lines.add(new Line(each.began, json("invoke", number, List.of())));
-            lines.add(
-                    new Line(each.ended, json(each.outcome.name().toLowerCase(Locale.ROOT), number, each.operations)));
+            lines.add(new Line(each.ended, json(each.outcome.name().toLowerCase(Locale.ROOT), number, judged(each))));
             if (each.outcome == Outcome.INFO) {
                 numbers.remove(each.process);
             }
@@ -88,6 +87,14 @@ final class AppendHistory {
         Path folder = Files.createDirectories(FILES.resolve(expectation));
         Files.write(
                 folder.resolve(name + ".jsonl"), lines.stream().map(Line::json).toList());
+    }
+
+    /// Returns the operations that Elle judges: not the reads of an unknown outcome, which it would take for those of a
+    /// committed transaction.
+    private static List<ListHistory.Operation> judged(Entry entry) {
+        return entry.outcome != Outcome.INFO
+                ? entry.operations
+                : entry.operations.stream().filter(each -> each.list() == null).toList();
     }
 
     private static String json(String type, int process, List<ListHistory.Operation> operations) {

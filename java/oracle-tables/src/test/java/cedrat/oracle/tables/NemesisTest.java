@@ -2,8 +2,9 @@ package cedrat.oracle.tables;
 
 import static org.junit.jupiter.api.Assertions.fail;
 
+import cedrat.oracle.log.embedded.EmbeddedLog;
+import cedrat.oracle.server.CrashableServer;
 import java.nio.file.Path;
-import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -14,8 +15,8 @@ import org.junit.jupiter.api.io.TempDir;
 /// Histories under random faults, with a new seed in each run. A failure names the seed, and
 /// `-Dcedrat.nemesis.seed=` repeats its faults.
 class NemesisTest {
-    private static final String SEED = "cedrat.nemesis.seed";
     private static final int STEPS = 200;
+    private static final int POLLS = 10;
 
     /// Time for which new histories begin.
     private static final Duration TIME = Duration.ofSeconds(Long.getLong("cedrat.nemesis.seconds", 15));
@@ -46,51 +47,34 @@ class NemesisTest {
     @TempDir
     private Path folder;
 
-    private static long seed() {
-        return Long.getLong(SEED, new SecureRandom().nextLong());
-    }
-
-    private static Isolation isolation(long seed) {
-        return seed % 2 == 0 ? Isolation.SNAPSHOT : Isolation.SERIALISABLE;
+    private NemesisWorld.Setting setting(String name) {
+        Path data = folder.resolve(name);
+        return new NemesisWorld.Setting(
+                List.of(TestStore.memory(), TestStore.memory()),
+                () -> new EmbeddedLog(EmbeddedLog.Options.keeping(data, CrashableServer.LOG_BYTES_MAX)),
+                POLLS,
+                NemesisWorld.OtherFaults.NONE);
     }
 
     /// Fails if the history of this seed, or what follows it, is not as promised.
-    private AppendHistory run(long seed, NemesisWorld.Plan plan) throws Exception {
-        Path data = folder.resolve(plan.fault() + "-" + plan.serverFault() + "-" + seed);
-        try (NemesisWorld world = new NemesisWorld(seed, data, plan, isolation(seed))) {
-            try {
-                world.run(STEPS);
-                world.heal();
-                world.check();
-                return world.history();
-            } catch (Exception | AssertionError problem) {
-                throw new AssertionError(
-                        "-D" + SEED + "=" + seed + " (" + world + "): " + problem.getMessage(), problem);
-            } finally {
-                System.out.println("seed " + seed + ", " + plan + ", " + isolation(seed) + ": " + world);
-            }
-        }
+    private void run(long seed, NemesisWorld.Plan plan) throws Exception {
+        NemesisWorld.run(seed, setting(plan.fault() + "-" + plan.serverFault() + "-" + seed), plan, STEPS, "nemesis");
     }
 
     /// O1, O3, O4, O5, O6, O8, O9.
     @Test
     void historiesHoldUnderRandomFaults() throws Exception {
         long end = System.nanoTime() + TIME.toNanos();
-        boolean isRepeated = System.getProperty(SEED) != null;
-        long seed = seed();
+        long seed = NemesisWorld.seed();
         do {
-            AppendHistory history = run(seed, NemesisWorld.Plan.NONE);
-            history.write(
-                    isolation(seed) == Isolation.SNAPSHOT ? "strong-snapshot-isolation" : "strict-serializable",
-                    "nemesis");
-            seed++;
-        } while (!isRepeated && (System.nanoTime() - end < 0 || isolation(seed) == Isolation.SNAPSHOT));
+            run(seed++, NemesisWorld.Plan.NONE);
+        } while (!NemesisWorld.isRepeated() && (System.nanoTime() - end < 0 || seed % 2 == 0));
     }
 
     private boolean isFound(NemesisWorld.Plan plan) {
         for (int count = 1; count <= HISTORIES_MAX; count++) {
             try {
-                run(seed(), plan);
+                run(NemesisWorld.seed(), plan);
             } catch (Exception | AssertionError found) {
                 System.out.println(plan + " found in history " + count + ": " + found.getMessage());
                 return true;

@@ -9,11 +9,12 @@ import cedrat.oracle.client.OracleException;
 import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.client.UnavailableException;
 import cedrat.oracle.log.DamagedEntryException;
+import cedrat.oracle.log.Log;
 import cedrat.oracle.server.CrashableServer;
 import cedrat.oracle.server.CrashableServer.Figures;
 import cedrat.oracle.server.cluster.Links;
 import java.io.IOException;
-import java.nio.file.Path;
+import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -26,13 +27,16 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
+import java.util.function.Supplier;
+import java.util.random.RandomGenerator;
 
-/// An oracle over an embedded log, several namespaces of tables in memory with cleaners and pruners, clients, and a
+/// An oracle over a durable log, several namespaces of tables with cleaners and pruners, clients, and a
 /// *nemesis*: a seed determines the faults, their order and the transactions of each client. Threads are scheduled by
 /// the system, so that a seed repeats the faults, not each interleaving.
 ///
 /// The verdict depends on no time: the nemesis and the checks wait only for progress.
-final class NemesisWorld implements AutoCloseable {
+public final class NemesisWorld implements AutoCloseable {
+    private static final String SEED = "cedrat.nemesis.seed";
     private static final int STORES = 2;
     private static final int CLIENTS = 16;
     private static final int STEPS_BETWEEN_CALMS = 50;
@@ -45,7 +49,7 @@ final class NemesisWorld implements AutoCloseable {
     private static final long POLL_NANOS = 1_000_000;
 
     private final SplittableRandom random;
-    private final Path data;
+    private final Setting setting;
     private final int rowsLog2;
     /// Number of the faults of servers, of ten drawn ones, that are injected: outcomes are forgotten only where servers
     /// last.
@@ -54,9 +58,10 @@ final class NemesisWorld implements AutoCloseable {
     private final Isolation isolation;
     private final Interference interference;
     private final Links links;
+    /// Client that opens the stores. Its link has no faults.
+    private final OracleClient founder;
     private final AppendHistory history = new AppendHistory();
     private final AtomicLong transactions = new AtomicLong();
-    private final List<MemoryTables> memories = new ArrayList<>();
     private final List<Tables> stores = new ArrayList<>();
     private final List<Table> tables = new ArrayList<>();
     private final List<NemesisClient> clients = new ArrayList<>();
@@ -69,6 +74,37 @@ final class NemesisWorld implements AutoCloseable {
     private int crashes;
     private int replacements;
     private volatile boolean isOver;
+
+    /// Parts of a world.
+    ///
+    /// @param stores fresh, each of a namespace of its own
+    /// @param logs returns an instance of the same log each time
+    /// @param polls number of milliseconds within which some transactions commit, if there are no faults
+    /// @param others faults of the stores and of the log
+    @SuppressWarnings("exports") // the servers are those of tests
+    public record Setting(List<TestStore> stores, Supplier<Log> logs, int polls, OtherFaults others) {}
+
+    /// Faults of a particular store or log.
+    public interface OtherFaults {
+        /// Injects one.
+        void inject(RandomGenerator random) throws Exception;
+
+        /// Ends all.
+        void heal() throws Exception;
+
+        /// No faults.
+        OtherFaults NONE = new OtherFaults() {
+            @Override
+            public void inject(RandomGenerator random) {
+                // none
+            }
+
+            @Override
+            public void heal() {
+                // none
+            }
+        };
+    }
 
     /// Planted faults, and the time after which a wait for progress has failed.
     record Plan(Fault fault, String serverFault, Duration limit) {
@@ -88,19 +124,20 @@ final class NemesisWorld implements AutoCloseable {
         }
     }
 
-    NemesisWorld(long seed, Path data, Plan plan, Isolation isolation) throws IOException, DamagedEntryException {
+    /// Starts a server, the clients and what keeps the tables.
+    private NemesisWorld(long seed, Setting setting, Plan plan, Isolation isolation)
+            throws IOException, DamagedEntryException {
         random = new SplittableRandom(seed);
-        this.data = data;
+        this.setting = setting;
         rowsLog2 = random.nextInt(ROWS_LOG2_MIN, ROWS_LOG2_MAX + 1);
         serverFaults = random.nextInt(11);
         this.plan = plan;
         this.isolation = isolation;
         interference = new Interference(random.nextLong());
         links = new Links(random.nextLong());
-        for (int number = 0; number < STORES; number++) {
-            addStore((char) ('a' + number) + "-");
-        }
         startServer();
+        founder = OracleClient.open(NemesisClient.options(links.link(), true));
+        setting.stores.forEach(this::addStore);
         for (int number = 0; number < CLIENTS; number++) {
             NemesisClient client = new NemesisClient(this, number, random.split());
             clients.add(client);
@@ -113,14 +150,14 @@ final class NemesisWorld implements AutoCloseable {
         }
     }
 
-    private void addStore(String prefix) {
-        MemoryTables memory = new MemoryTables();
-        memory.create(prefix + "rows", Granularity.ROW, true);
-        memory.create(prefix + "cells", Granularity.CELL, true);
-        Tables store = new HookedTables(new Lasting(memory), interference);
-        memories.add(memory);
-        stores.add(store);
-        tables.addAll(store.all());
+    private void addStore(TestStore store) {
+        String prefix = (char) ('a' + stores.size()) + "-";
+        store.open(founder);
+        store.create(prefix + "rows", Granularity.ROW, true);
+        store.create(prefix + "cells", Granularity.CELL, true);
+        Tables hooked = new HookedTables(new Lasting(store.tables()), interference);
+        stores.add(hooked);
+        tables.addAll(hooked.all());
     }
 
     /// Tables whose rows outlive the sessions of their clients.
@@ -143,6 +180,44 @@ final class NemesisWorld implements AutoCloseable {
         @Override
         public Duration writesLast() {
             return Duration.ZERO;
+        }
+    }
+
+    /// Returns a new seed, or the one that `-Dcedrat.nemesis.seed=` repeats.
+    public static long seed() {
+        return Long.getLong(SEED, new SecureRandom().nextLong());
+    }
+
+    /// Whether a seed is repeated.
+    public static boolean isRepeated() {
+        return System.getProperty(SEED) != null;
+    }
+
+    /// Fails if the history of this seed, or what follows it, is not as promised. Odd seeds are of serialisable
+    /// transactions.
+    ///
+    /// @param name of the history that is judged
+    public static void run(long seed, Setting setting, int steps, String name) throws Exception {
+        run(seed, setting, Plan.NONE, steps, name);
+    }
+
+    /// The same, with planted faults.
+    static void run(long seed, Setting setting, Plan plan, int steps, String name) throws Exception {
+        Isolation isolation = seed % 2 == 0 ? Isolation.SNAPSHOT : Isolation.SERIALISABLE;
+        try (NemesisWorld world = new NemesisWorld(seed, setting, plan, isolation)) {
+            try {
+                world.run(steps);
+                world.heal();
+                world.check();
+                if (plan == Plan.NONE) {
+                    world.write(name);
+                }
+            } catch (Exception | AssertionError problem) {
+                throw new AssertionError(
+                        "-D" + SEED + "=" + seed + " (" + world + "): " + problem.getMessage(), problem);
+            } finally {
+                System.out.println("seed " + seed + ", " + plan + ", " + isolation + ": " + world);
+            }
         }
     }
 
@@ -225,7 +300,7 @@ final class NemesisWorld implements AutoCloseable {
     // ---- the nemesis ------------------------------------------------------------------------------------------------
 
     private void startServer() throws IOException, DamagedEntryException {
-        server = CrashableServer.start(data, rowsLog2, plan.serverFault);
+        server = CrashableServer.start(setting.logs.get(), rowsLog2, plan.serverFault);
         lead();
     }
 
@@ -236,13 +311,13 @@ final class NemesisWorld implements AutoCloseable {
     }
 
     /// Injects so many faults, and lets transactions run between them.
-    void run(int steps) throws Exception {
+    private void run(int steps) throws Exception {
         for (int step = 1; step <= steps && failures.isEmpty(); step++) {
             if (server == null && random.nextInt(3) == 0) {
                 startServer();
             }
             inject(random.nextInt(100));
-            awaitTransactions(random.nextInt(40), 10);
+            awaitTransactions(random.nextInt(40), 1);
             if (step % STEPS_BETWEEN_CALMS == 0) {
                 calm();
             }
@@ -253,12 +328,12 @@ final class NemesisWorld implements AutoCloseable {
     /// Waits until so many more transactions have begun, or it was polled so often: clients may have no server.
     private void awaitTransactions(int count, int polls) {
         long end = transactions.get() + count;
-        for (int poll = 0; poll < polls && transactions.get() < end; poll++) {
+        for (int poll = 0; poll < polls * setting.polls && transactions.get() < end; poll++) {
             LockSupport.parkNanos(POLL_NANOS);
         }
     }
 
-    private void inject(int drawn) throws IOException, DamagedEntryException {
+    private void inject(int drawn) throws Exception {
         if (drawn < 50) {
             injectIntoLink(drawn);
         } else if (drawn < 60) {
@@ -277,8 +352,10 @@ final class NemesisWorld implements AutoCloseable {
             interference.set(random.nextInt(60), random.nextInt(6));
         } else if (drawn < 90) {
             interference.set(0, random.nextInt(6));
-        } else if (drawn < 95) {
+        } else if (drawn < 94) {
             interference.resume();
+        } else if (drawn < 96) {
+            setting.others.inject(random);
         } else {
             client().end(random.nextInt(3) > 0);
         }
@@ -339,14 +416,14 @@ final class NemesisWorld implements AutoCloseable {
     private void replace() throws IOException, DamagedEntryException {
         if (random.nextBoolean()) {
             server.holdLog();
-            awaitTransactions(2, 10);
+            awaitTransactions(2, 1);
         }
         server.fence(random);
         replaced.add(server);
         replacements++;
         startServer();
         if (random.nextBoolean()) {
-            awaitTransactions(100, 200);
+            awaitTransactions(100, 20);
             replaced.getLast().wake();
         }
     }
@@ -362,10 +439,10 @@ final class NemesisWorld implements AutoCloseable {
         link.hold(Links.Direction.REQUESTS);
         link.hold(Links.Direction.REPLIES);
         for (int tick = 0; tick <= CrashableServer.TICKS; tick++) {
-            awaitTransactions(10, 10);
+            awaitTransactions(10, 1);
             tick(1);
         }
-        awaitTransactions(60, 60);
+        awaitTransactions(60, 6);
         if (number < CLIENTS && random.nextBoolean()) {
             clients.get(number).end(true);
         }
@@ -390,10 +467,10 @@ final class NemesisWorld implements AutoCloseable {
         }
         server.releaseLog();
         for (int tick = 0; tick <= CrashableServer.TICKS; tick++) {
-            awaitTransactions(CLIENTS, 10);
+            awaitTransactions(CLIENTS, 1);
             tick(1);
         }
-        awaitTransactions(4 * CLIENTS, 20);
+        awaitTransactions(4 * CLIENTS, 2);
     }
 
     private void tick(int count) {
@@ -407,8 +484,9 @@ final class NemesisWorld implements AutoCloseable {
 
     /// Ends all faults, and fails if not all goes on: each client commits, the low-water mark passes all transactions
     /// there were, and the oracle forgets all outcomes and sessions. Then the tables are judged.
-    void heal() throws Exception {
+    private void heal() throws Exception {
         interference.calm();
+        setting.others.heal();
         while (!replaced.isEmpty()) {
             endReplaced();
         }
@@ -466,13 +544,18 @@ final class NemesisWorld implements AutoCloseable {
         }
         for (int number = 0; number < STORES; number++) {
             new Pruner(probe, stores.get(number)).prune();
-            Contents contents = Contents.of(memories.get(number));
+            Contents contents = Contents.of(setting.stores.get(number).tables());
             assertEquals(
                     new Contents(contents.rows(), contents.rows(), 0), contents, "rows have one version and no marker");
         }
         Figures figures = server.figures();
         assertEquals(0, figures.outcomes(), "outcomes are remembered");
-        assertEquals(1, figures.sessions(), "sessions are remembered");
+        assertEquals(2, figures.sessions(), "sessions are remembered");
+    }
+
+    /// Writes the history to where `./x test` judges it.
+    private void write(String name) throws IOException {
+        history.write(isolation == Isolation.SNAPSHOT ? "strong-snapshot-isolation" : "strict-serializable", name);
     }
 
     private void await(String what, Callable<Boolean> condition) throws Exception {
@@ -492,15 +575,15 @@ final class NemesisWorld implements AutoCloseable {
     }
 
     /// Fails if the history violates the isolation level.
-    void check() {
+    private void check() {
         AppendCheck.check(history, isolation, lists());
     }
 
     /// Returns the final lists, from the tables alone.
     private Map<String, List<Long>> lists() {
         Map<String, List<Long>> lists = new HashMap<>();
-        for (MemoryTables memory : memories) {
-            for (Table table : memory.all()) {
+        for (TestStore store : setting.stores) {
+            for (Table table : store.tables().all()) {
                 try (StoredRows rows = table.scan(KeyRange.ALL, Set.of(), Long.MAX_VALUE)) {
                     while (rows.hasNext()) {
                         StoredRow row = rows.next();
@@ -530,6 +613,7 @@ final class NemesisWorld implements AutoCloseable {
         interference.calm();
         clients.forEach(client -> client.end(true));
         keepers.forEach(keeper -> keeper.oracle.close());
+        founder.close();
         links.close();
         while (!replaced.isEmpty()) {
             endReplaced();
