@@ -89,6 +89,11 @@ public final class CrashableServer implements AutoCloseable {
         server.close();
     }
 
+    /// Whether it has stopped by itself, because its log has failed.
+    public boolean isStopped() {
+        return server.stopped().toCompletableFuture().isDone();
+    }
+
     /// Returns the figures of this moment.
     public Figures figures() throws TimeoutException {
         Reading reading = server.reading();

@@ -72,6 +72,7 @@ public final class NemesisWorld implements AutoCloseable {
     private CrashableServer server;
     private final AtomicLong forgotten = new AtomicLong();
     private int crashes;
+    private int stops;
     private int replacements;
     private volatile boolean isOver;
 
@@ -94,6 +95,11 @@ public final class NemesisWorld implements AutoCloseable {
 
         /// No faults.
         OtherFaults NONE = new OtherFaults() {
+            @Override
+            public String toString() {
+                return "no others";
+            }
+
             @Override
             public void inject(RandomGenerator random) {
                 // none
@@ -304,6 +310,16 @@ public final class NemesisWorld implements AutoCloseable {
         lead();
     }
 
+    /// Ends a server that has stopped by itself.
+    private void endStopped() throws IOException {
+        if (server != null && server.isStopped()) {
+            stops++;
+            server.close();
+            server = null;
+            lead();
+        }
+    }
+
     private void lead() {
         links.leadTo(
                 server == null ? null : server.address(),
@@ -313,6 +329,7 @@ public final class NemesisWorld implements AutoCloseable {
     /// Injects so many faults, and lets transactions run between them.
     private void run(int steps) throws Exception {
         for (int step = 1; step <= steps && failures.isEmpty(); step++) {
+            endStopped();
             if (server == null && random.nextInt(3) == 0) {
                 startServer();
             }
@@ -352,9 +369,9 @@ public final class NemesisWorld implements AutoCloseable {
             interference.set(random.nextInt(60), random.nextInt(6));
         } else if (drawn < 90) {
             interference.set(0, random.nextInt(6));
-        } else if (drawn < 94) {
+        } else if (drawn < 93) {
             interference.resume();
-        } else if (drawn < 96) {
+        } else if (drawn < 97) {
             setting.others.inject(random);
         } else {
             client().end(random.nextInt(3) > 0);
@@ -487,6 +504,7 @@ public final class NemesisWorld implements AutoCloseable {
     private void heal() throws Exception {
         interference.calm();
         setting.others.heal();
+        endStopped();
         while (!replaced.isEmpty()) {
             endReplaced();
         }
@@ -569,6 +587,10 @@ public final class NemesisWorld implements AutoCloseable {
             } catch (OracleException later) {
                 // no answer yet
             }
+            endStopped();
+            if (server == null) {
+                startServer();
+            }
             assertTrue(System.nanoTime() - end < 0, () -> "waited for " + plan.limit + " until a " + what);
             LockSupport.parkNanos(POLL_NANOS);
         }
@@ -603,8 +625,10 @@ public final class NemesisWorld implements AutoCloseable {
         return history.count(AppendHistory.Outcome.OK) + " committed, "
                 + history.count(AppendHistory.Outcome.FAIL) + " aborted, "
                 + history.count(AppendHistory.Outcome.INFO) + " unknown; "
-                + links + "; " + interference + "; " + crashes + " crashes, " + replacements + " servers replaced, "
-                + forgotten + " outcomes forgotten";
+                + links + "; " + interference + "; " + crashes + " crashes, " + stops + " servers stopped, "
+                + replacements + " servers replaced, "
+                + forgotten + " outcomes forgotten; "
+                + setting.others;
     }
 
     @Override
