@@ -280,13 +280,13 @@ final class Decider {
     }
 
     private void end(Connection connection) {
-        if (isGivenOut(connection, request.start())) {
-            boolean isPruned = oracle.status(request.start()) == StatusOracle.UNKNOWN;
-            outcome(
-                    connection,
-                    isPruned && fault == Fault.COMMITS_PRUNED_READERS
-                            ? request.start()
-                            : oracle.commit(request.start(), none, none));
+        if (!isGivenOut(connection, request.start())) {
+            return;
+        }
+        if (fault == Fault.COMMITS_PRUNED_READERS && oracle.status(request.start()) == StatusOracle.UNKNOWN) {
+            value(connection, request.start());
+        } else {
+            outcome(connection, oracle.commit(request.start(), none, none));
         }
     }
 
