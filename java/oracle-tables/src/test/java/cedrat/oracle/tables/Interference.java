@@ -1,16 +1,23 @@
 package cedrat.oracle.tables;
 
+import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import java.util.SplittableRandom;
 
-/// Faults of a store and of the threads that call it: calls fail, with or without effect, and threads pause before
-/// and after calls. **Threads:** any may call.
+/// Faults of a store and of the threads that call it: calls fail, with an effect, without one, or with one that comes
+/// later, and threads pause before and after calls. **Threads:** any may call.
 final class Interference implements HookedTables.Hook {
     private static final int PER_MILLE = 1000;
 
     private final SplittableRandom random;
     private final Set<Thread> suspended = new HashSet<>();
+    /// Writes whose call has failed, and that have not reached their table.
+    private final List<Runnable> late = new ArrayList<>();
+    /// Thread that delivers them; `null` if none does.
+    private Thread delivering;
+    private long delivered;
     private int failing;
     private int pausing;
     private boolean isCalm;
@@ -53,12 +60,40 @@ final class Interference implements HookedTables.Hook {
         }
         TableException.Effect effect = effect(point);
         if (effect != null) {
+            if (point == HookedTables.Point.BEFORE_MUTATE && effect == TableException.Effect.UNKNOWN) {
+                keep(() -> table.mutate(row, mutation));
+            }
             throw new TableException(effect, "the test fails a call of table " + table.name(), null);
         }
     }
 
+    private synchronized void keep(Runnable write) {
+        if (random.nextBoolean()) {
+            late.add(write);
+        }
+    }
+
+    /// Delivers the writes that come late.
+    void deliver() {
+        List<Runnable> all;
+        synchronized (this) {
+            all = List.copyOf(late);
+            late.clear();
+            delivered += all.size();
+            delivering = Thread.currentThread();
+        }
+        all.forEach(Runnable::run);
+        synchronized (this) {
+            delivering = null;
+        }
+    }
+
+    private boolean isSpared() {
+        return isCalm || Thread.currentThread() == delivering;
+    }
+
     private synchronized boolean pauses() {
-        return !isCalm && (suspended.contains(Thread.currentThread()) || random.nextInt(PER_MILLE) < pausing);
+        return !isSpared() && (suspended.contains(Thread.currentThread()) || random.nextInt(PER_MILLE) < pausing);
     }
 
     private synchronized void pause() {
@@ -79,7 +114,7 @@ final class Interference implements HookedTables.Hook {
 
     /// Returns the effect of a call that fails; `null` if it does not.
     private synchronized TableException.Effect effect(HookedTables.Point point) {
-        if (isCalm || random.nextInt(PER_MILLE) >= failing) {
+        if (isSpared() || random.nextInt(PER_MILLE) >= failing) {
             return null;
         }
         failures++;
@@ -91,9 +126,9 @@ final class Interference implements HookedTables.Hook {
         return mayBeNone && random.nextBoolean() ? TableException.Effect.NONE : TableException.Effect.UNKNOWN;
     }
 
-    /// Returns the numbers of calls that failed, and of threads that paused.
+    /// Returns the numbers of calls that failed, of writes that came late, and of threads that paused.
     @Override
     public synchronized String toString() {
-        return failures + " calls failed, " + pauses + " threads paused";
+        return failures + " calls failed, " + delivered + " writes late, " + pauses + " threads paused";
     }
 }

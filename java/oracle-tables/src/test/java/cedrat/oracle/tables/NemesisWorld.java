@@ -369,6 +369,8 @@ public final class NemesisWorld implements AutoCloseable {
             interference.set(random.nextInt(60), random.nextInt(6));
         } else if (drawn < 90) {
             interference.set(0, random.nextInt(6));
+        } else if (drawn < 91) {
+            interference.deliver();
         } else if (drawn < 93) {
             interference.resume();
         } else if (drawn < 97) {
@@ -523,6 +525,7 @@ public final class NemesisWorld implements AutoCloseable {
             assertTrue(!thread.isAlive(), "a client waits for an answer");
         }
         assertEquals(List.of(), List.copyOf(failures));
+        interference.deliver();
         try (OracleClient probe = OracleClient.open(ClientOptions.of(server.address()))) {
             awaitLowWaterMark(probe);
             clients.forEach(client -> client.end(false));
