@@ -37,6 +37,8 @@ final class NemesisClient {
     private final SplittableRandom random;
     private final AtomicLong commits = new AtomicLong();
     private volatile Session session;
+    /// Client that was ended on purpose.
+    private volatile OracleClient ended;
 
     /// A session and its way to the server.
     ///
@@ -72,6 +74,7 @@ final class NemesisClient {
     void end(boolean isCut) {
         Session present = session;
         if (present != null) {
+            ended = present.oracle;
             if (isCut) {
                 present.link.refuse();
             }
@@ -94,7 +97,10 @@ final class NemesisClient {
                 if (session.cleaner != null) {
                     session.cleaner.sweep();
                 }
-            } catch (ClientClosedException ended) {
+            } catch (ClientClosedException closed) {
+                if (ended != session.oracle) {
+                    throw closed; // the oracle has refused it
+                }
                 session.link.close();
                 session = null;
             } catch (UnavailableException later) {

@@ -570,8 +570,8 @@ public final class NemesisWorld implements AutoCloseable {
                     new Contents(contents.rows(), contents.rows(), 0), contents, "rows have one version and no marker");
         }
         Figures figures = server.figures();
-        assertEquals(0, figures.outcomes(), "outcomes are remembered");
-        assertEquals(2, figures.sessions(), "sessions are remembered");
+        assertEquals(0, figures.outcomes(), () -> "outcomes are remembered: " + figures);
+        assertEquals(2, figures.sessions(), () -> "sessions are remembered: " + figures);
     }
 
     /// Writes the history to where `./x test` judges it.
