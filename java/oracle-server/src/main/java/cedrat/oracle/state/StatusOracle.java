@@ -4,7 +4,6 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Objects;
-import java.util.TreeMap;
 
 /// The transaction status oracle (ReTSO, Algorithms 1 to 4): gives out timestamps, decides commits, and
 /// remembers outcomes.
@@ -96,11 +95,7 @@ public final class StatusOracle {
     private long newest;
     /// Snapshots of transactions with start timestamps up to this one may have been pruned.
     private long prunedUpTo;
-    /// Namespaces whose rows clients write, each with the mark of its newest sweep; 0 before its first
-    /// sweep since the replay.
-    private final TreeMap<Long, Long> sweptMarks = new TreeMap<>();
-    /// For each of these namespaces that end with their sessions, the number of sessions.
-    private final Map<Long, Integer> volatileUses = new HashMap<>();
+    private final Namespaces namespaces = new Namespaces();
     /// For each session that is over, the newest timestamp at its end.
     private final Map<Integer, Long> leftAt = new HashMap<>();
     /// With more of them, those that have left nothing are searched for.
@@ -334,12 +329,10 @@ public final class StatusOracle {
     /// row of it; a client that names none uses [#UNNAMED]. Returns `false`, and does nothing, if there are
     /// [#NAMESPACES_MAX] others.
     public boolean use(long namespace) {
-        boolean isNew = !sweptMarks.containsKey(namespace);
-        if (isNew && namespace != UNNAMED && isFull()) {
+        if (!namespaces.accepts(namespace)) {
             return false;
         }
-        if (isNew || volatileUses.remove(namespace) != null) {
-            sweptMarks.putIfAbsent(namespace, 0L);
+        if (namespaces.use(namespace)) {
             decisions.used(namespace);
         }
         return true;
@@ -348,42 +341,29 @@ public final class StatusOracle {
     /// Registers a namespace whose rows end with the sessions that use it, once for each of these. No log keeps it:
     /// after a recovery its clients register it again. Returns `false` as [#use].
     public boolean useWhileOpen(long namespace) {
-        if (!sweptMarks.containsKey(namespace)) {
-            if (isFull()) {
-                return false;
-            }
-            sweptMarks.put(namespace, 0L);
-            volatileUses.put(namespace, 0);
+        if (!namespaces.accepts(namespace)) {
+            return false;
         }
-        volatileUses.computeIfPresent(namespace, (same, count) -> count + 1);
+        namespaces.useWhileOpen(namespace);
         return true;
     }
 
     /// A session that has registered a namespace by [#useWhileOpen] is over.
     public void release(long namespace) {
-        Integer count = volatileUses.computeIfPresent(namespace, (same, before) -> before - 1);
-        if (count != null && count == 0) {
-            volatileUses.remove(namespace);
-            sweptMarks.remove(namespace);
-        }
+        namespaces.release(namespace);
     }
 
     /// Forgets a namespace that has no rows any more, or none that needs an outcome: no sweep of it is awaited. Clients
     /// must not commit rows of it any more.
     public void retire(long namespace) {
-        if (!volatileUses.containsKey(namespace) && sweptMarks.remove(namespace) != null) {
+        if (namespaces.retire(namespace)) {
             decisions.retired(namespace);
         }
     }
 
-    private boolean isFull() {
-        int others = sweptMarks.containsKey(UNNAMED) ? 1 : 0;
-        return sweptMarks.size() - others >= NAMESPACES_MAX;
-    }
-
     /// Returns the number of namespaces.
     public int namespaces() {
-        return sweptMarks.size();
+        return namespaces.size();
     }
 
     /// Forgets transactions after a sweep. The sweep has visited all tables of a namespace, and has cleaned all rows of
@@ -400,8 +380,8 @@ public final class StatusOracle {
     ///
     /// After [#replay] the oracle knows no sessions. Transactions then count from the expiry of [#NO_SESSION].
     public Swept swept(long namespace, long mark, long from, int countMax) {
-        sweptMarks.computeIfPresent(namespace, (same, before) -> Math.max(before, mark));
-        long all = sweptMarks.values().stream().mapToLong(Long::longValue).min().orElse(mark);
+        namespaces.swept(namespace, mark);
+        long all = namespaces.lowestMark(mark);
         long since = fault == Fault.SWEEP_ONE_NAMESPACE ? mark : Math.min(mark, all);
         long[] count = {0};
         long next = transactions.forEach(from, mark, countMax, (start, state, session) -> {
@@ -462,14 +442,13 @@ public final class StatusOracle {
 
     /// Returns namespaces in ascending order, at most `countMax`, from this one on.
     public List<Namespace> namespaces(long from, int countMax) {
-        return Namespace.first(sweptMarks.tailMap(from, true).entrySet().stream(), volatileUses, countMax);
+        return namespaces.from(from, countMax);
     }
 
     /// Returns the namespaces with the lowest marks, at most `countMax`: outcomes of sessions that ended after
     /// such a mark are kept, although other namespaces were swept since.
     public List<Namespace> leastSwept(int countMax) {
-        return Namespace.first(
-                sweptMarks.entrySet().stream().sorted(Map.Entry.comparingByValue()), volatileUses, countMax);
+        return namespaces.leastSwept(countMax);
     }
 
     // ---- replay ----
@@ -546,12 +525,12 @@ public final class StatusOracle {
 
         @Override
         public void used(long namespace) {
-            sweptMarks.putIfAbsent(namespace, 0L);
+            namespaces.add(namespace);
         }
 
         @Override
         public void retired(long namespace) {
-            sweptMarks.remove(namespace);
+            namespaces.remove(namespace);
         }
 
         @Override
@@ -588,9 +567,7 @@ public final class StatusOracle {
     public long tell(long from, long upTo, int countMax, Remembered to) {
         if (from == 1) {
             identity.tell(to);
-            sweptMarks.keySet().stream()
-                    .filter(namespace -> !volatileUses.containsKey(namespace))
-                    .forEach(to::used);
+            namespaces.lasting().forEach(to::used);
             if (prunedUpTo > 0) {
                 to.pruned(prunedUpTo);
             }
@@ -618,8 +595,7 @@ public final class StatusOracle {
         this.newest = newest;
         identity.clear();
         prunedUpTo = 0;
-        sweptMarks.clear();
-        volatileUses.clear();
+        namespaces.clear();
         transactions.clear();
         transactions = new Transactions(1, spilling);
         rows.restart(position, newestCommit);
@@ -642,7 +618,7 @@ public final class StatusOracle {
 
         @Override
         public void used(long namespace) {
-            sweptMarks.putIfAbsent(namespace, 0L);
+            namespaces.add(namespace);
         }
 
         @Override
