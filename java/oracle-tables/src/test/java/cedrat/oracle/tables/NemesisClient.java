@@ -82,6 +82,13 @@ final class NemesisClient {
         }
     }
 
+    /// Ends its last session, and its way to the server.
+    void leave() throws IOException {
+        Session last = session;
+        last.oracle.close();
+        last.link.close();
+    }
+
     /// Lets the server hear of it. Any thread may call.
     void beHeard() {
         session.oracle.lowWaterMark();

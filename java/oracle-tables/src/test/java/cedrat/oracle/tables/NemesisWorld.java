@@ -528,12 +528,20 @@ public final class NemesisWorld implements AutoCloseable {
         interference.deliver();
         try (OracleClient probe = OracleClient.open(ClientOptions.of(server.address()))) {
             awaitLowWaterMark(probe);
-            clients.forEach(client -> client.end(false));
-            keepers.forEach(keeper -> keeper.oracle.close());
-            for (int tick = 0; tick <= CrashableServer.TICKS; tick++) {
+            for (NemesisClient client : clients) {
+                client.leave();
+            }
+            for (Keeper keeper : keepers) {
+                keeper.oracle.close();
+                keeper.link.close();
+            }
+            // What a client has sent over a connection that it had left may begin its session again.
+            await("session of each client ends", () -> {
+                founder.lowWaterMark();
                 probe.lowWaterMark();
                 server.tick();
-            }
+                return server.figures().sessions() == 2;
+            });
             checkMemory(probe);
         }
     }
