@@ -23,7 +23,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/// O12.
+/// O6g.
 @Timeout(300)
 class RolesTest {
     private static final String HOST = "127.0.0.1";

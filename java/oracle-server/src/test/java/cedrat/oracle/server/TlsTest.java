@@ -30,7 +30,7 @@ import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
 
-/// O11: over TLS a server decides nothing for a peer without a certificate of its authorities, and a client
+/// O6f: over TLS a server decides nothing for a peer without a certificate of its authorities, and a client
 /// asks nothing of a server whose certificate does not name its host.
 @Timeout(300)
 class TlsTest {
