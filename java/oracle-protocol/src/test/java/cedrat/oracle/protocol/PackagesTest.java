@@ -34,6 +34,7 @@ class PackagesTest {
                 "cedrat.oracle.protocol",
                 "cedrat.oracle.tls",
                 "io.netty..",
+                "javax.net..",
                 "java..");
     }
 }
