@@ -364,7 +364,9 @@ public final class OracleClient implements AutoCloseable {
         try {
             return future.get(options.patience().toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException late) {
-            future.cancel(false);
+            if (!future.cancel(false)) {
+                return await(future); // it was answered just now: a transaction that has begun would stay open
+            }
             throw new UnavailableException(pipeline.noAnswer() + "; whether the request took effect is unknown", late);
         } catch (InterruptedException interrupted) {
             future.cancel(false);
