@@ -4,6 +4,7 @@ import cedrat.oracle.client.Outcome.Visibility;
 import cedrat.oracle.protocol.CommitKeys;
 import cedrat.oracle.protocol.Protocol;
 import java.io.UncheckedIOException;
+import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Optional;
@@ -12,6 +13,7 @@ import java.util.concurrent.ExecutionException;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
+import java.util.function.Supplier;
 
 /// A client of a status oracle: one session, any number of transactions at a time.
 ///
@@ -361,16 +363,24 @@ public final class OracleClient implements AutoCloseable {
     }
 
     private <V> V await(CompletableFuture<V> future) {
+        return await(future, options.patience(), pipeline::noAnswer);
+    }
+
+    /// Waits for an answer. One that arrives as the wait ends is returned: a transaction that has begun would
+    /// stay open.
+    static <V> V await(CompletableFuture<V> future, Duration patience, Supplier<String> noAnswer) {
         try {
-            return future.get(options.patience().toNanos(), TimeUnit.NANOSECONDS);
+            return future.get(patience.toNanos(), TimeUnit.NANOSECONDS);
         } catch (TimeoutException late) {
             if (!future.cancel(false)) {
-                return await(future); // it was answered just now: a transaction that has begun would stay open
+                return await(future, patience, noAnswer);
             }
-            throw new UnavailableException(pipeline.noAnswer() + "; whether the request took effect is unknown", late);
+            throw new UnavailableException(noAnswer.get() + "; whether the request took effect is unknown", late);
         } catch (InterruptedException interrupted) {
-            future.cancel(false);
             Thread.currentThread().interrupt();
+            if (!future.cancel(false)) {
+                return await(future, patience, noAnswer);
+            }
             throw new UnavailableException(
                     "the thread was interrupted before the oracle answered; whether the request took effect is unknown",
                     interrupted);

@@ -1,5 +1,6 @@
 package cedrat.oracle.protocol;
 
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
@@ -13,6 +14,7 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.stream.LongStream;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.constraints.IntRange;
@@ -89,12 +91,16 @@ class CodecTest {
                 assertEquals(start, in.start());
                 assertEquals(writes.length, in.writes());
                 assertEquals(reads.length, in.reads());
-                for (int row = 0; row < writes.length; row++) {
-                    assertEquals(writes[row], in.row(row));
-                }
-                for (int row = 0; row < reads.length; row++) {
-                    assertEquals(reads[row], in.row(writes.length + row));
-                }
+                assertArrayEquals(
+                        writes,
+                        LongStream.range(0, writes.length)
+                                .map(row -> in.row((int) row))
+                                .toArray());
+                assertArrayEquals(
+                        reads,
+                        LongStream.range(0, reads.length)
+                                .map(row -> in.row(writes.length + (int) row))
+                                .toArray());
             }
             case Protocol.NAMESPACE -> assertEquals(-start, in.namespace());
             case Protocol.ADMIN -> {
@@ -108,9 +114,11 @@ class CodecTest {
             }
             case Protocol.STATUS, Protocol.CLEANED, Protocol.ANNOUNCE -> {
                 assertEquals(starts.length, in.starts());
-                for (int index = 0; index < starts.length; index++) {
-                    assertEquals(starts[index], in.start(index));
-                }
+                assertArrayEquals(
+                        starts,
+                        LongStream.range(0, starts.length)
+                                .map(index -> in.start((int) index))
+                                .toArray());
                 assertTrue(kind != Protocol.STATUS || in.reader() == start);
             }
             default -> {

@@ -12,7 +12,8 @@ public interface Tables {
     Table table(String name);
 
     /// The namespace of all tables that [#all] returns: a number that no other tables of the same oracle have. A store
-    /// whose [#table] returns tables of other namespaces registers those with the oracle ([cedrat.oracle.client.OracleClient#use]).
+    /// whose [#table] returns tables of other namespaces registers those with the oracle
+    /// ([cedrat.oracle.client.OracleClient#use]).
     default long namespace() {
         return 0;
     }

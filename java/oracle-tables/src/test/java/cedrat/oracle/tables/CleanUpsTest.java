@@ -153,7 +153,7 @@ class CleanUpsTest {
 
     /// O4g: the write arrives after the first clean-up, and the transaction must be known until then.
     @Test
-    void lateWriteIsCleanedBeforeItIsForgotten() {
+    void lateWriteIsCleanedBeforeForgotten() {
         TransactionManager manager = manager(world.oracle, new Slow(world.tables), Runnable::run);
         Transaction transaction = manager.begin(Isolation.SNAPSHOT);
         transaction.put(world.rows, ROW, VALUE, Bytes.of("ghost"));
