@@ -24,7 +24,7 @@ class OracleClientTest {
     }
 
     @Test
-    void answerAtTheEndOfPatienceIsReturned() {
+    void answerAtEndOfPatienceIsReturned() {
         assertEquals("answer", OracleClient.await(answeredLate(), NONE, () -> "no answer"));
     }
 

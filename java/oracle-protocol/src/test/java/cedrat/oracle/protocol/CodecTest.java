@@ -14,7 +14,7 @@ import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.SplittableRandom;
-import java.util.stream.LongStream;
+import java.util.stream.IntStream;
 import net.jqwik.api.ForAll;
 import net.jqwik.api.Property;
 import net.jqwik.api.constraints.IntRange;
@@ -89,18 +89,7 @@ class CodecTest {
             case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> assertEquals(start, in.start());
             case Protocol.COMMIT -> {
                 assertEquals(start, in.start());
-                assertEquals(writes.length, in.writes());
-                assertEquals(reads.length, in.reads());
-                assertArrayEquals(
-                        writes,
-                        LongStream.range(0, writes.length)
-                                .map(row -> in.row((int) row))
-                                .toArray());
-                assertArrayEquals(
-                        reads,
-                        LongStream.range(0, reads.length)
-                                .map(row -> in.row(writes.length + (int) row))
-                                .toArray());
+                assertRows(in, writes, reads);
             }
             case Protocol.NAMESPACE -> assertEquals(-start, in.namespace());
             case Protocol.ADMIN -> {
@@ -116,15 +105,22 @@ class CodecTest {
                 assertEquals(starts.length, in.starts());
                 assertArrayEquals(
                         starts,
-                        LongStream.range(0, starts.length)
-                                .map(index -> in.start((int) index))
-                                .toArray());
+                        IntStream.range(0, starts.length).mapToLong(in::start).toArray());
                 assertTrue(kind != Protocol.STATUS || in.reader() == start);
             }
             default -> {
                 // nothing else to read
             }
         }
+    }
+
+    private static void assertRows(RequestReader commit, long[] writes, long[] reads) {
+        assertEquals(writes.length, commit.writes());
+        assertEquals(reads.length, commit.reads());
+        int count = writes.length + reads.length;
+        long[] rows = IntStream.range(0, count).mapToLong(commit::row).toArray();
+        assertArrayEquals(writes, Arrays.copyOf(rows, writes.length));
+        assertArrayEquals(reads, Arrays.copyOfRange(rows, writes.length, count));
     }
 
     /// Keys and ranges of a commit, as texts.
