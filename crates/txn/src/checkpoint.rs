@@ -13,14 +13,14 @@
 use std::time::Duration;
 
 use cedrat_pages::WriteBack;
-use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::thread::{Builder, JoinHandle, ThreadId};
 use cedrat_sync::{Arc, Condvar, Mutex, planted};
 use cedrat_wal::{Checkpoint, Log, Lsn};
 
 use crate::deferred::ToPages;
 use crate::error::{Error, Result};
-use crate::limits::Limits;
+use crate::limits::{Limits, RolledBack};
 use crate::store::{Inner, Store};
 use crate::table::Entry;
 
@@ -62,6 +62,8 @@ impl Failed {
 struct CheckpointRequest {
     what: Mutex<What>,
     changed: Condvar,
+    /// Threads that may serve requests besides the checkpointer, or have ended.
+    stand_ins: Mutex<Vec<JoinHandle<()>>>,
 }
 
 /// A greater request includes the smaller ones.
@@ -80,13 +82,18 @@ impl CheckpointRequest {
     fn say(&self, what: What) {
         let mut wish = self.what.lock();
         *wish = what.max(*wish);
-        self.changed.notify_one();
+        // A stand-in that is relieved leaves the request to the others.
+        self.changed.notify_all();
     }
 
-    /// Waits for a request, for at most `period`; after that time transactions are measured.
-    fn hear(&self, period: Option<Duration>) -> What {
+    /// Waits for a request, for at most `period`; after that time transactions are measured. A stand-in ends when it is
+    /// relieved.
+    fn hear(&self, period: Option<Duration>, is_relieved: &AtomicBool) -> What {
         let mut wish = self.what.lock();
-        while *wish == What::Nothing {
+        while *wish == What::Nothing || is_relieved.load(Ordering::Relaxed) {
+            if is_relieved.load(Ordering::Relaxed) {
+                return What::End;
+            }
             match period {
                 None => self.changed.wait(&mut wish),
                 Some(period) if self.changed.wait_for(&mut wish, period).timed_out() => {
@@ -259,29 +266,74 @@ impl Checkpointer {
         let inner = Arc::clone(inner);
         let thread = Builder::new()
             .name("cedrat-checkpoints".into())
-            .spawn(move || {
-                let _stop = StopOnPanic(inner.log.clone());
-                loop {
-                    let wish = inner.checkpoints.wish.hear(inner.limits.period());
-                    if wish == What::End {
-                        return;
-                    }
-                    let rolled_back = Store::of_thread(&inner).enforce_limits();
-                    // Another failure may be transient. Until the next success it is recorded, and reported when the
-                    // log is full.
-                    let is_wanted = wish == What::Checkpoint || rolled_back.is_ok_and(|rolled_back| rolled_back > 0);
-                    if is_wanted && inner.checkpoint().is_err() && inner.alive().is_err() {
-                        return;
-                    }
-                }
-            })
+            .spawn(move || serve(&inner, &AtomicBool::new(false)))
             .map_err(|error| Error::io("starting the checkpointer thread", error))?;
         Ok(Checkpointer { wish, thread: Some(thread) })
     }
 
-    /// Whether it is this thread.
+    /// Whether it is this thread, or one of its stand-ins is.
     pub(crate) fn is_on(&self, id: ThreadId) -> bool {
-        self.thread.as_ref().is_some_and(|thread| thread.thread().id() == id)
+        let stand_ins = self.wish.stand_ins.lock();
+        self.thread.iter().chain(&*stand_ins).any(|thread| thread.thread().id() == id)
+    }
+}
+
+/// Serves requests until the end of the store, or until a stand-in is relieved.
+fn serve(inner: &Arc<Inner>, is_relieved: &AtomicBool) {
+    let _stop = StopOnPanic(inner.log.clone());
+    loop {
+        let wish = inner.checkpoints.wish.hear(inner.limits.period(), is_relieved);
+        if wish == What::End {
+            return;
+        }
+        let rolled_back = Store::of_thread(inner).roll_back_over_limit(None, false);
+        // Another failure may be transient. Until the next success it is recorded, and reported when the log is full.
+        let is_wanted = wish == What::Checkpoint || rolled_back.is_ok_and(RolledBack::has_freed_log);
+        if is_wanted && inner.checkpoint().is_err() && inner.alive().is_err() {
+            return;
+        }
+    }
+}
+
+/// A thread that does the work of the checkpointer, or of another stand-in, while that runs an undo that may wait for a lock:
+/// of a transaction, perhaps, whose own rollback is due meanwhile. Drop relieves the thread, and does not wait for it, because
+/// it may run such an undo itself.
+#[derive(Debug)]
+pub(crate) struct StandIn {
+    wish: Arc<CheckpointRequest>,
+    is_relieved: Arc<AtomicBool>,
+}
+
+impl StandIn {
+    /// Starts one. If the system has no thread left, the store stops, as after an undo that fails: this one could wait without
+    /// end.
+    #[cold]
+    pub(crate) fn start(inner: &Arc<Inner>) -> Option<StandIn> {
+        let wish = Arc::clone(&inner.checkpoints.wish);
+        let is_relieved = Arc::new(AtomicBool::new(false));
+        let serves = (Arc::clone(inner), Arc::clone(&is_relieved));
+        let thread = Builder::new().name("cedrat-stands-in".into()).spawn(move || serve(&serves.0, &serves.1));
+        match thread {
+            Ok(thread) => {
+                let mut stand_ins = wish.stand_ins.lock();
+                stand_ins.retain(|thread| !thread.is_finished());
+                stand_ins.push(thread);
+            }
+            Err(error) => {
+                inner.log.stop(format!("no thread could be started that enforces limits beside an undo: {error}"));
+                return None;
+            }
+        }
+        Some(StandIn { wish, is_relieved })
+    }
+}
+
+impl Drop for StandIn {
+    fn drop(&mut self) {
+        // Under the mutex: otherwise the thread could wait after its last look.
+        let _what = self.wish.what.lock();
+        self.is_relieved.store(true, Ordering::Relaxed);
+        self.wish.changed.notify_all();
     }
 }
 
@@ -301,6 +353,11 @@ impl Drop for Checkpointer {
         self.wish.say(What::End);
         if let Some(thread) = self.thread.take() {
             // A panic in the thread has stopped the store and was printed.
+            let _ = thread.join();
+        }
+        let next = || self.wish.stand_ins.lock().pop();
+        // One starts another before it ends.
+        while let Some(thread) = next() {
             let _ = thread.join();
         }
     }

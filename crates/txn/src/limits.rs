@@ -13,6 +13,7 @@ use cedrat_sync::thread::{self, ThreadId};
 use cedrat_sync::{Arc, Condvar, Mutex, planted};
 use cedrat_wal::{LogFull, Lsn};
 
+use crate::checkpoint::StandIn;
 use crate::claim::{Claim, Excess};
 use crate::error::{Error, Result};
 use crate::holder::Holders;
@@ -75,8 +76,28 @@ struct RollingBack {
 #[derive(Debug)]
 struct Roller {
     thread: ThreadId,
+    /// Whether it is one of the store's own threads, on which others rely to measure transactions.
+    is_checkpointer: bool,
     /// An undo has begun another transaction, which may need what a waiting transaction has locked: nothing waits any more.
     is_in_another: bool,
+    /// Measures transactions meanwhile.
+    stand_in: Option<StandIn>,
+}
+
+/// Numbers of the transactions that the store has rolled back.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct RolledBack {
+    /// Those that had records.
+    changed: usize,
+    /// Those that had only locks.
+    readers: usize,
+}
+
+impl RolledBack {
+    /// Whether a checkpoint can release log that they held.
+    pub(crate) fn has_freed_log(self) -> bool {
+        self.changed > 0 || self.readers > 0 && planted!("checkpoint_after_released_locks")
+    }
 }
 
 /// The right to roll back. Drop passes it on.
@@ -85,7 +106,7 @@ struct Turn<'a>(&'a RollingBack);
 impl RollingBack {
     /// Waits for the right to roll back. `None` if this thread rolls back already, in an undo that runs another transaction; or
     /// if such an undo of another thread may wait for a lock of the caller (`has_locks`).
-    fn begin(&self, has_locks: bool) -> Option<Turn<'_>> {
+    fn begin(&self, has_locks: bool, is_checkpointer: bool) -> Option<Turn<'_>> {
         let thread = thread::current().id();
         let mut by = self.by.lock();
         loop {
@@ -98,7 +119,7 @@ impl RollingBack {
             }
             // An undo that is blocked may wait for a transaction whose rollback is due as well.
             if by.iter().all(is_blocked) {
-                by.push(Roller { thread, is_in_another: false });
+                by.push(Roller { thread, is_checkpointer, is_in_another: false, stand_in: None });
                 self.is_running.store(true, Ordering::Relaxed);
                 return Some(Turn(self));
             }
@@ -108,12 +129,20 @@ impl RollingBack {
 
     /// Notes that a transaction begins, perhaps in an undo of a thread that rolls back.
     #[cold]
-    fn transaction_begins(&self) {
+    fn transaction_begins(&self, inner: &Arc<Inner>) {
         let thread = thread::current().id();
-        let mut by = self.by.lock();
-        if let Some(roller) = by.iter_mut().find(|roller| roller.thread == thread) {
-            roller.is_in_another = true;
-            self.changed.notify_all();
+        let is_this = |roller: &&mut Roller| roller.thread == thread;
+        let needs_stand_in = match self.by.lock().iter_mut().find(is_this) {
+            Some(roller) => !std::mem::replace(&mut roller.is_in_another, true) && roller.is_checkpointer,
+            None => return,
+        };
+        self.changed.notify_all();
+        if needs_stand_in && !planted!("blocked_checkpointer_alone") {
+            // Not under the mutex: a failure stops the store, which wakes others.
+            let stand_in = StandIn::start(inner);
+            if let Some(roller) = self.by.lock().iter_mut().find(is_this) {
+                roller.stand_in = stand_in;
+            }
         }
     }
 }
@@ -158,10 +187,10 @@ impl Limits {
 
     /// Notes that a transaction begins.
     #[inline]
-    pub(crate) fn transaction_begins(&self) {
+    pub(crate) fn transaction_begins(&self, inner: &Arc<Inner>) {
         // This thread has set it, if it runs an undo of such a rollback.
         if self.rolling_back.is_running.load(Ordering::Relaxed) {
-            self.rolling_back.transaction_begins();
+            self.rolling_back.transaction_begins(inner);
         }
     }
 
@@ -203,7 +232,7 @@ impl Store {
     /// # Errors
     /// [`Error::Stopped`].
     pub fn enforce_limits(&self) -> Result<usize> {
-        self.roll_back_over_limit(None, false)
+        self.roll_back_over_limit(None, false).map(|RolledBack { changed, readers }| changed + readers)
     }
 
     /// Enforces the limits if that was postponed until no latch is held. The caller's transaction has its outcome, so no error
@@ -217,21 +246,24 @@ impl Store {
 
     /// As [`enforce_limits`](Store::enforce_limits), and treats `also` as over its limit, whatever it holds. `has_locks`: the
     /// caller's own transaction may hold some.
-    pub(crate) fn roll_back_over_limit(&self, also: Option<&Arc<Entry>>, has_locks: bool) -> Result<usize> {
+    pub(crate) fn roll_back_over_limit(&self, also: Option<&Arc<Entry>>, has_locks: bool) -> Result<RolledBack> {
         self.inner.alive()?;
         let limits = &self.inner.limits;
-        let Some(_turn) = limits.rolling_back.begin(has_locks) else { return Ok(0) };
+        let Some(_turn) = limits.rolling_back.begin(has_locks, self.is_a_threads()) else {
+            return Ok(RolledBack::default());
+        };
         limits.is_due.store(false, Ordering::Relaxed);
         let over = self.inner.over_limit_and(also);
-        let mut rolled_back = self.inner.release_readers_over_limit();
+        let readers = self.inner.release_readers_over_limit();
+        let mut changed = 0;
         for (entry, excess) in over {
             entry.claim.doom(excess);
             if !planted!("idle_transaction_kept") && entry.claim.take() {
                 Txn::taken(self.clone(), entry).roll_back()?;
-                rolled_back += 1;
+                changed += 1;
             }
         }
-        Ok(rolled_back)
+        Ok(RolledBack { changed, readers })
     }
 }
 

@@ -154,6 +154,11 @@ impl Store {
         Store { inner: Arc::clone(inner), lease: Lease::of(inner, true) }
     }
 
+    /// Whether it is the store of one of its own threads.
+    pub(crate) fn is_a_threads(&self) -> bool {
+        self.lease.is_a_threads
+    }
+
     /// Returns whether the store has threads of its own ([`Options::background`]).
     pub fn has_threads(&self) -> bool {
         self.lease.threads.lock().is_some()
@@ -176,7 +181,7 @@ impl Store {
     /// Begins a transaction. It has no cost until it changes something.
     #[inline]
     pub fn begin(&self) -> Txn {
-        self.inner.limits.transaction_begins();
+        self.inner.limits.transaction_begins(&self.inner);
         let id = TxnId(self.inner.next_txn.fetch_add(1, Ordering::Relaxed));
         Txn::new(self.clone(), id)
     }

@@ -9,7 +9,7 @@ use std::time::Duration;
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
-use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::locks::{LockManager, LockMode, Resource};
 use cedrat_txn::{
@@ -602,8 +602,6 @@ fn undo_runs_other_transaction_in_full_log() {
     store.check().unwrap();
 }
 
-static IN_OTHER: AtomicBool = AtomicBool::new(false);
-
 /// An undo that runs another transaction, which waits for a lock.
 #[derive(Debug, Serialize, Deserialize)]
 struct Waits {
@@ -616,7 +614,6 @@ impl LogicalUndo for Waits {
 
     fn undo(&self, txn: &mut Txn) -> Result<()> {
         let mut other = txn.store().begin();
-        IN_OTHER.store(true, Ordering::SeqCst);
         // Refused or not: the log has little room.
         let _ = add(&mut other, PageId::new(self.locked), 1);
         drop(other);
@@ -624,14 +621,16 @@ impl LogicalUndo for Waits {
     }
 }
 
+fn store_with_waits(options: Options) -> Store {
+    Store::open(Arc::new(SimDisk::new()), options, registry().record_kind(KIND).logical::<Waits>()).unwrap()
+}
+
 /// E16.8: the undo waits for the lock of a transaction that finds the log full: if that one waited for the rollback, both would
 /// wait without end, and no lock manager would see it.
 #[test]
 fn full_log_awaits_no_blocked_undo() {
-    let (options, clock, _) = timed();
-    let options = Options { txn_log_limit_bytes: Some(u64::MAX), ..options };
-    let media: Arc<dyn cedrat_media::Media> = Arc::new(SimDisk::new());
-    let store = Store::open(media, options, registry().record_kind(KIND).logical::<Waits>()).unwrap();
+    let (options, clock, locks) = timed();
+    let store = store_with_waits(Options { txn_log_limit_bytes: Some(u64::MAX), ..options });
     let [own, locked] = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
     let mut idle = store.begin();
     idle.nested((), |txn| {
@@ -646,7 +645,7 @@ fn full_log_awaits_no_blocked_undo() {
         let store = store.clone();
         thread::spawn(move || store.enforce_limits())
     };
-    while !IN_OTHER.load(Ordering::SeqCst) {
+    while locks.counts().blocked == 0 {
         thread::yield_now();
     }
     let full = loop {
@@ -661,29 +660,34 @@ fn full_log_awaits_no_blocked_undo() {
     assert!(idle.commit(Commit::Sync).is_err());
 }
 
+/// Returns a transaction whose undo waits for the lock of a younger one, that one, and the page that the undo changes. The first
+/// is over the limit when the second is not yet.
+fn undo_behind_younger(store: &Store, clock: &ByHand, limit: u64, has_changed: bool) -> ([Txn; 2], PageId) {
+    let [own, locked] = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
+    let mut idle = store.begin();
+    idle.nested((), |txn| {
+        add(txn, own, 1)?;
+        Ok(((), Undo::logical(&Waits { own: own.get(), locked: locked.get() })))
+    })
+    .unwrap();
+    clock.0.fetch_add(limit, Ordering::SeqCst);
+    let mut younger = store.begin();
+    drop(younger.read(locked).unwrap());
+    if has_changed {
+        add(&mut younger, locked, 1).unwrap();
+    }
+    clock.0.fetch_add(1, Ordering::SeqCst);
+    ([idle, younger], own)
+}
+
 /// E16.8d: an undo waits for the lock of an idle transaction, whose own rollback is due meanwhile.
 #[test]
 fn undo_gets_lock_of_idle_transaction() {
     let (options, clock, locks) = timed();
-    let media: Arc<dyn cedrat_media::Media> = Arc::new(SimDisk::new());
-    let store = Store::open(media, options, registry().record_kind(KIND).logical::<Waits>()).unwrap();
+    let store = store_with_waits(options);
     for has_changed in [false, true] {
-        let [own, locked] = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
-        let now = clock.0.load(Ordering::SeqCst);
-        let mut idle = store.begin();
-        idle.nested((), |txn| {
-            add(txn, own, 1)?;
-            Ok(((), Undo::logical(&Waits { own: own.get(), locked: locked.get() })))
-        })
-        .unwrap();
-        clock.0.store(now + 9, Ordering::SeqCst);
-        let mut younger = store.begin();
-        drop(younger.read(locked).unwrap());
-        if has_changed {
-            add(&mut younger, locked, 1).unwrap();
-        }
-        clock.0.store(now + 11, Ordering::SeqCst);
         let blocked = locks.counts().blocked;
+        let ([idle, younger], own) = undo_behind_younger(&store, &clock, TIME_LIMIT.as_secs(), has_changed);
         let rolls_back = {
             let store = store.clone();
             thread::spawn(move || store.enforce_limits())
@@ -691,7 +695,9 @@ fn undo_gets_lock_of_idle_transaction() {
         while locks.counts().blocked == blocked {
             thread::yield_now();
         }
-        clock.0.store(now + 20, Ordering::SeqCst);
+        clock.0.fetch_add(9, Ordering::SeqCst);
+        assert_eq!(store.enforce_limits().unwrap(), 0, "it is not over its limit");
+        clock.0.fetch_add(1, Ordering::SeqCst);
         let others = store.enforce_limits().unwrap();
         // Otherwise the undo would wait without end.
         let ended = younger.commit(Commit::Sync);
@@ -701,6 +707,52 @@ fn undo_gets_lock_of_idle_transaction() {
         drop(idle);
         assert_eq!((store.running(), values(&store, &[own]), locks.locked()), (0, vec![0], 0));
     }
+}
+
+/// E16.8e: the undo runs on the thread that measures transactions, and no other thread calls the store.
+#[test]
+fn blocked_checkpointer_has_stand_in() {
+    let (options, clock, locks) = timed();
+    let options = Options { background: true, txn_time_limit: Some(Duration::from_secs(1)), ..options };
+    let store = store_with_waits(options);
+    for has_changed in [false, true] {
+        let blocked = locks.counts().blocked;
+        let ([idle, younger], own) = undo_behind_younger(&store, &clock, 1, has_changed);
+        while locks.counts().blocked == blocked {
+            thread::yield_now();
+        }
+        clock.0.fetch_add(1, Ordering::SeqCst);
+        // Without end, if none measures the younger one.
+        while store.running() > 0 {
+            thread::yield_now();
+        }
+        for over in [idle, younger] {
+            assert!(matches!(over.commit(Commit::Sync), Err(Error::TimeLimit { .. })), "E16.3");
+        }
+        assert_eq!((values(&store, &[own]), locks.locked()), (vec![0], 0));
+    }
+    store.close().unwrap();
+}
+
+/// E16.3e: a transaction that has only locks keeps no log.
+#[test]
+fn released_locks_cause_no_checkpoint() {
+    let (options, clock, locks) = timed();
+    let limit = Duration::from_secs(1);
+    let options = Options { background: true, txn_time_limit: Some(limit), checkpoint_every_bytes: 1 << 30, ..options };
+    let (_disk, store, pages) = store(options);
+    let before = store.log().control().checkpoint;
+    for _ in 0..2 {
+        let reader = store.begin();
+        drop(reader.read(pages[0]).unwrap());
+        clock.0.fetch_add(2, Ordering::SeqCst);
+        while locks.locked() > 0 {
+            thread::yield_now();
+        }
+        assert!(matches!(reader.commit(Commit::Sync), Err(Error::TimeLimit { .. })), "E16.3d");
+    }
+    // The second release comes after the end of what the first one has caused.
+    assert_eq!(store.log().control().checkpoint, before, "E16.3e: no log can be released");
 }
 
 /// E16.8a: heap words that a transaction reads after its rollback are not of the moment of its other reads.
