@@ -62,8 +62,9 @@ impl Failed {
 struct CheckpointRequest {
     what: Mutex<What>,
     changed: Condvar,
-    /// Threads that may serve requests besides the checkpointer, or have ended.
-    stand_ins: Mutex<Vec<JoinHandle<()>>>,
+    /// Threads that may serve requests besides the checkpointer, and whether each is relieved. One that has ended has dropped its
+    /// reference.
+    stand_ins: Mutex<Vec<(Arc<AtomicBool>, JoinHandle<()>)>>,
 }
 
 /// A greater request includes the smaller ones.
@@ -274,7 +275,7 @@ impl Checkpointer {
     /// Whether it is this thread, or one of its stand-ins is.
     pub(crate) fn is_on(&self, id: ThreadId) -> bool {
         let stand_ins = self.wish.stand_ins.lock();
-        self.thread.iter().chain(&*stand_ins).any(|thread| thread.thread().id() == id)
+        self.thread.iter().chain(stand_ins.iter().map(|(_, thread)| thread)).any(|thread| thread.thread().id() == id)
     }
 }
 
@@ -316,8 +317,8 @@ impl StandIn {
         match thread {
             Ok(thread) => {
                 let mut stand_ins = wish.stand_ins.lock();
-                stand_ins.retain(|thread| !thread.is_finished());
-                stand_ins.push(thread);
+                stand_ins.retain(|(is_relieved, _)| Arc::strong_count(is_relieved) > 1);
+                stand_ins.push((Arc::clone(&is_relieved), thread));
             }
             Err(error) => {
                 inner.log.stop(format!("no thread could be started that enforces limits beside an undo: {error}"));
@@ -357,7 +358,7 @@ impl Drop for Checkpointer {
         }
         let next = || self.wish.stand_ins.lock().pop();
         // One starts another before it ends.
-        while let Some(thread) = next() {
+        while let Some((_, thread)) = next() {
             let _ = thread.join();
         }
     }

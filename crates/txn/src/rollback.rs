@@ -257,6 +257,9 @@ impl Txn {
             return Ok(());
         }
         self.inner().alive_here()?;
+        if !planted!("rolled_back_by_thread_unknown") {
+            self.inner().locks.rolls_back(self.id);
+        }
         let before = (self.undoing, self.change_mode);
         self.undoing = true;
         let undone = self.walk_back_to(back_to, goes_on);

@@ -2,8 +2,14 @@
 
 mod common;
 
-use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
-use cedrat_txn::{Deadlock, Error, Operation, Refused, Resource, Result, SmallBytes, Txn, Undo};
+use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
+use cedrat_sync::thread::{self, ThreadId};
+use cedrat_sync::{Arc, Mutex};
+use cedrat_txn::{
+    Commit, Deadlock, Error, LockManager, LockMode, Operation, Options, Refused, Resource, Result, SmallBytes, Txn,
+    Undo, Vote,
+};
+use cedrat_wal::TxnId;
 use common::*;
 use serde::{Deserialize, Serialize};
 
@@ -102,4 +108,51 @@ fn refuse_on_a_stopped_store(txn: &mut Txn, error: Error) -> Result<()> {
     txn.update(at(page, 0), &Add { amount: 1 })?;
     txn.store().log().stop("for the test");
     Err(error)
+}
+
+/// Notes the thread on which each transaction is rolled back.
+#[derive(Debug, Default)]
+struct Noting(Mutex<Vec<(TxnId, ThreadId)>>);
+
+impl LockManager for Noting {
+    fn lock(&self, _: TxnId, _: Resource, _: LockMode) -> std::result::Result<(), Deadlock> {
+        Ok(())
+    }
+
+    fn ended(&self, _: TxnId) {}
+
+    fn rolls_back(&self, txn: TxnId) {
+        self.0.lock().push((txn, thread::current().id()));
+    }
+}
+
+/// E15.7a: another transaction that the undo runs may wait for a lock of the one that is rolled back.
+#[test]
+fn locks_know_thread_of_rollback() {
+    let locks = Arc::new(Noting::default());
+    let options = Options { locks: Arc::<Noting>::clone(&locks), txn_log_limit_bytes: Some(1), ..options() };
+    let (store, page) = store_with(options, registry());
+    let ways: [fn(Txn, PageId); 4] = [
+        |txn, _| txn.rollback().unwrap(),
+        |mut txn, page| {
+            let here = txn.savepoint();
+            txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+            txn.rollback_to(here).unwrap();
+            txn.commit(Commit::NoFlush).map(drop).unwrap();
+        },
+        |txn, _| match txn.prepare(b"branch").unwrap() {
+            Vote::Prepared(prepared) => prepared.rollback().unwrap(),
+            Vote::ReadOnly => panic!("it has changed something"),
+        },
+        |txn, _| assert_eq!(txn.store().enforce_limits().unwrap(), 1, "E16.3"),
+    ];
+    for way in ways {
+        let mut txn = store.begin();
+        txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+        let id = txn.id();
+        let other = thread::spawn(move || way(txn, page));
+        let thread = other.thread().id();
+        other.join().unwrap();
+        assert_eq!(std::mem::take(&mut *locks.0.lock()), [(id, thread)]);
+    }
 }

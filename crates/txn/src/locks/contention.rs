@@ -357,6 +357,12 @@ fn wait_for_own_thread_is_refused() {
         on_other_thread(&table, |table| granted(table, 8, page(9), X));
         let waits = blocked(&table, 10, page(8), X);
         assert_eq!(refused(&table, &waits), Ok(()));
+        // This thread rolls them back: their locks are released by no other.
+        [6, 8].into_iter().for_each(|txn| table.rolls_back(TxnId(txn)));
+        for (txn, of) in [(6, 6), (8, 8)] {
+            let waits = blocked(&table, 10 + txn, page(of), X);
+            assert_eq!(refused(&table, &waits), Err(Some(TxnId(txn))), "E15.7a");
+        }
     });
 }
 

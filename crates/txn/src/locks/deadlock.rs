@@ -110,7 +110,7 @@ impl<'a> Search<'a> {
 }
 
 /// Returns a transaction for which a blocked request waits, directly or through others, and which is one of the thread that
-/// waits: its newest lock was acquired there. Only its thread ends it, and that cannot while it waits.
+/// waits: its newest lock was acquired there, or it is rolled back there. Only its thread ends it, and that cannot while it waits.
 pub(super) fn own_transaction_before(table: &LockTable, from: &Arc<Waiter>) -> Option<TxnId> {
     if planted!("own_transaction_awaited") {
         return None;

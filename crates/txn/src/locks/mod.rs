@@ -189,6 +189,11 @@ pub trait LockManager: Send + Sync + fmt::Debug {
         false
     }
 
+    /// Called when a rollback of `txn`, perhaps to a savepoint, begins on this thread: no other thread releases its locks now.
+    fn rolls_back(&self, txn: TxnId) {
+        let _ = txn;
+    }
+
     /// Called when `txn` has prepared: refuses the requests that wait for it and do not wait for prepared transactions.
     fn prepared(&self, txn: TxnId) {
         let _ = txn;

@@ -90,6 +90,10 @@ impl LockManager for PageLocks {
         self.table.try_lock(txn, self.folded(resource), mode)
     }
 
+    fn rolls_back(&self, txn: TxnId) {
+        self.table.rolls_back(txn);
+    }
+
     fn prepared(&self, txn: TxnId) {
         self.table.prepared(txn);
     }

@@ -107,7 +107,7 @@ struct Txns {
 #[derive(Debug)]
 struct Held {
     locks: Vec<Hashed>,
-    /// The thread that has acquired the newest one; 0 for a prepared transaction, which any thread may end.
+    /// The thread that has acquired the newest one, or rolls back; 0 for a prepared transaction, which any thread may end.
     thread: usize,
 }
 
@@ -590,6 +590,13 @@ impl LockTable {
             txns.note(txn, of);
         }
         txns.set_ownerless(txn);
+    }
+
+    /// Notes that this thread rolls a transaction back. Another transaction that the undo runs may wait for it.
+    pub(super) fn rolls_back(&self, txn: TxnId) {
+        if let Some(held) = self.txns(txn).lock().held.get_mut(txn) {
+            held.thread = this_thread();
+        }
     }
 
     /// Refuses the requests that wait for `txn`, which has prepared, and do not wait for prepared transactions.
