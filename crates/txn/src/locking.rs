@@ -194,10 +194,10 @@ impl Txn {
         }
     }
 
-    /// Returns the error of a request that would wait without end, perhaps because the store has stopped.
+    /// Returns the error of a request that would wait without end, perhaps because the store has stopped or is being closed.
     #[cold]
     pub(crate) fn refused(&self, deadlock: Deadlock) -> Error {
-        self.inner().alive().err().unwrap_or(deadlock.into())
+        self.inner().may_wait().err().unwrap_or(deadlock.into())
     }
 
     /// Locks the page if its changes are isolated by page locks.

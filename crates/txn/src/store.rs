@@ -8,9 +8,11 @@ use cedrat_heap::{FoundHeaps, LogKeeper, Memory};
 use cedrat_media::Media;
 use cedrat_pages::layout::Layouts;
 use cedrat_pages::{Cleaner, LatchedPage, OptimisticPage, PageId, Pool};
-use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, Weak, planted, thread};
-use cedrat_wal::{CONTROL_FILE, DirectoryLock, Log, LogError, LogOptions, PartitionId, TxnId, Writer};
+use cedrat_wal::{
+    CONTROL_FILE, DirectoryLock, Log, LogError, LogOptions, PartitionId, StopReason, Stopped, TxnId, Writer,
+};
 
 use crate::branches::Branches;
 use crate::checkpoint::{Checkpointer, Checkpoints};
@@ -71,6 +73,8 @@ pub(crate) struct Inner {
     attempts: u32,
     pub(crate) layouts: Layouts,
     pub(crate) opening: Opening,
+    /// Whether the last handle is gone: no caller can end a prepared transaction any more.
+    is_closing: AtomicBool,
     /// The process that has opened the store.
     process: u32,
     residents: Mutex<Residents>,
@@ -142,7 +146,7 @@ impl Store {
         let inner = Arc::new(inner);
         *inner.this.lock() = Arc::downgrade(&inner);
         let this = Arc::downgrade(&inner);
-        let has_stopped = move || this.upgrade().is_none_or(|inner| inner.log.is_stopped());
+        let has_stopped = move || this.upgrade().is_none_or(|inner| inner.may_wait().is_err());
         inner.locks.serves(HasStopped::new(has_stopped));
         inner.memory.set_log_keeper(Arc::new(LogOfHeaps(Arc::downgrade(&inner))));
         let lease = Lease::of(&inner, false);
@@ -397,6 +401,7 @@ impl Drop for Lease {
             // There are no threads to wait for.
             return std::mem::forget(self.threads.get_mut().take());
         }
+        self.inner.is_closing.store(!planted!("close_awaits_prepared"), Ordering::Relaxed);
         let threads = self.threads.get_mut().take();
         if threads.as_ref().is_some_and(Threads::is_one_of_them) {
             return close_elsewhere(&self.inner, threads);
@@ -470,6 +475,7 @@ impl Inner {
             attempts: options.attempts.max(1),
             layouts: registry.layouts().clone(),
             opening: Opening::new(),
+            is_closing: AtomicBool::new(false),
             process: std::process::id(),
             residents: Mutex::default(),
             report: Mutex::default(),
@@ -488,6 +494,16 @@ impl Inner {
     #[inline]
     pub(crate) fn alive(&self) -> Result<()> {
         if self.log.is_stopped() { Err(self.why_not_alive()) } else { Ok(()) }
+    }
+
+    /// Checks as [`alive`](Inner::alive), and that the store is not being closed: a transaction that an undo runs on one of its
+    /// threads may wait for a prepared one, which no caller can end any more.
+    pub(crate) fn may_wait(&self) -> Result<()> {
+        self.alive()?;
+        if self.is_closing.load(Ordering::Relaxed) {
+            return Err(Stopped { reason: Arc::new(StopReason::Closed) }.into());
+        }
+        Ok(())
     }
 
     /// Checks as [`alive`](Inner::alive), and that this process has opened the store: a forked child has the handles, and

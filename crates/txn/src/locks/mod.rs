@@ -108,7 +108,7 @@ pub struct LockCounts {
     pub search_steps: u64,
 }
 
-/// Question whether a store has stopped: see [`LockManager::serves`].
+/// Question whether a store has stopped, or is being closed: see [`LockManager::serves`].
 #[derive(Clone)]
 pub struct HasStopped(Arc<dyn Fn() -> bool + Send + Sync>);
 
@@ -117,7 +117,7 @@ impl HasStopped {
         HasStopped(Arc::new(has_stopped))
     }
 
-    /// Whether the store has stopped.
+    /// Whether the store has stopped, or is being closed.
     pub fn now(&self) -> bool {
         (self.0)()
     }
