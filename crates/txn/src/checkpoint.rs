@@ -313,17 +313,17 @@ impl StandIn {
         let wish = Arc::clone(&inner.checkpoints.wish);
         let is_relieved = Arc::new(AtomicBool::new(false));
         let serves = (Arc::clone(inner), Arc::clone(&is_relieved));
+        // Held until the thread is in the list: it may drop the last handle, and then looks for itself there.
+        let mut stand_ins = wish.stand_ins.lock();
         let thread = Builder::new().name("cedrat-stands-in".into()).spawn(move || serve(&serves.0, &serves.1));
-        match thread {
-            Ok(thread) => {
-                let mut stand_ins = wish.stand_ins.lock();
-                stand_ins.retain(|(is_relieved, _)| Arc::strong_count(is_relieved) > 1);
-                stand_ins.push((Arc::clone(&is_relieved), thread));
-            }
-            Err(error) => {
-                inner.log.stop(format!("no thread could be started that enforces limits beside an undo: {error}"));
-                return None;
-            }
+        let started = thread.map(|thread| {
+            stand_ins.retain(|(is_relieved, _)| Arc::strong_count(is_relieved) > 1);
+            stand_ins.push((Arc::clone(&is_relieved), thread));
+        });
+        drop(stand_ins);
+        if let Err(error) = started {
+            inner.log.stop(format!("no thread could be started that enforces limits beside an undo: {error}"));
+            return None;
         }
         Some(StandIn { wish, is_relieved })
     }

@@ -258,7 +258,7 @@ impl Txn {
         }
         self.inner().alive_here()?;
         if !planted!("rolled_back_by_thread_unknown") {
-            self.inner().locks.rolls_back(self.id);
+            self.inner().locks.rolls_back(self.id, !goes_on);
         }
         let before = (self.undoing, self.change_mode);
         self.undoing = true;

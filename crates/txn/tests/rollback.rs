@@ -112,7 +112,7 @@ fn refuse_on_a_stopped_store(txn: &mut Txn, error: Error) -> Result<()> {
 
 /// Notes the thread on which each transaction is rolled back.
 #[derive(Debug, Default)]
-struct Noting(Mutex<Vec<(TxnId, ThreadId)>>);
+struct Noting(Mutex<Vec<(TxnId, ThreadId, bool)>>);
 
 impl LockManager for Noting {
     fn lock(&self, _: TxnId, _: Resource, _: LockMode) -> std::result::Result<(), Deadlock> {
@@ -121,8 +121,8 @@ impl LockManager for Noting {
 
     fn ended(&self, _: TxnId) {}
 
-    fn rolls_back(&self, txn: TxnId) {
-        self.0.lock().push((txn, thread::current().id()));
+    fn rolls_back(&self, txn: TxnId, ends: bool) {
+        self.0.lock().push((txn, thread::current().id(), ends));
     }
 }
 
@@ -146,13 +146,13 @@ fn locks_know_thread_of_rollback() {
         },
         |txn, _| assert_eq!(txn.store().enforce_limits().unwrap(), 1, "E16.3"),
     ];
-    for way in ways {
+    for (way, ends) in ways.into_iter().zip([true, false, true, true]) {
         let mut txn = store.begin();
         txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
         let id = txn.id();
         let other = thread::spawn(move || way(txn, page));
         let thread = other.thread().id();
         other.join().unwrap();
-        assert_eq!(std::mem::take(&mut *locks.0.lock()), [(id, thread)]);
+        assert_eq!(std::mem::take(&mut *locks.0.lock()), [(id, thread, ends)]);
     }
 }

@@ -358,11 +358,20 @@ fn wait_for_own_thread_is_refused() {
         let waits = blocked(&table, 10, page(8), X);
         assert_eq!(refused(&table, &waits), Ok(()));
         // This thread rolls them back: their locks are released by no other.
-        [6, 8].into_iter().for_each(|txn| table.rolls_back(TxnId(txn)));
+        [6, 8].into_iter().for_each(|txn| table.rolls_back(TxnId(txn), true));
         for (txn, of) in [(6, 6), (8, 8)] {
             let waits = blocked(&table, 10 + txn, page(of), X);
             assert_eq!(refused(&table, &waits), Err(Some(TxnId(txn))), "E15.7a");
         }
+        // The thread from which the store has taken it gets a lock late.
+        on_other_thread(&table, |table| granted(table, 8, page(10), X));
+        let waits = blocked(&table, 19, page(8), X);
+        assert_eq!(refused(&table, &waits), Err(Some(TxnId(8))), "E15.7a");
+        // After a rollback to a savepoint, it may be moved.
+        table.rolls_back(TxnId(8), false);
+        on_other_thread(&table, |table| granted(table, 8, page(11), X));
+        let waits = blocked(&table, 20, page(8), X);
+        assert_eq!(refused(&table, &waits), Ok(()));
     });
 }
 

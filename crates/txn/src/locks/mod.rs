@@ -189,9 +189,10 @@ pub trait LockManager: Send + Sync + fmt::Debug {
         false
     }
 
-    /// Called when a rollback of `txn`, perhaps to a savepoint, begins on this thread: no other thread releases its locks now.
-    fn rolls_back(&self, txn: TxnId) {
-        let _ = txn;
+    /// Called when a rollback of `txn` begins on this thread: no other thread releases its locks now. `ends`: the rollback is not
+    /// to a savepoint; a lock that another thread still waits for changes nothing then.
+    fn rolls_back(&self, txn: TxnId, ends: bool) {
+        let _ = (txn, ends);
     }
 
     /// Called when `txn` has prepared: refuses the requests that wait for it and do not wait for prepared transactions.

@@ -90,8 +90,8 @@ impl LockManager for PageLocks {
         self.table.try_lock(txn, self.folded(resource), mode)
     }
 
-    fn rolls_back(&self, txn: TxnId) {
-        self.table.rolls_back(txn);
+    fn rolls_back(&self, txn: TxnId, ends: bool) {
+        self.table.rolls_back(txn, ends);
     }
 
     fn prepared(&self, txn: TxnId) {

@@ -109,6 +109,8 @@ struct Held {
     locks: Vec<Hashed>,
     /// The thread that has acquired the newest one, or rolls back; 0 for a prepared transaction, which any thread may end.
     thread: usize,
+    /// Whether that thread ends it, though another one may still acquire a lock for it, which has waited since before.
+    is_rolled_back: bool,
 }
 
 impl Txns {
@@ -123,9 +125,11 @@ impl Txns {
 
     fn list(&mut self, txn: TxnId) -> &mut Vec<Hashed> {
         let spare = &mut self.spare;
-        let fresh = || Held { locks: spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES)), thread: 0 };
-        let held = self.held.get_or_insert_with(txn, fresh);
-        held.thread = this_thread();
+        let mut locks = || spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES));
+        let held = self.held.get_or_insert_with(txn, || Held { locks: locks(), thread: 0, is_rolled_back: false });
+        if !held.is_rolled_back || planted!("late_lock_moves_transaction") {
+            held.thread = this_thread();
+        }
         &mut held.locks
     }
 
@@ -593,9 +597,9 @@ impl LockTable {
     }
 
     /// Notes that this thread rolls a transaction back. Another transaction that the undo runs may wait for it.
-    pub(super) fn rolls_back(&self, txn: TxnId) {
+    pub(super) fn rolls_back(&self, txn: TxnId, ends: bool) {
         if let Some(held) = self.txns(txn).lock().held.get_mut(txn) {
-            held.thread = this_thread();
+            (held.thread, held.is_rolled_back) = (this_thread(), ends);
         }
     }
 
