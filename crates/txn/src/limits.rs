@@ -87,9 +87,9 @@ struct Roller {
 /// Numbers of the transactions that the store has rolled back.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RolledBack {
-    /// Those that had records.
+    /// Transactions that had records.
     changed: usize,
-    /// Those that had only locks.
+    /// Transactions that had only locks.
     readers: usize,
 }
 
