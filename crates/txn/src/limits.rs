@@ -250,6 +250,10 @@ impl Store {
         self.inner.alive()?;
         let limits = &self.inner.limits;
         let Some(_turn) = limits.rolling_back.begin(has_locks, self.is_a_threads()) else {
+            // The caller may be the only one that notices a full log: it measures when it has released its locks.
+            if has_locks && !planted!("full_log_not_measured_later") {
+                self.inner.measure_later();
+            }
             return Ok(RolledBack::default());
         };
         limits.is_due.store(false, Ordering::Relaxed);
@@ -315,6 +319,11 @@ impl Inner {
         for (entry, excess) in self.over_limit_and(Some(also)) {
             entry.claim.doom(excess);
         }
+        self.measure_later();
+    }
+
+    /// Lets the checkpointer measure transactions, or the next thread at the end of its transaction.
+    fn measure_later(&self) {
         self.limits.is_due.store(true, Ordering::Relaxed);
         self.checkpoints.ask_for_limits();
     }

@@ -625,6 +625,16 @@ fn store_with_waits(options: Options) -> Store {
     Store::open(Arc::new(SimDisk::new()), options, registry().record_kind(KIND).logical::<Waits>()).unwrap()
 }
 
+/// Lets another thread enforce the limits, and returns when an undo waits for a lock there.
+fn blocked_rollback(store: &Store, locks: &PageLocks) -> thread::JoinHandle<Result<usize>> {
+    let (store, blocked) = (store.clone(), locks.counts().blocked);
+    let rolls_back = thread::spawn(move || store.enforce_limits());
+    while locks.counts().blocked == blocked {
+        thread::yield_now();
+    }
+    rolls_back
+}
+
 /// E16.8: the undo waits for the lock of a transaction that finds the log full: if that one waited for the rollback, both would
 /// wait without end, and no lock manager would see it.
 #[test]
@@ -641,13 +651,7 @@ fn full_log_awaits_no_blocked_undo() {
     clock.0.store(11, Ordering::SeqCst);
     let mut writer = store.begin();
     add(&mut writer, locked, 1).unwrap();
-    let rolls_back = {
-        let store = store.clone();
-        thread::spawn(move || store.enforce_limits())
-    };
-    while locks.counts().blocked == 0 {
-        thread::yield_now();
-    }
+    let rolls_back = blocked_rollback(&store, &locks);
     let full = loop {
         if let Err(full) = writer.log_record(KIND, &[7; 2000]) {
             break full;
@@ -686,15 +690,8 @@ fn undo_gets_lock_of_idle_transaction() {
     let (options, clock, locks) = timed();
     let store = store_with_waits(options);
     for has_changed in [false, true] {
-        let blocked = locks.counts().blocked;
         let ([idle, younger], own) = undo_behind_younger(&store, &clock, TIME_LIMIT.as_secs(), has_changed);
-        let rolls_back = {
-            let store = store.clone();
-            thread::spawn(move || store.enforce_limits())
-        };
-        while locks.counts().blocked == blocked {
-            thread::yield_now();
-        }
+        let rolls_back = blocked_rollback(&store, &locks);
         clock.0.fetch_add(9, Ordering::SeqCst);
         assert_eq!(store.enforce_limits().unwrap(), 0, "it is not over its limit");
         clock.0.fetch_add(1, Ordering::SeqCst);
@@ -778,4 +775,21 @@ fn rolled_back_reader_sees_no_words() {
         matches!(read, Err(Error::TimeLimit { .. })),
         "it saw the page before the change, and the word after it: {read:?}"
     );
+}
+
+/// E16.8d: nothing is written any more, and each writer has locks.
+#[test]
+fn full_log_is_measured_after_refusal() {
+    let (options, clock, locks) = timed();
+    let store = store_with_waits(Options { txn_log_limit_bytes: Some(u64::MAX), ..options });
+    let ([_idle, younger], _) = undo_behind_younger(&store, &clock, TIME_LIMIT.as_secs(), true);
+    let rolls_back = blocked_rollback(&store, &locks);
+    let write = || store.transact(|txn| txn.log_record(KIND, &[7; 2000]));
+    while write().is_ok() {}
+    clock.0.fetch_add(10, Ordering::SeqCst);
+    let full = write();
+    assert!(matches!(full, Err(Error::LogFull { .. })), "{full:?}");
+    let ended = younger.commit(Commit::Sync).err();
+    assert_eq!(rolls_back.join().unwrap().unwrap(), 1, "E16.3");
+    assert!(matches!(ended, Some(Error::TimeLimit { .. })), "E16.8d: {ended:?}");
 }
