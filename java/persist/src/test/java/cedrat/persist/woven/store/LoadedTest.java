@@ -78,13 +78,19 @@ class LoadedTest {
             Node first = store.lookup("first");
             WeakReference<Node> tenth = tenth(first);
             walk(first, length);
-            long reads = graph.reads();
             for (int i = 0; i < 100 && tenth.get() != null; i++) {
                 System.gc();
             }
             assertNull(tenth.get());
-            walk(first, length);
-            assertTrue(graph.reads() - reads > length / 2, "reads: " + (graph.reads() - reads));
+            // One collection may find some of the others in use still.
+            long reads = 0;
+            for (int i = 0; i < 100 && reads <= length / 2; i++) {
+                System.gc();
+                long before = graph.reads();
+                walk(first, length);
+                reads = graph.reads() - before;
+            }
+            assertTrue(reads > length / 2, "reads: " + reads);
         }
     }
 
