@@ -9,6 +9,7 @@ import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /// Histories of HBase and an oracle with a durable log under random faults, with a new seed in each run. A failure
@@ -44,6 +45,7 @@ class HBaseNemesisTest {
     /// O1, O3, O4, O5, O6, O7, O8, O9.
     /// One history at least of each isolation level.
     @Test
+    @EnabledIfSystemProperty(named = "cedrat.nemesis.seconds", matches = "\\d+") // `./x soak` sets it
     void historiesHoldUnderRandomFaults() throws Exception {
         long end = System.nanoTime() + TIME.toNanos();
         long seed = NemesisWorld.seed();

@@ -70,6 +70,8 @@ public final class NemesisWorld implements AutoCloseable {
     private final ConcurrentLinkedQueue<Throwable> failures = new ConcurrentLinkedQueue<>();
     private final List<CrashableServer> replaced = new ArrayList<>();
     private CrashableServer server;
+    /// Why a server has failed to start; `null` if none has.
+    private IOException startProblem;
     private final AtomicLong forgotten = new AtomicLong();
     private int crashes;
     private int stops;
@@ -310,6 +312,17 @@ public final class NemesisWorld implements AutoCloseable {
         lead();
     }
 
+    /// Starts a server as a supervisor does: a later attempt may open a log whose bookies are away now.
+    private void tryToStart() throws DamagedEntryException {
+        try {
+            startServer();
+        } catch (IOException problem) {
+            startProblem = problem;
+            server = null;
+            lead();
+        }
+    }
+
     /// Ends a server that has stopped by itself.
     private void endStopped() throws IOException {
         if (server != null && server.isStopped()) {
@@ -331,7 +344,7 @@ public final class NemesisWorld implements AutoCloseable {
         for (int step = 1; step <= steps && failures.isEmpty(); step++) {
             endStopped();
             if (server == null && random.nextInt(3) == 0) {
-                startServer();
+                tryToStart();
             }
             inject(random.nextInt(100));
             awaitTransactions(random.nextInt(40), 1);
@@ -440,7 +453,7 @@ public final class NemesisWorld implements AutoCloseable {
         server.fence(random);
         replaced.add(server);
         replacements++;
-        startServer();
+        tryToStart();
         if (random.nextBoolean()) {
             awaitTransactions(100, 20);
             replaced.getLast().wake();
@@ -482,9 +495,9 @@ public final class NemesisWorld implements AutoCloseable {
         interference.set(0, 0);
         interference.resume();
         if (server == null) {
-            startServer();
+            tryToStart();
         }
-        server.releaseLog();
+        server().ifPresent(CrashableServer::releaseLog);
         for (int tick = 0; tick <= CrashableServer.TICKS; tick++) {
             awaitTransactions(CLIENTS, 1);
             tick(1);
@@ -510,9 +523,7 @@ public final class NemesisWorld implements AutoCloseable {
         while (!replaced.isEmpty()) {
             endReplaced();
         }
-        if (server == null) {
-            startServer();
-        }
+        await("server starts", () -> server != null);
         server.releaseLog();
         links.heal();
         for (NemesisClient client : clients) {
@@ -600,9 +611,11 @@ public final class NemesisWorld implements AutoCloseable {
             }
             endStopped();
             if (server == null) {
-                startServer();
+                tryToStart();
             }
-            assertTrue(System.nanoTime() - end < 0, () -> "waited for " + plan.limit + " until a " + what);
+            assertTrue(
+                    System.nanoTime() - end < 0,
+                    () -> "waited for " + plan.limit + " until a " + what + "; newest failed start: " + startProblem);
             LockSupport.parkNanos(POLL_NANOS);
         }
     }
