@@ -98,14 +98,17 @@ public final class Tls {
         return List.of(options.certificate(), options.key(), options.authorities());
     }
 
-    private List<FileTime> times() throws IOException {
+    /// Returns the times of the last changes. That of a file that cannot be read is `null`: reading it says why.
+    private List<FileTime> times() {
         List<FileTime> times = new ArrayList<>();
         for (Path file : files()) {
+            FileTime time;
             try {
-                times.add(Files.getLastModifiedTime(file));
-            } catch (IOException problem) {
-                throw new IOException("cannot read the TLS file " + file + ": " + problem, problem);
+                time = Files.getLastModifiedTime(file);
+            } catch (IOException unreadable) {
+                time = null;
             }
+            times.add(time);
         }
         return times;
     }

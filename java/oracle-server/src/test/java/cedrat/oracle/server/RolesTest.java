@@ -79,15 +79,19 @@ class RolesTest {
         assertEquals(Role.ADMINISTRATOR, Role.needed(Protocol.ADMIN, 0));
     }
 
-    @Test
-    void clientsAreRefusedBeyondTheirRoles() throws Exception {
-        Authority authority = new Authority(folder.resolve("authority"));
+    private OracleServer server(Authority authority, String... rules) throws Exception {
         ServerOptions options = ServerOptions.DEFAULTS
                 .withListen(new InetSocketAddress(HOST, 0))
                 .withRowsLog2(10)
                 .withTls(authority.issue("server", HOST, authority))
-                .withRoles(roles("client CN=app", "cleaner CN=cleaner"));
-        try (OracleServer server = OracleServer.start(options, new VolatileLog())) {
+                .withRoles(roles(rules));
+        return OracleServer.start(options, new VolatileLog());
+    }
+
+    @Test
+    void clientsAreRefusedBeyondTheirRoles() throws Exception {
+        Authority authority = new Authority(folder.resolve("authority"));
+        try (OracleServer server = server(authority, "client CN=app", "cleaner CN=cleaner")) {
             ClientOptions any = ClientOptions.of(server.address()).withPatience(Duration.ofSeconds(60));
             try (OracleClient app = OracleClient.open(any.withTls(authority.issue("app", HOST, authority)));
                     OracleClient cleaner =
@@ -124,12 +128,7 @@ class RolesTest {
     @Test
     void commandsNeedAnAdministrator() throws Exception {
         Authority authority = new Authority(folder.resolve("authority"));
-        ServerOptions options = ServerOptions.DEFAULTS
-                .withListen(new InetSocketAddress(HOST, 0))
-                .withRowsLog2(10)
-                .withTls(authority.issue("server", HOST, authority))
-                .withRoles(roles("cleaner CN=app", "administrator CN=operator"));
-        try (OracleServer server = OracleServer.start(options, new VolatileLog())) {
+        try (OracleServer server = server(authority, "cleaner CN=app", "administrator CN=operator")) {
             AdminCommandsTest.Result done = status(server, authority.issue("operator", HOST, authority));
             assertEquals(0, done.code(), done.err());
             assertTrue(done.out().contains("log"), done.out());

@@ -13,6 +13,8 @@ import cedrat.oracle.client.UnavailableException;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.tls.TlsOptions;
+import cedrat.oracle.transport.Tls;
+import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
@@ -171,6 +173,18 @@ class TlsTest {
     private static void replace(Path file, byte[] bytes, int seconds) throws Exception {
         Files.write(file, bytes);
         Files.setLastModifiedTime(file, FileTime.fromMillis(System.currentTimeMillis() + 1000L * seconds));
+    }
+
+    /// A file that is being replaced, or was deleted.
+    @Test
+    void unreadableFileFailsOneRefresh() throws Exception {
+        TlsOptions files = ours.issue("deleted", HOST, ours);
+        Tls tls = Tls.client(files);
+        Files.delete(files.key());
+        assertTrue(assertThrows(IOException.class, tls::refresh)
+                .getMessage()
+                .contains(files.key().toString()));
+        tls.refresh();
     }
 
     @Test
