@@ -136,6 +136,8 @@ public abstract class TransactionContract {
         Savepoint begin = transaction.savepoint();
         transaction.put(rows, Bytes.of("a"), VALUE, Bytes.of("1"));
         transaction.rollBackTo(begin);
+        transaction.write();
+        assertEquals(0, world.contents().pending(), "no row has its marker");
         assertEquals(transaction.start().value(), transaction.commit().value(), "it commits when it began");
         assertEquals(0, world.contents().versions());
     }
