@@ -26,6 +26,7 @@ module cedrat.oracle.server {
     exports cedrat.oracle.state;
 
     uses cedrat.oracle.log.SharedLogs;
+    uses cedrat.oracle.server.Subcommands;
 
     opens cedrat.oracle.server to
             info.picocli;

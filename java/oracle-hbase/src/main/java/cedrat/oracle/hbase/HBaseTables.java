@@ -17,9 +17,12 @@ import java.util.List;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Optional;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Consumer;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.ClusterMetrics;
 import org.apache.hadoop.hbase.NamespaceDescriptor;
@@ -105,7 +108,12 @@ public final class HBaseTables implements Tables, AutoCloseable {
                 ConnectionFactory.createAsyncConnection(configuration),
                 problem -> Refusals.exception(
                         problem, "cannot reach HBase; check that it runs, and hbase.zookeeper.quorum"));
-        return new HBaseTables(connection, oracle, namespace);
+        try {
+            return new HBaseTables(connection, oracle, namespace);
+        } catch (TableException problem) {
+            close(connection);
+            throw problem;
+        }
     }
 
     /// The table of this name; one of another namespace is `NAMESPACE:NAME`. It is looked at once.
@@ -129,17 +137,56 @@ public final class HBaseTables implements Tables, AutoCloseable {
         return look(descriptor);
     }
 
-    /// All tables of the namespace that are for transactions.
+    /// All tables of the namespace that are for transactions. Each is checked each time: one that another program has
+    /// altered, or has dropped and created, is refused like one that was never opened (H1, H4).
     @Override
     public List<Table> all() {
+        return all(refused -> {
+            throw refused;
+        });
+    }
+
+    /// The same without the tables that are refused; the receiver of the refusals may throw.
+    ///
+    /// @throws TableException if HBase does not answer
+    public List<Table> all(Consumer<TableException> refusals) {
         List<Table> all = new ArrayList<>();
-        for (TableDescriptor descriptor : descriptors()) {
+        List<TableDescriptor> descriptors = descriptors();
+        Set<TableName> there =
+                descriptors.stream().map(TableDescriptor::getTableName).collect(Collectors.toSet());
+        tables.keySet().removeIf(name -> name.getNamespaceAsString().equals(namespace) && !there.contains(name));
+        for (TableDescriptor descriptor : descriptors) {
             if (Schema.isForTransactions(descriptor)) {
-                HBaseTable known = tables.get(descriptor.getTableName());
-                all.add(known == null ? look(descriptor) : known);
+                try {
+                    all.add(checked(descriptor));
+                } catch (TableException problem) {
+                    if (!isRefusal(problem)) {
+                        throw problem;
+                    }
+                    tables.remove(descriptor.getTableName());
+                    refusals.accept(problem);
+                }
             }
         }
         return all;
+    }
+
+    /// Whether a call has failed because HBase or a table refuses it: the same call fails until that is mended. Other
+    /// failures end by themselves, when HBase can be reached again.
+    public static boolean isRefusal(TableException problem) {
+        return problem.getCause() == null || Refusals.isForGood(problem.getCause());
+    }
+
+    private HBaseTable checked(TableDescriptor descriptor) {
+        HBaseTable known = tables.get(descriptor.getTableName());
+        if (known == null) {
+            return look(descriptor);
+        }
+        Schema.check(descriptor);
+        if (Schema.oracle(descriptor) != null) { // else it was said when the table was opened
+            oracle.identity().ifPresent(identity -> refuseOtherOracle(descriptor, identity));
+        }
+        return known;
     }
 
     @Override
@@ -323,6 +370,10 @@ public final class HBaseTables implements Tables, AutoCloseable {
     /// Ends the connection. Tables are of no use any more.
     @Override
     public void close() {
+        close(connection);
+    }
+
+    private static void close(AsyncConnection connection) {
         try {
             connection.close();
         } catch (IOException problem) {

@@ -2,7 +2,6 @@ package cedrat.oracle.server;
 
 import cedrat.oracle.log.Log;
 import cedrat.oracle.protocol.AdminKind;
-import cedrat.oracle.tls.TlsOptions;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.net.InetAddress;
@@ -15,12 +14,11 @@ import java.util.HexFormat;
 import java.util.List;
 import java.util.Locale;
 import java.util.Map;
-import java.util.Optional;
 import java.util.concurrent.Callable;
 import picocli.CommandLine;
-import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.ITypeConverter;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
@@ -79,13 +77,8 @@ final class AdminCommands {
         @Spec
         CommandSpec spec;
 
-        @Option(
-                names = "--oracle",
-                paramLabel = "HOST:PORT[,...]",
-                split = ",",
-                defaultValue = "127.0.0.1:" + ServerOptions.PORT,
-                description = "The addresses of the servers, of which one serves (default: ${DEFAULT-VALUE}).")
-        private List<String> servers;
+        @Mixin
+        private OracleAddress oracle;
 
         @Option(
                 names = "--timeout-ms",
@@ -94,23 +87,15 @@ final class AdminCommands {
                 description = "Wait so long for a connection and for each reply (default: ${DEFAULT-VALUE}).")
         private int timeoutMs;
 
-        @ArgGroup(exclusive = false)
-        private TlsFiles tls;
-
-        private Optional<TlsOptions> tls() {
-            return Optional.ofNullable(tls).map(TlsFiles::options);
-        }
-
         @Override
         public final Integer call() {
-            List<InetSocketAddress> addresses =
-                    servers.stream().map(this::address).toList();
+            List<InetSocketAddress> addresses = oracle.servers();
             if (timeoutMs <= 0) {
                 throw new ParameterException(
                         spec.commandLine(), "invalid --timeout-ms " + timeoutMs + ": choose 1 or more");
             }
             PrintWriter out = spec.commandLine().getOut();
-            try (AdminConnection connection = AdminConnection.open(addresses, tls(), timeoutMs)) {
+            try (AdminConnection connection = AdminConnection.open(addresses, oracle.tls(), timeoutMs)) {
                 run(connection, out);
                 return 0;
             } catch (IOException problem) {
@@ -120,14 +105,6 @@ final class AdminCommands {
             } finally {
                 out.flush();
                 spec.commandLine().getErr().flush();
-            }
-        }
-
-        private InetSocketAddress address(String server) {
-            try {
-                return ServerAddress.of(server);
-            } catch (IllegalArgumentException invalid) {
-                throw new ParameterException(spec.commandLine(), "invalid --oracle: " + invalid.getMessage(), invalid);
             }
         }
 

@@ -7,6 +7,7 @@ import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Optional;
+import java.util.ServiceLoader;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CompletionException;
 import picocli.CommandLine;
@@ -57,9 +58,16 @@ public final class Main implements Callable<Integer> {
     }
 
     static int run(Fault fault, String... arguments) {
-        return AdminCommands.addTo(new CommandLine(new Main(fault)))
-                .setCaseInsensitiveEnumValuesAllowed(true)
-                .execute(arguments);
+        return of(fault).setCaseInsensitiveEnumValuesAllowed(true).execute(arguments);
+    }
+
+    /// Returns the command with all that the class path has.
+    private static CommandLine of(Fault fault) {
+        CommandLine command = AdminCommands.addTo(new CommandLine(new Main(fault)));
+        for (Subcommands others : ServiceLoader.load(Subcommands.class)) {
+            others.commands().forEach(command::addSubcommand);
+        }
+        return command;
     }
 
     @Override
@@ -205,7 +213,7 @@ public final class Main implements Callable<Integer> {
                 if (log.isShared()) {
                     health.become(Health.State.STANDBY, "standing by, while another server may have the log");
                 }
-                operation = metrics == null ? null : new OperationServer(address(metrics), health);
+                operation = metrics == null ? null : new OperationServer(OperationHttp.address(metrics), health);
                 server = OracleServer.start(options, log.make(host + ":" + port), command.fault);
             } catch (IllegalArgumentException nonsense) {
                 close(operation);
@@ -235,16 +243,6 @@ public final class Main implements Callable<Integer> {
             if (operation != null) {
                 operation.close();
             }
-        }
-
-        /// @throws IllegalArgumentException if it is none
-        private static InetSocketAddress address(String hostAndPort) {
-            int colon = hostAndPort.lastIndexOf(':');
-            String port = hostAndPort.substring(colon + 1);
-            if (colon < 1 || !port.matches("\\d{1,5}")) {
-                throw new IllegalArgumentException("invalid address " + hostAndPort + ": write HOST:PORT");
-            }
-            return new InetSocketAddress(hostAndPort.substring(0, colon), Integer.parseInt(port));
         }
 
         /// Waits until the server has ended or stopped; returns the exit code.

@@ -1,16 +1,9 @@
 package cedrat.oracle.server;
 
-import com.sun.net.httpserver.HttpExchange;
-import com.sun.net.httpserver.HttpServer;
-import io.prometheus.metrics.config.EscapingScheme;
-import io.prometheus.metrics.expositionformats.PrometheusTextFormatWriter;
 import io.prometheus.metrics.model.snapshots.MetricSnapshots;
-import java.io.ByteArrayOutputStream;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.nio.charset.StandardCharsets;
-import java.util.concurrent.ExecutorService;
-import java.util.concurrent.Executors;
+import java.util.Locale;
 import java.util.concurrent.TimeoutException;
 
 /// Serves requests of operators, over HTTP on a port of its own.
@@ -23,24 +16,8 @@ import java.util.concurrent.TimeoutException;
 ///
 /// A server whose decide thread does not answer for a second is not healthy, whatever its recorded state.
 public final class OperationServer implements AutoCloseable {
-    private static final int BACKLOG = 16;
-
-    private static final int OK = 200;
-    private static final int NOT_FOUND = 404;
-    private static final int METHOD_NOT_ALLOWED = 405;
-    private static final int UNAVAILABLE = 503;
-
-    private record Answer(int code, String type, byte[] body) {}
-
-    private interface Question {
-        Answer answer() throws IOException;
-    }
-
     private final Health health;
-    private final HttpServer http;
-    private final ExecutorService threads = Executors.newVirtualThreadPerTaskExecutor();
-    private final PrometheusTextFormatWriter writer =
-            PrometheusTextFormatWriter.builder().build();
+    private final OperationHttp http;
     private volatile OracleServer server;
 
     /// Listens on this address; port 0 for any free port. There is no server of clients yet.
@@ -48,22 +25,22 @@ public final class OperationServer implements AutoCloseable {
     /// @throws IOException if the address is not available
     public OperationServer(InetSocketAddress listen, Health health) throws IOException {
         this.health = health;
-        try {
-            http = HttpServer.create(listen, BACKLOG);
-        } catch (IOException taken) {
-            threads.close();
-            throw new IOException("cannot listen on " + listen + " for metrics: " + taken.getMessage(), taken);
-        }
-        http.setExecutor(threads);
-        serve("/metrics", this::metrics);
-        serve("/health", () -> health(false));
-        serve("/ready", () -> health(true));
-        http.start();
+        http = new OperationHttp(listen, new OperationHttp.Answers() {
+            @Override
+            public OperationHttp.Answer metrics() throws IOException {
+                return OperationServer.this.metrics();
+            }
+
+            @Override
+            public OperationHttp.Answer health(boolean mustServe) {
+                return OperationServer.this.health(mustServe);
+            }
+        });
     }
 
     /// Returns the address that it listens on.
     public InetSocketAddress address() {
-        return http.getAddress();
+        return http.address();
     }
 
     /// This one serves from now on.
@@ -79,29 +56,7 @@ public final class OperationServer implements AutoCloseable {
         });
     }
 
-    private void serve(String path, Question question) {
-        http.createContext(path, exchange -> {
-            try (exchange) {
-                send(exchange, path, question);
-            }
-        });
-    }
-
-    private static void send(HttpExchange exchange, String path, Question question) throws IOException {
-        Answer answer;
-        if (!exchange.getRequestURI().getPath().equals(path)) {
-            answer = text(NOT_FOUND, "unknown path: choose /metrics, /health or /ready\n");
-        } else if (!exchange.getRequestMethod().equals("GET")) {
-            answer = text(METHOD_NOT_ALLOWED, "only the method GET is possible\n");
-        } else {
-            answer = question.answer();
-        }
-        exchange.getResponseHeaders().set("Content-Type", answer.type);
-        exchange.sendResponseHeaders(answer.code, answer.body.length);
-        exchange.getResponseBody().write(answer.body);
-    }
-
-    private Answer metrics() throws IOException {
+    private OperationHttp.Answer metrics() throws IOException {
         Health.State state = health.now().state();
         OracleServer serving = server;
         MetricSnapshots snapshots;
@@ -111,15 +66,13 @@ public final class OperationServer implements AutoCloseable {
             try {
                 snapshots = Metrics.of(state, serving.reading(), serving.connections(), serving.connectionsRefused());
             } catch (TimeoutException silent) {
-                return text(UNAVAILABLE, silent.getMessage() + "\n");
+                return OperationHttp.unavailable(silent.getMessage());
             }
         }
-        ByteArrayOutputStream body = new ByteArrayOutputStream();
-        writer.write(body, snapshots, EscapingScheme.UNDERSCORE_ESCAPING);
-        return new Answer(OK, PrometheusTextFormatWriter.CONTENT_TYPE, body.toByteArray());
+        return OperationHttp.metrics(snapshots);
     }
 
-    private Answer health(boolean mustServe) {
+    private OperationHttp.Answer health(boolean mustServe) {
         Health.Now now = health.now();
         boolean isWell =
                 switch (now.state()) {
@@ -137,34 +90,15 @@ public final class OperationServer implements AutoCloseable {
                 why = silent.getMessage();
             }
         }
-        String json = "{\"state\":\"" + now.state().name().toLowerCase(java.util.Locale.ROOT) + "\",\"why\":\""
-                + escaped(why) + "\"}\n";
-        return new Answer(isWell ? OK : UNAVAILABLE, "application/json", json.getBytes(StandardCharsets.UTF_8));
-    }
-
-    private static Answer text(int code, String text) {
-        return new Answer(code, "text/plain; charset=utf-8", text.getBytes(StandardCharsets.UTF_8));
-    }
-
-    /// As the inside of a string of JSON.
-    static String escaped(String text) {
-        StringBuilder escaped = new StringBuilder();
-        for (char each : text.toCharArray()) {
-            if (each == '"' || each == '\\') {
-                escaped.append('\\').append(each);
-            } else if (each < ' ') {
-                escaped.append(String.format("\\u%04x", (int) each));
-            } else {
-                escaped.append(each);
-            }
-        }
-        return escaped.toString();
+        return OperationHttp.json(
+                isWell,
+                "{\"state\":\"" + now.state().name().toLowerCase(Locale.ROOT) + "\",\"why\":\""
+                        + OperationHttp.escaped(why) + "\"}");
     }
 
     /// A second call does nothing.
     @Override
     public void close() {
-        http.stop(0);
-        threads.close();
+        http.close();
     }
 }

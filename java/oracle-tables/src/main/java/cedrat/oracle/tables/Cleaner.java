@@ -4,6 +4,7 @@ import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
+import java.time.Duration;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -47,6 +48,7 @@ public final class Cleaner {
 
     private final OracleClient oracle;
     private final Tables tables;
+    private final Pace pace;
     private final Fault fault;
     private final LongSupplier clock;
     /// Waits for its time; `null` if the next sweep is to draw one.
@@ -54,12 +56,22 @@ public final class Cleaner {
 
     /// A cleaner of all tables of a store's namespace.
     public Cleaner(OracleClient oracle, Tables tables) {
-        this(oracle, tables, System::nanoTime, Fault.NONE);
+        this(oracle, tables, Pace.UNLIMITED);
+    }
+
+    /// The same, with a bound of its speed.
+    public Cleaner(OracleClient oracle, Tables tables, Pace pace) {
+        this(oracle, tables, pace, System::nanoTime, Fault.NONE);
     }
 
     Cleaner(OracleClient oracle, Tables tables, LongSupplier clock, Fault fault) {
+        this(oracle, tables, Pace.UNLIMITED, clock, fault);
+    }
+
+    private Cleaner(OracleClient oracle, Tables tables, Pace pace, LongSupplier clock, Fault fault) {
         this.oracle = Objects.requireNonNull(oracle);
         this.tables = Objects.requireNonNull(tables);
+        this.pace = Objects.requireNonNull(pace);
         this.clock = clock;
         this.fault = fault;
     }
@@ -78,13 +90,33 @@ public final class Cleaner {
         Mark begun = known == null ? draw() : known;
         boolean isOld = clock.getAsLong() - begun.nanos >= tables.writesLast().toNanos() || fault == Fault.SWEEP_EARLY;
         Run run = new Run();
-        Walk.over(tables, table -> table.marked(KeyRange.ALL), run::clean);
+        Walk.over(tables.all(), pace, table -> table.marked(KeyRange.ALL), run::clean);
         long forgotten = 0;
         if (isOld) {
             forgotten = oracle.swept(tables.namespace(), begun.timestamp);
             mark.compareAndSet(begun, null);
         }
-        return new Sweep(run.rows, run.committed, run.aborted, run.open, forgotten);
+        return run.sweep(forgotten);
+    }
+
+    /// Goes once over some tables of the store. The oracle forgets nothing after that, for other tables may still need
+    /// it (K3).
+    ///
+    /// @throws TableException as [#sweep]
+    /// @throws OracleException as [#sweep]
+    public Sweep clean(List<Table> some) {
+        oracle.identity().ifPresent(tables::bind);
+        Run run = new Run();
+        Walk.over(some, pace, table -> table.marked(KeyRange.ALL), run::clean);
+        return run.sweep(0);
+    }
+
+    /// Returns the time until a sweep has the oracle forget outcomes; zero if the next one does.
+    public Duration untilForgetting() {
+        Duration all = tables.writesLast();
+        Mark known = mark.get();
+        Duration left = known == null ? all : all.minusNanos(clock.getAsLong() - known.nanos);
+        return left.isNegative() ? Duration.ZERO : left;
     }
 
     private Mark draw() {
@@ -100,6 +132,10 @@ public final class Cleaner {
         long committed;
         long aborted;
         long open;
+
+        Sweep sweep(long forgotten) {
+            return new Sweep(rows, committed, aborted, open, forgotten);
+        }
 
         void clean(Table table, List<StoredRow> batch) {
             Map<Long, Outcome> outcomes = ask(batch);

@@ -8,6 +8,7 @@ import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Objects;
 import java.util.Set;
+import java.util.function.Supplier;
 
 /// Removes versions that no transaction can read any more.
 ///
@@ -39,16 +40,27 @@ public final class Pruner {
 
     private final OracleClient oracle;
     private final Tables tables;
+    private final Pace pace;
     private final Fault fault;
 
     /// A pruner of all tables of a store.
     public Pruner(OracleClient oracle, Tables tables) {
-        this(oracle, tables, Fault.NONE);
+        this(oracle, tables, Pace.UNLIMITED);
+    }
+
+    /// The same, with a bound of its speed.
+    public Pruner(OracleClient oracle, Tables tables, Pace pace) {
+        this(oracle, tables, pace, Fault.NONE);
     }
 
     Pruner(OracleClient oracle, Tables tables, Fault fault) {
+        this(oracle, tables, Pace.UNLIMITED, fault);
+    }
+
+    private Pruner(OracleClient oracle, Tables tables, Pace pace, Fault fault) {
         this.oracle = Objects.requireNonNull(oracle);
         this.tables = Objects.requireNonNull(tables);
+        this.pace = Objects.requireNonNull(pace);
         this.fault = fault;
     }
 
@@ -59,13 +71,25 @@ public final class Pruner {
     ///     called again
     /// @throws OracleException if the oracle does not answer
     public Pruned prune() {
+        return prune(tables::all);
+    }
+
+    /// Goes once over some tables of the store.
+    ///
+    /// @throws TableException as [#prune()]
+    /// @throws OracleException as [#prune()]
+    public Pruned prune(List<Table> some) {
+        return prune(() -> some);
+    }
+
+    private Pruned prune(Supplier<List<Table>> which) {
         oracle.identity().ifPresent(tables::bind);
         long mark = fault == Fault.PRUNE_ABOVE_THE_MARK
                 ? Long.MAX_VALUE
                 : oracle.lowWaterMark().value();
         Run run = new Run();
         // Whatever is at the mark or above stays, and need not be read.
-        Walk.over(tables, table -> table.scan(KeyRange.ALL, Set.of(), mark), run::prune);
+        Walk.over(which.get(), pace, table -> table.scan(KeyRange.ALL, Set.of(), mark), run::prune);
         return new Pruned(mark, run.rows, run.versions);
     }
 

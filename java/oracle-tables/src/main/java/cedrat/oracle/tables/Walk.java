@@ -5,7 +5,7 @@ import java.util.List;
 import java.util.function.BiConsumer;
 import java.util.function.Function;
 
-/// Goes once over all tables of a store, some rows at a time.
+/// Goes once over tables, some rows at a time.
 final class Walk {
     /// Number of rows that are visited together, with one request to the oracle.
     private static final int BATCH_ROWS = 256;
@@ -13,8 +13,9 @@ final class Walk {
     private Walk() {}
 
     /// Hands out the rows that `rows` finds in each table, in batches of which none is empty.
-    static void over(Tables tables, Function<Table, StoredRows> rows, BiConsumer<Table, List<StoredRow>> each) {
-        for (Table table : tables.all()) {
+    static void over(
+            List<Table> tables, Pace pace, Function<Table, StoredRows> rows, BiConsumer<Table, List<StoredRow>> each) {
+        for (Table table : tables) {
             try (StoredRows found = rows.apply(table)) {
                 while (found.hasNext()) {
                     List<StoredRow> batch = new ArrayList<>();
@@ -22,6 +23,7 @@ final class Walk {
                         batch.add(found.next());
                     }
                     each.accept(table, batch);
+                    pace.visited(batch.size());
                 }
             }
         }
