@@ -27,6 +27,9 @@ record LocalServers(Path folder, Path lib, Log log) {
     /// Port of an oracle's metrics less that of its clients.
     private static final int METRICS = 2;
 
+    /// Port at which the service that cleans and prunes the tables answers operators.
+    private static final int MAINTENANCE = 7274;
+
     /// Exit code of `cedrat-oracle init` where there is a log already.
     private static final int EXIT_EXISTS = 4;
 
@@ -88,6 +91,11 @@ record LocalServers(Path folder, Path lib, Log log) {
                         started -> Hdfs.dataNodeAnswers(HDFS))));
         groups.add(hbase());
         groups.addAll(log.oracles.stream().map(port -> List.of(oracle(port))).toList());
+        groups.add(List.of(new Server(
+                "maintenance",
+                loopback(MAINTENANCE),
+                this::maintenance,
+                started -> Jmx.get(MAINTENANCE, "/ready").startsWith("HTTP/1.1 200 "))));
         return groups;
     }
 
@@ -139,6 +147,22 @@ record LocalServers(Path folder, Path lib, Log log) {
         return state.equals("serving")
                 || state.equals("standby")
                         && ZooKeeper.connectedBelow(ZOOKEEPER, ORACLE_PATH + "/election") >= log.oracles.size();
+    }
+
+    private Command maintenance() throws IOException {
+        Path own = folder.resolve("maintenance");
+        return oracleCommand(
+                "the service that cleans and prunes tables",
+                own,
+                copy(lib, own.resolve("lib")),
+                List.of(
+                        "maintain",
+                        "--oracle",
+                        log.addresses(),
+                        "--hbase",
+                        loopback(ZOOKEEPER),
+                        "--metrics",
+                        loopback(MAINTENANCE)));
     }
 
     private Command oracleCommand(int port) throws IOException {

@@ -124,4 +124,19 @@ class BoundTablesTest {
             assertRefused(() -> tables.table("rows"));
         }
     }
+
+    /// A service that has opened a table long ago meets another one of that name.
+    @Test
+    void recreatedTableOfAnotherOracleIsRefused() {
+        assertEquals(1, store.tables().all().size());
+        assertEquals(0, new Cleaner(oracle, store.tables()).sweep().rows());
+        HBaseStore.admin().disableTable(name).join();
+        HBaseStore.admin().deleteTable(name).join();
+        assertEquals(0, store.tables().all().size());
+        try (HBaseTables tables = tables(other)) {
+            tables.create("rows", Granularity.ROW, List.of("f"));
+        }
+        assertRefused(() -> new Cleaner(oracle, store.tables()).sweep());
+        assertRefused(() -> store.tables().table("rows"));
+    }
 }

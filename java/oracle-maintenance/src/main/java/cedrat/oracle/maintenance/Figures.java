@@ -21,7 +21,7 @@ final class Figures implements Progress, OperationHttp.Answers {
     private static final String PREFIX = "cedrat_maintenance_";
     private static final double SECOND = 1e9;
 
-    /// What a figure of a pass is called as a metric, and whether that is a sum.
+    /// Metric of a figure of passes: the last one, or the sum of all.
     private record Metric(String name, String figure, boolean isSum, String help) {}
 
     private static final Map<Job, List<Metric>> METRICS = Map.of(
@@ -50,7 +50,7 @@ final class Figures implements Progress, OperationHttp.Answers {
     private static final class Work {
         final Job job;
         final String namespace;
-        /// Of the last pass that has visited all tables; before it, the start of the service.
+        /// Time of the last pass that has visited all tables; before it, the start of the service.
         long successNanos;
         boolean isDone;
         long passes;
@@ -66,7 +66,7 @@ final class Figures implements Progress, OperationHttp.Answers {
         }
 
         Labels labels() {
-            return Labels.of("job", job.toString(), "namespace", namespace);
+            return Labels.of("task", job.toString(), "namespace", namespace);
         }
     }
 
@@ -131,12 +131,12 @@ final class Figures implements Progress, OperationHttp.Answers {
         String why = gravest.map(Problem::description).orElse("each job is done when it is due");
         return OperationHttp.json(
                 isWell,
-                "{\"state\":\"" + state + "\",\"why\":\"" + OperationHttp.escaped(why) + "\",\"jobs\":["
+                "{\"state\":\"" + state + "\",\"why\":\"" + OperationHttp.escaped(why) + "\",\"tasks\":["
                         + works.stream().map(this::json).collect(Collectors.joining(",")) + "]}");
     }
 
     private String json(Work work) {
-        StringBuilder json = new StringBuilder("{\"job\":\"" + work.job + "\",\"namespace\":\""
+        StringBuilder json = new StringBuilder("{\"task\":\"" + work.job + "\",\"namespace\":\""
                 + OperationHttp.escaped(work.namespace) + "\",\"done\":" + work.isDone + ",\"success-age-seconds\":"
                 + (long) ageSeconds(work) + ",\"passes\":" + work.passes + ",\"failures\":" + work.failures
                 + ",\"tables\":" + work.tables + ",\"tables-refused\":" + work.refused);

@@ -39,7 +39,7 @@ final class HBaseOptions {
 
     @Option(
             names = "--namespace",
-            paramLabel = "NAME[,...]",
+            paramLabel = "NAME",
             split = ",",
             defaultValue = "default",
             description =
@@ -48,7 +48,7 @@ final class HBaseOptions {
 
     @Option(
             names = "--table",
-            paramLabel = "NAME[,...]",
+            paramLabel = "NAME",
             split = ",",
             description =
                     "Visit these tables alone, of one namespace. A sweep then cleans their rows, but the oracle forgets no outcome, as other tables may need it.")

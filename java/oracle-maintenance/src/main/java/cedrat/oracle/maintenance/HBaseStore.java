@@ -32,6 +32,11 @@ final class HBaseStore implements Store {
 
     private record Namespace(String name, HBaseTables tables, List<String> wanted) implements Part {
         @Override
+        public boolean isRefusal(TableException problem) {
+            return HBaseTables.isRefusal(problem);
+        }
+
+        @Override
         public boolean isWhole() {
             return wanted.isEmpty();
         }

@@ -75,10 +75,10 @@ final class OneRun {
     }
 
     private static boolean forgetsLater(Job.Worker worker) {
-        return worker.part().tables().writesLast().isPositive();
+        return worker.part.tables().writesLast().isPositive();
     }
 
     private static Duration untilForgetting(Job.Worker worker) {
-        return worker instanceof Job.Sweeping sweeping ? sweeping.cleaner().untilForgetting() : Duration.ZERO;
+        return worker instanceof Job.Sweeping sweeping ? sweeping.untilForgetting() : Duration.ZERO;
     }
 }

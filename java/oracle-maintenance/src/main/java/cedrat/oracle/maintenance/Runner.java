@@ -98,7 +98,7 @@ final class Runner implements Runnable {
 
     /// Returns one of the problems that have kept it from visiting all tables; `null` if it has.
     private Problem pass(Job.Worker worker) {
-        String namespace = worker.part().name();
+        String namespace = worker.part.name();
         String work = work(namespace);
         try {
             checkOracle(namespace);

@@ -22,6 +22,9 @@ interface Store extends AutoCloseable {
 
         /// Returns those to be visited, without the refused ones, and hands their refusals out.
         List<Table> usable(Consumer<TableException> refusals);
+
+        /// Whether a failure is a refusal: it does not end by itself.
+        boolean isRefusal(TableException problem);
     }
 
     /// Makes a store.

@@ -225,7 +225,7 @@ class RunnerTest {
         assertTrue(records.getLast().startsWith("ended oracle"), records::toString);
     }
 
-    /// K3: the rows of the other tables are cleaned, but nothing is forgotten.
+    /// O4h: the rows of the other tables are cleaned, but nothing is forgotten.
     @Test
     void refusedTableLeavesOthersClean() {
         tables.create("wrong", Granularity.ROW);
@@ -245,6 +245,31 @@ class RunnerTest {
                         "began refusal: refused until this is mended: table wrong is refused: alter it",
                         "ended refusal after 7 s, 3"),
                 records);
+    }
+
+    /// O4h: a table that is disabled while the service runs.
+    @Test
+    void tableRefusedDuringPassLeavesOthersClean() {
+        Table before = tables.create("before", Granularity.ROW);
+        new TransactionManager(client, tables).runInTransaction(Isolation.SNAPSHOT, transaction -> {
+            transaction.put(before, Bytes.of("a"), VALUE, Bytes.of("x"));
+            return null;
+        });
+        die("b");
+        hook = (point, table, row, mutation) -> {
+            if (table.name().equals("before") && time.waits.size() < 2) {
+                throw new TableException(TableException.Effect.NONE, "table before is disabled: enable it", null);
+            }
+        };
+        time.each = wait -> wait < 3;
+        runner(Job.SWEEP).run();
+        assertEquals("sweep default 1 {rows=1, committed=0, aborted=1, open=0, forgotten=0}", results.getFirst());
+        assertEquals("sweep default 2 {rows=0, committed=0, aborted=0, open=0, forgotten=1}", results.getLast());
+        assertEquals(2, records.size(), records::toString);
+        results.clear();
+        time.again();
+        runner(Job.PRUNE).run();
+        assertTrue(results.getFirst().startsWith("prune default 1 {rows=1, "), results::toString);
     }
 
     /// O7f: also where the tables name no oracle. Another oracle knows none of their transactions, and its

@@ -40,6 +40,11 @@ final class TestStore implements Store {
 
     private record Memory(String name, Tables tables, Supplier<List<String>> refused) implements Part {
         @Override
+        public boolean isRefusal(TableException problem) {
+            return problem.getCause() == null;
+        }
+
+        @Override
         public boolean isWhole() {
             return true;
         }

@@ -16,14 +16,14 @@ import java.util.Base64;
 import java.util.List;
 
 /// A certificate authority, by the JDK's `keytool`.
-final class Authority {
+public final class Authority {
     private static final char[] PASSWORD = "password".toCharArray();
 
     private final Path folder;
     private final Path store;
 
     /// Makes one whose files are in this folder.
-    Authority(Path folder) throws Exception {
+    public Authority(Path folder) throws Exception {
         this.folder = Files.createDirectories(folder);
         store = folder.resolve("keys.p12");
         generate("authority", "-ext", "bc:c");
@@ -36,7 +36,7 @@ final class Authority {
 
     /// Issues a certificate for a client or server with this name, who accepts those of `trusted`. A server is at this
     /// host.
-    TlsOptions issue(String name, String host, Authority trusted) throws Exception {
+    public TlsOptions issue(String name, String host, Authority trusted) throws Exception {
         String kind = host.matches("[0-9.]+") ? "ip:" : "dns:";
         generate(name, "-signer", "authority", "-ext", "san=" + kind + host);
         StringBuilder chain = new StringBuilder();
