@@ -96,7 +96,6 @@ final class FailOver {
     private void run(Service first, int seconds, Figures figures) throws IOException, InterruptedException {
         ClientOptions options = ClientOptions.of(addresses)
                 .withOutstandingMax(2 * OUTSTANDING)
-                .withReconnect(Duration.ofMillis(5), Duration.ofMillis(50))
                 .withPatience(Duration.ofMinutes(1));
         CountDownLatch ended = new CountDownLatch(CLIENTS);
         try (ClientThreads threads = new ClientThreads(1)) {

@@ -1,6 +1,7 @@
 package cedrat.oracle.log;
 
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Objects;
@@ -23,6 +24,8 @@ public interface SharedLogs {
     /// @param credentials a file with NAME:PASSWORD, which alone may then access the nodes of ZooKeeper that
     ///     servers make; without it everyone may
     /// @param bookKeeper a file with properties of BookKeeper's client, for example of TLS
+    /// @param liveness the address, port 0 for any, of a socket by which other servers notice the end of this
+    ///     server's process; without it they wait for the session timeout
     record Place(
             String zooKeeper,
             String path,
@@ -30,13 +33,22 @@ public interface SharedLogs {
             long ledgerBytesMax,
             String server,
             Optional<Path> credentials,
-            Optional<Path> bookKeeper) {
+            Optional<Path> bookKeeper,
+            Optional<InetSocketAddress> liveness) {
         private static final Duration TIMEOUT_MIN = Duration.ofMillis(400);
         private static final Duration TIMEOUT_MAX = Duration.ofMinutes(1);
 
-        /// Without the files.
+        /// Without the files and the socket.
         public Place(String zooKeeper, String path, Duration sessionTimeout, long ledgerBytesMax, String server) {
-            this(zooKeeper, path, sessionTimeout, ledgerBytesMax, server, Optional.empty(), Optional.empty());
+            this(
+                    zooKeeper,
+                    path,
+                    sessionTimeout,
+                    ledgerBytesMax,
+                    server,
+                    Optional.empty(),
+                    Optional.empty(),
+                    Optional.empty());
         }
 
         /// Checks it.
@@ -44,6 +56,7 @@ public interface SharedLogs {
             Objects.requireNonNull(server);
             Objects.requireNonNull(credentials);
             Objects.requireNonNull(bookKeeper);
+            Objects.requireNonNull(liveness);
             check(!zooKeeper.isBlank(), "the address of ZooKeeper is empty: name HOST:PORT");
             check(path.matches("(/[A-Za-z0-9_.-]+)+"), "invalid path of a ZooKeeper node: " + path);
             check(

@@ -7,6 +7,7 @@ import cedrat.oracle.log.SharedLogs;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.log.embedded.EmbeddedLog;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -70,6 +71,14 @@ final class LogOptions {
     private long zooKeeperSessionMs;
 
     @Option(
+            names = "--liveness-port",
+            paramLabel = "N",
+            defaultValue = "0",
+            description =
+                    "With --log bookkeeper: the port, of the same address, by which the servers that stand by notice the end of this process before its session expires; 0 for any (default: ${DEFAULT-VALUE}).")
+    private int livenessPort;
+
+    @Option(
             names = "--zookeeper-credentials",
             paramLabel = "FILE",
             description =
@@ -110,12 +119,12 @@ final class LogOptions {
         return kind == Kind.BOOKKEEPER;
     }
 
-    /// Returns a log that has to exist, and is to be opened. Other servers that share it see this one as `server`.
-    Log make(String server) {
+    /// Returns a log that has to exist, and is to be opened by a server that listens at this address.
+    Log make(String host, int port) {
         return switch (kind) {
             case NONE -> new VolatileLog();
             case EMBEDDED -> embedded(OpenMode.EXISTING);
-            case BOOKKEEPER -> shared(server);
+            case BOOKKEEPER -> shared(host, port);
         };
     }
 
@@ -124,7 +133,7 @@ final class LogOptions {
         return switch (kind) {
             case NONE -> throw storesNothing();
             case EMBEDDED -> embedded(OpenMode.CREATE_NEW);
-            case BOOKKEEPER -> sharedLogs().make(place("initialises"), OpenMode.CREATE_NEW);
+            case BOOKKEEPER -> sharedLogs().make(place("initialises", Optional.empty()), OpenMode.CREATE_NEW);
         };
     }
 
@@ -143,7 +152,7 @@ final class LogOptions {
     void read(Log.Replay replay) throws IOException, DamagedEntryException {
         switch (kind) {
             case NONE -> throw storesNothing();
-            case BOOKKEEPER -> sharedLogs().read(place("reads"), replay);
+            case BOOKKEEPER -> sharedLogs().read(place("reads", Optional.empty()), replay);
             case EMBEDDED -> {
                 if (!Files.isDirectory(data())) {
                     throw new ParameterException(
@@ -170,8 +179,8 @@ final class LogOptions {
         return new EmbeddedLog(EmbeddedLog.Options.keeping(data(), bytesMax).withMode(mode));
     }
 
-    private Log shared(String server) {
-        Log shared = sharedLogs().make(place(server), OpenMode.EXISTING);
+    private Log shared(String host, int port) {
+        Log shared = sharedLogs().make(place(host + ":" + port, Optional.of(liveness(host))), OpenMode.EXISTING);
         System.err.println("cedrat-oracle: standing by, while another server may have the log");
         return shared;
     }
@@ -184,7 +193,16 @@ final class LogOptions {
                         "--log bookkeeper needs the jars of oracle-log-bookkeeper: add them to the class path"));
     }
 
-    private SharedLogs.Place place(String server) {
+    private InetSocketAddress liveness(String host) {
+        try {
+            return InetSocketAddress.createUnresolved(host, livenessPort);
+        } catch (IllegalArgumentException invalid) {
+            throw new ParameterException(
+                    spec.commandLine(), "invalid --liveness-port " + livenessPort + ": choose 0 to 65535", invalid);
+        }
+    }
+
+    private SharedLogs.Place place(String server, Optional<InetSocketAddress> liveness) {
         if (zooKeeper == null) {
             throw new ParameterException(
                     spec.commandLine(), "--log bookkeeper needs --zookeeper HOST:PORT, the ZooKeeper of the bookies");
@@ -198,7 +216,8 @@ final class LogOptions {
                     ledgerBytesMax,
                     server,
                     Optional.ofNullable(zooKeeperCredentials),
-                    Optional.ofNullable(bookKeeperConfiguration));
+                    Optional.ofNullable(bookKeeperConfiguration),
+                    liveness);
         } catch (IllegalArgumentException nonsense) {
             throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
         }

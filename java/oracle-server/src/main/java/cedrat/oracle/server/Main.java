@@ -214,7 +214,7 @@ public final class Main implements Callable<Integer> {
                     health.become(Health.State.STANDBY, "standing by, while another server may have the log");
                 }
                 operation = metrics == null ? null : new OperationServer(OperationHttp.address(metrics), health);
-                server = OracleServer.start(options, log.make(host + ":" + port), command.fault);
+                server = OracleServer.start(options, log.make(host, port), command.fault);
             } catch (IllegalArgumentException nonsense) {
                 close(operation);
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);

@@ -27,9 +27,10 @@ import org.apache.curator.retry.RetryNTimes;
 /// ```
 ///
 /// Standing by: the server follows the log, and replays the acknowledged entries, until the owner ends or
-/// loses its ZooKeeper session. Then (L4) it takes the log in four steps. It changes the list of ledgers, so
-/// that the former owner cannot change it any more. It recovers the ledgers that are not closed, so that the
-/// former owner cannot append to them any more. It replays their content, and lists a fresh ledger.
+/// loses its ZooKeeper session, or its process is gone ([LeaderWatch]). Then (L4) it takes the log in four
+/// steps. It changes the list of ledgers, so that the former owner cannot change it any more. It recovers the
+/// ledgers that are not closed, so that the former owner cannot append to them any more. It replays their
+/// content, and lists a fresh ledger.
 ///
 /// So safety depends neither on a clock nor on what the former owner has noticed: it may have been suspended
 /// all the while, and finds when it resumes that none of its appends is acknowledged. The loss of its session
@@ -62,6 +63,9 @@ public final class BookKeeperLog implements Log {
     private State state = State.FRESH;
     private CuratorFramework zooKeeper;
     private LeaderLatch turn;
+    /// `null` if the place has no address for it.
+    private LivenessSocket liveness;
+    private volatile LeaderWatch watch;
     private Ledgers ledgers;
     private Appender appender;
 
@@ -92,6 +96,7 @@ public final class BookKeeperLog implements Log {
             stand();
             try (Follower follower = new Follower(ledgers, replay)) {
                 standBy(node, follower);
+                watch.close();
                 follower.finish(node.take(RANDOM.nextLong()));
                 checkEntries(follower.replayed(), node);
                 OrphanLedgers strays = new OrphanLedgers(ledgers, node.origin(), node.list());
@@ -197,9 +202,16 @@ public final class BookKeeperLog implements Log {
     }
 
     private void stand() throws IOException {
-        turn = new LeaderLatch(zooKeeper, place.path() + ELECTION, place.server());
+        String id = place.server();
+        if (place.liveness().isPresent()) {
+            liveness = new LivenessSocket(place.liveness().get());
+            id = LeaderWatch.id(id, liveness);
+        }
+        String election = place.path() + ELECTION;
+        turn = new LeaderLatch(zooKeeper, election, id);
         try {
             turn.start();
+            watch = new LeaderWatch(zooKeeper, election, id);
         } catch (Exception problem) {
             throw new IOException(
                     "cannot join the election at " + place.path() + " of ZooKeeper: " + problem.getMessage(), problem);
@@ -282,6 +294,16 @@ public final class BookKeeperLog implements Log {
         return zooKeeper;
     }
 
+    /// For tests, which close it as the end of the process does.
+    LivenessSocket liveness() {
+        return liveness;
+    }
+
+    /// For tests, which wait for its connections.
+    LeaderWatch watch() {
+        return watch;
+    }
+
     /// For tests: waits until what is done behind its back was done so far.
     void settle() throws InterruptedException, ExecutionException {
         appender.settle();
@@ -308,10 +330,16 @@ public final class BookKeeperLog implements Log {
 
     private void letGo() throws IOException {
         try {
+            if (watch != null) {
+                watch.close();
+            }
             if (turn != null && turn.getState() == LeaderLatch.State.STARTED) {
                 turn.close(LeaderLatch.CloseMode.SILENT);
             }
         } finally {
+            if (liveness != null) {
+                liveness.close();
+            }
             try {
                 if (ledgers != null) {
                     ledgers.close();

@@ -48,7 +48,14 @@ class CredentialsTest {
 
     private static Place place(String path, Optional<Path> credentials, Optional<Path> bookKeeper) {
         return new Place(
-                bookies.zooKeeper().address(), path, Duration.ofSeconds(60), 100_000, "test", credentials, bookKeeper);
+                bookies.zooKeeper().address(),
+                path,
+                Duration.ofSeconds(60),
+                100_000,
+                "test",
+                credentials,
+                bookKeeper,
+                Optional.empty());
     }
 
     private static Optional<Path> file(String name, String text) throws IOException {

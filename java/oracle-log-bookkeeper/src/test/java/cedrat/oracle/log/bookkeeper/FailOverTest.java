@@ -20,11 +20,18 @@ import cedrat.oracle.server.cluster.Servers.Server;
 import cedrat.services.Bookies;
 import cedrat.services.Service;
 import java.io.IOException;
+import java.net.Socket;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
+import org.apache.curator.framework.CuratorFramework;
+import org.apache.curator.framework.CuratorFrameworkFactory;
+import org.apache.curator.retry.RetryOneTime;
 import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
@@ -183,6 +190,37 @@ class FailOverTest {
     @Execution(ExecutionMode.CONCURRENT)
     void theServerIsKilled() throws Exception {
         failOver((one, two) -> one.service().kill());
+    }
+
+    /// O6h, also in another process.
+    @Test
+    @Execution(ExecutionMode.CONCURRENT)
+    void electionNamesTheLivenessSocket() throws Exception {
+        String election = "/cedrat/" + name + "/election";
+        try (Server one = servers.startFirst("one", "NONE");
+                CuratorFramework zooKeeper =
+                        CuratorFrameworkFactory.newClient(bookies.zooKeeper().address(), new RetryOneTime(100))) {
+            zooKeeper.start();
+            String node = zooKeeper.getChildren().forPath(election).getFirst();
+            String id = new String(zooKeeper.getData().forPath(election + "/" + node), StandardCharsets.UTF_8);
+            Matcher matcher = Pattern.compile("127\\.0\\.0\\.1:(\\d+) liveness 127\\.0\\.0\\.1:(\\d+)")
+                    .matcher(id);
+            assertTrue(matcher.matches(), id);
+            assertEquals(one.address().getPort(), Integer.parseInt(matcher.group(1)));
+            try (Socket socket = new Socket("127.0.0.1", Integer.parseInt(matcher.group(2)))) {
+                one.service().kill();
+                assertTrue(hasEnded(socket));
+            }
+        }
+    }
+
+    /// Waits for the end of a connection over which nothing is sent.
+    private static boolean hasEnded(Socket socket) {
+        try {
+            return socket.getInputStream().read() < 0;
+        } catch (IOException reset) {
+            return true;
+        }
     }
 
     @Test
