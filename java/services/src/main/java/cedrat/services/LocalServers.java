@@ -151,18 +151,17 @@ record LocalServers(Path folder, Path lib, Log log) {
 
     private Command maintenance() throws IOException {
         Path own = folder.resolve("maintenance");
+        List<String> arguments = new ArrayList<>(List.of(
+                "maintain",
+                "--oracle",
+                log.addresses(),
+                "--hbase",
+                loopback(ZOOKEEPER),
+                "--metrics",
+                loopback(MAINTENANCE)));
+        arguments.addAll(security().cleaner());
         return oracleCommand(
-                "the service that cleans and prunes tables",
-                own,
-                copy(lib, own.resolve("lib")),
-                List.of(
-                        "maintain",
-                        "--oracle",
-                        log.addresses(),
-                        "--hbase",
-                        loopback(ZOOKEEPER),
-                        "--metrics",
-                        loopback(MAINTENANCE)));
+                "the service that cleans and prunes tables", own, copy(lib, own.resolve("lib")), arguments);
     }
 
     private Command oracleCommand(int port) throws IOException {
@@ -173,6 +172,7 @@ record LocalServers(Path folder, Path lib, Log log) {
         List<String> arguments =
                 new ArrayList<>(List.of("serve", "--port", "" + port, "--metrics", loopback(port + METRICS)));
         arguments.addAll(place());
+        arguments.addAll(security().server());
         return oracleCommand("the oracle on port " + port, own, libOfOwn, arguments);
     }
 
@@ -194,14 +194,19 @@ record LocalServers(Path folder, Path lib, Log log) {
         Files.createFile(initialised);
     }
 
-    private List<String> place() {
-        return log == Log.EMBEDDED
-                ? List.of(
-                        "--log",
-                        "embedded",
-                        "--data",
-                        folder.resolve("oracle/data").toString())
-                : List.of("--log", "bookkeeper", "--zookeeper", loopback(ZOOKEEPER), "--path", ORACLE_PATH);
+    private LocalSecurity security() {
+        return new LocalSecurity(folder.resolve("security"));
+    }
+
+    private List<String> place() throws IOException {
+        if (log == Log.EMBEDDED) {
+            return List.of(
+                    "--log", "embedded", "--data", folder.resolve("oracle/data").toString());
+        }
+        List<String> place = new ArrayList<>(
+                List.of("--log", "bookkeeper", "--zookeeper", loopback(ZOOKEEPER), "--path", ORACLE_PATH));
+        place.addAll(security().zooKeeper());
+        return place;
     }
 
     private static Command oracleCommand(String name, Path own, Path lib, List<String> arguments) {
@@ -221,12 +226,7 @@ record LocalServers(Path folder, Path lib, Log log) {
 
     /// Replaces the files in a folder by copies of those in another one.
     private static Path copy(Path from, Path to) throws IOException {
-        Files.createDirectories(to);
-        try (Stream<Path> before = Files.list(to)) {
-            for (Path file : before.toList()) {
-                Files.delete(file);
-            }
-        }
+        empty(to);
         try (Stream<Path> files = Files.list(from)) {
             for (Path file : files.toList()) {
                 Files.copy(file, to.resolve(file.getFileName()), StandardCopyOption.REPLACE_EXISTING);
@@ -235,5 +235,16 @@ record LocalServers(Path folder, Path lib, Log log) {
             throw problem.getCause();
         }
         return to;
+    }
+
+    /// Makes a folder, or deletes the files in it.
+    static Path empty(Path folder) throws IOException {
+        Files.createDirectories(folder);
+        try (Stream<Path> files = Files.list(folder)) {
+            for (Path file : files.toList()) {
+                Files.delete(file);
+            }
+        }
+        return folder;
     }
 }

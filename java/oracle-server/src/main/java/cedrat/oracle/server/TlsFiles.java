@@ -5,7 +5,7 @@ import java.nio.file.Path;
 import picocli.CommandLine.Option;
 
 /// Options for TLS of a command: the three files, or none.
-final class TlsFiles {
+public final class TlsFiles {
     @Option(
             names = "--tls-certificate",
             paramLabel = "FILE",
@@ -27,9 +27,11 @@ final class TlsFiles {
             description = "Accept the peers that show a certificate of these authorities (PEM), and no others.")
     private Path authorities;
 
-    TlsFiles() {}
+    /// For picocli, which sets the files.
+    public TlsFiles() {}
 
-    TlsOptions options() {
+    /// Returns the files that the command has named.
+    public TlsOptions options() {
         return new TlsOptions(certificate, key, authorities);
     }
 }

@@ -1,8 +1,10 @@
 package cedrat.samples.transfers;
 
+import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.server.OracleServer;
 import cedrat.oracle.server.ServerOptions;
+import cedrat.oracle.server.TlsFiles;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.net.Socket;
@@ -10,6 +12,7 @@ import java.util.List;
 import java.util.concurrent.Callable;
 import java.util.stream.Collectors;
 import picocli.CommandLine;
+import picocli.CommandLine.ArgGroup;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
@@ -37,6 +40,9 @@ public final class Main implements Callable<Integer> {
             description = "An oracle: its server, or all of its servers with commas between them, of which one serves."
                     + " Without it, one in this program.")
     private List<String> oracle;
+
+    @ArgGroup(exclusive = false)
+    private TlsFiles tls;
 
     @Option(
             names = "--hbase",
@@ -110,15 +116,15 @@ public final class Main implements Callable<Integer> {
                 return 1;
             }
             Processes processes =
-                    new Processes(servers(), address(hbase), clients, transfers, accounts, seed, witness, program);
+                    new Processes(options(), address(hbase), clients, transfers, accounts, seed, witness, program);
             return isClient ? processes.pay(dies) : report(processes.run());
         }
         if (oracle != null) {
-            return connects("the oracle", servers()) ? report(servers()) : 1;
+            return connects("the oracle", servers()) ? report(options()) : 1;
         }
         ServerOptions options = ServerOptions.DEFAULTS.withListen(new InetSocketAddress("127.0.0.1", 0));
         try (OracleServer server = OracleServer.start(options, new VolatileLog())) {
-            return report(List.of(server.address()));
+            return report(ClientOptions.of(server.address()));
         }
     }
 
@@ -142,8 +148,13 @@ public final class Main implements Callable<Integer> {
         return false;
     }
 
-    private int report(List<InetSocketAddress> servers) throws InterruptedException {
-        return report(new Transfers(servers, clients, transfers, accounts, seed).run());
+    private ClientOptions options() {
+        ClientOptions options = ClientOptions.of(servers().toArray(InetSocketAddress[]::new));
+        return tls == null ? options : options.withTls(tls.options());
+    }
+
+    private int report(ClientOptions options) throws InterruptedException {
+        return report(new Transfers(options, clients, transfers, accounts, seed).run());
     }
 
     private int report(Transfers.Report report) {

@@ -25,7 +25,7 @@ import org.apache.hadoop.hbase.HBaseConfiguration;
 
 /// The accounts in two tables of HBase, and the clients processes of their own.
 ///
-/// @param servers addresses of the oracle's servers
+/// @param options options of the oracle's clients
 /// @param zooKeeper address of HBase's ZooKeeper
 /// @param clients number of clients
 /// @param transfersEach number of transfers of each
@@ -34,7 +34,7 @@ import org.apache.hadoop.hbase.HBaseConfiguration;
 /// @param witness receives the operations of this process
 /// @param program what a client runs: a class with a `main` that takes this command's arguments
 record Processes(
-        List<InetSocketAddress> servers,
+        ClientOptions options,
         InetSocketAddress zooKeeper,
         int clients,
         int transfersEach,
@@ -57,7 +57,7 @@ record Processes(
 
     Transfers.Report run() throws IOException, InterruptedException {
         List<Process> processes = new ArrayList<>();
-        try (OracleClient oracle = OracleClient.open(ClientOptions.of(servers.toArray(InetSocketAddress[]::new)));
+        try (OracleClient oracle = OracleClient.open(options);
                 HBaseTables tables = tables(oracle)) {
             tables.create(Accounts.CURRENT, Granularity.ROW, List.of(Accounts.FAMILY));
             tables.create(Accounts.SAVINGS, Granularity.ROW, List.of(Accounts.FAMILY));
@@ -113,7 +113,7 @@ record Processes(
                 System.getProperty("java.class.path"),
                 program.getName(),
                 "--oracle",
-                servers.stream().map(Processes::address).collect(Collectors.joining(",")),
+                options.servers().stream().map(Processes::address).collect(Collectors.joining(",")),
                 "--hbase",
                 address(zooKeeper),
                 "--transfers",
@@ -126,6 +126,11 @@ record Processes(
         if (number == 0) {
             words.add("--dies");
         }
+        options.tls()
+                .ifPresent(tls -> words.addAll(List.of(
+                        "--tls-certificate", tls.certificate().toString(),
+                        "--tls-key", tls.key().toString(),
+                        "--tls-authorities", tls.authorities().toString())));
         return new ProcessBuilder(words)
                 .redirectError(ProcessBuilder.Redirect.INHERIT)
                 .start();
@@ -154,7 +159,7 @@ record Processes(
     /// row is written, the other is not.
     int pay(boolean dies) {
         SplittableRandom random = new SplittableRandom(seed);
-        try (OracleClient oracle = OracleClient.open(ClientOptions.of(servers.toArray(InetSocketAddress[]::new)));
+        try (OracleClient oracle = OracleClient.open(options);
                 HBaseTables tables = tables(oracle)) {
             TransactionManager manager = new TransactionManager(oracle, tables);
             Accounts all = new Accounts(tables, accounts, witness);

@@ -15,7 +15,6 @@ import cedrat.oracle.tables.Table;
 import cedrat.oracle.tables.Tables;
 import cedrat.oracle.tables.Transaction;
 import cedrat.oracle.tables.TransactionManager;
-import java.net.InetSocketAddress;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.SplittableRandom;
@@ -36,7 +35,7 @@ final class Transfers {
     ///     for each of its columns
     record Report(long transfers, long totals, long wrong, long removed, long versions) {}
 
-    private final List<InetSocketAddress> servers;
+    private final ClientOptions options;
     private final int clients;
     private final int transfersEach;
     private final SplittableRandom seeds;
@@ -50,8 +49,8 @@ final class Transfers {
     /// The thread that is to die with its next write.
     private volatile Thread dying;
 
-    Transfers(List<InetSocketAddress> servers, int clients, int transfersEach, int accounts, long seed) {
-        this.servers = servers;
+    Transfers(ClientOptions options, int clients, int transfersEach, int accounts, long seed) {
+        this.options = options;
         this.clients = clients;
         this.transfersEach = transfersEach;
         seeds = new SplittableRandom(seed);
@@ -64,7 +63,7 @@ final class Transfers {
     // -------------------------------------------------------------------------------------------
 
     Report run() throws InterruptedException {
-        try (OracleClient oracle = OracleClient.open(ClientOptions.of(servers.toArray(InetSocketAddress[]::new)))) {
+        try (OracleClient oracle = OracleClient.open(options)) {
             TransactionManager manager = new TransactionManager(oracle, tables);
             accounts.open(manager);
 
@@ -114,7 +113,7 @@ final class Transfers {
 
     /// A client with a session of its own. One of them dies half-way, and the others end only after it has.
     private void pay(SplittableRandom random, boolean dies, CountDownLatch dead) {
-        try (OracleClient oracle = OracleClient.open(ClientOptions.of(servers.toArray(InetSocketAddress[]::new)))) {
+        try (OracleClient oracle = OracleClient.open(options)) {
             TransactionManager manager = new TransactionManager(oracle, tables);
             for (int count = 0; count < transfersEach; count++) {
                 if (dies && count == transfersEach / 2) {

@@ -3,6 +3,7 @@ package cedrat.samples.transfers;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.server.OracleServer;
 import cedrat.oracle.server.ServerOptions;
@@ -10,7 +11,6 @@ import java.io.ByteArrayOutputStream;
 import java.io.PrintStream;
 import java.net.InetSocketAddress;
 import java.nio.charset.StandardCharsets;
-import java.util.List;
 import org.junit.jupiter.api.Test;
 
 class TransfersTest {
@@ -20,7 +20,7 @@ class TransfersTest {
     @Test
     void theTotalStays() throws Exception {
         try (OracleServer server = OracleServer.start(ANYWHERE, new VolatileLog())) {
-            Transfers.Report report = new Transfers(List.of(server.address()), 3, 100, 5, 1).run();
+            Transfers.Report report = new Transfers(ClientOptions.of(server.address()), 3, 100, 5, 1).run();
             assertEquals(2 * 100 + 50, report.transfers());
             assertTrue(report.totals() > 2);
             assertEquals(0, report.wrong());
