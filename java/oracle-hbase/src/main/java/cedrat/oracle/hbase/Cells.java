@@ -20,7 +20,7 @@ import org.apache.hadoop.hbase.client.RowMutations;
 
 /// Rows of ours as cells of HBase's, there and back.
 final class Cells {
-    /// The family of the markers.
+    /// The family of the markers, and of the commit timestamps that replace them.
     static final byte[] PENDING = org.apache.hadoop.hbase.util.Bytes.toBytes(Schema.PENDING);
 
     private static final byte[] MARKER = {1};
@@ -39,7 +39,7 @@ final class Cells {
     /// Returns the changes as one mutation of the row, which HBase applies atomically, in all families.
     static RowMutations changes(byte[] row, Mutation mutation) throws IOException {
         List<org.apache.hadoop.hbase.client.Mutation> changes = new ArrayList<>(2);
-        if (!mutation.puts().isEmpty() || !mutation.marks().isEmpty()) {
+        if (!mutation.onlyRemoves()) {
             Put put = new Put(row);
             for (Mutation.Version version : mutation.puts()) {
                 Column column = version.column();
@@ -50,6 +50,13 @@ final class Cells {
                         version.value().toArray());
             }
             mutation.marks().forEach(start -> put.addColumn(PENDING, qualifier(start), start, MARKER));
+            // Of two cells with the same column and timestamp, the one that was written last counts.
+            mutation.stamps()
+                    .forEach(stamp -> put.addColumn(
+                            PENDING,
+                            qualifier(stamp.start()),
+                            stamp.start(),
+                            Bytes.of(stamp.commit()).toArray()));
             changes.add(put);
         }
         if (!mutation.erasures().isEmpty()
@@ -75,21 +82,27 @@ final class Cells {
     static StoredRow row(Bytes key, Result result) {
         NavigableMap<Column, NavigableMap<Long, Bytes>> versions = new TreeMap<>();
         NavigableSet<Long> pending = new TreeSet<>();
+        NavigableMap<Long, Long> commits = new TreeMap<>();
         if (!result.isEmpty()) {
             for (Cell cell : result.rawCells()) {
                 if (CellUtil.matchingFamily(cell, PENDING)) {
-                    pending.add(cell.getTimestamp());
+                    if (CellUtil.matchingValue(cell, MARKER)) {
+                        pending.add(cell.getTimestamp());
+                    } else {
+                        commits.put(cell.getTimestamp(), value(cell).toLong());
+                    }
                     continue;
                 }
                 Column column = new Column(
                         Bytes.of(cell.getFamilyArray(), cell.getFamilyOffset(), cell.getFamilyLength()),
                         Bytes.of(cell.getQualifierArray(), cell.getQualifierOffset(), cell.getQualifierLength()));
-                versions.computeIfAbsent(column, none -> new TreeMap<>())
-                        .put(
-                                cell.getTimestamp(),
-                                Bytes.of(cell.getValueArray(), cell.getValueOffset(), cell.getValueLength()));
+                versions.computeIfAbsent(column, none -> new TreeMap<>()).put(cell.getTimestamp(), value(cell));
             }
         }
-        return new StoredRow(key, versions, pending);
+        return new StoredRow(key, versions, pending, commits);
+    }
+
+    private static Bytes value(Cell cell) {
+        return Bytes.of(cell.getValueArray(), cell.getValueOffset(), cell.getValueLength());
     }
 }

@@ -15,6 +15,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.Set;
 import org.apache.hadoop.hbase.Cell;
+import org.apache.hadoop.hbase.CompareOperator;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.AdvancedScanResultConsumer;
 import org.apache.hadoop.hbase.client.AsyncConnection;
@@ -26,6 +27,8 @@ import org.apache.hadoop.hbase.client.Result;
 import org.apache.hadoop.hbase.client.ResultScanner;
 import org.apache.hadoop.hbase.client.RowMutations;
 import org.apache.hadoop.hbase.client.Scan;
+import org.apache.hadoop.hbase.filter.BinaryComparator;
+import org.apache.hadoop.hbase.filter.ValueFilter;
 
 /// A table of HBase. See [HBaseTables] for what is where.
 final class HBaseTable implements Table {
@@ -78,7 +81,7 @@ final class HBaseTable implements Table {
     @Override
     public void mutate(Bytes row, Mutation mutation) {
         RowMutations changes = changes(row, mutation);
-        if (mutation.puts().isEmpty() && mutation.marks().isEmpty()) {
+        if (mutation.onlyRemoves()) {
             Calls.await(again.mutateRow(changes), problem -> refused(row, problem));
             return;
         }
@@ -232,10 +235,12 @@ final class HBaseTable implements Table {
         return new ScannedRows(this, again.getScanner(scan), false);
     }
 
-    /// Looks for markers only, and then reads the rows that have one.
+    /// Looks for markers only, and then reads the rows that have one. Region servers pass over commit timestamps.
     @Override
     public StoredRows marked(KeyRange range) {
-        Scan scan = scan(range).addFamily(Cells.PENDING);
+        Scan scan = scan(range)
+                .addFamily(Cells.PENDING)
+                .setFilter(new ValueFilter(CompareOperator.EQUAL, new BinaryComparator(Cells.marker())));
         return new ScannedRows(this, again.getScanner(scan), true);
     }
 

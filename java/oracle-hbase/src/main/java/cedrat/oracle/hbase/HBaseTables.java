@@ -42,12 +42,14 @@ import org.slf4j.LoggerFactory;
 ///
 /// | of a transaction | in HBase |
 /// |---|---|
-/// | version of a cell | version of a cell; its timestamp is one of the oracle's |
+/// | version of a cell | version of a cell; its timestamp is the start timestamp |
 /// | marker | column of the family `pw`: the start timestamp is qualifier and timestamp |
+/// | commit timestamp | value of that column instead of the marker |
 /// | write of a row | one `Put`, marker and all |
 /// | clean-up of a row | one `CheckAndMutate` on the marker |
 /// | delete of a cell | a value like any other |
 /// | unit of conflict | attribute `CEDRAT_CONFLICTS` of the table: `row` or `cell` |
+/// | layout of rows | attribute `CEDRAT_LAYOUT` of the table: 2 |
 /// | identity of the oracle | attribute `CEDRAT_ORACLE` of the table |
 ///
 /// - H1  Only tables that keep their promises ([Table], B1–B6) are opened: all families keep all versions
@@ -58,6 +60,7 @@ import org.slf4j.LoggerFactory;
 /// - H3  A write is sent again only where a region server has certainly refused it.
 /// - H4  A table that names another oracle is not opened. [#create] names the oracle in new tables, and in tables of
 ///   earlier versions, which name none.
+/// - H5  A table of another layout is not opened.
 ///
 /// A program that writes or deletes in such a table without transactions corrupts it: HBase's own `delete` hides
 /// all versions up to the present time, and so every version.
@@ -331,7 +334,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
     private void nameOracle(TableName name, OracleIdentity identity) {
         try {
             TableDescriptor found = Calls.await(admin.getDescriptor(name), problem -> cannotBind(name, problem));
-            if (Schema.oracle(found) == null && Schema.isForTransactions(found)) {
+            if (Schema.oracle(found) == null && Schema.isForTransactions(found) && Schema.isLayoutNow(found)) {
                 Calls.await(
                         admin.modifyTable(Schema.bound(found, identity), false), problem -> cannotBind(name, problem));
             }

@@ -18,7 +18,8 @@ import org.apache.hadoop.hbase.util.Bytes;
 
 /// Requirements on a table of HBase for transactions.
 final class Schema {
-    /// The family of the markers ("pending write"). Short, for HBase repeats it in every cell.
+    /// The family of the markers ("pending write"), and of the commit timestamps that replace them. Short, for HBase
+    /// repeats it in every cell.
     static final String PENDING = "pw";
 
     /// The table's attribute that says what conflicts.
@@ -30,6 +31,15 @@ final class Schema {
     /// The table's attribute that names the oracle whose timestamps it has.
     static final String ORACLE = "CEDRAT_ORACLE";
 
+    /// The table's attribute that says how rows are laid out; missing in layout 1.
+    static final String LAYOUT = "CEDRAT_LAYOUT";
+
+    /// The layout that this version reads and writes: versions keep their start timestamps, and commit timestamps
+    /// replace markers. In layout 1 markers were removed, and versions written again with their commit
+    /// timestamps: rows of it are right in layout 2, but its clients are not, as they take a commit timestamp
+    /// for a marker.
+    private static final int LAYOUT_NOW = 2;
+
     private static final String CHECKED = "checked";
 
     private Schema() {}
@@ -38,6 +48,7 @@ final class Schema {
             TableName name, Granularity granularity, boolean checksScans, List<String> families) {
         TableDescriptorBuilder table = TableDescriptorBuilder.newBuilder(name)
                 .setValue(CONFLICTS, text(granularity))
+                .setValue(LAYOUT, "" + LAYOUT_NOW)
                 .setColumnFamily(ColumnFamilyDescriptorBuilder.of(PENDING));
         if (checksScans) {
             table.setValue(SCANS, CHECKED);
@@ -85,6 +96,7 @@ final class Schema {
         String name = table.getTableName().getNameAsString();
         List<String> wrong = new ArrayList<>();
         List<String> alter = new ArrayList<>();
+        List<String> attributes = new ArrayList<>();
         Granularity granularity = null;
         for (Granularity each : Granularity.values()) {
             if (text(each).equals(table.getValue(CONFLICTS))) {
@@ -93,7 +105,11 @@ final class Schema {
         }
         if (granularity == null) {
             wrong.add("it has no attribute for what conflicts, a row or a cell");
-            alter.add("METADATA => {'" + CONFLICTS + "' => 'row'}");
+            attributes.add("'" + CONFLICTS + "' => 'row'");
+        }
+        checkLayout(table, wrong, attributes);
+        if (!attributes.isEmpty()) {
+            alter.add("METADATA => {" + String.join(", ", attributes) + "}");
         }
         if (table.getDurability() == Durability.ASYNC_WAL || table.getDurability() == Durability.SKIP_WAL) {
             wrong.add("a crash loses acknowledged writes (durability " + table.getDurability() + ")");
@@ -114,6 +130,30 @@ final class Schema {
                     null);
         }
         return granularity;
+    }
+
+    private static void checkLayout(TableDescriptor table, List<String> wrong, List<String> attributes) {
+        String layout = table.getValue(LAYOUT);
+        if (isLayoutNow(table)) {
+            return;
+        }
+        if (layout != null) {
+            throw new TableException(
+                    TableException.Effect.NONE,
+                    "table " + table.getTableName() + " has the layout " + layout
+                            + ", and this version of Cedrat knows " + LAYOUT_NOW
+                            + ": open it with the version that has created it, or a later one",
+                    null);
+        }
+        if (isForTransactions(table)) {
+            wrong.add("it has the layout 1 of an earlier version, whose clients do not understand what this one "
+                    + "writes: stop all of them, and only then alter it");
+        }
+        attributes.add("'" + LAYOUT + "' => '" + LAYOUT_NOW + "'");
+    }
+
+    static boolean isLayoutNow(TableDescriptor table) {
+        return ("" + LAYOUT_NOW).equals(table.getValue(LAYOUT));
     }
 
     private static void check(ColumnFamilyDescriptor family, List<String> wrong, List<String> alter) {

@@ -17,6 +17,7 @@ import cedrat.oracle.tables.Column;
 import cedrat.oracle.tables.Granularity;
 import cedrat.oracle.tables.Isolation;
 import cedrat.oracle.tables.TableException;
+import cedrat.oracle.tables.Transaction;
 import cedrat.oracle.tables.TransactionManager;
 import java.net.InetSocketAddress;
 import java.util.List;
@@ -104,7 +105,37 @@ class BoundTablesTest {
         assertEquals(oracle.identity().orElseThrow().toString(), Schema.oracle(descriptor(name)), "it is not changed");
     }
 
-    /// A table of an earlier version.
+    /// O7i: a table of an earlier version is refused and stays as it is; altered, it is taken with its rows.
+    @Test
+    void earlierLayoutIsRefusedUntilAltered() {
+        TableDescriptor now = descriptor(name);
+        TableDescriptor earlier = TableDescriptorBuilder.newBuilder(now)
+                .removeValue(Schema.LAYOUT)
+                .removeValue(Schema.ORACLE)
+                .build();
+        HBaseStore.admin().modifyTable(earlier, false).join();
+        try (HBaseTables tables = tables(oracle)) {
+            for (Executable use : List.<Executable>of(
+                    () -> tables.table("rows"),
+                    () -> tables.create("rows", Granularity.ROW, List.of("f")),
+                    () -> new Cleaner(oracle, tables).sweep())) {
+                String message = assertThrows(TableException.class, use).getMessage();
+                assertTrue(message.contains("METADATA => {'CEDRAT_LAYOUT' => '2'}"), message);
+            }
+            assertEquals(earlier, descriptor(name));
+            HBaseStore.admin().modifyTable(now, false).join();
+            TransactionManager manager = new TransactionManager(oracle, tables);
+            try (Transaction reader = manager.begin(Isolation.SNAPSHOT)) {
+                assertEquals(
+                        100,
+                        reader.get(tables.table("rows"), Bytes.of("a"), COLUMN)
+                                .orElseThrow()
+                                .toLong());
+            }
+        }
+    }
+
+    /// A table that no program has bound.
     @Test
     void createBindsTableWithoutOracle() {
         TableDescriptor unbound = TableDescriptorBuilder.newBuilder(descriptor(name))

@@ -341,7 +341,7 @@ final class FaultLoad {
             each.getValue().write(name, MODELS.get(isolation));
             listCount += (long) both.size() * ListProcess.rows(isolation).size();
         }
-        assertEquals(new Contents(2 * ACCOUNTS + listCount, 4 * ACCOUNTS + listCount, 0), Contents.of(tables));
+        assertEquals(new Contents(2 * ACCOUNTS + listCount, 4 * ACCOUNTS + listCount, 0, 0), Contents.of(tables));
         history.check();
         assertTrue(history.committed() > history.aborted(), history.committed() + " and " + history.aborted());
         assertTrue(history.abortedAlone(refused) > 0, "T_max has aborted no transaction");

@@ -14,11 +14,13 @@ import cedrat.oracle.server.OracleServer;
 import cedrat.oracle.server.ServerOptions;
 import cedrat.oracle.tables.Bytes;
 import cedrat.oracle.tables.Column;
+import cedrat.oracle.tables.Contents;
 import cedrat.oracle.tables.Granularity;
 import cedrat.oracle.tables.Isolation;
 import cedrat.oracle.tables.KeyRange;
 import cedrat.oracle.tables.Mutation;
 import cedrat.oracle.tables.Scan;
+import cedrat.oracle.tables.StoredRows;
 import cedrat.oracle.tables.Table;
 import cedrat.oracle.tables.TableException;
 import cedrat.oracle.tables.Transaction;
@@ -132,11 +134,44 @@ class ForeignTest {
     void rowWithEmptyKeyIsAbsent() {
         assertTrue(table.read(Bytes.EMPTY, Set.of(), Long.MAX_VALUE).versions().isEmpty());
         assertFalse(table.mutateIfMarked(
-                Bytes.EMPTY, 1, new Mutation(List.of(), List.of(), List.of(), List.of(), List.of(1L))));
+                Bytes.EMPTY, 1, new Mutation(List.of(), List.of(), List.of(), List.of(), List.of(), List.of(1L))));
         TransactionManager manager = new TransactionManager(oracle, store.tables());
         try (Transaction reader = manager.begin(Isolation.SNAPSHOT)) {
             assertTrue(reader.get(table, Bytes.EMPTY).isEmpty());
         }
+    }
+
+    /// A sweep does not read rows whose markers were replaced, in memory and in files.
+    @Test
+    void replacedMarkersAreNotFound() {
+        TransactionManager manager = new TransactionManager(oracle, store.tables());
+        for (String row : List.of("a", "b")) {
+            manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+                transaction.put(table, Bytes.of(row), Column.of("f", "x"), Bytes.of("x"));
+                return null;
+            });
+            assertFalse(table.marked(KeyRange.ALL).hasNext());
+            HBaseStore.admin().flush(TableName.valueOf(table.name())).join();
+            assertFalse(table.marked(KeyRange.ALL).hasNext());
+        }
+        Transaction open = manager.begin(Isolation.SNAPSHOT);
+        table.mutate(
+                Bytes.of("b"),
+                new Mutation(
+                        List.of(new Mutation.Version(
+                                Column.of("f", "x"), open.start().value(), Bytes.of("x"))),
+                        List.of(),
+                        List.of(),
+                        List.of(open.start().value()),
+                        List.of(),
+                        List.of()));
+        try (StoredRows found = table.marked(KeyRange.ALL)) {
+            assertEquals(Bytes.of("b"), found.next().key());
+            assertFalse(found.hasNext());
+        }
+        open.abort();
+        HBaseStore.compact(TableName.valueOf(table.name()));
+        assertEquals(2, Contents.of(store.tables()).stamps());
     }
 
     @Test

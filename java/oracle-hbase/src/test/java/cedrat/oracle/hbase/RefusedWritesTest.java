@@ -37,6 +37,7 @@ class RefusedWritesTest {
             List.of(),
             List.of(),
             List.of(7L),
+            List.of(),
             List.of());
 
     /// A connection to an HBase in which changes of rows fail for these reasons, one after the other, and are

@@ -5,7 +5,6 @@ import cedrat.oracle.client.OracleException;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 
 /// Clean-up of a transaction that has ended, to be tried again: its rows, without the values that it has written.
@@ -70,16 +69,11 @@ final class CleanUp {
     /// Cleans a row, as a [Cleaner] does: one that the oracle has forgotten has no marker, or has aborted.
     private void clean(MarkedRow row) {
         long name = start.value();
-        StoredRow stored = row.table.read(row.row, row.columns, Long.MAX_VALUE);
-        if (!stored.pending().contains(name)) {
-            return;
-        }
-        Map<Column, Bytes> cells = Mutations.cells(stored, name);
         row.table.mutateIfMarked(
                 row.row,
                 name,
                 outcome instanceof Outcome.Committed(var at)
-                        ? Mutations.restamp(name, at, cells)
-                        : Mutations.erase(name, cells));
+                        ? Mutations.stamp(name, at)
+                        : Mutations.erase(name, row.columns));
     }
 }

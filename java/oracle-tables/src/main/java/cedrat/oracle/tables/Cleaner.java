@@ -12,13 +12,13 @@ import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongSupplier;
 
-/// Cleans rows whose writers did not: of committed transactions the versions get their commit timestamp, of
-/// aborted ones they go. Open transactions are left alone: when their client is gone, the oracle aborts them
-/// with its session.
+/// Cleans rows whose writers did not: of committed transactions the commit timestamp replaces the
+/// marker, of aborted ones the versions go. Open transactions are left alone: when their client is gone, the
+/// oracle aborts them with its session.
 ///
 /// - K1  What becomes of a row is decided by the oracle, before the row changes.
 /// - K2  A row changes only while it has the marker, in one step with the look at it. A cleaner that was held
-///   up for however long cannot bring back what others have cleaned and pruned.
+///   up for however long erases nothing that others have found committed, and stamps nothing that was pruned.
 /// - K3  The outcomes of dead clients are forgotten after a sweep of all tables of the namespace, if all
 ///   other namespaces of the oracle were swept as well. The sweep began so long after the end of their
 ///   sessions that no write of theirs could arrive any more ([Tables#writesLast]).
@@ -37,7 +37,7 @@ public final class Cleaner {
     /// Result of a sweep.
     ///
     /// @param rows number of visited rows: those that had a marker
-    /// @param committed number of rows in which versions of a committed transaction got their commit timestamp
+    /// @param committed number of rows in which a commit timestamp replaced the marker of a committed transaction
     /// @param aborted number of rows from which versions of an aborted transaction were removed
     /// @param open number of rows left to an open transaction
     /// @param forgotten number of transactions of dead clients that the oracle has forgotten after the sweep
@@ -166,21 +166,24 @@ public final class Cleaner {
         /// The row was read before the oracle was asked. That does no harm: a transaction writes a row once,
         /// marker and all, so what was read with the marker is all there is.
         private void clean(Table table, StoredRow row, long start, Outcome outcome) {
-            Map<Column, Bytes> cells = Mutations.cells(row, start);
             switch (outcome) {
                 case Outcome.Committed(var at) ->
-                    committed += change(table, row.key(), start, Mutations.restamp(start, at, cells));
+                    committed += change(table, row.key(), start, Mutations.stamp(start, at));
                 // Forgotten, it is clean already, or else aborted: the writes of a committed one had all been
                 // stamped when it was forgotten, and where there is no marker nothing happens.
                 case Outcome.Aborted _, Outcome.Unknown _ ->
-                    aborted += change(table, row.key(), start, Mutations.erase(start, cells));
+                    aborted += change(table, row.key(), start, erased(row, start));
                 case Outcome.Open _ -> {
                     open++;
                     if (fault == Fault.CLEAN_OPEN) {
-                        change(table, row.key(), start, Mutations.erase(start, cells));
+                        change(table, row.key(), start, erased(row, start));
                     }
                 }
             }
+        }
+
+        private static Mutation erased(StoredRow row, long start) {
+            return Mutations.erase(start, Mutations.columns(row, start));
         }
 
         private int change(Table table, Bytes row, long start, Mutation mutation) {

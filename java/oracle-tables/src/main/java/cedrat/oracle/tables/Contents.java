@@ -8,7 +8,8 @@ import java.util.Set;
 /// @param rows number of rows with any content
 /// @param versions number of their versions
 /// @param pending number of their markers
-public record Contents(long rows, long versions, long pending) {
+/// @param stamps number of their commit timestamps
+public record Contents(long rows, long versions, long pending, long stamps) {
     /// Counts them, table by table: what changes meanwhile is counted, or not.
     ///
     /// @throws TableException if the store fails
@@ -16,6 +17,7 @@ public record Contents(long rows, long versions, long pending) {
         long rowCount = 0;
         long versions = 0;
         long pending = 0;
+        long stamps = 0;
         for (Table table : tables.all()) {
             try (StoredRows rows = table.scan(KeyRange.ALL, Set.of(), Long.MAX_VALUE)) {
                 while (rows.hasNext()) {
@@ -25,10 +27,16 @@ public record Contents(long rows, long versions, long pending) {
                             .sum();
                     versions += ofRow;
                     pending += row.pending().size();
-                    rowCount += ofRow + row.pending().size() == 0 ? 0 : 1;
+                    stamps += row.commits().size();
+                    rowCount += ofRow + row.pending().size() + row.commits().size() == 0 ? 0 : 1;
                 }
             }
         }
-        return new Contents(rowCount, versions, pending);
+        return new Contents(rowCount, versions, pending, stamps);
+    }
+
+    /// Returns the number of all cells.
+    public long cells() {
+        return versions + pending + stamps;
     }
 }

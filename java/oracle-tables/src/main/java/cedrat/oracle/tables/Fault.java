@@ -21,6 +21,8 @@ enum Fault {
     NO_SECOND_READ,
     /// A pruner removes what open transactions still read.
     PRUNE_ABOVE_THE_MARK,
+    /// A pruner removes commit timestamps that open transactions still need.
+    SETTLE_ABOVE_THE_MARK,
     /// A serialisable transaction does not say what it has read.
     FORGET_READS,
     /// A serialisable transaction does not say what it has scanned.

@@ -96,11 +96,12 @@ public final class MemoryTables implements Tables {
     private static final class MemoryRow {
         final TreeMap<Column, TreeMap<Long, Bytes>> versions = new TreeMap<>();
         final TreeSet<Long> pending = new TreeSet<>();
+        final TreeMap<Long, Long> commits = new TreeMap<>();
         /// It is no longer the table's: who has found it looks again.
         boolean isRemoved;
 
         boolean isEmpty() {
-            return versions.isEmpty() && pending.isEmpty();
+            return versions.isEmpty() && pending.isEmpty() && commits.isEmpty();
         }
 
         void apply(Mutation mutation) {
@@ -114,7 +115,14 @@ public final class MemoryTables implements Tables {
                 remove(cut, column -> column.headMap(cut.timestamp(), true).clear());
             }
             pending.addAll(mutation.marks());
-            mutation.unmarks().forEach(pending::remove);
+            for (Mutation.Stamp stamp : mutation.stamps()) {
+                pending.remove(stamp.start());
+                commits.put(stamp.start(), stamp.commit());
+            }
+            mutation.unmarks().forEach(start -> {
+                pending.remove(start);
+                commits.remove(start);
+            });
         }
 
         private void remove(Mutation.CellVersion which, Consumer<TreeMap<Long, Bytes>> how) {
@@ -228,10 +236,15 @@ public final class MemoryTables implements Tables {
 
         private StoredRow copy(Bytes key, MemoryRow row, Set<Column> columns, long below) {
             if (row == null) {
-                return new StoredRow(key, Collections.emptyNavigableMap(), Collections.emptyNavigableSet());
+                return new StoredRow(
+                        key,
+                        Collections.emptyNavigableMap(),
+                        Collections.emptyNavigableSet(),
+                        Collections.emptyNavigableMap());
             }
             NavigableMap<Column, NavigableMap<Long, Bytes>> versions = new TreeMap<>();
             NavigableSet<Long> pending;
+            NavigableMap<Long, Long> commits;
             synchronized (row) {
                 for (Column column : columns.isEmpty() ? new ArrayList<>(row.versions.keySet()) : columns) {
                     TreeMap<Long, Bytes> all = row.versions.get(column);
@@ -240,8 +253,9 @@ public final class MemoryTables implements Tables {
                     }
                 }
                 pending = new TreeSet<>(row.pending.headSet(below, false));
+                commits = new TreeMap<>(row.commits.headMap(below, false));
             }
-            return new StoredRow(key, versions, pending);
+            return new StoredRow(key, versions, pending, commits);
         }
 
         @Override

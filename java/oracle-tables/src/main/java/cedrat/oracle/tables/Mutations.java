@@ -2,10 +2,11 @@ package cedrat.oracle.tables;
 
 import cedrat.oracle.client.CommitTimestamp;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
-import java.util.TreeMap;
+import java.util.TreeSet;
 
 /// The three things that happen to a row that a transaction has written.
 final class Mutations {
@@ -15,37 +16,32 @@ final class Mutations {
     static Mutation write(long start, Map<Column, Bytes> cells) {
         List<Mutation.Version> puts = new ArrayList<>(cells.size());
         cells.forEach((column, value) -> puts.add(new Mutation.Version(column, start, value)));
-        return new Mutation(puts, List.of(), List.of(), List.of(start), List.of());
+        return new Mutation(puts, List.of(), List.of(), List.of(start), List.of(), List.of());
     }
 
-    /// The clean-up after a commit: the versions get the commit timestamp, the marker goes.
-    static Mutation restamp(long start, CommitTimestamp commit, Map<Column, Bytes> cells) {
-        List<Mutation.Version> puts = new ArrayList<>(cells.size());
-        cells.forEach((column, value) -> puts.add(new Mutation.Version(column, commit.value(), value)));
-        return new Mutation(puts, versions(start, cells), List.of(), List.of(), List.of(start));
+    /// The clean-up after a commit: the commit timestamp replaces the marker. The versions stay as they are.
+    static Mutation stamp(long start, CommitTimestamp commit) {
+        List<Mutation.Stamp> stamps = List.of(new Mutation.Stamp(start, commit.value()));
+        return new Mutation(List.of(), List.of(), List.of(), List.of(), stamps, List.of());
     }
 
     /// The clean-up after an abort: versions and marker go.
-    static Mutation erase(long start, Map<Column, Bytes> cells) {
-        return new Mutation(List.of(), versions(start, cells), List.of(), List.of(), List.of(start));
-    }
-
-    /// Returns the values that a transaction has written into a row.
-    static Map<Column, Bytes> cells(StoredRow row, long start) {
-        Map<Column, Bytes> cells = new TreeMap<>();
-        for (Map.Entry<Column, NavigableMap<Long, Bytes>> column :
-                row.versions().entrySet()) {
-            Bytes value = column.getValue().get(start);
-            if (value != null) {
-                cells.put(column.getKey(), value);
-            }
-        }
-        return cells;
-    }
-
-    private static List<Mutation.CellVersion> versions(long start, Map<Column, Bytes> cells) {
-        return cells.keySet().stream()
+    static Mutation erase(long start, Collection<Column> columns) {
+        List<Mutation.CellVersion> erasures = columns.stream()
                 .map(column -> new Mutation.CellVersion(column, start))
                 .toList();
+        return new Mutation(List.of(), erasures, List.of(), List.of(), List.of(), List.of(start));
+    }
+
+    /// Returns the columns that a transaction has written in a row.
+    static Collection<Column> columns(StoredRow row, long start) {
+        Collection<Column> columns = new TreeSet<>();
+        for (Map.Entry<Column, NavigableMap<Long, Bytes>> column :
+                row.versions().entrySet()) {
+            if (column.getValue().containsKey(start)) {
+                columns.add(column.getKey());
+            }
+        }
+        return columns;
     }
 }

@@ -2,22 +2,19 @@ package cedrat.oracle.tables;
 
 import java.util.List;
 import java.util.NavigableMap;
-import java.util.TreeMap;
 
 /// Rows of a transaction that the oracle has forgotten, read after the oracle has answered so. They show
 /// that the transaction has aborted in two cases:
 ///
 /// - V1  A marker is left. All markers of a committed transaction were gone when the oracle forgot it (K3),
 ///   so this marker belongs to a write that arrived late.
-/// - V2  A cell that it has written has a stamped version from before its start, and the first one after
-///   its start is missing or not its own. If it had committed, its version would be that first one, as
-///   another commit in between would have been a conflict. That version would have been stamped before the
-///   oracle forgot the transaction (K3), and after all older versions, as cleaners proceed by start
-///   timestamps. A pruner that removes it removes all older versions too.
+/// - V2  A cell that it has written has no version of its own, and a version from before its start without a marker.
+///   If it had committed, only a pruner could have removed its version, after it was stamped. It was stamped before the
+///   oracle forgot the transaction (K3), and after all older versions, as cleaners proceed by start timestamps. A
+///   pruner that removes it removes all older versions too.
 ///
-/// They cannot show that it has committed: another transaction may have written the same values, and that
-/// conflict may have aborted this one. They show nothing if all older versions were pruned, or there were
-/// none.
+/// A version of its own without a marker shows that it has committed, which is not made use of: its commit timestamp
+/// may be gone (P4). They show nothing if all older versions were pruned, or there were none.
 final class OwnRows {
     private OwnRows() {}
 
@@ -34,16 +31,11 @@ final class OwnRows {
         if (row.pending().contains(start)) {
             return true; // V1
         }
-        for (var cell : write.cells().entrySet()) {
-            NavigableMap<Long, Bytes> versions = row.versions().get(cell.getKey());
-            if (versions == null) {
-                continue;
-            }
-            NavigableMap<Long, Bytes> stamped = new TreeMap<>(versions);
-            stamped.keySet().removeAll(row.pending());
-            var after = stamped.higherEntry(start);
-            if (stamped.lowerKey(start) != null
-                    && (after == null || !after.getValue().equals(cell.getValue()))) {
+        for (Column cell : write.cells().keySet()) {
+            NavigableMap<Long, Bytes> versions = row.versions().get(cell);
+            if (versions != null
+                    && !versions.containsKey(start)
+                    && !row.pending().containsAll(versions.headMap(start).keySet())) {
                 return true; // V2
             }
         }

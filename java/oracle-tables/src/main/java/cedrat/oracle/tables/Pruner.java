@@ -3,6 +3,8 @@ package cedrat.oracle.tables;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
 import java.util.ArrayList;
+import java.util.Collections;
+import java.util.Comparator;
 import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
@@ -15,19 +17,22 @@ import java.util.function.Supplier;
 /// The oracle's low-water mark is a timestamp below which no transaction is open, nor will be. Of the
 /// versions of a cell that were committed below it, readers see the newest, if any.
 ///
-/// - P1  A version that was committed at the mark or later stays; of those below it, the newest that has its
-///   commit timestamp stays.
+/// - P1  A version that was committed at the mark or later stays; of those below it, the newest stays.
 /// - P2  A version with a marker stays, and is not counted as newest: only the oracle knows its place.
 /// - P3  A deleted cell's version goes, too, if it is the newest below the mark and the row has no marker
 ///   below the mark: nothing older can come back then. Markers that appear later are of transactions that
 ///   commit above the mark, or not.
+/// - P4  A commit timestamp below the mark goes, if the row has no marker below the mark: of each column only its
+///   newest version below the mark is left then, and every reader that may come sees it, or a newer one. The start
+///   timestamp serves as its commit timestamp from then on. Exactly this one is removed: a store that removed all
+///   that are older might also hide the marker of a write that is still to come (O4d).
 ///
 /// A row that has changed since it was read does no harm: what was the newest below the mark remains so, and
 /// timestamps are not used again. So any number of pruners, cleaners, readers
 /// and writers may be there at a time.
 ///
-/// A transaction whose session has expired no longer holds the mark. What it reads after that may have gaps;
-/// it cannot commit.
+/// A transaction whose session has expired no longer holds the mark. What it reads after that may have gaps,
+/// or be newer than its snapshot; it cannot commit.
 ///
 /// **Threads:** any may call.
 public final class Pruner {
@@ -87,55 +92,81 @@ public final class Pruner {
         long mark = fault == Fault.PRUNE_ABOVE_THE_MARK
                 ? Long.MAX_VALUE
                 : oracle.lowWaterMark().value();
-        Run run = new Run();
-        // Whatever is at the mark or above stays, and need not be read.
+        Run run = new Run(mark);
+        // Whatever began at the mark or above stays, and need not be read.
         Walk.over(which.get(), pace, table -> table.scan(KeyRange.ALL, Set.of(), mark), run::prune);
         return new Pruned(mark, run.rows, run.versions);
     }
 
-    private static final class Run {
+    private final class Run {
+        private final long mark;
         long rows;
         long versions;
 
+        Run(long mark) {
+            this.mark = mark;
+        }
+
         void prune(Table table, List<StoredRow> batch) {
             for (StoredRow row : batch) {
-                List<Mutation.CellVersion> erasures = new ArrayList<>();
-                List<Mutation.CellVersion> cuts = new ArrayList<>();
-                row.versions().forEach((column, all) -> {
-                    List<Mutation.CellVersion> old = old(column, all, row.pending());
-                    versions += old.size();
-                    // Stores remember one cut more cheaply than many erasures. Without a marker below the
-                    // mark, nothing that lies lower can be missed: all who began below it have ended and were
-                    // cleaned, so that what arrives there later is of one that has aborted.
-                    if (row.pending().isEmpty()) {
-                        old.stream().findFirst().ifPresent(cuts::add);
-                    } else {
-                        erasures.addAll(old);
-                    }
-                });
-                if (!erasures.isEmpty() || !cuts.isEmpty()) {
-                    table.mutate(row.key(), new Mutation(List.of(), erasures, cuts, List.of(), List.of()));
+                Mutation removal = removal(row);
+                if (!isEmpty(removal)) {
+                    table.mutate(row.key(), removal);
                 }
                 rows++;
             }
         }
+
+        private Mutation removal(StoredRow row) {
+            List<Mutation.CellVersion> erasures = new ArrayList<>();
+            List<Mutation.CellVersion> cuts = new ArrayList<>();
+            boolean isClean = row.pending().isEmpty();
+            row.versions().forEach((column, all) -> {
+                List<Long> old = old(row, all);
+                versions += old.size();
+                // Stores remember one cut more cheaply than many erasures. Without a marker below the
+                // mark, nothing that lies lower can be missed: all who began below it have ended and were
+                // cleaned, so that what arrives there later is of one that has aborted.
+                if (isClean && !old.isEmpty() && isAllUpTo(Collections.max(old), all, old)) {
+                    cuts.add(new Mutation.CellVersion(column, Collections.max(old)));
+                } else {
+                    old.forEach(timestamp -> erasures.add(new Mutation.CellVersion(column, timestamp)));
+                }
+            });
+            return new Mutation(List.of(), erasures, cuts, List.of(), List.of(), isClean ? settled(row) : List.of());
+        }
+
+        /// Returns the start timestamps of the commit timestamps that no reader needs (P4).
+        private List<Long> settled(StoredRow row) {
+            return row.commits().entrySet().stream()
+                    .filter(commit -> commit.getValue() < mark || fault == Fault.SETTLE_ABOVE_THE_MARK)
+                    .map(Map.Entry::getKey)
+                    .toList();
+        }
+
+        /// Returns the timestamps of the removable versions of a column that was read below the mark.
+        private List<Long> old(StoredRow row, NavigableMap<Long, Bytes> versions) {
+            List<Long> committed = versions.keySet().stream()
+                    .filter(timestamp -> !row.pending().contains(timestamp) && row.commit(timestamp) < mark)
+                    .sorted(Comparator.comparingLong(row::commit).reversed())
+                    .toList();
+            if (committed.isEmpty()) {
+                return committed;
+            }
+            boolean isGone = Values.isDeleted(versions.get(committed.getFirst()))
+                    && row.pending().isEmpty();
+            return isGone ? committed : committed.subList(1, committed.size());
+        }
     }
 
-    /// Returns the removable versions of a column that was read below the mark, the newest first.
-    private static List<Mutation.CellVersion> old(
-            Column column, NavigableMap<Long, Bytes> versions, Set<Long> pending) {
-        List<Mutation.CellVersion> old = new ArrayList<>();
-        boolean hasNewest = false;
-        for (Map.Entry<Long, Bytes> version : versions.descendingMap().entrySet()) {
-            if (pending.contains(version.getKey())) {
-                continue;
-            }
-            boolean isGone = Values.isDeleted(version.getValue()) && pending.isEmpty();
-            if (hasNewest || isGone) {
-                old.add(new Mutation.CellVersion(column, version.getKey()));
-            }
-            hasNewest = true;
-        }
-        return old;
+    /// Whether a cut there removes nothing but these versions: one that began earlier may have committed later.
+    private static boolean isAllUpTo(long timestamp, NavigableMap<Long, Bytes> versions, List<Long> old) {
+        return versions.headMap(timestamp, true).size() == old.size();
+    }
+
+    private static boolean isEmpty(Mutation removal) {
+        return removal.erasures().isEmpty()
+                && removal.cuts().isEmpty()
+                && removal.unmarks().isEmpty();
     }
 }

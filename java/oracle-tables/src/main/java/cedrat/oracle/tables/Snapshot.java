@@ -14,12 +14,13 @@ import java.util.TreeSet;
 
 /// The data that was committed when a transaction began (ReTSO §2.2 and Algorithm 4).
 ///
-/// A version without a marker has its commit timestamp. A version with a marker has its start timestamp, and
-/// the oracle supplies the other. Of all versions committed before, the one with the largest *commit*
-/// timestamp is visible. While all writers of a cell conflict, start timestamps have the same order; but that
-/// depends on ids that clients choose, and reading does not rely on it.
+/// A version has the start timestamp of its writer, and the row has the commit timestamp of that writer, or its
+/// marker: then the oracle supplies the commit timestamp. A version with neither was committed before all readers
+/// that are open began ([Pruner]), and in the order of start timestamps. Of all versions committed before, the
+/// one with the largest *commit* timestamp is visible. While all writers of a cell conflict, start timestamps
+/// have the same order; but that depends on ids that clients choose, and reading does not rely on it.
 ///
-/// All visible versions lie below the reader's start timestamp, whichever of the two timestamps they have: a
+/// All visible versions lie below the reader's start timestamp, and so do their commit timestamps: a
 /// transaction that commits before a reader begins has begun before it.
 ///
 /// For one thread at a time.
@@ -112,7 +113,7 @@ final class Snapshot {
         NavigableMap<Column, Bytes> seen = new TreeMap<>();
         for (Map.Entry<Column, NavigableMap<Long, Bytes>> column :
                 dated.row.versions().entrySet()) {
-            Bytes newest = newest(column.getValue(), dated.row.pending());
+            Bytes newest = newest(column.getValue(), dated.row);
             if (newest != null) {
                 seen.put(column.getKey(), newest);
             }
@@ -136,12 +137,14 @@ final class Snapshot {
         return false;
     }
 
-    private Bytes newest(NavigableMap<Long, Bytes> versions, Set<Long> pending) {
+    private Bytes newest(NavigableMap<Long, Bytes> versions, StoredRow row) {
         Bytes newest = null;
         long newestCommit = 0;
         for (Map.Entry<Long, Bytes> version : versions.entrySet()) {
             long timestamp = version.getKey();
-            long commit = pending.contains(timestamp) ? commits.getOrDefault(timestamp, INVISIBLE) : timestamp;
+            long commit = row.pending().contains(timestamp)
+                    ? commits.getOrDefault(timestamp, INVISIBLE)
+                    : row.commit(timestamp);
             if (fault == Fault.START_FOR_COMMIT && commit != INVISIBLE) {
                 commit = timestamp;
             }

@@ -6,8 +6,9 @@ import java.util.Set;
 /// A table of a store that keeps versions: the requirements of transactions on a store.
 ///
 /// A row has columns, a column has versions, each with a timestamp that its writer chooses. In addition a row
-/// has *pending markers*: a set of start timestamps, as durable as the versions. A store may keep them as
-/// columns of a family of its own, with the start timestamp as qualifier and as version.
+/// has *pending markers*: a set of start timestamps, as durable as the versions. The commit timestamp of a
+/// transaction replaces its marker. A store may keep both as columns of a family of its own, with the start
+/// timestamp as qualifier and as version, and write the commit timestamp over the marker.
 ///
 /// - B1  A [Mutation] of a row is atomic: no reader sees, and no crash leaves, versions without their marker.
 /// - B2  [#mutateIfMarked] checks the marker and changes the row in one step, without another change of the row
@@ -42,8 +43,8 @@ public interface Table {
     /// Changes a row if it has the marker of this start timestamp (B1, B2). Returns whether it has.
     boolean mutateIfMarked(Bytes row, long start, Mutation mutation);
 
-    /// Reads a row: versions and markers with a timestamp below `below`, of these columns; with none named,
-    /// of all. The row may be empty.
+    /// Reads a row: versions of these columns, or with none named of all, and markers and commit timestamps,
+    /// each with a start timestamp below `below`. The row may be empty.
     StoredRow read(Bytes row, Set<Column> columns, long below);
 
     /// Reads these rows as [#read] does, and returns them in the same order; each is as it was at a moment of

@@ -505,8 +505,8 @@ public final class Transaction implements AutoCloseable {
                         write.row(),
                         name,
                         state == State.COMMITTED
-                                ? Mutations.restamp(name, commit, write.cells())
-                                : Mutations.erase(name, write.cells())));
+                                ? Mutations.stamp(name, commit)
+                                : Mutations.erase(name, write.cells().keySet())));
         boolean isClean = failures.isEmpty() && !isInDoubt || fault == Fault.CLEANED_IN_FLIGHT;
         if (isClean) {
             // Nothing that this transaction returns depends on the answer.

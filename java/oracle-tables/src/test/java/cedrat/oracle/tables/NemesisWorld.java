@@ -586,7 +586,7 @@ public final class NemesisWorld implements AutoCloseable {
             new Pruner(probe, stores.get(number)).prune();
             Contents contents = Contents.of(setting.stores.get(number).tables());
             assertEquals(
-                    new Contents(contents.rows(), contents.rows(), 0), contents, "rows have one version and no marker");
+                    new Contents(contents.rows(), contents.rows(), 0, 0), contents, "rows have one version, settled");
         }
         Figures figures = server.figures();
         assertEquals(0, figures.outcomes(), () -> "outcomes are remembered: " + figures);

@@ -48,8 +48,7 @@ public interface TestStore extends AutoCloseable {
 
             @Override
             public long cells() {
-                Contents contents = Contents.of(tables);
-                return contents.versions() + contents.pending();
+                return Contents.of(tables).cells();
             }
 
             @Override
