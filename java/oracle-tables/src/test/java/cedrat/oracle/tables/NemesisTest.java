@@ -31,7 +31,7 @@ class NemesisTest {
             Fault.NONE,
             Fault.LARGEST_START, // all writers of a cell conflict, so that commits have the order of starts
             Fault.SWEEP_EARLY, // a write in memory arrives before its thread goes on
-            Fault.UNCHECKED_CLEANER); // what it restores is below a newer version, as nothing is deleted
+            Fault.UNCHECKED_CLEANER); // it erases only what another stamps, and the oracle forgets, while it waits
 
     private static final List<String> SERVER_FAULTS = List.of(
             "REPLIES_BEFORE_THE_LOG",
