@@ -9,7 +9,6 @@ import java.time.Duration;
 import java.util.List;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /// Histories of HBase and an oracle with a durable log under random faults, with a new seed in each run. A failure
@@ -30,6 +29,7 @@ class HBaseNemesisTest {
         List<TestStore> stores = List.of(new HBaseStore(), new HBaseStore());
         HBaseFaults faults = new HBaseFaults(stores);
         NemesisWorld.Setting setting = new NemesisWorld.Setting(
+                HBaseNemesisTest.class,
                 stores,
                 () -> new EmbeddedLog(EmbeddedLog.Options.keeping(data, CrashableServer.LOG_BYTES_MAX)),
                 POLLS,
@@ -45,7 +45,6 @@ class HBaseNemesisTest {
     /// O1, O3, O4, O5, O6, O7, O8, O9.
     /// One history at least of each isolation level.
     @Test
-    @EnabledIfSystemProperty(named = "cedrat.nemesis.seconds", matches = "\\d+") // `./x soak` sets it
     void historiesHoldUnderRandomFaults() throws Exception {
         long end = System.nanoTime() + TIME.toNanos();
         long seed = NemesisWorld.seed();

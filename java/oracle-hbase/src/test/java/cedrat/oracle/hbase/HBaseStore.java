@@ -164,6 +164,9 @@ final class HBaseStore implements TestStore {
 
     @Override
     public void close() {
+        if (tables == null) {
+            return; // it could not be opened, which has failed the test
+        }
         List<TableName> names = isUsedAgain
                 ? tables.all().stream().map(Table::name).map(TableName::valueOf).toList()
                 : List.of();

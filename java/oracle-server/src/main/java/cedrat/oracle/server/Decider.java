@@ -18,6 +18,7 @@ import java.util.ArrayDeque;
 import java.util.HexFormat;
 import java.util.Locale;
 import java.util.concurrent.CompletableFuture;
+import java.util.function.BiFunction;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -579,6 +580,11 @@ final class Decider {
     /// The numbers of this moment.
     Reading reading() {
         return Reading.of(oracle, sessions, persister);
+    }
+
+    /// Returns what a function makes of the oracle and its sessions.
+    <T> T inspect(BiFunction<StatusOracle, Sessions, T> function) {
+        return function.apply(oracle, sessions);
     }
 
     /// Runs something on the decide thread. **Threads:** any may call.

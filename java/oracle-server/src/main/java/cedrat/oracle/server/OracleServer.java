@@ -32,6 +32,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReference;
+import java.util.function.BiFunction;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
@@ -252,6 +254,13 @@ public final class OracleServer implements AutoCloseable {
     /// Lets the decide thread count a tick of the hello timeout.
     void helloTick() {
         decider.run(decider::helloTick).join();
+    }
+
+    /// Returns what a function makes of the oracle and its sessions, on the decide thread.
+    <T> T inspect(BiFunction<StatusOracle, Sessions, T> function) {
+        AtomicReference<T> result = new AtomicReference<>();
+        decider.run(() -> result.set(decider.inspect(function))).join();
+        return result.get();
     }
 
     /// Waits until everything that the server had begun is done, and everything written that it had to write.

@@ -5,7 +5,6 @@ import cedrat.oracle.log.Log;
 import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.time.Duration;
-import java.util.concurrent.TimeoutException;
 import java.util.random.RandomGenerator;
 
 /// A server over a durable log that crashes within this process, so that hundreds of crashes take seconds. Its
@@ -95,13 +94,17 @@ public final class CrashableServer implements AutoCloseable {
     }
 
     /// Returns the figures of this moment.
-    public Figures figures() throws TimeoutException {
-        Reading reading = server.reading();
-        return new Figures(
-                reading.open(),
-                reading.halfAborted() + reading.halfCommitted(),
-                reading.outcomeBytes(),
-                reading.sessions());
+    public Figures figures() {
+        return server.inspect((oracle, sessions) -> new Figures(
+                oracle.open(),
+                oracle.halfAborted() + oracle.halfCommitted(),
+                oracle.transactionBytes(),
+                sessions.count()));
+    }
+
+    /// Returns a text of what it remembers, and for whom.
+    public String describe() {
+        return server.inspect(ServerState::describe);
     }
 
     /// Ends it in order, unless its log was given to another one.

@@ -9,7 +9,6 @@ import java.util.List;
 import java.util.random.RandomGenerator;
 import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /// Histories of an oracle with its log in BookKeeper under random faults, as [NemesisTest].
@@ -33,7 +32,6 @@ class BookKeeperNemesisTest {
     /// O1, O3, O4, O5, O6, O8, O9.
     /// One history at least of each isolation level.
     @Test
-    @EnabledIfSystemProperty(named = "cedrat.nemesis.seconds", matches = "\\d+") // `./x soak` sets it
     void historiesHoldUnderRandomFaults() throws Exception {
         long end = System.nanoTime() + TIME.toNanos();
         long seed = NemesisWorld.seed();
@@ -53,6 +51,7 @@ class BookKeeperNemesisTest {
                 LEDGER_BYTES_MAX,
                 "127.0.0.1:1");
         NemesisWorld.Setting setting = new NemesisWorld.Setting(
+                BookKeeperNemesisTest.class,
                 List.of(TestStore.memory(), TestStore.memory()),
                 () -> new BookKeeperLog(place),
                 POLLS,

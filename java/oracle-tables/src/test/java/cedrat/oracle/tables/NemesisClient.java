@@ -75,6 +75,7 @@ final class NemesisClient {
         Session present = session;
         if (present != null) {
             ended = present.oracle;
+            world.journal().record("client " + number + (isCut ? " is cut, and ends" : " ends"));
             if (isCut) {
                 present.link.refuse();
             }
@@ -118,6 +119,7 @@ final class NemesisClient {
 
     private void open() throws IOException {
         Links.Link link = world.links().link();
+        world.journal().record("client " + number + " has " + link);
         OracleClient oracle = OracleClient.open(options(link, number % 3 != 0));
         List<TransactionManager> managers = new ArrayList<>();
         for (Tables store : world.stores()) {

@@ -10,7 +10,6 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
 /// Histories under random faults, with a new seed in each run. A failure names the seed, and
@@ -51,6 +50,7 @@ class NemesisTest {
     private NemesisWorld.Setting setting(String name) {
         Path data = folder.resolve(name);
         return new NemesisWorld.Setting(
+                NemesisTest.class,
                 List.of(TestStore.memory(), TestStore.memory()),
                 () -> new EmbeddedLog(EmbeddedLog.Options.keeping(data, CrashableServer.LOG_BYTES_MAX)),
                 POLLS,
@@ -65,7 +65,6 @@ class NemesisTest {
     /// O1, O3, O4, O5, O6, O8, O9.
     /// One history at least of each isolation level.
     @Test
-    @EnabledIfSystemProperty(named = "cedrat.nemesis.seconds", matches = "\\d+") // `./x soak` sets it
     void historiesHoldUnderRandomFaults() throws Exception {
         long end = System.nanoTime() + TIME.toNanos();
         long seed = NemesisWorld.seed();

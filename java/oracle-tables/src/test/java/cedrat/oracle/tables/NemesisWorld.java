@@ -12,8 +12,10 @@ import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
 import cedrat.oracle.server.CrashableServer;
 import cedrat.oracle.server.CrashableServer.Figures;
+import cedrat.oracle.server.cluster.Journal;
 import cedrat.oracle.server.cluster.Links;
 import java.io.IOException;
+import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayList;
@@ -57,6 +59,8 @@ public final class NemesisWorld implements AutoCloseable {
     private final Plan plan;
     private final Isolation isolation;
     private final Interference interference;
+    /// The faults and sessions of the run, for the case that it fails.
+    private final Journal journal = new Journal();
     private final Links links;
     /// Client that opens the stores. Its link has no faults.
     private final OracleClient founder;
@@ -80,12 +84,22 @@ public final class NemesisWorld implements AutoCloseable {
 
     /// Parts of a world.
     ///
+    /// @param test runs the history
     /// @param stores fresh, each of a namespace of its own
     /// @param logs returns an instance of the same log each time
     /// @param polls number of milliseconds within which some transactions commit, if there are no faults
     /// @param others faults of the stores and of the log
     @SuppressWarnings("exports") // the servers are those of tests
-    public record Setting(List<TestStore> stores, Supplier<Log> logs, int polls, OtherFaults others) {}
+    public record Setting(Class<?> test, List<TestStore> stores, Supplier<Log> logs, int polls, OtherFaults others) {
+        /// Returns the command that repeats the faults of a seed.
+        private String command(long seed) {
+            return "mvn --file java/pom.xml --projects "
+                    + Path.of("").toAbsolutePath().getFileName()
+                    + " --also-make -DexcludedGroups= -Dcedrat.library=" + System.getProperty("cedrat.library")
+                    + " -Dtest=" + test.getSimpleName() + "#historiesHoldUnderRandomFaults"
+                    + " -Dsurefire.failIfNoSpecifiedTests=false -D" + SEED + "=" + seed + " test";
+        }
+    }
 
     /// Faults of a particular store or log.
     public interface OtherFaults {
@@ -142,7 +156,7 @@ public final class NemesisWorld implements AutoCloseable {
         this.plan = plan;
         this.isolation = isolation;
         interference = new Interference(random.nextLong());
-        links = new Links(random.nextLong());
+        links = new Links(random.nextLong(), journal);
         startServer();
         founder = OracleClient.open(NemesisClient.options(links.link(), true));
         setting.stores.forEach(this::addStore);
@@ -221,11 +235,24 @@ public final class NemesisWorld implements AutoCloseable {
                     world.write(name);
                 }
             } catch (Exception | AssertionError problem) {
+                String state = plan == Plan.NONE ? world.explain() : "";
                 throw new AssertionError(
-                        "-D" + SEED + "=" + seed + " (" + world + "): " + problem.getMessage(), problem);
+                        "-D" + SEED + "=" + seed + " (" + world + "): " + problem.getMessage() + "\nto repeat: "
+                                + setting.command(seed) + state,
+                        problem);
             } finally {
                 System.out.println("seed " + seed + ", " + plan + ", " + isolation + ": " + world);
             }
+        }
+    }
+
+    /// Prints the newest events, and returns the state of the server.
+    private String explain() {
+        System.out.println(journal);
+        try {
+            return server == null ? "" : "\n" + server.describe();
+        } catch (RuntimeException stopped) {
+            return "; the server has stopped: " + stopped.getMessage();
         }
     }
 
@@ -269,6 +296,10 @@ public final class NemesisWorld implements AutoCloseable {
         return links;
     }
 
+    Journal journal() {
+        return journal;
+    }
+
     Fault fault() {
         return plan.fault;
     }
@@ -287,6 +318,7 @@ public final class NemesisWorld implements AutoCloseable {
         Keeper(Tables store) throws IOException {
             this.store = store;
             link = links.link();
+            journal.record("a keeper has " + link);
             oracle = OracleClient.open(NemesisClient.options(link, false));
         }
 
@@ -309,6 +341,7 @@ public final class NemesisWorld implements AutoCloseable {
 
     private void startServer() throws IOException, DamagedEntryException {
         server = CrashableServer.start(setting.logs.get(), rowsLog2, plan.serverFault);
+        journal.record("server starts on port " + server.address().getPort());
         lead();
     }
 
@@ -318,6 +351,7 @@ public final class NemesisWorld implements AutoCloseable {
             startServer();
         } catch (IOException problem) {
             startProblem = problem;
+            journal.record("server does not start: " + problem);
             server = null;
             lead();
         }
@@ -327,6 +361,7 @@ public final class NemesisWorld implements AutoCloseable {
     private void endStopped() throws IOException {
         if (server != null && server.isStopped()) {
             stops++;
+            journal.record("server has stopped by itself");
             server.close();
             server = null;
             lead();
@@ -369,8 +404,10 @@ public final class NemesisWorld implements AutoCloseable {
         } else if (drawn < 60) {
             injectIntoServer();
         } else if (drawn < 65) {
+            journal.record("the disk stops");
             server().ifPresent(CrashableServer::holdLog);
         } else if (drawn < 72) {
+            journal.record("the disk goes on");
             server().ifPresent(CrashableServer::releaseLog);
         } else if (drawn < 80) {
             tick(1);
@@ -388,6 +425,7 @@ public final class NemesisWorld implements AutoCloseable {
             interference.resume();
         } else if (drawn < 97) {
             setting.others.inject(random);
+            journal.record(setting.others.toString());
         } else {
             client().end(random.nextInt(3) > 0);
         }
@@ -412,6 +450,7 @@ public final class NemesisWorld implements AutoCloseable {
         if (link == null) {
             return;
         }
+        journal.record("fault " + drawn / 5 + " of " + link);
         switch (drawn / 5) {
             case 0, 1 -> link.cut();
             case 2 -> link.cutAfter(bytes);
@@ -434,9 +473,11 @@ public final class NemesisWorld implements AutoCloseable {
         } else if (drawn == 2 && !replaced.isEmpty()) {
             endReplaced();
         } else if (drawn == 3 && !replaced.isEmpty()) {
+            journal.record("a replaced server hears of its log");
             replaced.getLast().wake();
         } else {
             crashes++;
+            journal.record("server crashes");
             server.crash(random);
             server = null;
             lead();
@@ -450,6 +491,7 @@ public final class NemesisWorld implements AutoCloseable {
             server.holdLog();
             awaitTransactions(2, 1);
         }
+        journal.record("server is replaced");
         server.fence(random);
         replaced.add(server);
         replacements++;
@@ -467,6 +509,7 @@ public final class NemesisWorld implements AutoCloseable {
         if (link == null) {
             return;
         }
+        journal.record("suspends the thread of " + link + " past the expiry of its session");
         interference.suspend(threads.get(number));
         link.hold(Links.Direction.REQUESTS);
         link.hold(Links.Direction.REPLIES);
@@ -485,12 +528,14 @@ public final class NemesisWorld implements AutoCloseable {
     }
 
     private void endReplaced() throws IOException {
+        journal.record("a replaced server ends");
         replaced.removeLast().close();
         lead();
     }
 
     /// Ends the faults of the network and the disk for a moment, so that sessions expire and sweeps end.
     private void calm() throws IOException, DamagedEntryException {
+        journal.record("a calm begins");
         links.heal();
         interference.set(0, 0);
         interference.resume();
@@ -506,6 +551,7 @@ public final class NemesisWorld implements AutoCloseable {
     }
 
     private void tick(int count) {
+        journal.record(count + " ticks");
         for (int tick = 0; tick < count; tick++) {
             server().ifPresent(CrashableServer::tick);
             replaced.forEach(CrashableServer::tick);
@@ -517,6 +563,7 @@ public final class NemesisWorld implements AutoCloseable {
     /// Ends all faults, and fails if not all goes on: each client commits, the low-water mark passes all transactions
     /// there were, and the oracle forgets all outcomes and sessions. Then the tables are judged.
     private void heal() throws Exception {
+        journal.record("all faults end");
         interference.calm();
         setting.others.heal();
         endStopped();
@@ -538,7 +585,9 @@ public final class NemesisWorld implements AutoCloseable {
         assertEquals(List.of(), List.copyOf(failures));
         interference.deliver();
         try (OracleClient probe = OracleClient.open(ClientOptions.of(server.address()))) {
+            journal.record("the low-water mark is to pass");
             awaitLowWaterMark(probe);
+            journal.record("all clients end");
             for (NemesisClient client : clients) {
                 client.leave();
             }
@@ -546,51 +595,47 @@ public final class NemesisWorld implements AutoCloseable {
                 keeper.oracle.close();
                 keeper.link.close();
             }
-            // What a client has sent over a connection that it had left may begin its session again.
-            await("session of each client ends", () -> {
-                founder.lowWaterMark();
-                probe.lowWaterMark();
-                server.tick();
-                return server.figures().sessions() == 2;
-            });
+            journal.record("sweeps begin");
             checkMemory(probe);
         }
     }
 
+    /// Ends what no living client knows of, and waits until the mark passes the transactions that there were.
+    /// What a client has sent over a connection that it had left may begin a session at any time, which
+    /// expires.
     private void awaitLowWaterMark(OracleClient probe) throws Exception {
         StartTimestamp mark = probe.begin();
         probe.end(mark);
-        for (int tick = 0; tick <= CrashableServer.TICKS; tick++) {
-            probe.lowWaterMark();
-            for (NemesisClient client : clients) {
-                await("client is heard", () -> {
-                    client.beHeard();
-                    return true;
-                });
-            }
-            server.tick();
-        }
-        await(
-                "low-water mark passes " + mark.value(),
-                () -> probe.lowWaterMark().value() > mark.value());
-        await("no transaction is open", () -> server.figures().open() == 0);
+        await("low-water mark passes " + mark.value() + ", and no transaction is open", () -> {
+            clients.forEach(NemesisClient::beHeard);
+            tickBeside(probe);
+            return probe.lowWaterMark().value() > mark.value()
+                    && server.figures().open() == 0;
+        });
+    }
+
+    /// Lets a part of the session timeout pass, for all but the clients without faults.
+    private void tickBeside(OracleClient probe) {
+        founder.lowWaterMark();
+        probe.lowWaterMark();
+        server.tick();
     }
 
     private void checkMemory(OracleClient probe) throws Exception {
-        for (int sweep = 0; sweep < 2; sweep++) {
+        await("sweep makes the oracle forget all outcomes, and sessions end", () -> {
+            tickBeside(probe);
             for (Tables store : stores) {
                 new Cleaner(probe, store).sweep();
             }
-        }
+            Figures figures = server.figures();
+            return figures.outcomes() == 0 && figures.sessions() == 2;
+        });
         for (int number = 0; number < STORES; number++) {
             new Pruner(probe, stores.get(number)).prune();
             Contents contents = Contents.of(setting.stores.get(number).tables());
             assertEquals(
                     new Contents(contents.rows(), contents.rows(), 0, 0), contents, "rows have one version, settled");
         }
-        Figures figures = server.figures();
-        assertEquals(0, figures.outcomes(), () -> "outcomes are remembered: " + figures);
-        assertEquals(2, figures.sessions(), () -> "sessions are remembered: " + figures);
     }
 
     /// Writes the history to where `./x test` judges it.

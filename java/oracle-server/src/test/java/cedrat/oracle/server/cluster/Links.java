@@ -27,16 +27,30 @@ public final class Links implements AutoCloseable {
     }
 
     private final SplittableRandom random;
+    private final Journal journal;
     private final List<Link> links = Collections.synchronizedList(new ArrayList<>());
     private volatile InetSocketAddress server;
     /// Server that was replaced and goes on; `null` if there is none.
     private volatile InetSocketAddress replaced;
     private long cuts;
     private long late;
+    private int made;
+    private int connected;
 
     /// A network whose choices this seed determines.
-    public Links(long seed) {
+    ///
+    /// @param journal records its connections, and what they deliver about sessions
+    public Links(long seed, Journal journal) {
         random = new SplittableRandom(seed);
+        this.journal = journal;
+    }
+
+    private synchronized int nextLink() {
+        return made++;
+    }
+
+    private synchronized int nextConnection() {
+        return connected++;
     }
 
     /// Leads new connections to this server; `null` for none. Some still lead to the one that it has replaced.
@@ -86,10 +100,12 @@ public final class Links implements AutoCloseable {
 
     /// The way of one client, over two addresses.
     public final class Link implements AutoCloseable {
+        private final int number = nextLink();
         private final ServerSocket[] listening = new ServerSocket[2];
         private final List<Line> lines = new ArrayList<>();
         private final boolean[] isHeld = new boolean[Direction.values().length];
         private boolean isRefused;
+        private boolean isClosed;
         /// Bytes after which the next connection is cut, at most; 0 for never.
         private int budget;
 
@@ -99,6 +115,12 @@ public final class Links implements AutoCloseable {
                 listening[index] = socket;
                 start(() -> accept(socket));
             }
+        }
+
+        /// Returns its number among all links.
+        @Override
+        public String toString() {
+            return "link " + number;
         }
 
         /// Returns the addresses of the server for the client of this link.
@@ -171,7 +193,7 @@ public final class Links implements AutoCloseable {
             InetSocketAddress to = before != null && draw(4) == 0 ? before : server;
             Line line;
             synchronized (this) {
-                if (isRefused || to == null) {
+                if (isRefused || isClosed || to == null) {
                     client.close();
                     return;
                 }
@@ -197,7 +219,10 @@ public final class Links implements AutoCloseable {
             for (ServerSocket socket : listening) {
                 socket.close();
             }
-            cut();
+            synchronized (this) {
+                isClosed = true; // also for a connection that was accepted just now
+                cut();
+            }
             links.remove(this);
         }
     }
@@ -211,6 +236,8 @@ public final class Links implements AutoCloseable {
         private final Link link;
         private final Socket client;
         private final Socket server;
+        private final String name;
+        private final Journal.Tap tap;
         /// Number of bytes that may still pass in each direction; below 0 for all.
         private final int[] left = new int[Direction.values().length];
         private volatile boolean isClosed;
@@ -219,6 +246,9 @@ public final class Links implements AutoCloseable {
             this.link = link;
             this.client = client;
             this.server = server;
+            name = link + " connection " + nextConnection();
+            tap = journal.tap(name);
+            journal.record(name + " to port " + server.getPort() + ", from its port " + server.getLocalPort());
             client.setTcpNoDelay(true);
             server.setTcpNoDelay(true);
             left[0] = budget == 0 ? -1 : draw(budget);
@@ -236,6 +266,9 @@ public final class Links implements AutoCloseable {
                 for (int count = in.read(bytes); count >= 0 && !isClosed; count = in.read(bytes)) {
                     link.awaitPass(direction, this);
                     int passing = take(direction, count);
+                    if (isToServer) {
+                        tap.pass(bytes, passing);
+                    }
                     if (isReceived) {
                         isReceived = write(out, bytes, passing, isToServer);
                     }
@@ -277,6 +310,7 @@ public final class Links implements AutoCloseable {
             if (!isClosed) {
                 isClosed = true;
                 count(false);
+                journal.record(name + " ends");
             }
             try (client;
                     server) {
