@@ -1,18 +1,36 @@
 package cedrat.services;
 
 import java.io.IOException;
+import java.net.BindException;
 import java.net.InetAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.util.concurrent.ThreadLocalRandom;
 
 /// Ports of the loopback without a listener.
 public final class FreePorts {
+    private static final int LOWEST = 10_000;
+
+    /// Lower bound of `net.ipv4.ip_local_port_range`, unless that is changed.
+    private static final int FIRST_OF_CONNECTIONS = 32_768;
+
+    private static final int ATTEMPTS = 100;
+
     private FreePorts() {}
 
-    /// Returns another free port. If another process takes it before the service does, the service ends with an error.
+    /// Returns another free port, below those that Linux gives to connections: none of these takes the port of
+    /// a service that starts, or starts again, in a test with many connections. If another service takes it
+    /// before, the service ends with an error.
     public static int next() throws IOException {
-        try (ServerSocket socket = new ServerSocket(0, 1, InetAddress.getLoopbackAddress())) {
-            return socket.getLocalPort();
+        for (int count = 1; ; count++) {
+            int port = ThreadLocalRandom.current().nextInt(LOWEST, FIRST_OF_CONNECTIONS);
+            try (ServerSocket socket = new ServerSocket(port, 1, InetAddress.getLoopbackAddress())) {
+                return socket.getLocalPort();
+            } catch (BindException taken) {
+                if (count == ATTEMPTS) {
+                    throw taken;
+                }
+            }
         }
     }
 
