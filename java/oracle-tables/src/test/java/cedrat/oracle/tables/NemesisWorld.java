@@ -15,6 +15,7 @@ import cedrat.oracle.server.CrashableServer.Figures;
 import cedrat.oracle.server.cluster.Journal;
 import cedrat.oracle.server.cluster.Links;
 import java.io.IOException;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.time.Duration;
@@ -235,7 +236,7 @@ public final class NemesisWorld implements AutoCloseable {
                     world.write(name);
                 }
             } catch (Exception | AssertionError problem) {
-                String state = plan == Plan.NONE ? world.explain() : "";
+                String state = plan == Plan.NONE ? world.explain(seed) : "";
                 throw new AssertionError(
                         "-D" + SEED + "=" + seed + " (" + world + "): " + problem.getMessage() + "\nto repeat: "
                                 + setting.command(seed) + state,
@@ -246,13 +247,15 @@ public final class NemesisWorld implements AutoCloseable {
         }
     }
 
-    /// Prints the newest events, and returns the state of the server.
-    private String explain() {
-        System.out.println(journal);
+    /// Writes the newest events to a file. Returns its name, and the state of the server.
+    private String explain(long seed) throws IOException {
+        Path file = Files.createDirectories(Path.of("target", "nemesis")).resolve(seed + ".txt");
+        Files.writeString(file, journal.toString());
+        String events = "\nevents: " + file.toAbsolutePath() + "\n";
         try {
-            return server == null ? "" : "\n" + server.describe();
+            return events + (server == null ? "no server" : server.describe());
         } catch (RuntimeException stopped) {
-            return "; the server has stopped: " + stopped.getMessage();
+            return events + "the server has stopped: " + stopped.getMessage();
         }
     }
 
