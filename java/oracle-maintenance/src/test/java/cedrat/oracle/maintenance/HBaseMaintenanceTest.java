@@ -181,6 +181,7 @@ class HBaseMaintenanceTest {
                             List.of(),
                             List.of(),
                             List.of(start.value()),
+                            List.of(),
                             List.of()));
             if (commits) {
                 dying.commit(start, start.value());

@@ -99,6 +99,7 @@ class RunnerTest {
                         List.of(),
                         List.of(),
                         List.of(start),
+                        List.of(),
                         List.of()));
     }
 
