@@ -61,13 +61,23 @@ class LeaderWatchTest {
     }
 
     private static CompletableFuture<Void> open(Log log, RecordingListener listener) {
-        return CompletableFuture.runAsync(() -> {
-            try {
-                log.open((bytes, from, length) -> {}, listener);
-            } catch (Exception problem) {
-                throw new IllegalStateException(problem);
-            }
-        });
+        return awaiting(() -> log.open((bytes, from, length) -> {}, listener));
+    }
+
+    private interface Waiting {
+        void run() throws Exception;
+    }
+
+    private static CompletableFuture<Void> awaiting(Waiting waiting) {
+        return CompletableFuture.runAsync(
+                () -> {
+                    try {
+                        waiting.run();
+                    } catch (Exception problem) {
+                        throw new IllegalStateException(problem);
+                    }
+                },
+                Thread::startVirtualThread);
     }
 
     private static CompletableFuture<Void> standBy(BookKeeperLog second) throws Exception {
@@ -150,7 +160,9 @@ class LeaderWatchTest {
             open(first, listener).join();
             first.liveness().close();
             opening = open(second, new RecordingListener());
-            awaitWatch(second).awaitRefusals(3);
+            LeaderWatch watch = awaitWatch(second);
+            CompletableFuture.anyOf(opening, awaiting(() -> watch.awaitRefusals(3)))
+                    .join();
             listener.awaitAcknowledged(first.append(ENTRY, 0, 1));
             assertFalse(opening.isDone());
         }
