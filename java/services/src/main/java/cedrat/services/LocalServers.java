@@ -92,10 +92,8 @@ record LocalServers(Path folder, Path lib, Log log) {
         groups.add(hbase());
         groups.addAll(log.oracles.stream().map(port -> List.of(oracle(port))).toList());
         groups.add(List.of(new Server(
-                "maintenance",
-                loopback(MAINTENANCE),
-                this::maintenance,
-                started -> Jmx.get(MAINTENANCE, "/ready").startsWith("HTTP/1.1 200 "))));
+                "maintenance", loopback(MAINTENANCE), this::maintenance, started -> Jmx.get(MAINTENANCE, "/ready")
+                        .startsWith("HTTP/1.1 200 "))));
         return groups;
     }
 

@@ -156,8 +156,8 @@ class HBaseMaintenanceTest {
     }
 
     private Result runHere(String command, String... more) {
-        List<String> options = new ArrayList<>(
-                List.of("--oracle", oracle(server), "--hbase", zooKeeper(), "--namespace", namespace));
+        List<String> options =
+                new ArrayList<>(List.of("--oracle", oracle(server), "--hbase", zooKeeper(), "--namespace", namespace));
         options.addAll(List.of(more));
         return run(command, options.toArray(String[]::new));
     }
@@ -208,8 +208,10 @@ class HBaseMaintenanceTest {
         die(tables, rows, "b", false);
         die(tables, later, "b", false);
         Result one = runHere("sweep", "--table", "later");
-        assertEquals("sweep namespace " + namespace + " tables 1 refused 0 rows 1 committed 0 aborted 1 open 0 "
-                + "forgotten 0\n", one.out());
+        assertEquals(
+                "sweep namespace " + namespace + " tables 1 refused 0 rows 1 committed 0 aborted 1 open 0 "
+                        + "forgotten 0\n",
+                one.out());
         Result none = runHere("sweep", "--table", namespace + ":nowhere");
         assertEquals(OneRun.EXIT_REFUSED, none.code());
         assertTrue(none.err().contains("there is no table"), none.err());
@@ -364,10 +366,12 @@ class HBaseMaintenanceTest {
             namespaces.put(name, new Prompt(others));
             sweep(namespaces);
             assertInstanceOf(Outcome.Unknown.class, status(start));
-            assertEquals(Bytes.of("a"), new TransactionManager(client, others)
-                    .runInTransaction(Isolation.SNAPSHOT, transaction -> transaction
-                            .get(others.table("rows"), Bytes.of("a"), VALUE)
-                            .orElseThrow()));
+            assertEquals(
+                    Bytes.of("a"),
+                    new TransactionManager(client, others)
+                            .runInTransaction(Isolation.SNAPSHOT, transaction -> transaction
+                                    .get(others.table("rows"), Bytes.of("a"), VALUE)
+                                    .orElseThrow()));
         }
     }
 

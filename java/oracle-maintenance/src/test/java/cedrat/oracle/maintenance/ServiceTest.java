@@ -88,7 +88,8 @@ class ServiceTest {
     }
 
     private HttpResponse<String> get(Service service, String path) throws Exception {
-        URI uri = URI.create("http://127.0.0.1:" + service.metrics().orElseThrow().getPort() + path);
+        URI uri =
+                URI.create("http://127.0.0.1:" + service.metrics().orElseThrow().getPort() + path);
         return http.send(HttpRequest.newBuilder(uri).build(), HttpResponse.BodyHandlers.ofString());
     }
 
@@ -197,14 +198,16 @@ class ServiceTest {
                 "maintain --hbase x:1 --prune-every 0s",
                 "maintain --hbase x:1 --metrics nowhere")) {
             String[] words = line.split(" ");
-            int code = command(words[0]).execute(List.of(words).subList(1, words.length).toArray(String[]::new));
+            int code = command(words[0])
+                    .execute(List.of(words).subList(1, words.length).toArray(String[]::new));
             assertEquals(2, code, line);
         }
         for (String line : List.of(
                 "sweep --hbase-configuration /nowhere",
                 "prune --hbase x:1 --tls-certificate a --tls-key a --tls-authorities a")) {
             String[] words = line.split(" ");
-            int code = command(words[0]).execute(List.of(words).subList(1, words.length).toArray(String[]::new));
+            int code = command(words[0])
+                    .execute(List.of(words).subList(1, words.length).toArray(String[]::new));
             assertEquals(1, code, line);
         }
     }
@@ -214,8 +217,7 @@ class ServiceTest {
     void oneRunForgets() {
         StringWriter out = new StringWriter();
         TestTime time = new TestTime();
-        OneRun run = new OneRun(
-                opener(), 0, time, new PrintWriter(out), new PrintWriter(Writer.nullWriter()));
+        OneRun run = new OneRun(opener(), 0, time, new PrintWriter(out), new PrintWriter(Writer.nullWriter()));
         assertEquals(OneRun.EXIT_DONE, run.run(Job.SWEEP, true));
         assertEquals(List.of(), time.waits);
         assertEquals(
