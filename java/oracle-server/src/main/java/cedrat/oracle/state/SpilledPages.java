@@ -48,7 +48,7 @@ final class SpilledPages {
     SpilledPages(PageStore store, int pageSize) {
         this.store = store;
         this.pageSize = pageSize;
-        bytes = store == null ? new byte[0] : new byte[Page.writtenMax(pageSize)];
+        bytes = new byte[Page.writtenMax(pageSize)];
     }
 
     boolean isEmpty() {
@@ -79,7 +79,15 @@ final class SpilledPages {
         return entry.page;
     }
 
-    /// The same, and it is here no longer.
+    /// The page with this number, which is stored empty if it is not here. It may be changed, as above.
+    Page make(long number) {
+        if (!entries.containsKey(number)) {
+            put(number, new Page(pageSize));
+        }
+        return page(number);
+    }
+
+    /// Returns the page with this number, which is here no longer; `null` if it was not.
     Page take(long number) {
         Page page = page(number);
         if (page != null) {

@@ -113,7 +113,7 @@ public final class StatusOracle {
     /// An oracle that has given out no timestamp. It keeps the newest 15/16 of `2^rowsLog2` committed rows in
     /// memory; and of tables whose scans are checked a quarter as many keys, or 2^16.
     public StatusOracle(int rowsLog2, Decisions decisions) {
-        this(rowsLog2, decisions, Transactions.Spilling.NEVER, Fault.NONE);
+        this(rowsLog2, decisions, Transactions.Spilling.never(), Fault.NONE);
     }
 
     /// The same. What became of transactions is kept in memory as far as that takes no more than
@@ -608,6 +608,7 @@ public final class StatusOracle {
     /// Marks all transactions that began below `end` as restored by the parts so far.
     public void restored(long end) {
         unknownFrom = end;
+        transactions.continueAt(end);
     }
 
     private final class Restoring implements Remembered {

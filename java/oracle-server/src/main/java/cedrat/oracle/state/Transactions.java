@@ -16,6 +16,9 @@ import java.util.Objects;
 /// - T2  [#oldestOpen] is the least start timestamp of all that are open.
 /// - T3  The answer about a transaction does not depend on where its page lies.
 ///
+/// The timestamps of a restored oracle continue far above those of its backup. Pages below such a gap are
+/// spilled as well, so that neither memory nor work grows with the gap.
+///
 /// For one thread at a time.
 final class Transactions {
     /// State of a timestamp without a transaction. A state is one number: 0 for nothing, below 0 for an open
@@ -39,18 +42,23 @@ final class Transactions {
     /// Arrays are no longer: the ring has up to twice as many references as there are pages from the first to the last.
     private static final long RING_PAGES_MAX = 1L << 29;
 
+    /// With more absent pages than this between two, the lower one is spilled.
+    private static final long GAP_PAGES_MAX = 1L << 20;
+
     /// Pages that are kept for later.
     private static final int SPARE_PAGES = 4;
 
     /// Where pages are spilled to, and when.
     ///
-    /// @param store keeps them; `null` if none is spilled
+    /// @param store keeps them
     /// @param bytesMax memory of all that is known of transactions, in bytes; more is taken only by pages with open
     ///     transactions, and by some pages that are in use
     /// @param pageShift a page has two to this power of timestamps
     record Spilling(PageStore store, long bytesMax, int pageShift) {
-        /// Memory has room for everything.
-        static final Spilling NEVER = new Spilling(null, Long.MAX_VALUE, PAGE_SHIFT);
+        /// Returns a new one that keeps all in memory.
+        static Spilling never() {
+            return new Spilling(new MemoryPages(), Long.MAX_VALUE, PAGE_SHIFT);
+        }
 
         /// Spills when all pages take this many bytes of memory.
         static Spilling past(long bytesMax, PageStore store) {
@@ -160,8 +168,7 @@ final class Transactions {
     /// @throws IllegalArgumentException if it began so far from the others that the ring of pages would take more
     ///     than half of the memory
     void restore(long start, long state) {
-        checkDistance(start);
-        Page page = make(start);
+        Page page = makeRestored(start, isOpen(state));
         page.states[slot(start)] = state;
         page.sessions[slot(start)] = StatusOracle.NO_SESSION;
         if (!isOpen(state)) {
@@ -173,6 +180,42 @@ final class Transactions {
         if (open++ == 0 || start < oldestOpen) {
             oldestOpen = start;
         }
+    }
+
+    private Page makeRestored(long start, boolean isOpen) {
+        long number = start >> pageShift;
+        if (!isOpen && firstPage != endPage && firstPage - number > GAP_PAGES_MAX) {
+            Page page = spilled.make(number);
+            page.isChanged = true;
+            return page;
+        }
+        separate(number);
+        checkDistance(start);
+        return make(start);
+    }
+
+    /// Notes that transactions follow from `next` on.
+    void continueAt(long next) {
+        separate(next >> pageShift);
+    }
+
+    /// Spills all pages, if this one is far above them, and none has an open transaction.
+    private void separate(long next) {
+        if (firstPage == endPage || next - endPage <= GAP_PAGES_MAX || open > 0) {
+            return;
+        }
+        for (long number = firstPage; number < endPage; number++) {
+            Page page = pages[ringSlot(number)];
+            if (page == null) {
+                continue;
+            }
+            if (page.decided > 0) {
+                spilled.put(number, page);
+            }
+            remove(number, page);
+        }
+        firstPage = next;
+        endPage = next;
     }
 
     private void checkDistance(long start) {
@@ -296,11 +339,11 @@ final class Transactions {
         int count = 0;
         for (int steps = 0; timestamp <= upTo && steps < PART_STEPS_MAX; ) {
             long number = timestamp >> pageShift;
-            long first = Math.min(firstPage, spilled.from(number, Long.MAX_VALUE));
-            timestamp = number < first ? first << pageShift : timestamp;
-            if (timestamp > upTo) {
-                break;
+            long next = next(number);
+            if (next > upTo >> pageShift) {
+                return upTo + 1;
             }
+            timestamp = number < next ? next << pageShift : timestamp;
             Page page = page(timestamp);
             steps += page == null ? 1 : PAGE_STEPS;
             long pageEnd = Math.min(upTo, timestamp | pageSize - 1) + 1;
@@ -333,6 +376,12 @@ final class Transactions {
     /// Nothing is known any more, and nothing is left in the store.
     void clear() {
         spilled.clear();
+    }
+
+    /// The first page from this one on that may be there; the greatest number if none is.
+    private long next(long number) {
+        long inRing = number < endPage ? Math.max(number, firstPage) : Long.MAX_VALUE;
+        return Math.min(inRing, spilled.from(number, Long.MAX_VALUE));
     }
 
     private void count(long outcome, int change) {
@@ -435,6 +484,7 @@ final class Transactions {
 
     private Page make(long timestamp) {
         long number = timestamp >> pageShift;
+        separate(number);
         if (firstPage == endPage) {
             firstPage = number; // the first of all
             endPage = number;

@@ -17,7 +17,7 @@ class OpenTransactionsTest {
     private static final int PAGE_SHIFT = 2;
 
     private static Transactions transactions() {
-        return new Transactions(1, new Transactions.Spilling(null, Long.MAX_VALUE, PAGE_SHIFT));
+        return new Transactions(1, new Transactions.Spilling(new MemoryPages(), Long.MAX_VALUE, PAGE_SHIFT));
     }
 
     /// Any pages together visit what is open, once, in ascending order, with its session.

@@ -57,7 +57,7 @@ final class SideBySide {
     final Rows reads = new Rows();
 
     SideBySide(long seed, int keySpace, Fault fault) {
-        this(seed, keySpace, Spilling.NEVER, fault);
+        this(seed, keySpace, Spilling.never(), fault);
     }
 
     SideBySide(long seed, int keySpace, Spilling spilling, Fault fault) {
