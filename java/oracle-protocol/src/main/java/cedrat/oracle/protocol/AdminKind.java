@@ -17,7 +17,20 @@ public enum AdminKind {
     /// that the namespace ends with, or 0.
     NAMESPACES(4, 3),
     /// Ends the session with the name `from`: whether the session was there, and how many transactions aborted.
-    END_SESSION(5, 2);
+    END_SESSION(5, 2),
+    /// The next bytes of a backup, which begins anew where `from` is 0: state ([#BACKUP_GOES_ON] or another), length
+    /// of the stream up to the end of its snapshot (0 before that), length of the stream so far, number of bytes in
+    /// this reply, and these bytes, the first of each number the lowest.
+    BACKUP(6, 1);
+
+    /// The stream of the backup goes on.
+    public static final int BACKUP_GOES_ON = 0;
+    /// Another connection makes a backup.
+    public static final int BACKUP_BUSY = 1;
+    /// The backup has ended, because its bytes were not requested fast enough, or it was never begun.
+    public static final int BACKUP_LOST = 2;
+    /// Numbers of a part of a backup before its bytes.
+    public static final int BACKUP_HEAD = 4;
 
     /// Numbers before the entries of a reply.
     public static final int HEAD = 3;
@@ -59,7 +72,8 @@ public enum AdminKind {
         return entries >= 0
                 && values <= Protocol.ADMIN_VALUES_MAX
                 && (this == STATE ? entries >= width : entries % width == 0)
-                && (this != END_SESSION || entries == width);
+                && (this != END_SESSION || entries == width)
+                && (this != BACKUP || entries >= BACKUP_HEAD);
     }
 
     /// The kind with this number; `null` if this program knows none.

@@ -247,7 +247,12 @@ class CodecTest {
             }
             case Protocol.ADMIN -> {
                 AdminKind admin = adminKind(Math.abs(value));
-                int entries = admin == AdminKind.STATE || admin == AdminKind.END_SESSION ? 1 : count;
+                int entries =
+                        switch (admin) {
+                            case STATE, END_SESSION -> 1;
+                            case BACKUP -> AdminKind.BACKUP_HEAD + count;
+                            default -> count;
+                        };
                 int numbers = AdminKind.HEAD + entries * admin.width();
                 int values = out.values(kind, id, numbers);
                 out.putValue(values, 0, admin.number());

@@ -21,7 +21,8 @@ import cedrat.oracle.state.StatusOracle;
 /// on them, as well as the rows of all commits, are replayed. Whole: the oracle is what it was behind each
 /// entry.
 ///
-/// Which snapshot the log has to be kept from is for [SnapshotRule] to say.
+/// Which snapshot the log has to be kept from is for [SnapshotRule] to say. A log with a [LogMark] is refused if
+/// its copy is incomplete, or its oracle has moved.
 public final class OracleReplay implements Log.Replay {
     /// Bugs that tests plant, to see that they are found.
     enum Fault {
@@ -44,6 +45,14 @@ public final class OracleReplay implements Log.Replay {
     private final Fault fault;
     private final SnapshotRule rule;
     private State state = State.WAITING;
+    /// Entries that are no marks.
+    private long entries;
+    /// Whether a copy was begun and is not complete.
+    private boolean isIncomplete;
+    /// Present place of the log; `null` if it has not moved.
+    private String movedTo;
+    /// Whether forgotten transactions are remembered.
+    private boolean keepsForgotten;
     private Remembered restoring;
     private long taken;
     private long position;
@@ -74,6 +83,14 @@ public final class OracleReplay implements Log.Replay {
     public void entry(byte[] bytes, int from, int length) throws DamagedEntryException {
         rule.entry(length);
         try {
+            if (LogMark.isMark(bytes, from, length)) {
+                mark(LogMark.read(bytes, from, length));
+                return;
+            }
+            if (movedTo != null) {
+                throw new DamagedEntryException("an entry behind the mark of a log that has moved to " + movedTo);
+            }
+            entries++;
             if (SnapshotReader.isPart(bytes, from, length)) {
                 part.open(bytes, from, length);
                 part();
@@ -90,15 +107,40 @@ public final class OracleReplay implements Log.Replay {
     ///
     /// @throws DamagedEntryException if the oracle could not be made from those that were there
     public void end() throws DamagedEntryException {
-        if (rule.entries() > 0 && state != State.WHOLE) {
+        if (movedTo != null) {
             throw new DamagedEntryException(
-                    "the log lacks its first entry, and holds no complete snapshot: restore its directory from a copy");
+                    "the oracle of this log has moved: start its servers with the log " + movedTo);
+        }
+        if (isIncomplete) {
+            throw new DamagedEntryException("the log is an incomplete copy: repeat `cedrat-oracle migrate`");
+        }
+        if (rule.entries() > 0 && state != State.WHOLE) {
+            throw new DamagedEntryException("the log lacks its first entry, and holds no complete snapshot: repeat "
+                    + "`cedrat-oracle restore`, if it was interrupted; otherwise restore a backup in another place");
+        }
+    }
+
+    /// Whether all entries so far make up the state of an oracle, which may have moved since.
+    public boolean isWhole() {
+        return state == State.WHOLE && !isIncomplete;
+    }
+
+    /// Remembers the outcomes of transactions that are forgotten from the next entry on.
+    public void keepForgotten() {
+        keepsForgotten = true;
+    }
+
+    private void mark(LogMark mark) {
+        switch (mark.kind()) {
+            case BEGUN -> isIncomplete = true;
+            case COMPLETE -> isIncomplete = false;
+            case MOVED -> movedTo = mark.text();
         }
     }
 
     private void batch() throws DamagedEntryException {
         if (state == State.WAITING) {
-            if (rule.entries() > 1 || reader.before() != 0) {
+            if (entries > 1 || reader.before() != 0) {
                 return;
             }
             state = State.WHOLE;
@@ -108,7 +150,7 @@ public final class OracleReplay implements Log.Replay {
                     + oracle.newest());
         }
         try {
-            reader.tell(decisions);
+            reader.tell(keepsForgotten ? new KeepingForgotten(decisions) : decisions);
         } catch (IllegalArgumentException impossible) {
             throw reader.damaged(impossible.getMessage());
         }

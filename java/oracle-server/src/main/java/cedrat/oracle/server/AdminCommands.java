@@ -39,7 +39,8 @@ final class AdminCommands {
                 .addSubcommand(new Sessions())
                 .addSubcommand(new Oldest())
                 .addSubcommand(new Kick())
-                .addSubcommand(new Retire());
+                .addSubcommand(new Retire())
+                .addSubcommand(new BackupCommand());
     }
 
     /// Numbers of [AdminKind#STATE] by their place.
@@ -73,7 +74,7 @@ final class AdminCommands {
                 "1:no oracle serves there, or it does not answer, or it does not know what was named",
                 "2:the command is invalid"
             })
-    private abstract static class Asking implements Callable<Integer> {
+    abstract static class Asking implements Callable<Integer> {
         @Spec
         CommandSpec spec;
 

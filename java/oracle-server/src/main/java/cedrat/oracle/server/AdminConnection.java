@@ -145,11 +145,63 @@ final class AdminConnection implements AutoCloseable {
         receive(Protocol.NAMESPACE);
     }
 
+    /// Receives parts of a backup: so many that are requested together. Each replaces the one before when `to` returns.
+    void backup(boolean isFirst, int parts, BackupParts to) throws IOException {
+        long first = newestId + 1;
+        for (int part = 0; part < parts; part++) {
+            out.admin(++newestId, AdminKind.BACKUP, isFirst && part == 0 ? 0 : 1);
+        }
+        send();
+        for (int part = 0; part < parts; part++) {
+            receive(Protocol.ADMIN, first + part);
+            if (AdminKind.of(reply.value()) != AdminKind.BACKUP) {
+                throw problem("has answered another request: update the server, or this command");
+            }
+            int state = (int) reply.value(AdminKind.HEAD);
+            if (state == AdminKind.BACKUP_BUSY) {
+                throw problem("makes another backup: wait until that command has ended");
+            }
+            if (state != AdminKind.BACKUP_GOES_ON) {
+                throw problem(
+                        "has ended the backup, because it was received too slowly: repeat it, nearer to the server");
+            }
+            to.part(reply.value(AdminKind.HEAD + 1), reply.value(AdminKind.HEAD + 2), bytesOfPart());
+        }
+    }
+
+    /// Receives parts of a backup.
+    interface BackupParts {
+        /// The next bytes; and the lengths of the stream up to the end of its snapshot, and so far.
+        void part(long whole, long total, byte[] next) throws IOException;
+    }
+
+    private byte[] bytesOfPart() throws IOException {
+        int first = AdminKind.HEAD + AdminKind.BACKUP_HEAD;
+        long count = reply.value(first - 1);
+        if (count < 0 || count > (long) (reply.values() - first) * Long.BYTES) {
+            throw problem("has answered with a part of " + count + " bytes, of which not all are there: update the"
+                    + " server, or this command");
+        }
+        byte[] part = new byte[(int) count];
+        for (int at = 0; at < part.length; at++) {
+            part[at] = (byte) (reply.value(first + at / Long.BYTES) >>> at % Long.BYTES * Byte.SIZE);
+        }
+        return part;
+    }
+
     /// Sends the request, and receives the reply to it.
     private void receive(byte kind) throws IOException {
+        send();
+        receive(kind, newestId);
+    }
+
+    private void send() throws IOException {
+        socket.getOutputStream().write(out.bytes(), 0, out.length());
+        out.clear();
+    }
+
+    private void receive(byte kind, long id) throws IOException {
         try {
-            socket.getOutputStream().write(out.bytes(), 0, out.length());
-            out.clear();
             int length = reply.next(bytes, from, end);
             while (length == 0) {
                 fill();
@@ -165,7 +217,7 @@ final class AdminConnection implements AutoCloseable {
         if (reply.kind() == Protocol.ERROR) {
             throw refusal();
         }
-        if (reply.request() != kind || reply.id() != newestId) {
+        if (reply.request() != kind || reply.id() != id) {
             throw problem("has answered another request: update the server, or this command");
         }
     }

@@ -45,6 +45,7 @@ final class Administration {
             case SESSIONS -> sessions(from);
             case OPEN -> open(from);
             case NAMESPACES -> namespaces(from);
+            case BACKUP -> backup(connection, from);
             case END_SESSION -> throw new AssertionError("the end of a session is no page");
         }
         reply(connection, id);
@@ -80,6 +81,10 @@ final class Administration {
             connection.replies.putValue(at, index, values[index]);
         }
         persister.replied(connection);
+    }
+
+    private void backup(Connection connection, long from) {
+        count += persister.backup().part(connection, from == 0, values, count);
     }
 
     private void state() {

@@ -151,6 +151,7 @@ final class Decider {
     void closed(Connection connection) {
         connection.finished = true;
         connection.input.clear();
+        persister.backup().closed(connection);
         sessions.closed(connection);
     }
 

@@ -2,13 +2,10 @@ package cedrat.oracle.server;
 
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Identities;
-import cedrat.oracle.log.Log;
 import cedrat.oracle.log.LogExistsException;
 import java.io.IOException;
 import java.util.HexFormat;
 import java.util.concurrent.Callable;
-import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.ExecutionException;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 
@@ -34,8 +31,11 @@ final class InitCommand implements Callable<Integer> {
     @Override
     public Integer call() {
         long identity = Identities.draw();
-        try (Log created = log.makeNew()) {
-            append(created, Identities.firstEntry(identity));
+        try (LogFiller created = new LogFiller(log.makeNew())) {
+            created.open((bytes, from, length) -> {
+                // a log with entries is refused
+            });
+            created.appendDurably(Identities.firstEntry(identity));
         } catch (LogExistsException exists) {
             say(exists.getMessage());
             return Main.EXIT_EXISTS;
@@ -43,42 +43,13 @@ final class InitCommand implements Callable<Integer> {
             say("cannot initialise the oracle: " + problem.getMessage());
             return Main.EXIT_CANNOT_START;
         }
-        System.out.println(
-                "initialised the oracle " + HexFormat.of().toHexDigits(identity) + " with the log " + log.where());
+        System.out.println("initialised the oracle " + HexFormat.of().toHexDigits(identity) + " with the log "
+                + log.place().where());
         System.out.flush();
         return 0;
     }
 
     private static void say(String text) {
         System.err.println("cedrat-oracle: " + text);
-    }
-
-    /// Appends the first entry of a log, and returns when it is kept.
-    private static void append(Log log, byte[] entry) throws IOException, DamagedEntryException {
-        CompletableFuture<Void> kept = new CompletableFuture<>();
-        log.open(
-                (bytes, from, length) -> {
-                    // a log with entries is refused
-                },
-                new Log.Listener() {
-                    @Override
-                    public void acknowledged(long number) {
-                        kept.complete(null);
-                    }
-
-                    @Override
-                    public void failed(Exception cause) {
-                        kept.completeExceptionally(cause);
-                    }
-                });
-        log.append(entry, 0, entry.length);
-        try {
-            kept.get();
-        } catch (ExecutionException failed) {
-            throw new IOException(failed.getCause().getMessage(), failed.getCause());
-        } catch (InterruptedException interrupted) {
-            Thread.currentThread().interrupt();
-            throw new IOException("the thread was interrupted before the log was written", interrupted);
-        }
     }
 }

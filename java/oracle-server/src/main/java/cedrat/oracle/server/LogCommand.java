@@ -6,13 +6,17 @@ import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
+import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.FileAlreadyExistsException;
+import java.nio.file.Path;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
+import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
 /// `cedrat-oracle log`.
@@ -20,7 +24,7 @@ import picocli.CommandLine.Spec;
         name = "log",
         mixinStandardHelpOptions = true,
         description = "What a log keeps.",
-        subcommands = LogCommand.Dump.class)
+        subcommands = {LogCommand.Dump.class, LogCommand.Backup.class})
 final class LogCommand implements Callable<Integer> {
     @Spec
     private CommandSpec spec;
@@ -30,7 +34,8 @@ final class LogCommand implements Callable<Integer> {
     @Override
     public Integer call() {
         throw new ParameterException(
-                spec.commandLine(), "the command `log` needs a subcommand: `log dump` shows the log");
+                spec.commandLine(),
+                "the command `log` needs a subcommand: `log dump` shows the log, `log backup` writes a backup of it");
     }
 
     /// `cedrat-oracle log dump`.
@@ -70,6 +75,53 @@ final class LogCommand implements Callable<Integer> {
             } finally {
                 out.flush();
             }
+        }
+    }
+
+    /// `cedrat-oracle log backup`.
+    @Command(
+            name = "backup",
+            mixinStandardHelpOptions = true,
+            description =
+                    "Writes a backup of the log of an oracle that is stopped. While a server runs, `cedrat-oracle backup` asks it for one.",
+            exitCodeListHeading = "Exit codes:%n",
+            exitCodeList = {
+                "0:the backup was written",
+                "1:the log does not open, or is damaged, or the file cannot be written; there is no backup",
+                "2:the command is invalid",
+                "4:the file exists already; it was not changed"
+            })
+    static final class Backup implements Callable<Integer> {
+        @Parameters(paramLabel = "FILE", description = "The file that is to be written.")
+        private Path file;
+
+        @Mixin
+        private LogOptions log;
+
+        @Spec
+        private CommandSpec spec;
+
+        Backup() {}
+
+        @Override
+        public Integer call() {
+            try (BackupFile backup = new BackupFile(file);
+                    LogFiller stopped = new LogFiller(log.makeStored("writes a backup"))) {
+                stopped.open(backup);
+                spec.commandLine().getOut().println(backup.finish(backup.entries()));
+                spec.commandLine().getOut().flush();
+                return 0;
+            } catch (FileAlreadyExistsException exists) {
+                return failed(exists, Main.EXIT_EXISTS);
+            } catch (IOException | UncheckedIOException | DamagedEntryException problem) {
+                return failed(problem, Main.EXIT_CANNOT_START);
+            }
+        }
+
+        private int failed(Exception problem, int code) {
+            spec.commandLine().getErr().println("cedrat-oracle: cannot write the backup: " + problem.getMessage());
+            spec.commandLine().getErr().flush();
+            return code;
         }
     }
 }

@@ -3,6 +3,7 @@ package cedrat.oracle.server;
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.EntryReader;
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.LogMark;
 import cedrat.oracle.log.OracleReplay;
 import cedrat.oracle.log.SnapshotReader;
 import cedrat.oracle.state.Decisions;
@@ -13,6 +14,7 @@ import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import java.io.PrintStream;
 import java.util.HexFormat;
+import java.util.Locale;
 
 /// Shows what a log keeps, entry by entry: for people, or as one object of JSON a line. Each entry is read as
 /// a server reads it that starts, so what no server would take is damage here, too, and is named by the
@@ -40,7 +42,9 @@ final class LogDump implements Log.Replay {
     public void entry(byte[] bytes, int from, int length) throws DamagedEntryException {
         entries++;
         try {
-            if (SnapshotReader.isPart(bytes, from, length)) {
+            if (LogMark.isMark(bytes, from, length)) {
+                showMark(LogMark.read(bytes, from, length), length);
+            } else if (SnapshotReader.isPart(bytes, from, length)) {
                 part.open(bytes, from, length);
                 showPart(length);
             } else {
@@ -94,6 +98,17 @@ final class LogDump implements Log.Replay {
             part.tell(shown);
         } finally {
             finish();
+        }
+    }
+
+    private void showMark(LogMark mark, int length) {
+        String name = mark.kind().name().toLowerCase(Locale.ROOT);
+        if (isJson) {
+            String text = mark.text().replace("\\", "\\\\").replace("\"", "\\\"");
+            out.println("{\"entry\":" + entries + ",\"kind\":\"mark\",\"bytes\":" + length + ",\"mark\":\"" + name
+                    + "\",\"text\":\"" + text + "\"}");
+        } else {
+            out.println(entries + "  mark, " + length + " bytes, " + (name + " " + mark.text()).strip());
         }
     }
 

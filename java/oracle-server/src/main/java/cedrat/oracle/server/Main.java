@@ -26,7 +26,8 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         version = "cedrat-oracle 0.1.0",
         description = "The transaction status oracle.",
-        subcommands = {InitCommand.class, Main.Serve.class, LogCommand.class})
+        subcommands = {InitCommand.class, Main.Serve.class, LogCommand.class, RestoreCommand.class, MigrateCommand.class
+        })
 public final class Main implements Callable<Integer> {
     /// It was closed.
     static final int EXIT_ENDED = 0;
@@ -36,7 +37,7 @@ public final class Main implements Callable<Integer> {
     static final int EXIT_USAGE = 2;
     /// The log has failed while it served, or another server has it now.
     static final int EXIT_LOG_FAILED = 3;
-    /// The log that was to be created has entries already.
+    /// The log, or the file, that was to be created exists already.
     static final int EXIT_EXISTS = 4;
 
     @Spec
@@ -214,7 +215,7 @@ public final class Main implements Callable<Integer> {
                     health.become(Health.State.STANDBY, "standing by, while another server may have the log");
                 }
                 operation = metrics == null ? null : new OperationServer(OperationHttp.address(metrics), health);
-                server = OracleServer.start(options, log.make(host, port), command.fault);
+                server = OracleServer.start(options, log.makeServed(host, port), command.fault);
             } catch (IllegalArgumentException nonsense) {
                 close(operation);
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);

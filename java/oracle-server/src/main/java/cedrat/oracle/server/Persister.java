@@ -51,6 +51,7 @@ final class Persister implements Log.Listener {
     private final Log log;
     private final SnapshotRule rule;
     private final SnapshotWriter snapshot;
+    private final BackupStream backup = new BackupStream();
     private final Consumer<Throwable> stop;
     private final Fault fault;
 
@@ -189,7 +190,7 @@ final class Persister implements Log.Listener {
             reply(inFlight.poll());
         }
         append(entry.bytes(), entry.length());
-        if (snapshot.hasMore() || rule.isDue(oracle.position())) {
+        if (snapshot.hasMore() || rule.isDue(oracle.position()) || backup.needsSnapshot()) {
             appendPart();
         }
         entry.begin(oracle.newest());
@@ -209,6 +210,7 @@ final class Persister implements Log.Listener {
         assert length <= ENTRY_BYTES_MAX : "D6";
         rule.entry(length);
         logBytes += length;
+        backup.entry(bytes, length);
         long number = log.append(bytes, 0, length);
         assert number == rule.entries() : "entries are numbered one by one";
     }
@@ -217,6 +219,7 @@ final class Persister implements Log.Listener {
         boolean isFirst = !snapshot.hasMore();
         if (isFirst) {
             snapshot.begin();
+            backup.snapshotBegins();
         }
         snapshot.part();
         append(snapshot.bytes(), snapshot.length());
@@ -225,7 +228,13 @@ final class Persister implements Log.Listener {
         }
         if (!snapshot.hasMore()) {
             rule.ended();
+            backup.snapshotEnds();
         }
+    }
+
+    /// Returns the backup that is being made, if one is.
+    BackupStream backup() {
+        return backup;
     }
 
     @Override

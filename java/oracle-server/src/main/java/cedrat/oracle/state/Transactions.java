@@ -195,8 +195,13 @@ final class Transactions {
     }
 
     /// Notes that transactions follow from `next` on.
+    ///
+    /// @throws IllegalArgumentException as [#restore]
     void continueAt(long next) {
         separate(next >> pageShift);
+        if (next >> pageShift >= endPage) {
+            checkDistance(next);
+        }
     }
 
     /// Spills all pages, if this one is far above them, and none has an open transaction.

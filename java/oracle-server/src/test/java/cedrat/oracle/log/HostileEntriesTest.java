@@ -175,12 +175,26 @@ class HostileEntriesTest {
         return entry;
     }
 
-    /// The distance between two transactions takes memory as well.
+    /// The distance from an open transaction takes memory as well.
     @Test
-    void snapshotOfDistantTransactionsIsRefused() {
+    void snapshotOfDistantOpenTransactionIsRefused() {
         for (int log2 = 43; log2 < 60; log2++) {
-            for (byte kind : new byte[] {SnapshotWriter.OPEN, SnapshotWriter.COMMITTED, SnapshotWriter.ABORTED}) {
-                assertRefused(part(kind, 1L << log2));
+            assertRefused(part(SnapshotWriter.OPEN, 1L << log2));
+            assertRefused(Arrays.copyOf(part(SnapshotWriter.OPEN, 1L << log2), SnapshotWriter.HEADER_BYTES + 3));
+        }
+    }
+
+    /// O5h: an oracle that was restored remembers such transactions.
+    @Test
+    void distanceBetweenOutcomesTakesNoMemory() throws DamagedEntryException {
+        for (int log2 = 20; log2 < 60; log2++) {
+            for (byte kind : new byte[] {SnapshotWriter.COMMITTED, SnapshotWriter.ABORTED}) {
+                StatusOracle oracle = new StatusOracle(ROWS_LOG2, new NoDecisions());
+                OracleReplay replay = new OracleReplay(oracle);
+                byte[] part = part(kind, 1L << log2);
+                replay.entry(part, 0, part.length);
+                replay.end();
+                assertUsable(oracle);
             }
         }
     }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.EntryWriter;
+import cedrat.oracle.log.LogMark;
 import cedrat.oracle.log.SnapshotWriter;
 import cedrat.oracle.state.KeyRanges;
 import cedrat.oracle.state.Keys;
@@ -95,6 +96,18 @@ class LogDumpTest {
                 {"kind":"open","start":5,"position":2}]}
                 {"entry":3,"kind":"batch","bytes":19,"before":5,"newest":5,"decisions":[{"kind":"forgotten","start":4}]}
                 """, dump(log(), true));
+    }
+
+    @Test
+    void marksAreShown() throws DamagedEntryException {
+        List<byte[]> log = log();
+        log.add(0, new LogMark(LogMark.Kind.BEGUN).entry());
+        log.add(new LogMark(LogMark.Kind.COMPLETE).entry());
+        assertTrue(dump(log, false).startsWith("1  mark, 2 bytes, begun\n2  batch"));
+        String json = "{\"entry\":5,\"kind\":\"mark\",\"bytes\":2,\"mark\":\"complete\",\"text\":\"\"}\n";
+        assertTrue(dump(log, true).endsWith(json));
+        log.add(new LogMark(LogMark.Kind.MOVED, "in \"here\"").entry());
+        assertMessage("behind entry 6 of the log: the oracle of this log has moved", log);
     }
 
     @Test

@@ -40,14 +40,14 @@ class FarTimestampsTest {
         return rows;
     }
 
-    private static List<String> told(StatusOracle oracle, int countMax) {
-        List<String> told = new ArrayList<>();
+    private static List<String> remembered(StatusOracle oracle, int countMax) {
+        List<String> remembered = new ArrayList<>();
         int parts = 0;
         for (long from = 1; from <= oracle.newest(); parts++) {
-            from = oracle.tell(from, oracle.newest(), countMax, new Recording(told));
+            from = oracle.tell(from, oracle.newest(), countMax, new Recording(remembered));
         }
-        assertTrue(parts < 100 + told.size(), parts + " parts");
-        return told;
+        assertTrue(parts < 100 + remembered.size(), parts + " parts");
+        return remembered;
     }
 
     private record Recording(List<String> to) implements Remembered {
@@ -92,9 +92,9 @@ class FarTimestampsTest {
         assertEquals(StatusOracle.UNKNOWN, after.status(ABOVE / 2));
         assertTrue(after.transactionBytes() < MEMORY_MAX, after.transactionBytes() + " bytes");
         assertEquals(ABOVE + 2, after.commit(start, row(7), new Rows()));
-        assertEquals(3, told(after, 2).size());
+        assertEquals(3, remembered(after, 2).size());
         assertTrue(after.cleaned(committed) && after.cleaned(aborted) && after.cleaned(start));
-        assertEquals(List.of(), told(after, 2));
+        assertEquals(List.of(), remembered(after, 2));
     }
 
     /// Decisions go on while the parts of a snapshot are read.
@@ -106,7 +106,7 @@ class FarTimestampsTest {
             both.oracle.resolve(start);
         }
         StatusOracle running = continued(both.oracle);
-        assertEquals(told(both.oracle, 100), told(running, 1 + (int) (seed & 31)));
+        assertEquals(remembered(both.oracle, 100), remembered(running, 1 + (int) (seed & 31)));
         for (int count = 0; count < 50; count++) {
             long start = running.begin(1);
             if (count % 3 == 0) {
@@ -122,13 +122,13 @@ class FarTimestampsTest {
             running.begin(2);
             again.replayGivenOut(running.newest());
         }
-        assertEquals(told(running, 100), told(again, 100));
+        assertEquals(remembered(running, 100), remembered(again, 100));
         assertEquals(running.lowWaterMark(), again.lowWaterMark());
         assertTrue(again.transactionBytes() < MEMORY_MAX, again.transactionBytes() + " bytes");
         for (long start : both.transactions.keySet()) {
             assertEquals(running.status(start), again.status(start));
             assertEquals(running.cleaned(start), again.cleaned(start));
         }
-        assertEquals(told(running, 3), told(again, 100));
+        assertEquals(remembered(running, 3), remembered(again, 100));
     }
 }

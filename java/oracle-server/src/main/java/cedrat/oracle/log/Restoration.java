@@ -1,0 +1,105 @@
+package cedrat.oracle.log;
+
+import cedrat.oracle.state.Lifetime;
+import cedrat.oracle.state.Remembered;
+import cedrat.oracle.state.StatusOracle;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.List;
+
+/// Makes the oracle that continues where a backup ends, and the log of it (O5h).
+///
+/// After the backup its oracle went on: it gave out timestamps, and decided. So the restored one begins at a timestamp
+/// *above* all of these, which has to be chosen. It knows the outcomes that the backup has. All other transactions up
+/// to `above` are over, and none of them commits:
+///
+/// - Those that were open at the end of the backup are aborted, and known as such. They may have committed since.
+/// - Nothing is known of those that began since.
+/// - T_max is `above`, and no row is known: a transaction with a lower start timestamp that writes would abort.
+/// - All snapshots up to `above` count as pruned, so that no reader from before ends as if it had seen everything.
+public final class Restoration {
+    /// Distance from the newest timestamp of a backup that suffices for two months of 200,000 timestamps a second.
+    public static final long GAP = 1L << 40;
+
+    /// Timestamps of a restored oracle begin at this one at most, so that as many are left.
+    public static final long ABOVE_MAX = 1L << 59;
+
+    private static final int PART_MAX = 1 << 12;
+
+    private Restoration() {}
+
+    /// Receives entries of a log.
+    @FunctionalInterface
+    public interface Entries {
+        /// The next entry, which is overwritten when this returns: `length` bytes from `from` on.
+        void entry(byte[] bytes, int from, int length) throws IOException;
+    }
+
+    /// Whether an oracle whose newest timestamp is `newest` may be continued above this timestamp.
+    public static boolean isPossible(long newest, long above) {
+        return newest < above && above <= ABOVE_MAX;
+    }
+
+    /// Makes a new oracle the continuation of one, whose open transactions abort.
+    public static void continueAbove(StatusOracle before, long above, StatusOracle continued) {
+        if (!isPossible(before.newest(), above)) {
+            throw new IllegalArgumentException(
+                    "cannot continue above timestamp " + above + " behind timestamp " + before.newest());
+        }
+        List<Long> open = new ArrayList<>();
+        for (long next = 1; next > 0; ) {
+            next = before.forEachOpen(next, PART_MAX, (start, session) -> open.add(start));
+        }
+        open.forEach(before::resolve);
+        Remembered restoring = continued.restore(above, before.position(), above);
+        long next = 1;
+        do {
+            next = before.tell(next, before.newest(), PART_MAX, new Unpruned(restoring));
+        } while (next <= before.newest());
+        restoring.pruned(above);
+        continued.restored(above + 1);
+    }
+
+    /// Writes the log of an oracle that serves no request meanwhile.
+    public static void write(StatusOracle oracle, Entries to) throws IOException {
+        SnapshotWriter snapshot = new SnapshotWriter(oracle);
+        snapshot.begin();
+        while (snapshot.hasMore()) {
+            snapshot.part();
+            to.entry(snapshot.bytes(), 0, snapshot.length());
+        }
+    }
+
+    /// Passes on all but how far snapshots were pruned.
+    private record Unpruned(Remembered to) implements Remembered {
+        @Override
+        public void identified(long identity) {
+            to.identified(identity);
+        }
+
+        @Override
+        public void used(long namespace) {
+            to.used(namespace);
+        }
+
+        @Override
+        public void pruned(long upTo) {
+            // all of them are
+        }
+
+        @Override
+        public void open(long start, long position) {
+            throw new AssertionError("transaction " + start + " is open");
+        }
+
+        @Override
+        public void committed(Lifetime lifetime) {
+            to.committed(lifetime);
+        }
+
+        @Override
+        public void aborted(long start) {
+            to.aborted(start);
+        }
+    }
+}
