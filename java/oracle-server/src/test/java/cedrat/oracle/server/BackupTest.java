@@ -293,7 +293,7 @@ class BackupTest {
     }
 
     @Test
-    void secondBackupIsRefusedWhileOneIsMade() throws Exception {
+    void secondBackupAtOnceIsRefused() throws Exception {
         try (OracleServer server = start(folder.resolve("one"), OpenMode.CREATE)) {
             InetSocketAddress address = InetSocketAddress.createUnresolved(
                     "127.0.0.1", server.address().getPort());
