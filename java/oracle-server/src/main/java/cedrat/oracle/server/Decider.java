@@ -456,7 +456,8 @@ final class Decider {
             refuse(connection, request.id(), ErrorCode.FORBIDDEN, text);
             return;
         }
-        if (request.identity() != Protocol.IDENTITY_NONE && request.identity() != oracle.identity()) {
+        boolean isOther = request.identity() != Protocol.IDENTITY_NONE && request.identity() != oracle.identity();
+        if (isOther && fault != Fault.SERVES_OTHERS) {
             refuse(connection, request.id(), ErrorCode.OTHER_ORACLE, otherOracle(request.identity()));
             return;
         }

@@ -17,6 +17,10 @@ enum Fault {
     KEEPS_RECOVERED,
     /// Silent sessions do not expire.
     KEEPS_SILENT,
+    /// A server whose log has failed goes on without it.
+    IGNORES_FAILURES,
+    /// Clients of another oracle are served.
+    SERVES_OTHERS,
     /// A transaction that has only read commits though its session has expired and its snapshot was pruned.
     COMMITS_PRUNED_READERS
 }

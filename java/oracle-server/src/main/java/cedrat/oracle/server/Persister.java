@@ -66,6 +66,8 @@ final class Persister implements Log.Listener {
     private final Durations replyDurations = new Durations();
     private final Durations appendDurations = new Durations();
     private boolean stopped;
+    /// With a planted fault: the log has failed, and replies do not wait for it.
+    private boolean ignoresLog;
     private long keptFrom;
     /// The oracle's position behind the newest batch that was released.
     private long position;
@@ -186,7 +188,7 @@ final class Persister implements Log.Listener {
         }
         batch.position = oracle.position();
         inFlight.add(batch);
-        if (fault == Fault.REPLIES_BEFORE_THE_LOG) {
+        if (fault == Fault.REPLIES_BEFORE_THE_LOG || ignoresLog) {
             reply(inFlight.poll());
         }
         append(entry.bytes(), entry.length());
@@ -247,7 +249,15 @@ final class Persister implements Log.Listener {
 
     @Override
     public void failed(Exception cause) {
-        loop.execute(() -> fail(cause));
+        loop.execute(fault == Fault.IGNORES_FAILURES ? this::ignoreLog : () -> fail(cause));
+    }
+
+    private void ignoreLog() {
+        ignoresLog = true;
+        while (!inFlight.isEmpty()) {
+            reply(inFlight.poll());
+        }
+        released.run();
     }
 
     // ---- reply ------------------------------------------------------------------------------------------------------

@@ -18,6 +18,10 @@ final class CrashableLog implements Log {
     /// Number of the newest entry that the next opening finds; 0 while there is no next one.
     private long survived;
     private boolean isHeld;
+    /// No entry is kept any more.
+    private boolean isFull;
+    /// It has failed, and acknowledges nothing any more.
+    private volatile boolean isFailed;
     private volatile boolean isDead;
 
     /// Wraps a fresh log.
@@ -35,7 +39,7 @@ final class CrashableLog implements Log {
         log.open(counted, new Listener() {
             @Override
             public void acknowledged(long number) {
-                if (!isDead) {
+                if (!isDead && !isFailed) {
                     listener.acknowledged(number);
                 }
             }
@@ -57,7 +61,9 @@ final class CrashableLog implements Log {
     @Override
     public synchronized long append(byte[] bytes, int from, int length) {
         numbered++;
-        if (!isDead && isHeld) {
+        if (isFull && !isDead) {
+            fail();
+        } else if (!isDead && isHeld) {
             held.add(Arrays.copyOfRange(bytes, from, from + length));
         } else if (!isDead) {
             log.append(bytes, from, length);
@@ -75,6 +81,22 @@ final class CrashableLog implements Log {
     /// No entry reaches the disk from now on.
     synchronized void hold() {
         isHeld = true;
+    }
+
+    /// The appends that have not reached the disk fail, or else the next one, and the log with it.
+    synchronized void fill() {
+        isFull = true;
+        if (!isDead && !held.isEmpty()) {
+            held.clear();
+            fail();
+        }
+    }
+
+    private void fail() {
+        if (!isFailed) {
+            isFailed = true;
+            listener.failed(new IOException("no space left on device"));
+        }
     }
 
     /// All entries reach the disk again, also those that were held.
@@ -98,7 +120,7 @@ final class CrashableLog implements Log {
         synchronized (this) {
             isDead = true;
             writeHeld(random.nextInt(held.size() + 1));
-            survived = numbered - held.size();
+            survived = isFull ? 0 : numbered - held.size();
             held.clear();
         }
         log.close();

@@ -24,11 +24,12 @@ public final class CrashableServer implements AutoCloseable {
 
     /// Figures of a server.
     ///
+    /// @param newest newest timestamp
     /// @param open number of open transactions
     /// @param outcomes number of transactions that have ended and are remembered
     /// @param outcomeBytes memory of these
     /// @param sessions number of sessions
-    public record Figures(long open, long outcomes, long outcomeBytes, long sessions) {}
+    public record Figures(long newest, long open, long outcomes, long outcomeBytes, long sessions) {}
 
     private CrashableServer(CrashableLog log, OracleServer server) {
         this.log = log;
@@ -72,6 +73,11 @@ public final class CrashableServer implements AutoCloseable {
         log.release();
     }
 
+    /// Lets the log fail at its next append, as if no more space was left.
+    public void fillDisk() {
+        log.fill();
+    }
+
     /// Gives the log to the next server. This one goes on, as a process that does not know that it was replaced.
     public void fence(RandomGenerator random) throws IOException {
         log.crash(random);
@@ -96,6 +102,7 @@ public final class CrashableServer implements AutoCloseable {
     /// Returns the figures of this moment.
     public Figures figures() {
         return server.inspect((oracle, sessions) -> new Figures(
+                oracle.newest(),
                 oracle.open(),
                 oracle.halfAborted() + oracle.halfCommitted(),
                 oracle.transactionBytes(),

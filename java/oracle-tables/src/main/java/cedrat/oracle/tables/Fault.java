@@ -13,6 +13,8 @@ enum Fault {
     CLEANED_IN_FLIGHT,
     /// A cleaner has transactions forgotten whose writes may still arrive.
     SWEEP_EARLY,
+    /// A client uses tables that are bound to another oracle.
+    IGNORE_BINDING,
     /// A client does not register the namespace of its rows.
     FORGET_NAMESPACES,
     /// A cleaner does not look at the marker when it changes the row.

@@ -115,7 +115,7 @@ public final class TransactionManager {
     /// @throws TableException if the tables belong to another oracle ([Tables#bind])
     public Transaction begin(Isolation isolation) {
         if (!usesNamespace && fault != Fault.FORGET_NAMESPACES) {
-            oracle.identity().ifPresent(tables::bind);
+            oracle.identity().filter(known -> fault != Fault.IGNORE_BINDING).ifPresent(tables::bind);
             if (tables.isVolatile()) { // twice does no harm
                 oracle.useWhileOpen(tables.namespace());
             } else {

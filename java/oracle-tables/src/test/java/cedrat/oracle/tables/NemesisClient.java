@@ -4,6 +4,7 @@ import cedrat.oracle.client.ClientClosedException;
 import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.UnavailableException;
+import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.server.cluster.Links;
 import cedrat.oracle.tables.AppendHistory.Entry;
 import cedrat.oracle.tables.AppendHistory.Outcome;
@@ -106,20 +107,31 @@ final class NemesisClient {
                     session.cleaner.sweep();
                 }
             } catch (ClientClosedException closed) {
-                if (ended != session.oracle) {
-                    throw closed; // the oracle has refused it
+                if (ended != session.oracle && closed.code() != ErrorCode.OTHER_ORACLE) {
+                    throw closed;
                 }
-                session.link.close();
-                session = null;
+                forget();
+            } catch (TableException refused) { // by tables of one oracle to a client of another
+                session.oracle.close();
+                forget();
             } catch (UnavailableException later) {
                 // the next one may begin
             }
         }
     }
 
+    /// Goes on in another session.
+    private void forget() throws IOException {
+        session.link.close();
+        session = null;
+    }
+
     private void open() throws IOException {
         Links.Link link = world.links().link();
         world.journal().record("client " + number + " has " + link);
+        if (random.nextInt(10) == 0 && !world.isHealed()) {
+            world.leadAstray(link);
+        }
         OracleClient oracle = OracleClient.open(options(link, number % 3 != 0));
         List<TransactionManager> managers = new ArrayList<>();
         for (Tables store : world.stores()) {

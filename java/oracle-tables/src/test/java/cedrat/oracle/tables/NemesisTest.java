@@ -42,6 +42,8 @@ class NemesisTest {
             "KEEPS_UNANNOUNCED",
             "KEEPS_RECOVERED",
             "KEEPS_SILENT",
+            "IGNORES_FAILURES",
+            "SERVES_OTHERS",
             "COMMITS_PRUNED_READERS");
 
     @TempDir

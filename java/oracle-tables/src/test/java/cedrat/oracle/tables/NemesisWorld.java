@@ -6,10 +6,12 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
+import cedrat.oracle.client.OracleIdentity;
 import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.client.UnavailableException;
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
+import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.server.CrashableServer;
 import cedrat.oracle.server.CrashableServer.Figures;
 import cedrat.oracle.server.cluster.Journal;
@@ -75,12 +77,15 @@ public final class NemesisWorld implements AutoCloseable {
     private final ConcurrentLinkedQueue<Throwable> failures = new ConcurrentLinkedQueue<>();
     private final List<CrashableServer> replaced = new ArrayList<>();
     private CrashableServer server;
+    /// Server of another oracle, as if the log of the first was wiped.
+    private final CrashableServer other;
     /// Why a server has failed to start; `null` if none has.
     private IOException startProblem;
     private final AtomicLong forgotten = new AtomicLong();
     private int crashes;
     private int stops;
     private int replacements;
+    private volatile boolean isHealed;
     private volatile boolean isOver;
 
     /// Parts of a world.
@@ -159,6 +164,7 @@ public final class NemesisWorld implements AutoCloseable {
         interference = new Interference(random.nextLong());
         links = new Links(random.nextLong(), journal);
         startServer();
+        other = CrashableServer.start(new VolatileLog(), rowsLog2, plan.serverFault);
         founder = OracleClient.open(NemesisClient.options(links.link(), true));
         setting.stores.forEach(this::addStore);
         for (int number = 0; number < CLIENTS; number++) {
@@ -176,6 +182,7 @@ public final class NemesisWorld implements AutoCloseable {
     private void addStore(TestStore store) {
         String prefix = (char) ('a' + stores.size()) + "-";
         store.open(founder);
+        store.tables().bind(founder.identity().orElseThrow()); // before a client that is led astray does
         store.create(prefix + "rows", Granularity.ROW, true);
         store.create(prefix + "cells", Granularity.CELL, true);
         Tables hooked = new HookedTables(new Lasting(store.tables()), interference);
@@ -193,6 +200,11 @@ public final class NemesisWorld implements AutoCloseable {
         @Override
         public long namespace() {
             return tables.namespace();
+        }
+
+        @Override
+        public void bind(OracleIdentity oracle) {
+            tables.bind(oracle);
         }
 
         @Override
@@ -279,6 +291,11 @@ public final class NemesisWorld implements AutoCloseable {
         return isOver;
     }
 
+    /// Whether all faults have ended.
+    boolean isHealed() {
+        return isHealed;
+    }
+
     Isolation isolation() {
         return isolation;
     }
@@ -301,6 +318,12 @@ public final class NemesisWorld implements AutoCloseable {
 
     Journal journal() {
         return journal;
+    }
+
+    /// Leads a link to the server of another oracle. Any thread may call.
+    void leadAstray(Links.Link link) {
+        journal.record(link + " leads to another oracle");
+        link.lead(other.address());
     }
 
     Fault fault() {
@@ -344,7 +367,7 @@ public final class NemesisWorld implements AutoCloseable {
 
     private void startServer() throws IOException, DamagedEntryException {
         server = CrashableServer.start(setting.logs.get(), rowsLog2, plan.serverFault);
-        journal.record("server starts on port " + server.address().getPort());
+        journal.record("server starts on port " + server.address().getPort() + " with " + server.figures());
         lead();
     }
 
@@ -406,6 +429,9 @@ public final class NemesisWorld implements AutoCloseable {
             injectIntoLink(drawn);
         } else if (drawn < 60) {
             injectIntoServer();
+        } else if (drawn < 61) {
+            journal.record("the disk is full");
+            server().ifPresent(CrashableServer::fillDisk);
         } else if (drawn < 65) {
             journal.record("the disk stops");
             server().ifPresent(CrashableServer::holdLog);
@@ -448,14 +474,22 @@ public final class NemesisWorld implements AutoCloseable {
     }
 
     private void injectIntoLink(int drawn) {
-        Links.Link link = link(random.nextInt(CLIENTS + STORES));
+        int number = random.nextInt(CLIENTS + STORES);
+        Links.Link link = link(number);
         int bytes = random.nextInt(1, 200);
         if (link == null) {
             return;
         }
         journal.record("fault " + drawn / 5 + " of " + link);
         switch (drawn / 5) {
-            case 0, 1 -> link.cut();
+            case 0 -> link.cut();
+            case 1 -> {
+                if (number < CLIENTS) {
+                    leadAstray(link);
+                } else {
+                    link.cut();
+                }
+            }
             case 2 -> link.cutAfter(bytes);
             case 3 -> link.hold(Links.Direction.REQUESTS);
             case 4 -> link.hold(Links.Direction.REPLIES);
@@ -567,6 +601,7 @@ public final class NemesisWorld implements AutoCloseable {
     /// there were, and the oracle forgets all outcomes and sessions. Then the tables are judged.
     private void heal() throws Exception {
         journal.record("all faults end");
+        isHealed = true;
         interference.calm();
         setting.others.heal();
         endStopped();
@@ -600,6 +635,7 @@ public final class NemesisWorld implements AutoCloseable {
             }
             journal.record("sweeps begin");
             checkMemory(probe);
+            assertEquals(0, other.figures().newest(), "timestamps are issued by another oracle");
         }
     }
 
@@ -714,6 +750,7 @@ public final class NemesisWorld implements AutoCloseable {
         while (!replaced.isEmpty()) {
             endReplaced();
         }
+        other.close();
         if (server != null) {
             server.close();
         }

@@ -105,6 +105,8 @@ public final class Links implements AutoCloseable {
         private final List<Line> lines = new ArrayList<>();
         private final boolean[] isHeld = new boolean[Direction.values().length];
         private boolean isRefused;
+        /// Server to which new connections lead; `null` for that of all links.
+        private InetSocketAddress astray;
         private boolean isClosed;
         /// Bytes after which the next connection is cut, at most; 0 for never.
         private int budget;
@@ -162,9 +164,19 @@ public final class Links implements AutoCloseable {
             cut();
         }
 
+        /// Cuts its connections, and leads new ones to a server of another oracle until it is healed.
+        public synchronized void lead(InetSocketAddress other) {
+            astray = other;
+            cut();
+        }
+
         /// Lets everything pass.
         public synchronized void heal() {
             isRefused = false;
+            if (astray != null) {
+                astray = null;
+                cut();
+            }
             budget = 0;
             release();
         }
@@ -190,9 +202,10 @@ public final class Links implements AutoCloseable {
 
         private void connect(Socket client) throws IOException {
             InetSocketAddress before = replaced;
-            InetSocketAddress to = before != null && draw(4) == 0 ? before : server;
+            InetSocketAddress usual = before != null && draw(4) == 0 ? before : server;
             Line line;
             synchronized (this) {
+                InetSocketAddress to = astray == null ? usual : astray;
                 if (isRefused || isClosed || to == null) {
                     client.close();
                     return;
