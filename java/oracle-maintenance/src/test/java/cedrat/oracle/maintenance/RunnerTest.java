@@ -305,6 +305,7 @@ class RunnerTest {
                 try {
                     server.close();
                     server = start(address);
+                    issueAsMany();
                 } catch (Exception problem) {
                     throw new AssertionError(problem);
                 }
@@ -320,6 +321,15 @@ class RunnerTest {
         assertFalse(records.stream().anyMatch(record -> record.startsWith("ended")), records::toString);
         assertEquals(
                 1, rows.read(Bytes.of("b"), Set.of(), Long.MAX_VALUE).pending().size());
+    }
+
+    /// Has the other oracle issue the timestamps of the first one, so that nothing else distinguishes them.
+    private void issueAsMany() {
+        try (OracleClient other = OracleClient.open(options)) {
+            for (int count = 0; count < 100; count++) {
+                other.end(other.begin());
+            }
+        }
     }
 
     /// O4f: the sweep of one namespace forgets nothing that the rows of the other need.

@@ -118,6 +118,27 @@ class ServiceTest {
         }
     }
 
+    /// An alert for tables that are not swept counts the tables that were left out.
+    @Test
+    void partialPassIsNoSuccess() throws Exception {
+        TestTime time = new TestTime();
+        Figures figures =
+                new Figures(time, new Outages(time, Records.LOG), List.of(Job.PRUNE), List.copyOf(namespaces.keySet()));
+        SequencedMap<String, Long> numbers = new LinkedHashMap<>();
+        Job.PRUNE.figures().forEach(name -> numbers.put(name, 2L));
+        TableException refusal = new TableException(TableException.Effect.NONE, "refused", null);
+        for (Pass pass : List.of(new Pass(3, numbers, List.of(refusal)), new Pass(3, numbers, List.of()))) {
+            time.await(Duration.ofSeconds(10));
+            figures.passed(Job.PRUNE, "default", pass);
+            boolean isWhole = pass.refusals().isEmpty();
+            assertEquals(isWhole ? 200 : 503, figures.health(true).code());
+            String age = "success_age_seconds{namespace=\"default\",task=\"prune\"} ";
+            String metrics = figures.metrics().body();
+            assertTrue(metrics.contains(age + (isWhole ? "0.0" : "10.0")), metrics);
+        }
+        assertTrue(figures.health(true).body().contains("\"rows\":4,\"versions\":4,\"low-water-mark\":2}"));
+    }
+
     /// A pass that does not end is left to the end of the process.
     @Test
     void stopEndsWaitsAtOnce() throws Exception {

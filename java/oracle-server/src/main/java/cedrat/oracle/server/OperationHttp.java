@@ -22,17 +22,11 @@ public final class OperationHttp implements AutoCloseable {
     private static final int UNAVAILABLE = 503;
 
     /// Reply to a request.
-    public static final class Answer {
-        private final int code;
-        private final String type;
-        private final byte[] body;
-
-        private Answer(int code, String type, byte[] body) {
-            this.code = code;
-            this.type = type;
-            this.body = body;
-        }
-    }
+    ///
+    /// @param code the status of HTTP
+    /// @param type the type of the content
+    /// @param body the content
+    public record Answer(int code, String type, String body) {}
 
     /// Produces the answers; any thread calls, several at a time.
     public interface Answers {
@@ -80,13 +74,12 @@ public final class OperationHttp implements AutoCloseable {
     public static Answer metrics(MetricSnapshots snapshots) throws IOException {
         ByteArrayOutputStream body = new ByteArrayOutputStream();
         PrometheusTextFormatWriter.builder().build().write(body, snapshots, EscapingScheme.UNDERSCORE_ESCAPING);
-        return new Answer(OK, PrometheusTextFormatWriter.CONTENT_TYPE, body.toByteArray());
+        return new Answer(OK, PrometheusTextFormatWriter.CONTENT_TYPE, body.toString(StandardCharsets.UTF_8));
     }
 
     /// Returns an object of JSON, with the code 200 or 503.
     public static Answer json(boolean isWell, String json) {
-        return new Answer(
-                isWell ? OK : UNAVAILABLE, "application/json", (json + "\n").getBytes(StandardCharsets.UTF_8));
+        return new Answer(isWell ? OK : UNAVAILABLE, "application/json", json + "\n");
     }
 
     /// Returns the answer that there is none now, and why.
@@ -95,7 +88,7 @@ public final class OperationHttp implements AutoCloseable {
     }
 
     private static Answer text(int code, String text) {
-        return new Answer(code, "text/plain; charset=utf-8", text.getBytes(StandardCharsets.UTF_8));
+        return new Answer(code, "text/plain; charset=utf-8", text);
     }
 
     /// Returns the address that it listens on.
@@ -121,8 +114,9 @@ public final class OperationHttp implements AutoCloseable {
             answer = question.answer();
         }
         exchange.getResponseHeaders().set("Content-Type", answer.type);
-        exchange.sendResponseHeaders(answer.code, answer.body.length);
-        exchange.getResponseBody().write(answer.body);
+        byte[] body = answer.body.getBytes(StandardCharsets.UTF_8);
+        exchange.sendResponseHeaders(answer.code, body.length);
+        exchange.getResponseBody().write(body);
     }
 
     /// Returns text as the inside of a string of JSON.
