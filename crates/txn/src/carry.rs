@@ -25,6 +25,7 @@ use crate::body::{
     Body, CARRIED, CARRIED_LONGER_MAX, Head, LoggedUndo, SPACE_LEN_MAX, put_space, record_space, take_space,
 };
 use crate::branch::Branch;
+use crate::checkpoint::Carries;
 use crate::encode::varint;
 use crate::error::{Error, Result};
 use crate::prepared::Parked;
@@ -70,15 +71,15 @@ impl CarryReservation {
 }
 
 impl Inner {
-    /// Carries forward the branches that hold too much of the log. `is_full`: the log has no room.
+    /// Carries branches forward.
     ///
     /// A branch that cannot be carried holds the log until the next checkpoint; the error is that of the log.
-    pub(crate) fn carry_branches_forward(&self, is_full: bool) -> Result<()> {
+    pub(crate) fn carry_branches_forward(&self, carries: Carries) -> Result<()> {
         let Some(inner) = self.this() else { return Ok(()) };
         let mut carried = Ok(());
         for id in self.branches.ids() {
             let Some(mut branch) = Borrowed::of(self, &id) else { continue };
-            if self.is_worth_carrying(branch.parked(), is_full) {
+            if self.is_worth_carrying(branch.parked(), carries) {
                 let since = branch.since;
                 carried = carried.and(branch.taken_up(&Store::of_thread(&inner)).carry_forward(since));
             }
@@ -86,12 +87,16 @@ impl Inner {
         carried
     }
 
-    fn is_worth_carrying(&self, parked: &Parked, is_full: bool) -> bool {
+    fn is_worth_carrying(&self, parked: &Parked, carries: Carries) -> bool {
         if planted!("branch_not_carried") {
             return false;
         }
         let Some((first, len)) = parked.kept() else { return false };
-        let limit = if is_full { self.limits.carry_bytes() / 4 } else { self.limits.carry_bytes() };
+        let limit = match carries {
+            Carries::Heavy => self.limits.carry_bytes(),
+            Carries::InFullLog => self.limits.carry_bytes() / 4,
+            Carries::All => return !planted!("epochs_held_by_branch"),
+        };
         self.log.bytes_since(first).0 > limit.max(2 * len)
     }
 

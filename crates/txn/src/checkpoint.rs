@@ -166,31 +166,48 @@ impl Checkpoints {
     }
 }
 
+/// The prepared transactions that a checkpoint carries forward.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Carries {
+    /// Those that hold too much of the log.
+    Heavy,
+    /// The same, where the log has no room.
+    InFullLog,
+    /// All, since the log is to forget its epochs (E1.7a).
+    All,
+}
+
 impl Inner {
     /// Writes pages to the page file, then advances redo point and scan point.
     pub(crate) fn checkpoint(&self) -> Result<()> {
         let _alone = self.checkpoints.one_at_a_time.lock();
-        self.take_checkpoint(Lsn::new(self.checkpoints.last.load(Ordering::Relaxed)), false)
+        self.take_checkpoint(Lsn::new(self.checkpoints.last.load(Ordering::Relaxed)), Carries::Heavy)
+    }
+
+    /// As [`checkpoint`](Inner::checkpoint), and holds no log from before it, so that the log forgets its epochs.
+    pub(crate) fn forget_epochs(&self) -> Result<()> {
+        let _alone = self.checkpoints.one_at_a_time.lock();
+        self.take_checkpoint(self.log.current_lsn().next(), Carries::All)
     }
 
     /// As [`checkpoint`](Inner::checkpoint), and leaves no change for the next one.
     pub(crate) fn last_checkpoint(&self) -> Result<()> {
         let _alone = self.checkpoints.one_at_a_time.lock();
-        self.take_checkpoint(self.log.current_lsn().next(), false)
+        self.take_checkpoint(self.log.current_lsn().next(), Carries::Heavy)
     }
 
-    fn take_checkpoint(&self, flush_before: Lsn, is_full: bool) -> Result<()> {
-        let taken = self.try_checkpoint(flush_before, is_full);
+    fn take_checkpoint(&self, flush_before: Lsn, carries: Carries) -> Result<()> {
+        let taken = self.try_checkpoint(flush_before, carries);
         *self.checkpoints.failed.lock() = taken.as_ref().err().map(Failed::of);
         taken
     }
 
     /// Flushes records that are kept elsewhere and have changes older than `flush_before` first. A record that cannot
     /// be written holds the log from its oldest change on, but does not stop the checkpoint.
-    fn try_checkpoint(&self, flush_before: Lsn, is_full: bool) -> Result<()> {
+    fn try_checkpoint(&self, flush_before: Lsn, carries: Carries) -> Result<()> {
         self.alive_here()?;
         let written = self.checkpoints.begins();
-        let carried = self.carry_branches_forward(is_full);
+        let carried = self.carry_branches_forward(carries);
         self.memory.checkpoint()?;
         let now = self.log.current_lsn().next();
         let flushed = self.keepers.flush(flush_before, &ToPages(self));
@@ -247,7 +264,7 @@ impl Inner {
         // A thread that waited here while another one took a checkpoint is done.
         if self.checkpoints.taken.load(Ordering::Acquire) == taken && self.can_free_log_space() {
             // `take_checkpoint` records the failure.
-            let _ = self.take_checkpoint(self.log.current_lsn().next(), true);
+            let _ = self.take_checkpoint(self.log.current_lsn().next(), Carries::InFullLog);
         }
     }
 }

@@ -2,6 +2,9 @@
 
 mod common;
 
+use std::future::Future;
+use std::pin::pin;
+use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
 use cedrat_media::{Media, SimDisk};
@@ -10,7 +13,8 @@ use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, thread};
 use cedrat_txn::locks::HasStopped;
 use cedrat_txn::{
-    Clock, Deadlock, Error, LockManager, LockMode, LogicalUndo, Options, Registry, Resource, Result, Store, Txn, Undo,
+    Clock, Commit, Deadlock, Error, LockManager, LockMode, LogicalUndo, OpenError, Options, Registry, Resource, Result,
+    Store, Txn, Undo,
 };
 use cedrat_wal::TxnId;
 use common::*;
@@ -107,4 +111,87 @@ fn closing_awaits_no_blocked_undo() {
         let store = Store::open(media(), options(), known()).unwrap();
         assert_eq!(read_number(&store, at(own, 0)).unwrap(), 0, "E16.3");
     }
+}
+
+/// A waker that waits until it is released.
+#[derive(Default)]
+struct Lingers {
+    has_begun: AtomicBool,
+    is_released: AtomicBool,
+}
+
+impl Wake for Lingers {
+    fn wake(self: std::sync::Arc<Self>) {
+        self.has_begun.store(true, Ordering::SeqCst);
+        while !self.is_released.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    }
+}
+
+/// A waker that closes a store.
+#[derive(Default)]
+struct Closes {
+    store: Mutex<Option<Store>>,
+    has_closed: AtomicBool,
+}
+
+impl Wake for Closes {
+    fn wake(self: std::sync::Arc<Self>) {
+        let store = self.store.lock().take().expect("it is woken once");
+        store.close().expect("it is the last handle");
+        self.has_closed.store(true, Ordering::SeqCst);
+    }
+}
+
+/// E1.8: the force of a checkpoint wakes a task that owns the last handle.
+#[test]
+fn checkpointer_closes_no_store_itself() {
+    const KIND: &str = "test.note";
+    const CHECKPOINTER: Option<&str> = Some("cedrat-checkpoints");
+    let disk = SimDisk::new();
+    let may_checkpoint = Arc::new(AtomicBool::new(false));
+    let may = may_checkpoint.clone();
+    disk.before_each_call(move |_, _, _| {
+        while thread::current().name() == CHECKPOINTER && !may.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+    });
+    let media = || -> Arc<dyn Media> { Arc::new(disk.clone()) };
+    let mut lively = Options { background: true, checkpoint_every_bytes: 16 << 10, ..options() };
+    // The writer waits for requests.
+    lively.log.flush_interval_ms = 1 << 32;
+    let store = Store::open(media(), lively, registry().record_kind(KIND)).unwrap();
+    let write = |len| {
+        let mut txn = store.begin();
+        for _ in 0..len / 1000 {
+            txn.log_record(KIND, &[7; 1000]).unwrap();
+        }
+        txn.commit(Commit::Async).unwrap()
+    };
+    let poll =
+        |ticket: cedrat_wal::Ticket, waker: &Waker| pin!(ticket).poll(&mut Context::from_waker(waker)).is_pending();
+    let lingers = std::sync::Arc::new(Lingers::default());
+    assert!(poll(write(1000), &lingers.clone().into()));
+    while !lingers.has_begun.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    // The writer is busy. The checkpointer will write this record.
+    let closes = std::sync::Arc::new(Closes::default());
+    assert!(poll(store.log().ticket(store.log().current_lsn().next()), &closes.clone().into()));
+    drop(write(20_000));
+    *closes.store.lock() = Some(store);
+    may_checkpoint.store(true, Ordering::SeqCst);
+    // Without end, if the thread waits for its own checkpoint.
+    while !closes.has_closed.load(Ordering::SeqCst) {
+        thread::yield_now();
+    }
+    lingers.is_released.store(true, Ordering::SeqCst);
+    let reopened = loop {
+        match Store::open(media(), options(), registry().record_kind(KIND)) {
+            Err(OpenError::InUse { .. }) => thread::yield_now(),
+            other => break other,
+        }
+    };
+    assert_eq!(reopened.unwrap().recovery().losers, 0);
 }

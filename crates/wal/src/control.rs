@@ -129,6 +129,14 @@ impl Control {
             + self.schemas.len() * 4
     }
 
+    /// Whether the epochs take more than half of what the rest leaves of a slot. A checkpoint should let the log forget some: as
+    /// joined ones grow with each crash, a full slot would prevent all openings (E1.7a).
+    pub fn has_many_epochs(&self) -> bool {
+        let epochs = self.epochs.iter().map(epoch_len).sum::<usize>();
+        let others = self.used() - epochs;
+        epochs > SLOT_LEN.saturating_sub(others) / 2
+    }
+
     /// Returns the number of bytes that the names take in a slot, with a schema for each.
     pub(crate) fn names_len(&self) -> usize {
         self.names.iter().map(|name| 2 + name.len() + 4).sum()

@@ -96,6 +96,8 @@ pub(crate) struct Tail {
     spare: Vec<AlignedBuf>,
     /// Block beginnings, each with the first LSN at or after it in this partition.
     index: VecDeque<(Lsn, LogOffset)>,
+    /// The offset where this opening began.
+    began: LogOffset,
     /// Whether records were sealed since the last block that promised everything (E20.4).
     unpromised: bool,
     /// The last LSN in any sealed block.
@@ -227,6 +229,7 @@ impl Partition {
             unwritten: 0,
             spare: Vec::new(),
             index: VecDeque::new(),
+            began: offset,
             unpromised: false,
             last_sealed: before,
             expected: 1,
@@ -478,7 +481,9 @@ impl Tail {
         if open.first_lsn > Lsn::ZERO {
             self.unpromised = true;
             self.last_sealed = open.last_lsn;
-            let far = |&(_, last): &(Lsn, LogOffset)| open.offset.since(last).0 >= INDEX_STEP;
+            // Also the first one of an opening: otherwise none could be forgotten of the epochs before (E1.7a).
+            let is_first = |last| last < self.began && !planted!("first_block_not_indexed");
+            let far = |&(_, last): &(Lsn, LogOffset)| open.offset.since(last).0 >= INDEX_STEP || is_first(last);
             if self.index.back().is_none_or(far) {
                 self.index.push_back((open.first_lsn, open.offset));
             }

@@ -97,6 +97,10 @@ pub(crate) fn recover(
     if options.checkpoint_when_opened && !options.background {
         store.inner.checkpoint()?; // else the checkpointer does, while the first transactions run
     }
+    if store.inner.log.control().has_many_epochs() && store.inner.forget_epochs().is_err() {
+        // There is space for many more openings: only if the store has stopped does this one fail.
+        store.inner.alive()?;
+    }
     report.total = began.elapsed();
     store.set_report(report);
     opening.succeeded();
