@@ -17,7 +17,7 @@ use crate::checkpoint::StandIn;
 use crate::claim::{Claim, Excess};
 use crate::error::{Error, Result};
 use crate::holder::Holders;
-use crate::nested::Identity;
+use crate::nested::{Identity, holds_latches};
 use crate::options::Options;
 use crate::store::{Inner, Store};
 use crate::table::Entry;
@@ -224,7 +224,8 @@ impl Limits {
 
 impl Store {
     /// Rolls back each transaction that is over a [limit](Options::txn_log_limit_bytes), unless a call of its owner
-    /// runs; that call rolls it back at its end. Returns the number of transactions rolled back. The next checkpoint
+    /// runs; that call rolls it back at its end. Within a [nested top action](Txn::nested) nothing is rolled back: that is
+    /// left to the next thread that holds no latches. Returns the number of transactions rolled back. The next checkpoint
     /// releases the log that they held.
     ///
     /// The store calls this whenever a certain amount of log was written, and when the log is full.
@@ -248,6 +249,11 @@ impl Store {
     /// caller's own transaction may hold some.
     pub(crate) fn roll_back_over_limit(&self, also: Option<&Arc<Entry>>, has_locks: bool) -> Result<RolledBack> {
         self.inner.alive()?;
+        if holds_latches() && !planted!("rolled_back_under_other_latches") {
+            // An undo might need one of them, and this thread would wait for itself.
+            self.inner.doom_over_limit(also);
+            return Ok(RolledBack::default());
+        }
         let limits = &self.inner.limits;
         let Some(_turn) = limits.rolling_back.begin(has_locks, self.is_a_threads()) else {
             // The caller may be the only one that notices a full log: it measures when it has released its locks.
@@ -315,8 +321,8 @@ impl Inner {
 
     /// Dooms the transactions over their limits, and `also`. The store rolls them back on the next thread that holds no
     /// latch.
-    pub(crate) fn doom_over_limit(&self, also: &Arc<Entry>) {
-        for (entry, excess) in self.over_limit_and(Some(also)) {
+    pub(crate) fn doom_over_limit(&self, also: Option<&Arc<Entry>>) {
+        for (entry, excess) in self.over_limit_and(also) {
             entry.claim.doom(excess);
         }
         self.measure_later();
@@ -359,9 +365,9 @@ impl Txn {
             let oldest = self.inner().table.oldest_but(Entry::is_prepared);
             if may_roll_back {
                 self.store.roll_back_over_limit(oldest.as_ref(), true)?;
-            } else if let Some(oldest) = &oldest {
+            } else if oldest.is_some() {
                 // Nothing is rolled back under a latch: its undo might need that latch.
-                self.inner().doom_over_limit(oldest);
+                self.inner().doom_over_limit(oldest.as_ref());
             }
             if self.entry.as_ref().is_some_and(|entry| entry.claim.is_doomed()) {
                 return Err(self.obey());

@@ -6,8 +6,10 @@
 //! | [`Txn::isolated`] | a lock to the end of the transaction excludes others | undone page by page | undone page by page with the transaction |
 //! | [`Txn::ordered`] | each step leaves the structure readable | *finished*, not undone | stays |
 
+use std::cell::Cell;
+
 use cedrat_pages::PageId;
-use cedrat_sync::{Arc, planted};
+use cedrat_sync::{Arc, planted, thread_local};
 use cedrat_wal::{Kind, Log, LogOffset, TxnId};
 
 use crate::body::{Head, UndoShape, record_space};
@@ -18,6 +20,32 @@ use crate::store::Inner;
 use crate::transaction::{ChangeMode, Txn, in_destructor};
 use crate::undo::{Undo, UndoKind};
 use crate::update::undo_space;
+
+thread_local! {
+    /// The number of nested top actions and ordered sequences that this thread runs.
+    static LATCHED: Cell<u32> = const { Cell::new(0) };
+}
+
+/// Whether the calling thread runs an action under latches, of whichever transaction.
+pub(crate) fn holds_latches() -> bool {
+    LATCHED.with(Cell::get) > 0
+}
+
+/// The latches of an action, counted until they are released.
+struct CountedLatches<G>(#[allow(dead_code, reason = "released by its drop")] G);
+
+impl<G> CountedLatches<G> {
+    fn of(latches: G) -> CountedLatches<G> {
+        LATCHED.with(|count| count.set(count.get() + 1));
+        CountedLatches(latches)
+    }
+}
+
+impl<G> Drop for CountedLatches<G> {
+    fn drop(&mut self) {
+        LATCHED.with(|count| count.set(count.get() - 1));
+    }
+}
 
 impl Txn {
     /// Runs a nested top action: the changes of `work` stay even if this transaction rolls back; then the undo that
@@ -34,6 +62,7 @@ impl Txn {
     /// # Errors
     /// Those of `work`; [`Error::LogFull`]; [`Error::PinsLog`], after which the transaction can only be rolled back.
     pub fn nested<G, T>(&mut self, latches: G, work: impl FnOnce(&mut Txn) -> Result<(T, Undo)>) -> Result<T> {
+        let latches = CountedLatches::of(latches);
         self.alive()?;
         if self.change_mode == ChangeMode::Ordered {
             return Err(Error::Misuse("an ordered sequence is redo-only; a nested top action cannot lie within it"));
@@ -80,6 +109,7 @@ impl Txn {
         finish: &F,
         work: impl FnOnce(&mut Txn) -> Result<T>,
     ) -> Result<T> {
+        let latches = CountedLatches::of(latches);
         self.alive()?;
         let undo = Undo::finish(finish);
         let undo_space = undo_space(&undo, 0);
