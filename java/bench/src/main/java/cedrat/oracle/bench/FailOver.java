@@ -94,9 +94,8 @@ final class FailOver {
     }
 
     private void run(Service first, int seconds, Figures figures) throws IOException, InterruptedException {
-        ClientOptions options = ClientOptions.of(addresses)
-                .withOutstandingMax(2 * OUTSTANDING)
-                .withPatience(Duration.ofMinutes(1));
+        ClientOptions options =
+                ClientOptions.of(addresses).withOutstandingMax(2 * OUTSTANDING).withPatience(Duration.ofMinutes(1));
         CountDownLatch ended = new CountDownLatch(CLIENTS);
         try (ClientThreads threads = new ClientThreads(1)) {
             for (int number = 0; number < CLIENTS; number++) {

@@ -63,8 +63,7 @@ final class LogSettings {
     /// @throws IllegalArgumentException if the port is none
     InetSocketAddress liveness(String host) {
         if (livenessPort < 0 || livenessPort > PORT_MAX) {
-            throw new IllegalArgumentException(
-                    "invalid --liveness-port " + livenessPort + ": choose 0 to " + PORT_MAX);
+            throw new IllegalArgumentException("invalid --liveness-port " + livenessPort + ": choose 0 to " + PORT_MAX);
         }
         return InetSocketAddress.createUnresolved(host, livenessPort);
     }
