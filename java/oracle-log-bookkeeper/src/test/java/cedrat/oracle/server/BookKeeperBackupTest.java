@@ -110,7 +110,7 @@ class BookKeeperBackupTest {
         try (OracleServer server = serve(shared("two"));
                 RawClient client = new RawClient(server, 1)) {
             long reader = client.begin();
-            assertTrue(reader > Restoration.GAP);
+            assertTrue(reader > Restoration.PER_SECOND);
             assertEquals(commit, client.status(reader, start));
         }
     }

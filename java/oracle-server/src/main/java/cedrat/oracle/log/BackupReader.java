@@ -58,7 +58,8 @@ public final class BackupReader {
                 throw damaged("a block of kind " + block.get(0) + " with " + length + " bytes", at);
             }
             block.position(Backup.BLOCK_HEADER_BYTES);
-            Backup end = new Backup(block.getLong(), block.getLong(), block.getLong(), block.getLong());
+            Backup end =
+                    new Backup(block.getLong(), block.getLong(), block.getLong(), block.getLong(), block.getLong());
             if (end.entries() != entries) {
                 throw damaged("it has " + entries + " entries, and its end says " + end.entries(), at);
             }

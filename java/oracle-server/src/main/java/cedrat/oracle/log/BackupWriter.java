@@ -83,12 +83,13 @@ public final class BackupWriter implements AutoCloseable {
     }
 
     /// Ends the file, makes it durable, and gives it its name.
-    public void finish(long identity, long newest, long whole) throws IOException {
+    public void finish(long identity, long newest, long whole, long made) throws IOException {
         ByteBuffer end = buffer(Backup.END_BYTES)
                 .putLong(identity)
                 .putLong(newest)
                 .putLong(entries)
-                .putLong(whole);
+                .putLong(whole)
+                .putLong(made);
         block(Backup.END, end.array(), 0, Backup.END_BYTES);
         out.flush();
         channel.force(true);

@@ -4,6 +4,7 @@ import cedrat.oracle.state.Lifetime;
 import cedrat.oracle.state.Remembered;
 import cedrat.oracle.state.StatusOracle;
 import java.io.IOException;
+import java.time.Instant;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -18,8 +19,11 @@ import java.util.List;
 /// - T_max is `above`, and no row is known: a transaction with a lower start timestamp that writes would abort.
 /// - All snapshots up to `above` count as pruned, so that no reader from before ends as if it had seen everything.
 public final class Restoration {
-    /// Distance from the newest timestamp of a backup that suffices for two months of 200,000 timestamps a second.
-    public static final long GAP = 1L << 40;
+    /// No oracle gives out so many timestamps a second.
+    public static final long PER_SECOND = 1L << 24;
+
+    /// Clocks of the machines that make and restore a backup differ by less.
+    private static final long CLOCKS_S = 3600;
 
     /// Timestamps of a restored oracle begin at this one at most, so that as many are left.
     public static final long ABOVE_MAX = 1L << 59;
@@ -33,6 +37,22 @@ public final class Restoration {
     public interface Entries {
         /// The next entry, which is overwritten when this returns: `length` bytes from `from` on.
         void entry(byte[] bytes, int from, int length) throws IOException;
+    }
+
+    /// Returns a timestamp above all that were given out since a backup, if it is restored at this time, in seconds
+    /// since 1970. Where the same backup is restored again later, it is above those of the first restored
+    /// oracle, too: the distance grows with the time since the backup, and faster than any oracle gives out
+    /// timestamps.
+    ///
+    /// @throws IOException if the clock cannot be right
+    public static long above(Backup backup, long now) throws IOException {
+        long elapsed = now - backup.made() + CLOCKS_S;
+        if (elapsed <= 0 || elapsed > ABOVE_MAX / PER_SECOND) {
+            throw new IOException("the backup was made at " + Instant.ofEpochSecond(backup.made())
+                    + ", and by the clock of this machine it is " + Instant.ofEpochSecond(now)
+                    + ": set the clock, or choose a timestamp with --above");
+        }
+        return backup.newest() + elapsed * PER_SECOND;
     }
 
     /// Whether an oracle whose newest timestamp is `newest` may be continued above this timestamp.

@@ -8,6 +8,7 @@ import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.HexFormat;
 
 /// Backup that is being written. Each entry is replayed, as by a restore, so that no backup is kept that cannot be
@@ -17,6 +18,7 @@ final class BackupFile implements Log.Replay, AutoCloseable {
     private final ScratchOracle scratch;
     private final OracleReplay replay;
     private final BackupWriter writer;
+    private final long made = Instant.now().getEpochSecond();
 
     /// Begins a file, which must not exist.
     BackupFile(Path file) throws IOException {
@@ -50,7 +52,7 @@ final class BackupFile implements Log.Replay, AutoCloseable {
         }
         long identity = scratch.oracle().identity();
         long newest = scratch.oracle().newest();
-        writer.finish(identity, newest, whole);
+        writer.finish(identity, newest, whole, made);
         return "backup " + file + " identity " + HexFormat.of().toHexDigits(identity) + " newest-timestamp " + newest
                 + " entries " + writer.entries() + " bytes " + Files.size(file);
     }

@@ -11,6 +11,7 @@ import cedrat.oracle.state.StatusOracle;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.nio.file.Path;
+import java.time.Instant;
 import java.util.HexFormat;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
@@ -50,7 +51,7 @@ final class RestoreCommand implements Callable<Integer> {
             names = "--above",
             paramLabel = "N",
             description =
-                    "Timestamps begin above this one, which has to be above all that were given out after the backup (default: 2^40 above the newest one of the backup, enough for two months at 200,000 a second).")
+                    "Timestamps begin above this one, which has to be above all that were given out after the backup (default: 2^24 for each second since the backup, and for one hour more, above its newest one).")
     private Long above;
 
     RestoreCommand() {}
@@ -83,9 +84,11 @@ final class RestoreCommand implements Callable<Integer> {
     private String restore(LogPlace place) throws IOException, DamagedEntryException {
         try (ScratchOracle before = new ScratchOracle();
                 ScratchOracle continued = new ScratchOracle()) {
-            replay(before);
-            long newest = before.oracle().newest();
-            long first = above != null ? above : newest + Restoration.GAP;
+            Backup backup = replay(before);
+            long newest = backup.newest();
+            long first = above != null
+                    ? above
+                    : Restoration.above(backup, Instant.now().getEpochSecond());
             if (!Restoration.isPossible(newest, first)) {
                 throw new IllegalArgumentException("cannot begin above timestamp " + first + ": choose one from "
                         + (newest + 1) + " to " + Restoration.ABOVE_MAX + " with --above");
@@ -107,8 +110,8 @@ final class RestoreCommand implements Callable<Integer> {
         }
     }
 
-    /// Replays the backup, all of which is checked first.
-    private void replay(ScratchOracle before) throws IOException, DamagedEntryException {
+    /// Replays the backup, all of which is checked first; returns its end.
+    private Backup replay(ScratchOracle before) throws IOException, DamagedEntryException {
         Backup backup = BackupReader.read(file, (bytes, from, length) -> {});
         OracleReplay replay = new OracleReplay(before.oracle());
         long[] entries = {0};
@@ -130,6 +133,7 @@ final class RestoreCommand implements Callable<Integer> {
                     + HexFormat.of().toHexDigits(backup.identity())
                     + ", and its entries do not: use another copy of it");
         }
+        return backup;
     }
 
     /// Entries of a log: whether they are those of a restore that was interrupted. Such a log has nothing but the first

@@ -29,7 +29,7 @@ class BackupReaderTest {
         try (BackupWriter writer = new BackupWriter(file)) {
             byte[] first = Identities.firstEntry(0x1122334455667788L);
             writer.entry(first, 0, first.length);
-            writer.finish(0x1122334455667788L, 0, 1);
+            writer.finish(0x1122334455667788L, 0, 1, 0x6a000000);
         }
         return file;
     }
@@ -38,7 +38,7 @@ class BackupReaderTest {
         List<byte[]> entries = new ArrayList<>();
         Backup end = BackupReader.read(
                 file, (bytes, from, length) -> entries.add(Arrays.copyOfRange(bytes, from, from + length)));
-        assertEquals(new Backup(0x1122334455667788L, 0, 1, 1), end);
+        assertEquals(new Backup(0x1122334455667788L, 0, 1, 1, 0x6a000000), end);
         return entries;
     }
 
