@@ -169,7 +169,7 @@ impl Checkpoints {
 /// The prepared transactions that a checkpoint carries forward.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Carries {
-    /// Those that hold too much of the log.
+    /// Branches that hold too much of the log.
     Heavy,
     /// The same, where the log has no room.
     InFullLog,
