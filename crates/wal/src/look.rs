@@ -23,7 +23,7 @@ use crate::{LogOffset, Lsn, PartitionId, Position};
 #[derive(Debug, Default)]
 pub(crate) struct Files {
     /// Files ready for another life.
-    pub(crate) free: Vec<u32>,
+    pub(crate) free: Vec<Arc<Slot>>,
     /// Segments that the newest epoch freed when it began.
     pub(crate) given_back: Vec<Arc<Slot>>,
     /// Files that were never completed, or with an unusable header.
@@ -97,10 +97,14 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
             .is_some_and(|known| header.sequence >= geometry.sequence(known.scan_from));
         if header.sequence == SEQUENCE_NONE || !kept {
             refuse_if_used(control, &bytes, &path)?;
-            let list = if whole { &mut files.free } else { &mut files.unready };
-            list.push(number);
+            if !whole {
+                files.unready.push(number);
+                continue;
+            }
+            let slot = Arc::new(Slot { number, name, file });
+            files.free.push(Arc::clone(&slot));
             if header.sequence == SEQUENCE_NONE && Some(header.epoch) == control.epochs.newest().map(|it| it.number) {
-                files.given_back.push(Arc::new(Slot { number, name, file }));
+                files.given_back.push(slot);
             }
             continue;
         }

@@ -21,7 +21,7 @@ use crate::read::{Blocks, Faults, Reader};
 use crate::record::BODY_LEN_CEILING;
 use crate::record::Record;
 use crate::scan::{self, Scan};
-use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Pool, SEGMENT_HEADER_LEN, Slot, file_name};
+use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Pool, SEGMENT_HEADER_LEN, Slot};
 use crate::sink::{InFile, Piece};
 use crate::space::Space;
 use crate::ticket::Tickets;
@@ -278,11 +278,16 @@ impl Settling<'_> {
         if names && !self.media.list(LOG_DIRECTORY).map_err(doing)?.is_empty() {
             self.media.sync_directory(LOG_DIRECTORY).map_err(doing)?;
         }
+        let sync = |slot: &Slot| {
+            self.media.sync(slot.file).map_err(|error| LogError::io(format!("syncing {}", slot.name), error))
+        };
+        if !planted!("free_segments_not_settled") {
+            // A synced write of a block makes the file only as long as it has to be for this block.
+            files.free.iter().try_for_each(|slot| sync(slot))?;
+        }
         for (index, in_use) in self.in_use.iter().enumerate() {
             // Also blocks that a sink holds stable elsewhere, and that are only in the cache here.
-            for slot in in_use.read().values() {
-                self.media.sync(slot.file).map_err(|error| LogError::io(format!("syncing {}", slot.name), error))?;
-            }
+            in_use.read().values().try_for_each(|slot| sync(slot))?;
             if has_fault(self.options, Planted::Tail) {
                 continue;
             }
@@ -383,7 +388,7 @@ fn give_back_behind(
             };
             let local = InFile { media, file: slot.file, offset: 0, bytes: &header };
             options.sink.stabilise(piece, &local).map_err(io)?;
-            files.free.push(slot.number);
+            files.free.push(slot);
         }
     }
     Ok(())
@@ -405,11 +410,8 @@ fn build(
     let segments_max = options.log_bytes_max / control.segment_len;
     let space = Arc::new(Space::new(geometry.capacity(), count, segments_max, options.undo_records_per_force));
     let pool = Pool::new(geometry, control.store);
-    for &number in &files.free {
-        let name = file_name(number);
-        let file =
-            media.open(&name, OpenMode::ReadWrite).map_err(|error| LogError::io(format!("opening {name}"), error))?;
-        pool.found(number, Some(Arc::new(Slot { number, name, file })), false);
+    for slot in files.free {
+        pool.found(slot.number, Some(slot), false);
         space.segment_prepared();
     }
     for &number in &files.unready {

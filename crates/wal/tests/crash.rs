@@ -2,7 +2,7 @@
 
 mod common;
 
-use cedrat_media::{Kill, Loss, Media, SimDisk};
+use cedrat_media::{Durability, Kill, Loss, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_sync::{Arc, Mutex, thread};
 use cedrat_wal::*;
 use common::*;
@@ -453,4 +453,33 @@ fn crash_during_creation_leaves_nothing_or_store() {
             break;
         }
     }
+}
+
+/// R6: the files were copied, and nothing of the copy is durable when an opening begins. It continues in segments that
+/// were free.
+#[test]
+fn unsynced_copy_survives_power_failure() {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    let log = Log::create(&media, &options(1), &[]).unwrap();
+    drop(log.reserve(ByteLen(3 * SEGMENT_LEN_MIN), ByteLen(0)).unwrap()); // prepares segments
+    drop(log);
+    let original = sim.image();
+    let copy = Arc::new(SimDisk::new());
+    for name in original.names() {
+        let file = copy.open(name, OpenMode::Create).unwrap();
+        write_all_at(&*copy, file, 0, &original.file(name).unwrap(), Durability::Volatile).unwrap();
+    }
+    let media: Arc<dyn Media> = Arc::clone(&copy) as _;
+    let log = Log::look(&media).unwrap().begin(&[], &options(1)).unwrap();
+    let mut reservation = log.reserve(ByteLen(0), ByteLen(0)).unwrap();
+    let mut last = Lsn::ZERO;
+    while log.control().partitions[0].segments_begun < 3 {
+        log.reserve_more(&mut reservation, record_len_bound(ByteLen(1000)), ByteLen(0)).unwrap();
+        last = log.append(PartitionId(0), update(1, None), &[&[7; 1000]], &mut reservation).lsn;
+        log.force(last).unwrap();
+    }
+    let after: Arc<dyn Media> = Arc::new(copy.cut_power(Loss::Everything));
+    let found = Log::look(&after).expect("a power failure never makes a log unopenable (E20.3)");
+    assert_eq!(found.end_lsn(), last.next(), "W4");
 }
