@@ -150,8 +150,9 @@ impl EntryLog {
     ///
     /// # Errors
     /// [`LogError::InUse`]; [`LogError::Absent`] if there is none and it is not to be created; [`LogError::Foreign`]
-    /// if the directory holds a store; [`LogError::Damaged`] with file and offset. A log that is refused is not
-    /// changed.
+    /// if the directory holds a store; [`LogError::Damaged`] with file and offset; [`LogError::Limit`] if the table of
+    /// epochs is full, after some 4,000 crashes that each left dead numbers. [`truncate`](EntryLog::truncate) shortens
+    /// the table, which is due when [`Control::has_many_epochs`]. A log that is refused is not changed.
     pub fn open(media: &Arc<dyn Media>, options: &EntryLogOptions) -> Result<EntryLog, LogError> {
         let choices = LogOptions { partitions: 1, page_len: NO_PAGES, ..options.log.clone() };
         if !options.create {

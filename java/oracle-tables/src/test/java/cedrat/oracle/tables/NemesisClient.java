@@ -130,7 +130,7 @@ final class NemesisClient {
         Links.Link link = world.links().link();
         world.journal().record("client " + number + " has " + link);
         if (random.nextInt(10) == 0 && !world.isHealed()) {
-            world.leadAstray(link);
+            world.misdirect(link);
         }
         OracleClient oracle = OracleClient.open(options(link, number % 3 != 0));
         List<TransactionManager> managers = new ArrayList<>();

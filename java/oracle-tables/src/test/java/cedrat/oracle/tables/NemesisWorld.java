@@ -182,7 +182,7 @@ public final class NemesisWorld implements AutoCloseable {
     private void addStore(TestStore store) {
         String prefix = (char) ('a' + stores.size()) + "-";
         store.open(founder);
-        store.tables().bind(founder.identity().orElseThrow()); // before a client that is led astray does
+        store.tables().bind(founder.identity().orElseThrow()); // before a client that is misdirected does
         store.create(prefix + "rows", Granularity.ROW, true);
         store.create(prefix + "cells", Granularity.CELL, true);
         Tables hooked = new HookedTables(new Lasting(store.tables()), interference);
@@ -321,7 +321,7 @@ public final class NemesisWorld implements AutoCloseable {
     }
 
     /// Leads a link to the server of another oracle. Any thread may call.
-    void leadAstray(Links.Link link) {
+    void misdirect(Links.Link link) {
         journal.record(link + " leads to another oracle");
         link.lead(other.address());
     }
@@ -485,7 +485,7 @@ public final class NemesisWorld implements AutoCloseable {
             case 0 -> link.cut();
             case 1 -> {
                 if (number < CLIENTS) {
-                    leadAstray(link);
+                    misdirect(link);
                 } else {
                     link.cut();
                 }

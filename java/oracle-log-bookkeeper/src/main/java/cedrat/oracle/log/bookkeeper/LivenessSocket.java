@@ -78,6 +78,7 @@ final class LivenessSocket implements AutoCloseable {
                 surplus = connection;
             } else {
                 connections.add(connection);
+                connections.notifyAll();
                 if (connections.size() > CONNECTIONS_MAX) {
                     surplus = connections.remove();
                 }
@@ -86,11 +87,20 @@ final class LivenessSocket implements AutoCloseable {
         close(surplus);
     }
 
-    /// Closes the connections that there are, and takes others. For tests.
-    void disconnect() {
+    private void disconnect() {
         synchronized (connections) {
             connections.forEach(LivenessSocket::close);
             connections.clear();
+        }
+    }
+
+    /// Waits for a connection, and closes all that there are. For tests.
+    void awaitAndDisconnect() throws InterruptedException {
+        synchronized (connections) {
+            while (connections.isEmpty()) {
+                connections.wait();
+            }
+            disconnect();
         }
     }
 

@@ -139,7 +139,7 @@ class LeaderWatchTest {
             open(first, listener).join();
             opening = standBy(second);
             for (int count = 2; count < 5; count++) {
-                first.liveness().disconnect();
+                first.liveness().awaitAndDisconnect();
                 second.watch().awaitConnections(count);
             }
             listener.awaitAcknowledged(first.append(ENTRY, 0, 1));
@@ -152,7 +152,7 @@ class LeaderWatchTest {
 
     /// O6h: a host that refuses all connections proves nothing.
     @Test
-    void aLeaderThatWasNotReachedIsKept(TestInfo test) throws Exception {
+    void unreachedLeaderIsKept(TestInfo test) throws Exception {
         RecordingListener listener = new RecordingListener();
         BookKeeperLog second = log(test, "127.0.0.1");
         CompletableFuture<Void> opening;

@@ -106,7 +106,7 @@ public final class Links implements AutoCloseable {
         private final boolean[] isHeld = new boolean[Direction.values().length];
         private boolean isRefused;
         /// Server to which new connections lead; `null` for that of all links.
-        private InetSocketAddress astray;
+        private InetSocketAddress misdirectedTo;
         private boolean isClosed;
         /// Bytes after which the next connection is cut, at most; 0 for never.
         private int budget;
@@ -166,15 +166,15 @@ public final class Links implements AutoCloseable {
 
         /// Cuts its connections, and leads new ones to a server of another oracle until it is healed.
         public synchronized void lead(InetSocketAddress other) {
-            astray = other;
+            misdirectedTo = other;
             cut();
         }
 
         /// Lets everything pass.
         public synchronized void heal() {
             isRefused = false;
-            if (astray != null) {
-                astray = null;
+            if (misdirectedTo != null) {
+                misdirectedTo = null;
                 cut();
             }
             budget = 0;
@@ -205,7 +205,7 @@ public final class Links implements AutoCloseable {
             InetSocketAddress usual = before != null && draw(4) == 0 ? before : server;
             Line line;
             synchronized (this) {
-                InetSocketAddress to = astray == null ? usual : astray;
+                InetSocketAddress to = misdirectedTo == null ? usual : misdirectedTo;
                 if (isRefused || isClosed || to == null) {
                     client.close();
                     return;
