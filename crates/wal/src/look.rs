@@ -4,9 +4,10 @@
 //! and over the blocks after the end, to collect recorded durable LSNs; then read the records of the newest blocks to find the
 //! first missing LSN. Records below the promise are read by the scan that follows.
 
-use cedrat_media::{AlignedBuf, Media, OpenMode};
+use cedrat_media::{AlignedBuf, FileId, Media, OpenMode};
 use cedrat_sync::{Arc, RwLock};
 use std::collections::{BTreeMap, VecDeque};
+use std::io;
 
 use crate::block::{BLOCK_UNIT, BlockHeader, SEQUENCE_NONE, SegmentHead, SegmentHeader, segment_at};
 use crate::checksum::block_seed;
@@ -57,14 +58,7 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
         let file = media.open(&name, mode).map_err(|error| LogError::io(format!("opening {name}"), error))?;
         let path = media.path(file);
         let io = |error| LogError::io(format!("reading {path}"), error);
-        let mut bytes = AlignedBuf::zeroed(2 * BLOCK_UNIT);
-        let mut read = 0;
-        while read < bytes.len() {
-            match media.read_at(file, read as u64, &mut bytes[read..]).map_err(io)? {
-                0 => break,
-                more => read += more,
-            }
-        }
+        let bytes = beginning(media, file).map_err(io)?;
         let whole = media.len(file).map_err(io)? >= geometry.segment_len;
         let header = match SegmentHeader::decode(&bytes) {
             SegmentHead::Whole(header) => Some(header),
@@ -97,12 +91,12 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
             .is_some_and(|known| header.sequence >= geometry.sequence(known.scan_from));
         if header.sequence == SEQUENCE_NONE || !kept {
             refuse_if_used(control, &bytes, &path)?;
-            if !whole {
-                files.unready.push(number);
-                continue;
-            }
             let slot = Arc::new(Slot { number, name, file });
-            files.free.push(Arc::clone(&slot));
+            if whole {
+                files.free.push(Arc::clone(&slot));
+            } else {
+                files.unready.push(number);
+            }
             if header.sequence == SEQUENCE_NONE && Some(header.epoch) == control.epochs.newest().map(|it| it.number) {
                 files.given_back.push(slot);
             }
@@ -119,6 +113,19 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
         }
     }
     Ok((in_use.into_iter().map(RwLock::new).collect(), files))
+}
+
+/// Reads the header of a segment and its first block, as far as they exist.
+fn beginning(media: &dyn Media, file: FileId) -> io::Result<AlignedBuf> {
+    let mut bytes = AlignedBuf::zeroed(2 * BLOCK_UNIT);
+    let mut read = 0;
+    while read < bytes.len() {
+        match media.read_at(file, read as u64, &mut bytes[read..])? {
+            0 => break,
+            more => read += more,
+        }
+    }
+    Ok(bytes)
 }
 
 /// Checks a file with an unusable header. A segment's header is durable before its first block is written (W8). So if
