@@ -78,6 +78,8 @@ public final class HBaseTables implements Tables, AutoCloseable {
 
     private final AsyncConnection connection;
     private final AsyncAdmin admin;
+    /// `null` if it is not known yet.
+    private volatile OracleIdentity ownIdentity;
     private final OracleClient oracle;
     private final String namespace;
     private final String clusterId;
@@ -187,9 +189,17 @@ public final class HBaseTables implements Tables, AutoCloseable {
         }
         Schema.check(descriptor);
         if (Schema.oracle(descriptor) != null) { // else it was said when the table was opened
-            oracle.identity().ifPresent(identity -> refuseOtherOracle(descriptor, identity));
+            identity().ifPresent(identity -> refuseOtherOracle(descriptor, identity));
         }
         return known;
+    }
+
+    /// Returns the identity of the oracle. It is that of the client, which is asked once: it may be closed later.
+    private Optional<OracleIdentity> identity() {
+        if (ownIdentity == null) {
+            ownIdentity = oracle.identity().orElse(null);
+        }
+        return Optional.ofNullable(ownIdentity);
     }
 
     @Override
@@ -235,7 +245,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
 
     private HBaseTable look(TableDescriptor descriptor) {
         Granularity granularity = Schema.check(descriptor);
-        oracle.identity().ifPresent(identity -> refuseOtherOracle(descriptor, identity));
+        identity().ifPresent(identity -> refuseOtherOracle(descriptor, identity));
         TableName name = descriptor.getTableName();
         HBaseTable table = new HBaseTable(connection, name, granularity, Schema.checksScans(descriptor));
         refuseForeignTimestamps(table);
