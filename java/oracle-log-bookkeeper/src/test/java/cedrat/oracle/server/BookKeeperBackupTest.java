@@ -12,7 +12,6 @@ import cedrat.oracle.log.LogExistsException;
 import cedrat.oracle.log.OpenMode;
 import cedrat.oracle.log.Restoration;
 import cedrat.oracle.server.cluster.RawClient;
-import cedrat.oracle.state.NoDecisions;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.services.Bookies;
 import java.io.IOException;
@@ -117,13 +116,7 @@ class BookKeeperBackupTest {
 
     @Test
     void restoreKilledAtAnyStepIsRepeated() throws Exception {
-        StatusOracle before = new StatusOracle(8, new NoDecisions());
-        before.identify(7);
-        for (int count = 0; count < OUTCOMES; count++) {
-            before.resolve(before.begin(1));
-        }
-        StatusOracle continued = new StatusOracle(8, new NoDecisions());
-        Restoration.continueAbove(before, OUTCOMES + 10, continued);
+        StatusOracle continued = FilledLogs.restored(7, OUTCOMES);
         for (int appends = 0; appends < 2; appends++) {
             LogPlace place = shared("restored" + appends);
             int[] left = {appends};

@@ -6,9 +6,7 @@ import java.io.FileDescriptor;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.PrintStream;
-import java.io.UncheckedIOException;
 import java.nio.charset.StandardCharsets;
-import java.nio.file.FileAlreadyExistsException;
 import java.nio.file.Path;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
@@ -105,23 +103,13 @@ final class LogCommand implements Callable<Integer> {
 
         @Override
         public Integer call() {
-            try (BackupFile backup = new BackupFile(file);
-                    LogFiller stopped = new LogFiller(log.makeStored("writes a backup"))) {
-                stopped.open(backup);
-                spec.commandLine().getOut().println(backup.finish(backup.entries()));
-                spec.commandLine().getOut().flush();
-                return 0;
-            } catch (FileAlreadyExistsException exists) {
-                return failed(exists, Main.EXIT_EXISTS);
-            } catch (IOException | UncheckedIOException | DamagedEntryException problem) {
-                return failed(problem, Main.EXIT_CANNOT_START);
-            }
-        }
-
-        private int failed(Exception problem, int code) {
-            spec.commandLine().getErr().println("cedrat-oracle: cannot write the backup: " + problem.getMessage());
-            spec.commandLine().getErr().flush();
-            return code;
+            return LogTask.run(spec.commandLine(), "cannot write the backup", () -> {
+                try (BackupFile backup = new BackupFile(file);
+                        LogFiller stopped = new LogFiller(log.makeStored("writes a backup"))) {
+                    stopped.open(backup);
+                    return backup.finish(backup.entries());
+                }
+            });
         }
     }
 }

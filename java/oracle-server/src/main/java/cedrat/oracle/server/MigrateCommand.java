@@ -1,15 +1,10 @@
 package cedrat.oracle.server;
 
-import cedrat.oracle.log.DamagedEntryException;
-import cedrat.oracle.log.LogExistsException;
-import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.util.concurrent.Callable;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
 /// `cedrat-oracle migrate`.
@@ -50,24 +45,10 @@ final class MigrateCommand implements Callable<Integer> {
 
     @Override
     public Integer call() {
-        try {
+        return LogTask.run(spec.commandLine(), "cannot move the log", () -> {
             LogPlace source = LogPlace.of(from, settings).absolute();
             LogPlace target = LogPlace.of(to, settings).absolute();
-            spec.commandLine().getOut().println(new Migration(source, target).run());
-            spec.commandLine().getOut().flush();
-            return 0;
-        } catch (LogExistsException exists) {
-            return failed(exists, Main.EXIT_EXISTS);
-        } catch (IOException | UncheckedIOException | DamagedEntryException problem) {
-            return failed(problem, Main.EXIT_CANNOT_START);
-        } catch (IllegalArgumentException invalid) {
-            throw new ParameterException(spec.commandLine(), invalid.getMessage(), invalid);
-        }
-    }
-
-    private int failed(Exception problem, int code) {
-        spec.commandLine().getErr().println("cedrat-oracle: cannot move the log: " + problem.getMessage());
-        spec.commandLine().getErr().flush();
-        return code;
+            return new Migration(source, target).run();
+        });
     }
 }

@@ -3,13 +3,11 @@ package cedrat.oracle.server;
 import cedrat.oracle.log.Backup;
 import cedrat.oracle.log.BackupReader;
 import cedrat.oracle.log.DamagedEntryException;
-import cedrat.oracle.log.LogExistsException;
 import cedrat.oracle.log.OracleReplay;
 import cedrat.oracle.log.Restoration;
 import cedrat.oracle.log.SnapshotReader;
 import cedrat.oracle.state.StatusOracle;
 import java.io.IOException;
-import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.time.Instant;
 import java.util.HexFormat;
@@ -18,7 +16,6 @@ import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
-import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Parameters;
 import picocli.CommandLine.Spec;
 
@@ -58,27 +55,13 @@ final class RestoreCommand implements Callable<Integer> {
 
     @Override
     public Integer call() {
-        try {
+        return LogTask.run(spec.commandLine(), "cannot restore the oracle", () -> {
             LogPlace place = log.place();
             if (place.kind() == LogPlace.Kind.NONE) {
                 log.makeNew();
             }
-            spec.commandLine().getOut().println(restore(place));
-            spec.commandLine().getOut().flush();
-            return 0;
-        } catch (LogExistsException exists) {
-            return failed(exists, Main.EXIT_EXISTS);
-        } catch (IOException | UncheckedIOException | DamagedEntryException problem) {
-            return failed(problem, Main.EXIT_CANNOT_START);
-        } catch (IllegalArgumentException invalid) {
-            throw new ParameterException(spec.commandLine(), invalid.getMessage(), invalid);
-        }
-    }
-
-    private int failed(Exception problem, int code) {
-        spec.commandLine().getErr().println("cedrat-oracle: cannot restore the oracle: " + problem.getMessage());
-        spec.commandLine().getErr().flush();
-        return code;
+            return restore(place);
+        });
     }
 
     private String restore(LogPlace place) throws IOException, DamagedEntryException {

@@ -6,6 +6,7 @@ import cedrat.oracle.log.Log;
 import cedrat.oracle.log.LogMark;
 import cedrat.oracle.log.OpenMode;
 import cedrat.oracle.log.OracleReplay;
+import cedrat.oracle.log.Restoration;
 import cedrat.oracle.state.NoDecisions;
 import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
@@ -17,6 +18,18 @@ import java.util.List;
 /// Logs that are filled by commands which are killed.
 final class FilledLogs {
     private FilledLogs() {}
+
+    /// Returns the state of a restored oracle that knows so many aborted transactions, and begins 10 above them.
+    static StatusOracle restored(long identity, int outcomes) {
+        StatusOracle before = new StatusOracle(8, new NoDecisions());
+        before.identify(identity);
+        for (int count = 0; count < outcomes; count++) {
+            before.resolve(before.begin(1));
+        }
+        StatusOracle continued = new StatusOracle(8, new NoDecisions());
+        Restoration.continueAbove(before, outcomes + 10, continued);
+        return continued;
+    }
 
     /// The process has ended here.
     static final class Killed extends RuntimeException {

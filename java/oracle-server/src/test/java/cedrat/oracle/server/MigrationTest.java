@@ -12,7 +12,6 @@ import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.LogExistsException;
 import cedrat.oracle.log.OpenMode;
 import cedrat.oracle.log.OracleReplay;
-import cedrat.oracle.log.Restoration;
 import cedrat.oracle.state.NoDecisions;
 import cedrat.oracle.state.StatusOracle;
 import java.io.IOException;
@@ -128,13 +127,7 @@ class MigrationTest {
     /// O5h.
     @Test
     void restoreKilledAtAnyStepIsRepeated() throws Exception {
-        StatusOracle before = new StatusOracle(8, new NoDecisions());
-        before.identify(7);
-        for (int count = 0; count < OUTCOMES; count++) {
-            before.resolve(before.begin(1));
-        }
-        StatusOracle continued = new StatusOracle(8, new NoDecisions());
-        Restoration.continueAbove(before, OUTCOMES + 10, continued);
+        StatusOracle continued = FilledLogs.restored(7, OUTCOMES);
         int parts = 1 + OUTCOMES / 4096;
         for (int appends = 0; appends < parts; appends++) {
             LogPlace place = place("restored" + appends);

@@ -66,7 +66,7 @@ final class LeaderWatch implements AutoCloseable {
                 try {
                     reached = watch(reached);
                 } catch (IOException | KeeperException later) {
-                    // ZooKeeper or the network is away for now
+                    // As long as ZooKeeper cannot be reached, only the session of the leader can end.
                 }
             } while (!closed.await(PAUSE_MS, TimeUnit.MILLISECONDS));
         } catch (InterruptedException interrupted) {
