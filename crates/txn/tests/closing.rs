@@ -113,80 +113,37 @@ fn closing_awaits_no_blocked_undo() {
     }
 }
 
-/// A waker that waits until it is released.
-#[derive(Default)]
-struct Lingers {
-    has_begun: AtomicBool,
-    is_released: AtomicBool,
-}
-
-impl Wake for Lingers {
-    fn wake(self: std::sync::Arc<Self>) {
-        self.has_begun.store(true, Ordering::SeqCst);
-        while !self.is_released.load(Ordering::SeqCst) {
-            thread::yield_now();
-        }
-    }
-}
-
-/// A waker that closes a store.
-#[derive(Default)]
-struct Closes {
-    store: Mutex<Option<Store>>,
-    has_closed: AtomicBool,
-}
-
-impl Wake for Closes {
-    fn wake(self: std::sync::Arc<Self>) {
-        let store = self.store.lock().take().expect("it is woken once");
-        store.close().expect("it is the last handle");
-        self.has_closed.store(true, Ordering::SeqCst);
-    }
-}
-
-/// E1.8: the force of a checkpoint wakes a task that owns the last handle.
+/// E1.8: a thread of the store that drops the last handle within a checkpoint, here in a call of the user's disk.
 #[test]
 fn checkpointer_closes_no_store_itself() {
     const KIND: &str = "test.note";
-    const CHECKPOINTER: Option<&str> = Some("cedrat-checkpoints");
     let disk = SimDisk::new();
-    let may_checkpoint = Arc::new(AtomicBool::new(false));
-    let may = may_checkpoint.clone();
+    let last = Arc::new(Mutex::<Option<Store>>::default());
+    let has_closed = Arc::new(AtomicBool::new(false));
+    let (taken, closed) = (last.clone(), has_closed.clone());
     disk.before_each_call(move |_, _, _| {
-        while thread::current().name() == CHECKPOINTER && !may.load(Ordering::SeqCst) {
+        let is_checkpointer = thread::current().name() == Some("cedrat-checkpoints");
+        while is_checkpointer && !closed.load(Ordering::SeqCst) {
+            if let Some(store) = taken.lock().take() {
+                store.close().expect("it is the last handle");
+                closed.store(true, Ordering::SeqCst);
+            }
             thread::yield_now();
         }
     });
     let media = || -> Arc<dyn Media> { Arc::new(disk.clone()) };
-    let mut lively = Options { background: true, checkpoint_every_bytes: 16 << 10, ..options() };
-    // The writer waits for requests.
-    lively.log.flush_interval_ms = 1 << 32;
+    let lively = Options { background: true, checkpoint_every_bytes: 16 << 10, ..options() };
     let store = Store::open(media(), lively, registry().record_kind(KIND)).unwrap();
-    let write = |len| {
-        let mut txn = store.begin();
-        for _ in 0..len / 1000 {
-            txn.log_record(KIND, &[7; 1000]).unwrap();
-        }
-        txn.commit(Commit::Async).unwrap()
-    };
-    let poll =
-        |ticket: cedrat_wal::Ticket, waker: &Waker| pin!(ticket).poll(&mut Context::from_waker(waker)).is_pending();
-    let lingers = std::sync::Arc::new(Lingers::default());
-    assert!(poll(write(1000), &lingers.clone().into()));
-    while !lingers.has_begun.load(Ordering::SeqCst) {
-        thread::yield_now();
+    let mut txn = store.begin();
+    for _ in 0..20 {
+        txn.log_record(KIND, &[7; 1000]).unwrap();
     }
-    // The writer is busy. The checkpointer will write this record.
-    let closes = std::sync::Arc::new(Closes::default());
-    assert!(poll(store.log().ticket(store.log().current_lsn().next()), &closes.clone().into()));
-    drop(write(20_000));
-    *closes.store.lock() = Some(store);
-    may_checkpoint.store(true, Ordering::SeqCst);
+    txn.commit(Commit::Async).unwrap();
+    *last.lock() = Some(store);
     // Without end, if the thread waits for its own checkpoint.
-    while !closes.has_closed.load(Ordering::SeqCst) {
+    while !has_closed.load(Ordering::SeqCst) {
         thread::yield_now();
     }
-    lingers.is_released.store(true, Ordering::SeqCst);
     let reopened = loop {
         match Store::open(media(), options(), registry().record_kind(KIND)) {
             Err(OpenError::InUse { .. }) => thread::yield_now(),
@@ -194,4 +151,52 @@ fn checkpointer_closes_no_store_itself() {
         }
     };
     assert_eq!(reopened.unwrap().recovery().losers, 0);
+}
+
+/// What a waker does with a store.
+type Does = fn(Store, Txn);
+
+/// A waker that ends a transaction.
+struct Ends {
+    given: Mutex<Option<(Store, Txn)>>,
+    does: Does,
+    is_done: AtomicBool,
+}
+
+impl Wake for Ends {
+    fn wake(self: std::sync::Arc<Self>) {
+        let (store, txn) = self.given.lock().take().expect("it is woken once");
+        (self.does)(store, txn);
+        self.is_done.store(true, Ordering::SeqCst);
+    }
+}
+
+/// E16.8h: the force of a checkpoint makes the ticket ready.
+#[test]
+fn waker_may_wait_for_a_checkpoint() {
+    const KIND: &str = "test.note";
+    let ends: [Does; 3] =
+        [|_, txn| drop(txn), |_, txn| txn.rollback().unwrap(), |store, _txn| store.checkpoint().unwrap()];
+    for does in ends {
+        let mut lively = Options { background: true, ..options() };
+        // The writers wait for requests: the checkpoint writes the record.
+        lively.log.flush_interval_ms = 1 << 32;
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let store = Store::open(media, lively, registry().record_kind(KIND)).unwrap();
+        let mut open = store.begin();
+        add(&mut open, store.transact(page_with_zeros).unwrap(), 1).unwrap();
+        let given = Mutex::new(Some((store.clone(), open)));
+        let ends = std::sync::Arc::new(Ends { given, does, is_done: AtomicBool::new(false) });
+        // Of a record to come: the request to write finds nothing.
+        let next = store.log().ticket(store.log().current_lsn().next());
+        let waker = Waker::from(ends.clone());
+        assert!(pin!(next).poll(&mut Context::from_waker(&waker)).is_pending());
+        let mut txn = store.begin();
+        txn.log_record(KIND, &[7; 1000]).unwrap();
+        txn.commit(Commit::Async).unwrap();
+        while !ends.is_done.load(Ordering::SeqCst) {
+            // Without end, if this thread runs the waker.
+            store.checkpoint().unwrap();
+        }
+    }
 }

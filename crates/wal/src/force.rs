@@ -153,8 +153,11 @@ impl Shared {
             self.durable_lsn();
         }
         completed.wake();
-        if completed.advanced {
-            self.tickets.wake(|| self.durable_lsn());
+        if completed.advanced && self.tickets.any() {
+            if planted!("task_woken_by_committer") {
+                self.tickets.wake(|| self.durable_lsn());
+            }
+            self.writer.wake_tasks();
         }
         Ok(next)
     }
@@ -171,14 +174,13 @@ impl Shared {
             return Ok(slot);
         }
         let wanted = self.reader.geometry.sequence(position.offset);
-        self.with_control(|state| {
-            // In their order: the control file records how many have begun, and recovery misses each of them that is
-            // absent (W8).
-            for before in state.control.partitions[position.partition.index()].segments_begun..wanted {
-                self.begin_segment(state, position.partition, before)?;
-            }
-            self.begin_segment(state, position.partition, wanted)
-        })
+        let state = &mut *self.control.lock();
+        // In their order: the control file records how many have begun, and recovery misses each of them that is
+        // absent (W8).
+        for before in state.control.partitions[position.partition.index()].segments_begun..wanted {
+            self.begin_segment(state, position.partition, before)?;
+        }
+        self.begin_segment(state, position.partition, wanted)
     }
 
     /// Returns the segment that a partition should begin ahead: the next one, once a quarter of its own is used and
@@ -206,19 +208,18 @@ impl Shared {
     /// Begins a segment that a partition should have ahead, if it still should.
     fn begin_this_ahead(&self, partition: PartitionId, sequence: u64) -> Result<(), Stopped> {
         self.check_running()?;
-        self.with_control(|state| {
-            // Since the request the partition may have begun this and later segments, and freed this one: it would begin
-            // a second time.
-            let is_next = state.control.partitions[partition.index()].segments_begun == sequence;
-            if is_next && self.space.take_ahead(partition, sequence) {
-                self.begin_segment(state, partition, sequence)?;
-            }
-            Ok(())
-        })
+        let state = &mut *self.control.lock();
+        // Since the request the partition may have begun this and later segments, and freed this one: it would begin
+        // a second time.
+        let is_next = state.control.partitions[partition.index()].segments_begun == sequence;
+        if is_next && self.space.take_ahead(partition, sequence) {
+            self.begin_segment(state, partition, sequence)?;
+        }
+        Ok(())
     }
 
     /// Begins a segment, unless another thread has. If that fails, the log stops while this thread has the control file:
-    /// the next one would begin the segment again, in another file (W6). The caller wakes the tasks.
+    /// the next one would begin the segment again, in another file (W6).
     fn begin_segment(
         &self,
         state: &mut ControlState,
@@ -233,7 +234,7 @@ impl Shared {
             self.check_running()?;
         }
         let slot = self.write_beginning(state, partition, sequence).map_err(|(file, source)| {
-            self.stop_before_waking(StopReason::WriteFailed { file, source }) // E16.4
+            self.stop(StopReason::WriteFailed { file, source }) // E16.4
         })?;
         in_use.write().insert(sequence, Arc::clone(&slot));
         Ok(slot)
@@ -383,39 +384,48 @@ mod tests {
         });
     }
 
-    /// A waker may drop the store, which waits for a thread that waits for the mutex.
+    /// E16.8h: a waker may drop a transaction or take a checkpoint, and so wait for what the thread that forces or stops the log
+    /// has locked.
     #[test]
-    fn stop_wakes_tasks_without_a_mutex() {
-        type Stops<'s> = &'s dyn Fn(&Log) -> bool;
-        struct Looks(Log, Mutex<Vec<bool>>);
-        impl Wake for Looks {
+    fn wakers_run_on_their_own_thread() {
+        type Wakes<'w> = &'w dyn Fn(&Log, Lsn);
+        struct Tells(Mutex<Option<String>>);
+        impl Wake for Tells {
             fn wake(self: std::sync::Arc<Self>) {
-                let shared = self.0.shared();
-                let is_free = shared.control.try_lock().is_some() && shared.space.growing.try_lock().is_some();
-                self.1.lock().push(is_free);
+                let name = thread::current().name().unwrap_or_default().to_owned();
+                *self.0.lock() = Some(name);
             }
         }
         explore(1, 1, || {
-            let stops: [(Call, &str, Stops<'_>); 3] = [
-                (Call::Write, "control", &|log| {
+            let causes: [(Option<(Call, &str)>, Wakes<'_>); 5] = [
+                (None, &|log, lsn| drop(log.force(lsn))),
+                (None, &|log, _| log.stop("asked by a test")),
+                (Some((Call::Write, "control")), &|log, _| {
                     let second = Position { partition: PartitionId(0), offset: log.shared().reader.geometry.begin(1) };
-                    log.shared().segment_for(second).is_err()
+                    drop(log.shared().segment_for(second));
                 }),
-                (Call::Write, "control", &|log| log.checkpoint_control(&log.control().checkpoint).is_err()),
-                (Call::Any, "log/", &|log| log.reserve(ByteLen(600_000), ByteLen(0)).is_err()),
+                (Some((Call::Write, "control")), &|log, _| drop(log.checkpoint_control(&log.control().checkpoint))),
+                (Some((Call::Any, "log/")), &|log, _| drop(log.reserve(ByteLen(600_000), ByteLen(0)))),
             ];
-            for (call, file, stops) in stops {
+            for (fault, cause) in causes {
                 let sim = Arc::new(SimDisk::new());
                 let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&sim);
-                let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+                let options = LogOptions { flush_interval_ms: 1 << 32, ..LogOptions::small() };
+                let log = Log::create(&media, &options, &[]).expect("a log is created");
+                let _writes_nothing_unasked = log.start_writer();
                 let mut room = log.reserve(ByteLen(100), ByteLen(0)).expect("there is room");
                 let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);
                 let lsn = log.append(PartitionId(0), head, &[b"x"], &mut room).lsn;
-                let looks = std::sync::Arc::new(Looks(log.clone(), Mutex::default()));
-                log.shared().tickets.register(lsn, &std::sync::Arc::clone(&looks).into());
-                sim.inject(Fault::error(call, io::ErrorKind::Other).of(file));
-                assert!(stops(&log) && log.stopped().is_some());
-                assert_eq!(*looks.1.lock(), [true], "{file}");
+                let tells = std::sync::Arc::new(Tells(Mutex::default()));
+                log.shared().tickets.register(lsn, &std::sync::Arc::clone(&tells).into());
+                if let Some((call, file)) = fault {
+                    sim.inject(Fault::error(call, io::ErrorKind::Other).of(file));
+                }
+                cause(&log, lsn);
+                while tells.0.lock().is_none() {
+                    thread::yield_now();
+                }
+                assert_eq!(tells.0.lock().as_deref(), Some("cedrat-wakes"), "{fault:?}");
             }
         });
     }

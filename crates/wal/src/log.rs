@@ -525,29 +525,13 @@ impl Shared {
 
     /// Stops the log, and returns the reason: an earlier one, if it had stopped before.
     pub(crate) fn stop(&self, reason: StopReason) -> Stopped {
-        let reason = self.stop_before_waking(reason);
-        self.tickets.wake_all();
-        reason
-    }
-
-    /// Stops the log as `stop` does, for a thread that has locked a mutex and wakes the tasks when it has released it: a
-    /// waker may drop the store, and so wait for a thread that waits for the mutex.
-    pub(crate) fn stop_before_waking(&self, reason: StopReason) -> Stopped {
         let mut stopped = self.stopped.lock();
         let reason = stopped.get_or_insert_with(|| Stopped { reason: Arc::new(reason) }).clone();
         self.is_stopped.store(true, Ordering::Release);
         drop(stopped);
         self.partitions.iter().for_each(Partition::stop);
+        self.writer.wake_tasks();
         reason
-    }
-
-    /// Returns the result of `change`, which is called with the control file. If the log stops, tasks are woken afterwards.
-    pub(crate) fn with_control<R, E>(&self, change: impl FnOnce(&mut ControlState) -> Result<R, E>) -> Result<R, E> {
-        let done = change(&mut self.control.lock());
-        if done.is_err() && self.check_running().is_err() {
-            self.tickets.wake_all();
-        }
-        done
     }
 
     /// Prepares segments until the reservation can be granted, or returns the reason why it cannot.
@@ -578,10 +562,7 @@ impl Shared {
                 }
                 Err(source) => {
                     let reason = StopReason::WriteFailed { file: "a new log segment".into(), source };
-                    let stopped = self.stop_before_waking(reason);
-                    drop(alone);
-                    self.tickets.wake_all();
-                    return Err(stopped.into());
+                    return Err(self.stop(reason).into());
                 }
             }
         }
@@ -606,53 +587,50 @@ impl Shared {
 
     fn names(&self, names: &[&str]) -> Result<Vec<u32>, LogError> {
         self.check_running()?;
-        self.with_control(|state| {
-            let mut control = state.control.clone();
-            let numbers = add_names(&mut control, names)?;
-            if control.names.len() > state.control.names.len() {
-                self.write_control(state, control)?;
-            }
-            Ok(numbers)
-        })
+        let state = &mut *self.control.lock();
+        let mut control = state.control.clone();
+        let numbers = add_names(&mut control, names)?;
+        if control.names.len() > state.control.names.len() {
+            self.write_control(state, control)?;
+        }
+        Ok(numbers)
     }
 
     fn note_schemas(&self, schemas: &[(&str, u32)]) -> Result<(), LogError> {
         self.check_running()?;
-        self.with_control(|state| {
-            let mut control = state.control.clone();
-            control.note_schemas(schemas);
-            if control.schemas != state.control.schemas {
-                self.write_control(state, control)?;
-            }
-            Ok(())
-        })
+        let state = &mut *self.control.lock();
+        let mut control = state.control.clone();
+        control.note_schemas(schemas);
+        if control.schemas != state.control.schemas {
+            self.write_control(state, control)?;
+        }
+        Ok(())
     }
 
     fn checkpoint_control(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
         // A checkpoint beyond the durable LSN would let recovery begin after records that a crash has lost.
         self.force(checkpoint.scan_lsn.max(checkpoint.redo_lsn).previous())?;
-        self.with_control(|state| {
-            let mut control = state.control.clone();
-            // Never back, for earlier records may be recycled; never beyond the newest LSN drawn.
-            let before = control.checkpoint;
-            let next = self.clock.newest().next();
-            let scan_lsn = checkpoint.scan_lsn.min(checkpoint.redo_lsn).min(next).max(before.scan_lsn);
-            let redo_lsn = checkpoint.redo_lsn.min(next).max(before.redo_lsn);
-            let next_txn = checkpoint.next_txn.max(before.next_txn);
-            control.checkpoint = Checkpoint { redo_lsn, scan_lsn, next_txn };
-            control.promise = self.durable_lsn();
-            for (partition, known) in self.partitions.iter().zip(&mut control.partitions) {
-                known.durable_below = LogOffset::new(partition.flushed.load(Ordering::Acquire));
-                let from = partition.tail.lock().first_block(scan_lsn, known.scan_from);
-                known.scan_from = from.min(known.durable_below);
-            }
-            let scan_from: Vec<_> = control.partitions.iter().map(|known| known.scan_from).collect();
-            control.epochs.forget_before(scan_lsn, &scan_from);
-            self.write_control(state, control)
-        })
+        let state = &mut *self.control.lock();
+        let mut control = state.control.clone();
+        // Never back, for earlier records may be recycled; never beyond the newest LSN drawn.
+        let before = control.checkpoint;
+        let next = self.clock.newest().next();
+        let scan_lsn = checkpoint.scan_lsn.min(checkpoint.redo_lsn).min(next).max(before.scan_lsn);
+        let redo_lsn = checkpoint.redo_lsn.min(next).max(before.redo_lsn);
+        let next_txn = checkpoint.next_txn.max(before.next_txn);
+        control.checkpoint = Checkpoint { redo_lsn, scan_lsn, next_txn };
+        control.promise = self.durable_lsn();
+        for (partition, known) in self.partitions.iter().zip(&mut control.partitions) {
+            known.durable_below = LogOffset::new(partition.flushed.load(Ordering::Acquire));
+            let from = partition.tail.lock().first_block(scan_lsn, known.scan_from);
+            known.scan_from = from.min(known.durable_below);
+        }
+        let scan_from: Vec<_> = control.partitions.iter().map(|known| known.scan_from).collect();
+        control.epochs.forget_before(scan_lsn, &scan_from);
+        self.write_control(state, control)
     }
 
-    /// Writes the control file. If that fails, its content is unknown, and the log stops (W6). The caller wakes the tasks.
+    /// Writes the control file. If that fails, its content is unknown, and the log stops (W6).
     fn write_control(&self, state: &mut ControlState, mut control: Control) -> Result<(), LogError> {
         self.check_running()?;
         control.generation += 1;
@@ -663,7 +641,7 @@ impl Shared {
             }
             Err(LogError::Io { source, .. }) => {
                 let file = state.file.path(&*self.media);
-                Err(self.stop_before_waking(StopReason::WriteFailed { file, source }).into())
+                Err(self.stop(StopReason::WriteFailed { file, source }).into())
             }
             Err(other) => Err(other), // it did not fit: nothing was written
         }

@@ -16,7 +16,8 @@ use crate::log::{Forced, Shared};
 ///
 /// A caller may wait for it, poll it, or await it with any runtime. Awaited without a writer thread
 /// ([`Log::start_writer`](crate::Log::start_writer)), the first poll writes the log itself and so blocks; with one,
-/// it never does.
+/// it never does. A writer thread has a thread beside it that wakes tasks and does nothing else: a waker may use the store,
+/// and while it does, other tasks wait to be woken.
 #[derive(Clone, Debug)]
 pub struct Ticket {
     shared: Arc<Shared>,
@@ -97,9 +98,14 @@ impl Tickets {
         self.any.store(true, Ordering::SeqCst);
     }
 
+    /// Whether any task waits.
+    pub(crate) fn any(&self) -> bool {
+        self.any.load(Ordering::SeqCst)
+    }
+
     /// Wakes the tasks whose LSN is stable now. The caller has computed the durable LSN since it has written.
     pub(crate) fn wake(&self, durable: impl FnOnce() -> Lsn) {
-        if self.any.load(Ordering::SeqCst) {
+        if self.any() {
             self.wake_up_to(durable());
         }
     }

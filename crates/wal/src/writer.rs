@@ -1,12 +1,15 @@
-//! The writer threads: asynchronous commits and promises when idle; segments ahead of need.
+//! The writer threads: asynchronous commits and promises when idle; segments ahead of need; wakers of tickets.
 //!
-//! No correctness depends on them; without them, committers, throttled appenders and reservations do their work.
+//! No correctness depends on them; without them, committers, throttled appenders, reservations and tickets do their work.
 //!
 //! Several threads write, each for partitions of its own: a thread that waits for the latch of one partition, whose
 //! holder may have lost its processor, delays no other partition. Preparing a segment takes as long as writing all of
 //! it, and beginning one takes three writes: separate threads do that.
+//!
+//! Wakers run on one more thread and on no other. A waker is code of the user: it may drop a transaction, take a checkpoint
+//! or close the store, and so wait for a mutex, a latch or a block of any thread that writes the log (E16.8h).
 
-use cedrat_sync::atomic::{AtomicBool, Ordering};
+use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, hurry, planted, thread};
 use std::time::Duration;
 
@@ -23,6 +26,8 @@ const WRITERS_MAX: u16 = 8;
 pub struct Writer {
     shared: Arc<Shared>,
     threads: Vec<thread::JoinHandle<()>>,
+    /// The thread that wakes tasks.
+    wakes: Option<thread::JoinHandle<()>>,
     /// The process of the threads.
     process: u32,
 }
@@ -43,6 +48,10 @@ pub(crate) struct WriterState {
     begin: Call,
     /// Requests to the thread that prepares segments.
     make: Call,
+    /// Requests to the thread that wakes tasks.
+    wake: Call,
+    /// The number of times that the threads were started.
+    starts: AtomicU64,
 }
 
 /// Requests to one thread.
@@ -101,7 +110,8 @@ impl WriterState {
     pub(crate) fn new(partitions: u16) -> WriterState {
         let write = (0..partitions.min(WRITERS_MAX)).map(|_| Call::default()).collect();
         let [running, idle, saving, hurried] = [(); 4].map(|()| AtomicBool::new(false));
-        WriterState { running, idle, saving, hurried, write, begin: Call::default(), make: Call::default() }
+        let [begin, make, wake] = [(); 3].map(|()| Call::default());
+        WriterState { running, idle, saving, hurried, write, begin, make, wake, starts: AtomicU64::new(0) }
     }
 
     pub(crate) fn is_running(&self) -> bool {
@@ -111,6 +121,11 @@ impl WriterState {
     /// Requests a flush from the thread that writes the partition. Cheap if a request is pending already.
     pub(crate) fn flush(&self, partition: PartitionId) {
         self.of(partition).ask(true);
+    }
+
+    /// Requests that tasks whose tickets are ready are woken. Cheap if a request is pending already.
+    pub(crate) fn wake_tasks(&self) {
+        self.wake.ask(false);
     }
 
     fn of(&self, partition: PartitionId) -> &Call {
@@ -165,7 +180,8 @@ impl WriterState {
         if self.idle.load(Ordering::Relaxed) { interval * 100 } else { interval }
     }
 
-    fn all(&self) -> impl Iterator<Item = &Call> {
+    /// The threads that a waker may wait for.
+    fn working(&self) -> impl Iterator<Item = &Call> {
         self.write.iter().chain([&self.begin, &self.make])
     }
 }
@@ -173,19 +189,21 @@ impl WriterState {
 impl Writer {
     pub(crate) fn start(shared: &Arc<Shared>) -> Writer {
         let writer = &shared.writer;
-        writer.all().for_each(|call| *call.asked.lock() = Asked::default());
+        writer.working().chain([&writer.wake]).for_each(|call| *call.asked.lock() = Asked::default());
+        let start = writer.starts.fetch_add(1, Ordering::SeqCst) + 1;
         writer.running.store(true, Ordering::SeqCst);
+        let wakes = spawn(shared, "cedrat-wakes".into(), move |shared| wake(shared, start));
         let mut threads = Vec::new();
         for number in 0..writer.write.len() {
             threads.extend(spawn(shared, format!("cedrat-log-{number}"), move |shared| write(shared, number)));
         }
-        if threads.len() < writer.write.len() {
+        if threads.len() < writer.write.len() || wakes.is_none() {
             // The log works without them; the threads that need their work do it themselves.
             writer.running.store(false, Ordering::SeqCst);
         }
         threads.extend(spawn(shared, "cedrat-begins".into(), begin));
         threads.extend(spawn(shared, "cedrat-segments".into(), make));
-        Writer { shared: Arc::clone(shared), threads, process: std::process::id() }
+        Writer { shared: Arc::clone(shared), threads, wakes, process: std::process::id() }
     }
 }
 
@@ -216,7 +234,7 @@ impl Drop for StopsIfPanicking<'_> {
 impl Writer {
     /// Whether one of its threads is this one.
     pub fn is_on(&self, id: thread::ThreadId) -> bool {
-        self.threads.iter().any(|thread| thread.thread().id() == id)
+        self.threads.iter().chain(&self.wakes).any(|thread| thread.thread().id() == id)
     }
 }
 
@@ -226,23 +244,39 @@ impl Drop for Writer {
             // A forked child has no threads to wait for, and must not write to its parent's files (E1.9).
             let why = "it belongs to the process that has opened it, and this one was forked from that";
             self.shared.stop(StopReason::Asked(why.into()));
+            std::mem::forget(self.wakes.take());
             return std::mem::forget(std::mem::take(&mut self.threads));
         }
         let writer = &self.shared.writer;
-        writer.all().for_each(Call::ask_to_quit);
-        let this = thread::current().id();
+        writer.working().for_each(Call::ask_to_quit);
         for thread in self.threads.drain(..) {
-            if thread.thread().id() == this {
-                // A waker that it runs drops the handle: it ends after that, and writes now what it would write then.
-                let _ = self.shared.force(self.shared.clock.newest()); // an error has stopped the log
-                continue;
-            }
             let _ = thread.join(); // a panic of the thread was reported there
         }
         writer.running.store(false, Ordering::SeqCst);
         writer.idle.store(false, Ordering::SeqCst);
         writer.saving.store(false, Ordering::SeqCst);
-        self.shared.tickets.wake_all();
+        // Last: it wakes every task, and one that is polled from now on finds that no thread is running.
+        writer.wake.ask_to_quit();
+        if let Some(wakes) = self.wakes.take().filter(|wakes| wakes.thread().id() != thread::current().id()) {
+            let _ = wakes.join();
+        }
+    }
+}
+
+/// Wakes the tasks whose tickets are ready, at each request; all of them when the log has stopped or the thread ends.
+fn wake(shared: &Shared, start: u64) {
+    let writer = &shared.writer;
+    loop {
+        let quits = writer.wake.hear(|| None).quit;
+        if quits || shared.check_running().is_err() {
+            shared.tickets.wake_all();
+        } else {
+            shared.tickets.wake(|| shared.durable_lsn());
+        }
+        // A waker may have dropped this thread's handle, and another one may have been started since.
+        if quits || writer.starts.load(Ordering::SeqCst) != start {
+            return;
+        }
     }
 }
 
@@ -278,11 +312,7 @@ fn write(shared: &Shared, number: usize) {
             true => shared.force(newest).map(drop),
             false => write_round(shared, number, asked.open),
         };
-        if written.is_err() {
-            shared.tickets.wake_all();
-            return;
-        }
-        if asked.quit {
+        if written.is_err() || asked.quit {
             return;
         }
         if own().any(|partition| shared.ahead_of(partition).is_some()) {
