@@ -5,6 +5,7 @@ import cedrat.oracle.client.ClientThreads;
 import cedrat.oracle.client.OracleException;
 import cedrat.oracle.client.Pipeline;
 import cedrat.oracle.client.Replies;
+import cedrat.oracle.protocol.Protocol;
 import java.net.InetSocketAddress;
 
 /// The status oracle, through its client library. All connections of a process share one thread.
@@ -23,7 +24,7 @@ final class CedratPeer implements Peer {
 
             @Override
             public void decided(Integer worker, long start, long outcome) {
-                load.decided(worker, outcome);
+                load.decided(worker, Protocol.isAborted(outcome) ? Load.ABORTED : outcome);
             }
 
             @Override
