@@ -35,7 +35,9 @@ impl Tx<'_> {
     /// Returns whether anything was written, allocated or freed since this point, which is the beginning of a call, or rolled
     /// back before it: afterwards as many words may be written as before.
     pub(crate) fn changed_since(&mut self, point: &HeapSavepoint) -> bool {
-        let went_back = !self.this.savepoints.contains(&point.number) && !planted!("reading_call_goes_back");
+        // From the end: a program may keep many savepoints, and that of a call is one of the newest.
+        let is_kept = self.this.savepoints.iter().rev().any(|number| *number == point.number);
+        let went_back = !is_kept && !planted!("reading_call_goes_back");
         went_back || self.this.writes.mark() != point.writes || self.this.blocks.len() != point.blocks
     }
 
