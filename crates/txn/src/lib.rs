@@ -47,6 +47,7 @@ mod recovery;
 mod registry;
 mod rehearse;
 mod report;
+mod residents;
 mod rollback;
 mod savepoint;
 mod schema;

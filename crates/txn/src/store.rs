@@ -1,7 +1,6 @@
 //! An open store: the state that its transactions share.
 
-use std::any::{Any, TypeId};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use cedrat_heap::{FoundHeaps, LogKeeper, Memory};
@@ -26,6 +25,7 @@ use crate::options::Options;
 use crate::recovery;
 use crate::registry::{Numbers, Registry};
 use crate::report::{RecoveryReport, UndoCounts, Undone};
+use crate::residents::Residents;
 use crate::schema;
 use crate::space::{Space, SpaceNumbers};
 use crate::table::Table;
@@ -77,16 +77,13 @@ pub(crate) struct Inner {
     is_closing: AtomicBool,
     /// The process that has opened the store.
     process: u32,
-    residents: Mutex<Residents>,
+    residents: Residents,
     report: Mutex<RecoveryReport>,
     #[cfg(feature = "planted-faults")]
     pub(crate) fault: Option<crate::Fault>,
     /// Prevents any other opening of the store.
     _lock: DirectoryLock,
 }
-
-/// The resident state of structures, by their root pages and its type.
-type Residents = HashMap<(PageId, TypeId), Arc<dyn Any + Send + Sync>>;
 
 /// Owns the store's threads, and ends them.
 struct Lease {
@@ -215,7 +212,6 @@ impl Store {
     /// # Errors
     /// Those of `work`, in which [`Error::user`] wraps the application's own; [`Error::Deadlock`] after
     /// [`Options::attempts`] runs; those of [`Txn::commit`].
-    /// [`Options::attempts`] runs; those of [`Txn::commit`].
     pub fn transact<T>(&self, mut work: impl FnMut(&mut Txn) -> Result<T>) -> Result<T> {
         let mut attempts_left = self.inner.attempts;
         loop {
@@ -288,23 +284,7 @@ impl Store {
         is_meant: impl Fn(&T) -> bool,
         init: impl FnOnce() -> Result<T>,
     ) -> Result<Arc<T>> {
-        let key = (root, TypeId::of::<T>());
-        let known = |residents: &Residents| {
-            let known = Arc::clone(residents.get(&key)?).downcast().expect("the key holds the type");
-            is_meant(&known).then_some(known)
-        };
-        let found = known(&self.inner.residents.lock());
-        if let Some(resident) = found {
-            return Ok(resident);
-        }
-        // Outside of the mutex, because it may read pages.
-        let made = Arc::new(init()?);
-        let mut residents = self.inner.residents.lock();
-        if let Some(resident) = known(&residents) {
-            return Ok(resident);
-        }
-        residents.insert(key, Arc::<T>::clone(&made));
-        Ok(made)
+        self.inner.residents.of(root, is_meant, init)
     }
 
     /// Reads a page under its shared latch, outside of any transaction: it may contain uncommitted changes.
@@ -492,7 +472,7 @@ impl Inner {
             opening: Opening::new(),
             is_closing: AtomicBool::new(false),
             process: std::process::id(),
-            residents: Mutex::default(),
+            residents: Residents::default(),
             report: Mutex::default(),
             #[cfg(feature = "planted-faults")]
             fault: options.fault,
@@ -560,7 +540,7 @@ impl Inner {
     /// Releases space freed by a transaction that has ended.
     pub(crate) fn release(&self, freed: Freed) {
         let first = freed.extent.first;
-        self.residents.lock().retain(|(root, _), _| !(first..freed.extent.end()).contains(&root.get()));
+        self.residents.forget(freed.extent);
         // Before another transaction can allocate them.
         self.pool.poison_freed(PageId::new(first), freed.extent.pages, freed.lsn);
         self.space.release(freed);
