@@ -37,7 +37,8 @@ import java.util.function.Supplier;
 /// **Failure:** futures fail, and waiting methods throw, [UnavailableException] when no answer has come for
 /// as long as the client has patience: nothing is known then, and [#resolve] tells. [RefusedException] means
 /// that nothing was done. [ClientClosedException]: the client is of no use any more, because it was closed, or
-/// because a server has refused it: the address leads to another oracle now ([#identity]), for example.
+/// because a server has refused it: the address leads to another oracle now ([#identity]), or the oracle was
+/// restored from a backup, for example. What the client knew of transactions may then not hold any more.
 public final class OracleClient implements AutoCloseable {
     private final ClientOptions options;
     private final ClientThreads threads = new ClientThreads(1);
@@ -163,6 +164,15 @@ public final class OracleClient implements AutoCloseable {
             }
         }));
         return identity == Protocol.IDENTITY_NONE ? Optional.empty() : Optional.of(new OracleIdentity(identity));
+    }
+
+    /// Waits until a server of the oracle answers that was not restored from a backup since this client has reached it
+    /// first: what the client knows of transactions holds. For programs that act on an earlier outcome, such as
+    /// repeated clean-ups.
+    ///
+    /// @throws ClientClosedException if the oracle was restored: the client knows outcomes that may no longer hold
+    public void confirm() {
+        identity();
     }
 
     // ---- futures ----------------------------------------------------------------------------------------------------

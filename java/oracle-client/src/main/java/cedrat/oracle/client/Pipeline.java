@@ -103,6 +103,8 @@ public final class Pipeline<T> {
     private int silentTicks;
     /// Identity of the oracle, once a server has stated it. From then on only versions that state it are offered.
     private long identity = Protocol.IDENTITY_NONE;
+    /// Generation of that oracle. A server without generations cannot read the log of a restored oracle.
+    private long generation = Protocol.IDENTITY_NONE;
     private final Connector connector;
     private Future<?> watch;
     /// For how many parts of the time that a server may be silent this one was.
@@ -362,8 +364,7 @@ public final class Pipeline<T> {
         silentTicks = 0;
         silentParts = 0;
         out.clear();
-        int lowest = identity == Protocol.IDENTITY_NONE ? Protocol.VERSION_LOWEST : Protocol.VERSION_IDENTITY;
-        out.hello(HELLO_ID, lowest, Protocol.VERSION, session, identity);
+        out.hello(HELLO_ID, lowestVersion(), Protocol.VERSION, session, identity, generation);
         namespaces.forEach((namespace, flags) -> out.namespace(NAMESPACE_ID, namespace, flags));
         announce();
         for (int index = 0; index < slotCount; index++) {
@@ -372,6 +373,14 @@ public final class Pipeline<T> {
             }
         }
         scheduleFlush();
+    }
+
+    /// The log of an oracle with an identity, or of a restored one, cannot be read by servers of versions before.
+    private int lowestVersion() {
+        if (identity == Protocol.IDENTITY_NONE) {
+            return Protocol.VERSION_LOWEST;
+        }
+        return generation == identity ? Protocol.VERSION_IDENTITY : Protocol.VERSION_GENERATION;
     }
 
     /// Sends the transactions that the client knows to be open (C2).
@@ -748,6 +757,7 @@ public final class Pipeline<T> {
     private void welcome() {
         line.isWelcome = true;
         identity = reader.identity();
+        generation = reader.version() < Protocol.VERSION_GENERATION ? identity : reader.generation();
         reconnectMs = options.reconnectMin().toMillis();
         endOutage();
         sendAbandoned();

@@ -56,6 +56,7 @@ record Problem(Kind kind, String message, RuntimeException failure) {
                     case OTHER_ORACLE ->
                         ": --oracle names another oracle than at the start of this command: find out why; the tables "
                                 + "are left alone";
+                    case RESTORED -> ": this command goes on with what the restored oracle knows";
                     case NAMESPACES -> ": retire namespaces whose tables are dropped (`cedrat-oracle retire`)";
                     case VERSION, UNSUPPORTED -> ": use the same version of this command and of the server";
                     case null, default -> "";

@@ -30,7 +30,10 @@ public enum ErrorCode {
     /// The client knows an oracle of another identity. The connection is closed.
     OTHER_ORACLE(12),
     /// The client's role does not permit the request. Without any role the connection is closed.
-    FORBIDDEN(13);
+    FORBIDDEN(13),
+    /// The client knows an earlier generation of the oracle, which was restored from a backup since. The connection
+    /// is closed.
+    RESTORED(14);
 
     private static final ErrorCode[] BY_NUMBER = new ErrorCode[values().length + 1];
 

@@ -58,21 +58,32 @@ public final class FrameWriter {
 
     /// A hello of a client that speaks these versions and knows no oracle.
     public void hello(long id, int lowest, int highest, long session) {
-        hello(id, lowest, highest, session, Protocol.IDENTITY_NONE);
+        hello(id, lowest, highest, session, Protocol.IDENTITY_NONE, Protocol.IDENTITY_NONE);
     }
 
-    /// A hello of a client that knows the oracle of this identity. Versions below [Protocol#VERSION_IDENTITY] omit it.
-    public void hello(long id, int lowest, int highest, long session, long identity) {
-        boolean hasIdentity = highest >= Protocol.VERSION_IDENTITY;
-        int at = begin(Protocol.HELLO, 0, id, hasIdentity ? At.HELLO_LONG_END : At.HELLO_END);
+    /// A hello of a client that knows this generation of the oracle of this identity. Versions below
+    /// [Protocol#VERSION_IDENTITY] omit both, and those below [Protocol#VERSION_GENERATION] the generation.
+    public void hello(long id, int lowest, int highest, long session, long identity, long generation) {
+        int at = begin(Protocol.HELLO, 0, id, helloEnd(highest));
         LONG.set(bytes, at + At.HELLO_MAGIC, Protocol.MAGIC);
         SHORT.set(bytes, at + At.HELLO_LOWEST, (short) lowest);
         SHORT.set(bytes, at + At.HELLO_HIGHEST, (short) highest);
         INT.set(bytes, at + At.HELLO_ZERO, 0);
         LONG.set(bytes, at + At.HELLO_SESSION, session);
-        if (hasIdentity) {
+        if (highest >= Protocol.VERSION_IDENTITY) {
             LONG.set(bytes, at + At.HELLO_IDENTITY, identity);
         }
+        if (highest >= Protocol.VERSION_GENERATION) {
+            LONG.set(bytes, at + At.HELLO_GENERATION, generation);
+        }
+    }
+
+    /// Returns the length of a hello that offers versions up to this one; later ones may add to it.
+    static int helloEnd(int highest) {
+        if (highest >= Protocol.VERSION_GENERATION) {
+            return At.HELLO_FULL_END;
+        }
+        return highest >= Protocol.VERSION_IDENTITY ? At.HELLO_LONG_END : At.HELLO_END;
     }
 
     /// A request without a body: begin, ping, low-water mark, close.
@@ -147,19 +158,36 @@ public final class FrameWriter {
 
     // ---- replies ----------------------------------------------------------------------------------------------------
 
-    /// The reply to a hello. Versions below [Protocol#VERSION_IDENTITY] omit the identity of the oracle.
-    public void welcome(long id, int version, int sessionTimeoutMs, int rowsMax, int outstandingMax, long identity) {
-        boolean hasIdentity = version >= Protocol.VERSION_IDENTITY;
-        int end = hasIdentity ? At.WELCOME_LONG_END : At.WELCOME_END;
-        int at = begin((byte) (Protocol.HELLO | Protocol.REPLY), 0, id, end);
+    /// The reply to a hello. Versions below [Protocol#VERSION_IDENTITY] omit the identity of the oracle, and those
+    /// below [Protocol#VERSION_GENERATION] its generation.
+    public void welcome(
+            long id,
+            int version,
+            int sessionTimeoutMs,
+            int rowsMax,
+            int outstandingMax,
+            long identity,
+            long generation) {
+        int at = begin((byte) (Protocol.HELLO | Protocol.REPLY), 0, id, welcomeEnd(version));
         SHORT.set(bytes, at + At.WELCOME_VERSION, (short) version);
         SHORT.set(bytes, at + At.WELCOME_ZERO, (short) 0);
         INT.set(bytes, at + At.WELCOME_TIMEOUT, sessionTimeoutMs);
         INT.set(bytes, at + At.WELCOME_ROWS, rowsMax);
         INT.set(bytes, at + At.WELCOME_OUTSTANDING, outstandingMax);
-        if (hasIdentity) {
+        if (version >= Protocol.VERSION_IDENTITY) {
             LONG.set(bytes, at + At.WELCOME_IDENTITY, identity);
         }
+        if (version >= Protocol.VERSION_GENERATION) {
+            LONG.set(bytes, at + At.WELCOME_GENERATION, generation);
+        }
+    }
+
+    /// Returns the length of the reply to a hello in a version.
+    static int welcomeEnd(int version) {
+        if (version >= Protocol.VERSION_GENERATION) {
+            return At.WELCOME_FULL_END;
+        }
+        return version >= Protocol.VERSION_IDENTITY ? At.WELCOME_LONG_END : At.WELCOME_END;
     }
 
     /// A reply without a body, to a request of this kind: ping, close.

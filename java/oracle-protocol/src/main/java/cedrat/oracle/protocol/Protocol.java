@@ -4,7 +4,7 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
 
-/// The numbers of the protocol, versions 1 to 3 (drawn in docs/formats/oracle-protocol.md). A number once used
+/// The numbers of the protocol, versions 1 to 4 (drawn in docs/formats/oracle-protocol.md). A number once used
 /// keeps its meaning.
 ///
 /// ```text
@@ -15,7 +15,7 @@ public final class Protocol {
     public static final long MAGIC = 0x524f_5441_5244_4543L;
 
     /// The newest version that this program speaks.
-    public static final int VERSION = 3;
+    public static final int VERSION = 4;
 
     /// The oldest version that this program speaks.
     public static final int VERSION_LOWEST = 1;
@@ -26,7 +26,11 @@ public final class Protocol {
     /// The first version in which a hello and its reply state the identity of the oracle.
     public static final int VERSION_IDENTITY = 3;
 
-    /// Identity in a hello of a client that has reached no oracle yet. No oracle has it.
+    /// The first version in which a hello and its reply state the generation of the oracle.
+    public static final int VERSION_GENERATION = 4;
+
+    /// Identity in a hello of a client that has reached no oracle yet. No oracle has it, nor is it the number of a
+    /// generation.
     public static final long IDENTITY_NONE = 0;
 
     /// The longest frame, in bytes, its length included.
@@ -149,7 +153,10 @@ public final class Protocol {
         /// End of a hello without versions from [Protocol#VERSION_IDENTITY] on.
         static final int HELLO_END = BODY + 24;
         static final int HELLO_IDENTITY = BODY + 24;
+        /// End of a hello without versions from [Protocol#VERSION_GENERATION] on.
         static final int HELLO_LONG_END = BODY + 32;
+        static final int HELLO_GENERATION = BODY + 32;
+        static final int HELLO_FULL_END = BODY + 40;
 
         static final int START = BODY;
         static final int START_END = BODY + 8;
@@ -186,7 +193,10 @@ public final class Protocol {
         /// End of the reply in versions below [Protocol#VERSION_IDENTITY].
         static final int WELCOME_END = BODY + 16;
         static final int WELCOME_IDENTITY = BODY + 16;
+        /// End of the reply in versions below [Protocol#VERSION_GENERATION].
         static final int WELCOME_LONG_END = BODY + 24;
+        static final int WELCOME_GENERATION = BODY + 24;
+        static final int WELCOME_FULL_END = BODY + 32;
 
         static final int ERROR_CODE = BODY;
         static final int ERROR_LENGTH = BODY + 2;

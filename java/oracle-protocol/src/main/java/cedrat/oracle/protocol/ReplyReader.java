@@ -61,10 +61,15 @@ public final class ReplyReader extends FrameReader {
     }
 
     private void checkWelcome() throws ProtocolException {
-        boolean hasIdentity = length > At.WELCOME_END && version() >= Protocol.VERSION_IDENTITY;
-        checkLength(hasIdentity ? At.WELCOME_LONG_END : At.WELCOME_END);
+        if (length < At.WELCOME_END) {
+            checkLength(At.WELCOME_END);
+        }
+        checkLength(FrameWriter.welcomeEnd(version()));
         if (version() >= Protocol.VERSION_IDENTITY && identity() == Protocol.IDENTITY_NONE) {
             throw malformed("the reply to a hello has no identity of the oracle");
+        }
+        if (version() >= Protocol.VERSION_GENERATION && generation() == Protocol.IDENTITY_NONE) {
+            throw malformed("the reply to a hello has no generation of the oracle");
         }
     }
 
@@ -102,7 +107,13 @@ public final class ReplyReader extends FrameReader {
     /// Returns, for a hello's reply, the identity of the oracle; [Protocol#IDENTITY_NONE] in a version without
     /// identities.
     public long identity() {
-        return length == At.WELCOME_LONG_END ? longAt(At.WELCOME_IDENTITY) : Protocol.IDENTITY_NONE;
+        return length >= At.WELCOME_LONG_END ? longAt(At.WELCOME_IDENTITY) : Protocol.IDENTITY_NONE;
+    }
+
+    /// Returns, for a hello's reply, the generation of the oracle; [Protocol#IDENTITY_NONE] in a version without
+    /// generations.
+    public long generation() {
+        return length >= At.WELCOME_FULL_END ? longAt(At.WELCOME_GENERATION) : Protocol.IDENTITY_NONE;
     }
 
     /// The number that is the reply.

@@ -77,9 +77,10 @@ public final class RequestReader extends FrameReader {
         if (session() == 0) {
             throw malformed("invalid hello: session 0");
         }
-        if (versionHighest() >= Protocol.VERSION_IDENTITY && length < At.HELLO_LONG_END) {
-            throw malformed("invalid hello: version " + versionHighest() + " with " + length + " bytes; at least "
-                    + At.HELLO_LONG_END + " are expected");
+        int end = FrameWriter.helloEnd(versionHighest());
+        if (length < end) {
+            throw malformed("invalid hello: version " + versionHighest() + " with " + length + " bytes; at least " + end
+                    + " are expected");
         }
     }
 
@@ -200,6 +201,12 @@ public final class RequestReader extends FrameReader {
     /// knows none, or speaks no version with identities.
     public long identity() {
         return versionHighest() >= Protocol.VERSION_IDENTITY ? longAt(At.HELLO_IDENTITY) : Protocol.IDENTITY_NONE;
+    }
+
+    /// Returns, for a hello, the generation of the oracle that the client knows; [Protocol#IDENTITY_NONE] if it
+    /// knows none, or speaks no version with generations.
+    public long generation() {
+        return versionHighest() >= Protocol.VERSION_GENERATION ? longAt(At.HELLO_GENERATION) : Protocol.IDENTITY_NONE;
     }
 
     /// Returns, for a request about one transaction, its start timestamp.

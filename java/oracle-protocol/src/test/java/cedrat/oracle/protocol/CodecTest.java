@@ -60,7 +60,7 @@ class CodecTest {
         byte kind = (byte) random.nextInt(1, 16);
         switch (kind) {
             case Protocol.HELLO ->
-                out.hello(id, 0, random.nextInt(1, random.nextBoolean() ? 4 : 65_536), start, -start);
+                out.hello(id, 0, random.nextInt(1, random.nextBoolean() ? 5 : 65_536), start, -start, ~start);
             case Protocol.BEGIN, Protocol.PING, Protocol.LOW_WATER, Protocol.CLOSE -> out.plain(kind, id);
             case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> out.start(kind, id, start);
             case Protocol.COMMIT -> out.commit(id, start, writes, writes.length, reads, reads.length);
@@ -85,6 +85,7 @@ class CodecTest {
             case Protocol.HELLO -> {
                 assertEquals(start, in.session());
                 assertEquals(in.versionHighest() < Protocol.VERSION_IDENTITY ? 0 : -start, in.identity());
+                assertEquals(in.versionHighest() < Protocol.VERSION_GENERATION ? 0 : ~start, in.generation());
             }
             case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> assertEquals(start, in.start());
             case Protocol.COMMIT -> {
@@ -235,7 +236,7 @@ class CodecTest {
         byte kind = (byte) random.nextInt(0, 16);
         switch (kind) {
             case 0 -> out.error(id, Protocol.FLAG_CLOSING, ErrorCode.EXPIRED, "späť".repeat(random.nextInt(400)));
-            case Protocol.HELLO -> out.welcome(id, 1 + count % 3, 2, 3, 4, -5);
+            case Protocol.HELLO -> out.welcome(id, 1 + count % 4, 2, 3, 4, -5, -6);
             case Protocol.BEGIN, Protocol.LOW_WATER -> out.value(kind, id, Math.abs(value));
             case Protocol.PING, Protocol.CLOSE, Protocol.NAMESPACE -> out.done(kind, id);
             case Protocol.SWEPT -> out.sweptReply(id, count, Math.max(0, value));
@@ -277,6 +278,7 @@ class CodecTest {
             case Protocol.HELLO -> {
                 assertEquals(3, in.rowsMax());
                 assertEquals(in.version() < Protocol.VERSION_IDENTITY ? 0 : -5, in.identity());
+                assertEquals(in.version() < Protocol.VERSION_GENERATION ? 0 : -6, in.generation());
             }
             case Protocol.PING, Protocol.CLOSE, Protocol.NAMESPACE -> assertEquals(0, in.values());
             case Protocol.SWEPT -> {
@@ -381,6 +383,7 @@ class CodecTest {
             case Protocol.HELLO -> {
                 assertTrue(request.session() != 0 && request.version() >= Protocol.VERSION_LOWEST, "P2");
                 request.identity();
+                request.generation();
             }
             case Protocol.ADMIN -> assertNotNull(request.adminKind(), "P2");
             default -> assertTrue(request.kind() > 0 && request.kind() <= Protocol.NAMESPACE);
@@ -449,14 +452,19 @@ class CodecTest {
         assertEquals(ErrorCode.MALFORMED, refused(out).code());
     }
 
-    /// P1: the identity of a hello, and of its reply, lies within its frame.
+    /// P1: identity and generation of a hello, and of its reply, lie within its frame.
     @Test
     void helloWithoutItsIdentityIsRefused() throws ProtocolException {
+        assertTruncatedHelloIsRefused(Protocol.VERSION_IDENTITY);
+        assertTruncatedHelloIsRefused(Protocol.VERSION_GENERATION);
+    }
+
+    private static void assertTruncatedHelloIsRefused(int version) throws ProtocolException {
         FrameWriter out = new FrameWriter(64);
-        out.hello(1, 1, 3, 4, 5);
+        out.hello(1, 1, version, 4, 5, 6);
         byte[] hello = Arrays.copyOf(out.bytes(), out.length());
         out.clear();
-        out.welcome(1, 3, 30_000, 10, 10, 5);
+        out.welcome(1, version, 30_000, 10, 10, 5, 6);
         byte[] welcome = Arrays.copyOf(out.bytes(), out.length());
         for (int missing = 1; missing <= Long.BYTES; missing++) {
             Protocol.INT.set(hello, 0, hello.length - 4 - missing);
@@ -465,17 +473,18 @@ class CodecTest {
             assertMalformed(new ReplyReader(), welcome, welcome.length - missing);
         }
         out.clear();
-        out.welcome(1, 3, 30_000, 10, 10, Protocol.IDENTITY_NONE);
+        out.welcome(1, version, 30_000, 10, 10, version == Protocol.VERSION_IDENTITY ? 0 : 5, 0);
         assertMalformed(new ReplyReader(), out.bytes(), out.length());
         out.clear();
-        out.welcome(1, 2, 30_000, 10, 10, 5);
-        Protocol.SHORT.set(out.bytes(), 16, (short) 3);
+        out.welcome(1, version - 1, 30_000, 10, 10, 5, 6);
+        Protocol.SHORT.set(out.bytes(), 16, (short) version);
         assertMalformed(new ReplyReader(), out.bytes(), out.length());
         out.clear();
-        out.hello(1, 1, 2, 4, 5);
+        out.hello(1, 1, version - 1, 4, 5, 6);
         RequestReader reader = new RequestReader(4);
         assertEquals(out.length(), reader.next(out.bytes(), 0, out.length()));
-        assertEquals(Protocol.IDENTITY_NONE, reader.identity(), "version 2");
+        assertEquals(version == Protocol.VERSION_IDENTITY ? Protocol.IDENTITY_NONE : 5, reader.identity());
+        assertEquals(Protocol.IDENTITY_NONE, reader.generation());
     }
 
     private static void assertMalformed(FrameReader reader, byte[] bytes, int length) {

@@ -162,9 +162,9 @@ class DrawingTest {
     void exampleMatchesFramesWrittenAndRead() throws IOException, ProtocolException {
         FrameWriter out = new FrameWriter(1);
         Map<String, String> written = new LinkedHashMap<>();
-        out.hello(-1, 1, 3, 0x0102030405060708L);
+        out.hello(-1, 1, 4, 0x0102030405060708L);
         written.put("> hello", hex(out));
-        out.welcome(-1, 3, 30_000, Protocol.ROWS_MAX, 16_384, 0x1112131415161718L);
+        out.welcome(-1, 4, 30_000, Protocol.ROWS_MAX, 16_384, 0x1112131415161718L, 0x2122232425262728L);
         written.put("< hello", hex(out));
         out.starts(Protocol.ANNOUNCE, Protocol.FLAG_LAST, -2, new long[0], 0, 0);
         written.put("> announce", hex(out));

@@ -3,13 +3,13 @@ package cedrat.oracle.log;
 import java.security.SecureRandom;
 import java.util.Arrays;
 
-/// Draws identities of oracles.
+/// Draws identities and generations of oracles.
 public final class Identities {
     private static final SecureRandom RANDOM = new SecureRandom();
 
     private Identities() {}
 
-    /// Returns a number other than 0 that no other oracle has.
+    /// Returns a number other than 0 that no other oracle, and no other generation, has.
     public static long draw() {
         long drawn;
         do {

@@ -167,6 +167,11 @@ public final class OracleReplay implements Log.Replay {
             }
 
             @Override
+            public void restored(long generation) {
+                restoring.restored(generation);
+            }
+
+            @Override
             public void used(long namespace) {
                 restoring.used(namespace);
             }
@@ -204,6 +209,11 @@ public final class OracleReplay implements Log.Replay {
         @Override
         public void identified(long identity) {
             decisions.identified(identity);
+        }
+
+        @Override
+        public void restored(long generation) {
+            oracle.beginGeneration(generation);
         }
 
         @Override

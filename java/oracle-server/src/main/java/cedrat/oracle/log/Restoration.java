@@ -18,6 +18,9 @@ import java.util.List;
 /// - Nothing is known of those that began since.
 /// - T_max is `above`, and no row is known: a transaction with a lower start timestamp that writes would abort.
 /// - All snapshots up to `above` count as pruned, so that no reader from before ends as if it had seen everything.
+///
+/// A client that has lived through the restore may know outcomes that the restored oracle does not: what has
+/// committed since the backup. So the restored oracle has another generation, and refuses such a client.
 public final class Restoration {
     /// No oracle gives out so many timestamps a second.
     public static final long PER_SECOND = 1L << 24;
@@ -60,8 +63,9 @@ public final class Restoration {
         return newest < above && above <= ABOVE_MAX;
     }
 
-    /// Makes a new oracle the continuation of one, whose open transactions abort.
-    public static void continueAbove(StatusOracle before, long above, StatusOracle continued) {
+    /// Makes a new oracle the continuation of one, whose open transactions abort. It has this generation, which is
+    /// drawn as an identity is.
+    public static void continueAbove(StatusOracle before, long above, long generation, StatusOracle continued) {
         if (!isPossible(before.newest(), above)) {
             throw new IllegalArgumentException(
                     "cannot continue above timestamp " + above + " behind timestamp " + before.newest());
@@ -76,6 +80,7 @@ public final class Restoration {
         do {
             next = before.tell(next, before.newest(), PART_MAX, new Unpruned(restoring));
         } while (next <= before.newest());
+        restoring.restored(generation);
         restoring.pruned(above);
         continued.restored(above + 1);
     }
@@ -95,6 +100,11 @@ public final class Restoration {
         @Override
         public void identified(long identity) {
             to.identified(identity);
+        }
+
+        @Override
+        public void restored(long generation) {
+            // it begins another one
         }
 
         @Override

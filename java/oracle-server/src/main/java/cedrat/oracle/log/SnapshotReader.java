@@ -6,6 +6,7 @@ import static cedrat.oracle.log.SnapshotWriter.HEADER_BYTES;
 import static cedrat.oracle.log.SnapshotWriter.IDENTIFIED;
 import static cedrat.oracle.log.SnapshotWriter.OPEN;
 import static cedrat.oracle.log.SnapshotWriter.PRUNED;
+import static cedrat.oracle.log.SnapshotWriter.RESTORED;
 import static cedrat.oracle.log.SnapshotWriter.USED;
 import static cedrat.oracle.log.SnapshotWriter.VERSION;
 
@@ -102,7 +103,7 @@ public final class SnapshotReader {
         long start = from - 1;
         while (entry.hasMore()) {
             byte kind = entry.kind();
-            if (kind >= PRUNED && kind <= IDENTIFIED && isFirst() && start == 0) {
+            if (kind >= PRUNED && kind <= RESTORED && isFirst() && start == 0) {
                 tellFact(kind, to);
                 continue;
             }
@@ -144,13 +145,18 @@ public final class SnapshotReader {
             return;
         }
         if (entry.left() < Long.BYTES) {
-            throw damaged(kind == USED ? "a truncated namespace" : "a truncated identity");
+            throw damaged("a truncated "
+                    + switch (kind) {
+                        case USED -> "namespace";
+                        case IDENTIFIED -> "identity";
+                        default -> "generation";
+                    });
         }
         long number = entry.number();
-        if (kind == USED) {
-            to.used(number);
-        } else {
-            to.identified(number);
+        switch (kind) {
+            case USED -> to.used(number);
+            case IDENTIFIED -> to.identified(number);
+            default -> to.restored(number);
         }
     }
 

@@ -11,8 +11,9 @@ import cedrat.oracle.state.StatusOracle;
 ///
 /// ```text
 /// part         version 2 | taken 8 | position 8 | committed 8 | from 8 | end 8 | newest 8 | fact * | transaction *
-/// fact         identified | used | pruned
+/// fact         identified | restored | used | pruned
 /// identified   6 | identity 8
+/// restored     7 | generation 8
 /// used         5 | namespace 8
 /// pruned       4 | up to varint
 /// transaction  open | committed | aborted
@@ -39,6 +40,7 @@ public final class SnapshotWriter {
     static final byte PRUNED = 4;
     static final byte USED = 5;
     static final byte IDENTIFIED = 6;
+    static final byte RESTORED = 7;
 
     static final int TAKEN_AT = 1;
     static final int POSITION_AT = TAKEN_AT + Long.BYTES;
@@ -75,7 +77,7 @@ public final class SnapshotWriter {
     SnapshotWriter(StatusOracle oracle, int transactionsMax) {
         this.oracle = oracle;
         this.transactionsMax = transactionsMax;
-        int factsBytes = (2 + StatusOracle.NAMESPACES_MAX) * (1 + Long.BYTES) + 1 + VARINT_BYTES_MAX;
+        int factsBytes = (3 + StatusOracle.NAMESPACES_MAX) * (1 + Long.BYTES) + 1 + VARINT_BYTES_MAX;
         bytes = new byte[HEADER_BYTES + factsBytes + transactionsMax * TRANSACTION_BYTES_MAX];
         from = 1;
         taken = -1;
@@ -129,6 +131,11 @@ public final class SnapshotWriter {
         @Override
         public void identified(long identity) {
             putNumber(IDENTIFIED, identity);
+        }
+
+        @Override
+        public void restored(long generation) {
+            putNumber(RESTORED, generation);
         }
 
         @Override

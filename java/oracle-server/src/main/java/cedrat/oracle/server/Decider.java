@@ -461,6 +461,10 @@ final class Decider {
             refuse(connection, request.id(), ErrorCode.OTHER_ORACLE, otherOracle(request.identity()));
             return;
         }
+        if (isOfEarlierGeneration()) {
+            refuse(connection, request.id(), ErrorCode.RESTORED, earlierGeneration());
+            return;
+        }
         Connection before = sessions.hello(request.session(), connection);
         if (before != null) {
             refuse(before, 0, ErrorCode.TAKEN_OVER, "another connection has taken over the session");
@@ -472,8 +476,22 @@ final class Decider {
                 (int) options.sessionTimeout().toMillis(),
                 options.rowsMax(),
                 options.outstandingMax(),
-                oracle.identity());
+                oracle.identity(),
+                oracle.generation());
         persister.replied(connection);
+    }
+
+    /// Whether the client has lived through a restore (O6i). Clients of versions without generations do not say.
+    private boolean isOfEarlierGeneration() {
+        return request.generation() != Protocol.IDENTITY_NONE && request.generation() != oracle.generation();
+    }
+
+    private String earlierGeneration() {
+        HexFormat hex = HexFormat.of();
+        return "the oracle " + hex.toHexDigits(oracle.identity()) + " was restored from a backup: the client knows its "
+                + "generation " + hex.toHexDigits(request.generation()) + ", and this server serves the generation "
+                + hex.toHexDigits(oracle.generation())
+                + "; what the client knows of transactions may not hold any more: open another one";
     }
 
     private String otherOracle(long known) {

@@ -200,6 +200,12 @@ final class LogDump implements Log.Replay {
         }
 
         @Override
+        public void restored(long generation) {
+            String id = HexFormat.of().toHexDigits(generation);
+            to.accept(new Shown("\"kind\":\"restored\",\"generation\":\"" + id + "\"", "restored as generation " + id));
+        }
+
+        @Override
         public void used(long namespace) {
             namespace("used", namespace);
         }

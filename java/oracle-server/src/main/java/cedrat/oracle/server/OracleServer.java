@@ -124,6 +124,7 @@ public final class OracleServer implements AutoCloseable {
         RECORDS.atInfo()
                 .addKeyValue("address", address())
                 .addKeyValue("identity", HexFormat.of().toHexDigits(oracle.identity()))
+                .addKeyValue("generation", HexFormat.of().toHexDigits(oracle.generation()))
                 .log("serving");
         schedule(loop, decider::tick, options.sessionTimeout());
         schedule(loop, decider::helloTick, options.helloTimeout());

@@ -3,6 +3,7 @@ package cedrat.oracle.server;
 import cedrat.oracle.log.Backup;
 import cedrat.oracle.log.BackupReader;
 import cedrat.oracle.log.DamagedEntryException;
+import cedrat.oracle.log.Identities;
 import cedrat.oracle.log.OracleReplay;
 import cedrat.oracle.log.Restoration;
 import cedrat.oracle.log.SnapshotReader;
@@ -24,7 +25,7 @@ import picocli.CommandLine.Spec;
         name = "restore",
         mixinStandardHelpOptions = true,
         description = {
-            "Creates the log of an oracle from a backup. The identity of the oracle stays, and its timestamps begin above all that it has given out since the backup.",
+            "Creates the log of an oracle from a backup. The identity of the oracle stays, its generation is another, and its timestamps begin above all that it has given out since the backup.",
             "Stop all clients and all servers of the oracle first. Transactions that were open at the end of the backup, or began later, have aborted: where they had committed, their rows that are not clean yet are lost."
         },
         exitCodeListHeading = "Exit codes:%n",
@@ -77,7 +78,7 @@ final class RestoreCommand implements Callable<Integer> {
                         + (newest + 1) + " to " + Restoration.ABOVE_MAX + " with --above");
             }
             long open = before.oracle().open();
-            Restoration.continueAbove(before.oracle(), first, continued.oracle());
+            Restoration.continueAbove(before.oracle(), first, Identities.draw(), continued.oracle());
             fill(place, continued.oracle());
             return "restored the oracle "
                     + HexFormat.of().toHexDigits(continued.oracle().identity()) + " with the log " + place.where()

@@ -5,6 +5,10 @@ public interface Remembered {
     /// The oracle has this identity. Received before all transactions, if at all.
     void identified(long identity);
 
+    /// The oracle was restored from a backup, and has this generation. Received directly after the identity, if at
+    /// all.
+    void restored(long generation);
+
     /// Clients have written rows of this namespace. Received before all transactions, in ascending order.
     void used(long namespace);
 

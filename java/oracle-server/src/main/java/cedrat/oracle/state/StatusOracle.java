@@ -325,6 +325,19 @@ public final class StatusOracle {
         return identity.get();
     }
 
+    /// Begins a generation, before the first request: the oracle continues from a backup. The number is not 0, and no
+    /// earlier generation has had it.
+    ///
+    /// @throws IllegalArgumentException if it is 0, or the oracle has no identity
+    public void beginGeneration(long drawn) {
+        identity.restore(drawn);
+    }
+
+    /// Returns the generation, which is the identity while the oracle was never restored; 0 before [#identify].
+    public long generation() {
+        return identity.generation();
+    }
+
     /// Registers a namespace, a set of rows that are swept together. Its clients do so before they commit a
     /// row of it; a client that names none uses [#UNNAMED]. Returns `false`, and does nothing, if there are
     /// [#NAMESPACES_MAX] others.
@@ -615,6 +628,11 @@ public final class StatusOracle {
         @Override
         public void identified(long drawn) {
             identity.set(drawn);
+        }
+
+        @Override
+        public void restored(long generation) {
+            identity.restore(generation);
         }
 
         @Override

@@ -466,6 +466,11 @@ class SnapshotTest {
             }
 
             @Override
+            public void restored(long generation) {
+                reported.add("restored " + generation);
+            }
+
+            @Override
             public void used(long namespace) {
                 reported.add("used " + namespace);
             }

@@ -275,7 +275,7 @@ class AdminCommandsTest {
 
     private static FrameWriter welcome() {
         FrameWriter frames = new FrameWriter(64);
-        frames.welcome(1, Protocol.VERSION, 1000, 1, 1, 7);
+        frames.welcome(1, Protocol.VERSION, 1000, 1, 1, 7, 7);
         return frames;
     }
 

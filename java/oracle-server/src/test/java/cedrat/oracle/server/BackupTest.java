@@ -20,9 +20,11 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicBoolean;
@@ -273,6 +275,7 @@ class BackupTest {
             assertEquals(1, inUse.code(), inUse.err());
         }
         long newest = 0;
+        Set<Long> generations = new HashSet<>();
         for (int round = 0; round < 3; round++) {
             Path file = folder.resolve("backup" + round);
             Path data = folder.resolve("" + round);
@@ -285,7 +288,8 @@ class BackupTest {
             assertDone(restore(file, next));
             assertEquals(Main.EXIT_EXISTS, restore(file, next).code());
             try (OracleServer restored = start(next, OpenMode.EXISTING);
-                    RawClient client = new RawClient(restored, 1)) {
+                    RawClient client = new RawClient(restored.address(), 1, Protocol.VERSION)) {
+                assertTrue(generations.add(client.reply.generation()), "O5j");
                 long reader = client.begin();
                 assertTrue(reader > newest + Restoration.PER_SECOND);
                 newest = reader;

@@ -27,7 +27,7 @@ final class FilledLogs {
             before.resolve(before.begin(1));
         }
         StatusOracle continued = new StatusOracle(8, new NoDecisions());
-        Restoration.continueAbove(before, outcomes + 10, continued);
+        Restoration.continueAbove(before, outcomes + 10, 7, continued);
         return continued;
     }
 

@@ -60,7 +60,7 @@ class IdentityTest {
 
     private static RawClient hello(OracleServer server, long identity) throws Exception {
         RawClient client = new RawClient(server);
-        client.out.hello(client.id(), 1, Protocol.VERSION, SESSION, identity);
+        client.out.hello(client.id(), 1, Protocol.VERSION, SESSION, identity, identity);
         return client;
     }
 
@@ -236,7 +236,7 @@ class IdentityTest {
                             socket.getOutputStream().write(out.bytes(), 0, out.length());
                             return known;
                         }
-                        out.welcome(in.id(), identity == 0 ? 2 : 3, Integer.MAX_VALUE, 10, 10, identity);
+                        out.welcome(in.id(), identity == 0 ? 2 : 3, Integer.MAX_VALUE, 10, 10, identity, identity);
                     }
                     case Protocol.ANNOUNCE -> out.values(Protocol.ANNOUNCE, in.id(), 0);
                     default -> out.done(Protocol.PING, in.id());
@@ -256,10 +256,10 @@ class IdentityTest {
     @Test
     void truncatedHelloIsRefused() throws Exception {
         try (OracleServer server = start(new HeldLog())) {
-            for (int missing = 1; missing <= Long.BYTES; missing++) {
+            for (int missing = 1; missing <= 2 * Long.BYTES; missing++) {
                 try (RawClient client = new RawClient(server)) {
                     FrameWriter out = new FrameWriter(64);
-                    out.hello(1, 1, Protocol.VERSION, SESSION, OTHER);
+                    out.hello(1, 1, Protocol.VERSION, SESSION, OTHER, OTHER);
                     byte[] hello = Arrays.copyOf(out.bytes(), out.length() - missing);
                     hello[0] -= (byte) missing; // the length
                     client.send(hello).refused(ErrorCode.MALFORMED, true);

@@ -64,6 +64,11 @@ final class ServerState {
             }
 
             @Override
+            public void restored(long generation) {
+                // no outcome
+            }
+
+            @Override
             public void used(long namespace) {
                 // no outcome
             }

@@ -55,6 +55,9 @@ class FarTimestampsTest {
         public void identified(long identity) {}
 
         @Override
+        public void restored(long generation) {}
+
+        @Override
         public void used(long namespace) {}
 
         @Override

@@ -178,6 +178,11 @@ final class SideBySide {
             }
 
             @Override
+            public void restored(long generation) {
+                assertEquals(of.generation(), generation);
+            }
+
+            @Override
             public void used(long namespace) {
                 assertTrue(sweptMarks.containsKey(namespace));
             }

@@ -346,6 +346,11 @@ class StatusOracleTest {
             }
 
             @Override
+            public void restored(long generation) {
+                reported.add("restored " + generation);
+            }
+
+            @Override
             public void used(long namespace) {
                 reported.add("used " + namespace);
             }

@@ -51,13 +51,16 @@ final class CleanUp {
         return !isInDoubt || nowNanos - sinceNanos >= writesLastNanos;
     }
 
-    /// Cleans the rows, and notifies the oracle. The outcome is kept before the oracle forgets it.
+    /// Cleans the rows, and notifies the oracle. The outcome is kept before the oracle forgets it. An earlier
+    /// outcome is used only after the oracle has confirmed that it was not restored since (O6i).
     ///
     /// @throws TableException if the store fails; it may be called again
     /// @throws OracleException if the oracle does not answer; the same
     void attempt(OracleClient oracle, int callsMax) {
         if (outcome == null) {
             outcome = oracle.resolve(start);
+        } else {
+            oracle.confirm();
         }
         List<RuntimeException> failures = Calls.forEach(rows, callsMax, this::clean);
         if (!failures.isEmpty()) {

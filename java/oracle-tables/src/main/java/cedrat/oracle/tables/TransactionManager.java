@@ -77,6 +77,10 @@ public final class TransactionManager {
         T run(Transaction transaction);
     }
 
+    /// For so long after it was received, an outcome is used without asking whether the oracle was restored since: less
+    /// than it takes to stop the servers of an oracle, restore a backup and begin again.
+    static final Duration OUTCOME_LASTS = Duration.ofSeconds(1);
+
     private final OracleClient oracle;
     private final Tables tables;
     private final Options options;
@@ -196,15 +200,20 @@ public final class TransactionManager {
         return tables.callsMax();
     }
 
-    /// Cleans up, now or later. The transaction has its outcome already, and keeps it whatever happens here.
+    /// Cleans up, now or later. The transaction has its outcome already, and keeps it whatever happens here. A clean-up
+    /// for which no thread had time soon waits until the oracle has confirmed that it was not restored (O6i).
     ///
     /// @param work returns whether the oracle was notified that the transaction is clean
     /// @param otherwise what is left to be done if it was not
     void cleanUp(BooleanSupplier work, Supplier<CleanUp> otherwise) {
+        long decidedNanos = nowNanos();
         try {
             options.cleanUp().execute(() -> {
                 boolean isDone = false;
                 try {
+                    if (nowNanos() - decidedNanos > OUTCOME_LASTS.toNanos()) {
+                        oracle.confirm();
+                    }
                     isDone = work.getAsBoolean();
                 } catch (RuntimeException failed) {
                     isDone = false;

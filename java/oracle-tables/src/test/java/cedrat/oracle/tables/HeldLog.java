@@ -1,15 +1,31 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
 
-/// A log that keeps nothing, and acknowledges at once or on demand.
+/// A log in memory that acknowledges at once or on demand.
 final class HeldLog implements Log {
+    private final List<byte[]> entries;
     private Listener listener;
-    private long appended;
     private boolean isHeld;
 
+    HeldLog() {
+        this(List.of());
+    }
+
+    /// With entries of earlier openings.
+    HeldLog(List<byte[]> before) {
+        entries = new ArrayList<>(before);
+    }
+
     @Override
-    public synchronized void open(Replay replay, Listener listener) {
+    public synchronized void open(Replay replay, Listener listener) throws DamagedEntryException {
+        for (byte[] entry : entries) {
+            replay.entry(entry, 0, entry.length);
+        }
         this.listener = listener;
     }
 
@@ -20,16 +36,16 @@ final class HeldLog implements Log {
 
     @Override
     public synchronized long append(byte[] bytes, int from, int length) {
-        appended++;
+        entries.add(Arrays.copyOfRange(bytes, from, from + length));
         if (!isHeld) {
-            listener.acknowledged(appended);
+            listener.acknowledged(entries.size());
         }
-        return appended;
+        return entries.size();
     }
 
     @Override
     public void forgetBefore(long number) {
-        // forgets all at once anyway
+        // ends with the test
     }
 
     synchronized void hold() {
@@ -38,7 +54,11 @@ final class HeldLog implements Log {
 
     synchronized void go() {
         isHeld = false;
-        listener.acknowledged(appended);
+        listener.acknowledged(entries.size());
+    }
+
+    synchronized List<byte[]> kept() {
+        return List.copyOf(entries);
     }
 
     @Override
