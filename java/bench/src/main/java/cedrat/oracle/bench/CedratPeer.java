@@ -34,18 +34,15 @@ final class CedratPeer implements Peer {
 
             @Override
             public void number(Integer worker, long number) {
-                load.cleaned(number);
+                load.wrong("an answer without a request");
             }
 
             @Override
             public void failed(Integer worker, OracleException why) {
-                if (worker != null) {
-                    load.failed(worker, why.toString());
-                }
+                load.failed(worker, why.toString());
             }
         };
-        // One request of each transaction, and messages of what was cleaned up.
-        ClientOptions options = ClientOptions.of(server).withOutstandingMax(2 * outstandingMax + 16);
+        ClientOptions options = ClientOptions.of(server).withOutstandingMax(outstandingMax + 16);
         return new Session(threads.open(options, answers), outstandingMax);
     }
 
@@ -78,8 +75,13 @@ final class CedratPeer implements Peer {
         }
 
         @Override
-        public void cleaned(long[] starts, int count) {
-            pipeline.cleaned(null, starts, count);
+        public void cleaned(long start) {
+            pipeline.cleaned(start);
+        }
+
+        @Override
+        public long frames() {
+            return pipeline.frames();
         }
 
         @Override

@@ -48,9 +48,6 @@ public final class ClientProcess implements Callable<Integer> {
     @Option(names = "--key-space", required = true)
     private long keySpace;
 
-    @Option(names = "--cleaned", required = true)
-    private int cleaned;
-
     @Option(names = "--per-second", required = true)
     private double perSecond;
 
@@ -73,8 +70,7 @@ public final class ClientProcess implements Callable<Integer> {
     public Integer call() throws Exception {
         Results results = new Results();
         CountDownLatch ended = new CountDownLatch(connections);
-        Load.Wanted wanted =
-                new Load.Wanted(outstanding, outstandingWarm, keySpace, cleaned, perSecond / connections, keep);
+        Load.Wanted wanted = new Load.Wanted(outstanding, outstandingWarm, keySpace, perSecond / connections, keep);
         Peer system = (Peer) Class.forName(peer).getDeclaredConstructor().newInstance();
         List<Runnable> turns = new ArrayList<>();
         for (int number = 0; number < connections; number++) {

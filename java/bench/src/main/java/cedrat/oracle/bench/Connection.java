@@ -12,9 +12,13 @@ public interface Connection extends AutoCloseable {
     /// Asks to commit the first `count` of these rows; [Load#decided] is the answer.
     void commit(int worker, long start, long[] rows, int count);
 
-    /// Says that the transactions that began at the first `count` of `starts` are cleaned up. Systems that
-    /// need not know do nothing; [Load#cleaned] is the answer of those that do.
-    default void cleaned(long[] starts, int count) {}
+    /// Reports that a transaction is cleaned up. Systems that need not know do nothing.
+    default void cleaned(long start) {}
+
+    /// Returns the number of frames that were sent for requests so far; 0 for systems that do not count them.
+    default long frames() {
+        return 0;
+    }
 
     /// Nothing more is asked for.
     @Override

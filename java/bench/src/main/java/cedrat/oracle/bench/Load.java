@@ -27,11 +27,10 @@ public final class Load {
     /// @param outstanding transactions side by side
     /// @param outstandingWarm the same while the compiler is at work
     /// @param keySpace rows to draw from
-    /// @param cleaned so many transactions at a time are said to be cleaned up; 0 for none ever
     /// @param perSecond transactions begin so often, instead of each as soon as the one before has ended; 0
     ///     for that
     /// @param keep whether what is acknowledged is kept, and start timestamps must ascend
-    record Wanted(int outstanding, int outstandingWarm, long keySpace, int cleaned, double perSecond, boolean keep) {
+    record Wanted(int outstanding, int outstandingWarm, long keySpace, double perSecond, boolean keep) {
         int workers() {
             return Math.max(outstanding, outstandingWarm);
         }
@@ -50,8 +49,6 @@ public final class Load {
     private final int[] counts;
     private int running;
 
-    private final long[] toClean;
-    private int toCleanCount;
     private long newestStart;
 
     /// Workers that wait for their turn, where turns come by the clock.
@@ -74,7 +71,6 @@ public final class Load {
         rows = new long[running][ROWS_MAX];
         counts = new int[running];
         idle = new int[running];
-        toClean = new long[Math.max(1, wanted.cleaned())];
     }
 
     // ---- transactions ----
@@ -127,6 +123,7 @@ public final class Load {
 
     private void stop() {
         if (--running == 0) {
+            results.frames += connection.frames();
             connection.close();
             ended.countDown();
         }
@@ -174,21 +171,11 @@ public final class Load {
         if (wanted.keep() && outcome > start) {
             results.acknowledged.add(start, outcome, rows[worker], this.counts[worker]);
         }
-        if (wanted.cleaned() > 0 && outcome != start) {
-            toClean[toCleanCount++] = start;
-            if (toCleanCount == wanted.cleaned()) {
-                connection.cleaned(toClean, toCleanCount);
-                toCleanCount = 0;
-            }
+        results.decided++;
+        if (outcome != start) {
+            connection.cleaned(start);
         }
         begin(worker);
-    }
-
-    /// Receives the number of cleaned transactions that the server knew.
-    public void cleaned(long count) {
-        if (count != wanted.cleaned()) {
-            wrong("of " + wanted.cleaned() + " transactions " + count + " were cleaned");
-        }
     }
 
     /// Something that must not happen has happened.

@@ -32,7 +32,6 @@ public final class OracleBench implements Callable<Integer> {
     private static final int CLIENT_PROCESSES_MAX = 2;
 
     private static final long KEY_SPACE = 20_000_000;
-    private static final int CLEANED = 100;
     private static final int OUTSTANDING_WARM = 100;
     private static final int BOOKIES_WARM_UP_S = 60;
     private static final int ROWS_LOG2 = 25;
@@ -406,7 +405,6 @@ public final class OracleBench implements Callable<Integer> {
                 "outstanding", pressure.outstanding(),
                 "outstanding-warm", Math.max(pressure.outstanding(), OUTSTANDING_WARM),
                 "key-space", KEY_SPACE,
-                "cleaned", CLEANED,
                 "per-second", perSecond,
                 "seed", 1000L * number);
         values.forEach((name, value) -> arguments.addAll(List.of("--" + name, value.toString())));
@@ -436,6 +434,10 @@ public final class OracleBench implements Callable<Integer> {
         figures.add(target.system(), params, "mean_us", results.commits.meanMicros(), "us");
         figures.add(target.system(), params, "start_p50_us", results.starts.quantileMicros(0.50), "us");
         figures.add(target.system(), params, "abort_rate", results.aborted / count, "1");
+        if (results.frames > 0) {
+            double frames = (double) results.frames / Math.max(1, results.decided);
+            figures.add(target.system(), params, "frames_per_transaction", frames, "1");
+        }
         figures.add(target.system(), params, "longest_gap_ms", results.longestGap / 1e6, "ms");
         figures.add(
                 target.system(),

@@ -25,6 +25,9 @@ final class Results {
     final Histogram commits = new Histogram();
     final Acknowledged acknowledged = new Acknowledged();
     long aborted;
+    /// Transactions that were decided, also while nothing was measured, and frames that were sent for them.
+    long decided;
+    long frames;
     /// The longest time between two answers, and when the newest came.
     long longestGap;
 
@@ -62,6 +65,8 @@ final class Results {
         commits.add(other.commits);
         acknowledged.add(other.acknowledged);
         aborted += other.aborted;
+        decided += other.decided;
+        frames += other.frames;
         longestGap = Math.max(longestGap, other.longestGap);
         gaps.addAll(other.gaps);
         if (!other.wrong().isEmpty()) {
@@ -74,6 +79,8 @@ final class Results {
         commits.write(to);
         acknowledged.write(to);
         to.writeLong(aborted);
+        to.writeLong(decided);
+        to.writeLong(frames);
         to.writeLong(longestGap);
         to.writeInt(gaps.size());
         for (Gap gap : gaps) {
@@ -89,6 +96,8 @@ final class Results {
         results.commits.read(from);
         results.acknowledged.read(from);
         results.aborted = from.readLong();
+        results.decided = from.readLong();
+        results.frames = from.readLong();
         results.longestGap = from.readLong();
         for (int count = from.readInt(); count > 0; count--) {
             results.gaps.add(new Gap(from.readLong(), from.readLong()));

@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.util.ArrayDeque;
+import java.util.HashSet;
+import java.util.Set;
 import java.util.concurrent.CountDownLatch;
 import java.util.function.LongUnaryOperator;
 import org.junit.jupiter.api.Test;
@@ -25,12 +27,13 @@ class LoadTest {
         final Load load;
         long newest;
         boolean closed;
+        final Set<Long> cleaned = new HashSet<>();
 
         /// `outcome` says, of a commit timestamp that would be right, what is answered.
         System(LongUnaryOperator outcome, double perSecond) {
             this.outcome = outcome;
             load = new Load(
-                    new Load.Wanted(OUTSTANDING, OUTSTANDING_WARM, 1_000, 2, perSecond, true),
+                    new Load.Wanted(OUTSTANDING, OUTSTANDING_WARM, 1_000, perSecond, true),
                     1,
                     () -> phase,
                     results,
@@ -61,8 +64,8 @@ class LoadTest {
         }
 
         @Override
-        public void cleaned(long[] starts, int count) {
-            load.cleaned(count);
+        public void cleaned(long start) {
+            assertTrue(cleaned.add(start), "once");
         }
 
         @Override
@@ -92,6 +95,7 @@ class LoadTest {
         }
         assertTrue(system.closed);
         assertEquals(0, ended.getCount());
+        assertFalse(system.cleaned.isEmpty());
         assertEquals("", results.wrong());
     }
 

@@ -119,6 +119,23 @@ public final class OracleClient implements AutoCloseable {
         return await(cleanedAsync(starts));
     }
 
+    /// Reports the same of one transaction, and waits for no answer: the report goes with the client's next
+    /// requests, and again after a reconnection, until a server has received it. If the client is closed before, a
+    /// sweep makes the oracle forget the transaction.
+    public void cleanedLater(StartTimestamp start) {
+        try {
+            pipeline.execute(() -> {
+                try {
+                    pipeline.cleaned(start.value());
+                } catch (OracleException closed) {
+                    // a sweep
+                }
+            });
+        } catch (RejectedExecutionException ended) {
+            // a sweep
+        }
+    }
+
     /// Registers a namespace, a set of rows that are swept together. Call it before the first commit of a
     /// row of the namespace: otherwise a sweep of another namespace makes the oracle forget outcomes that
     /// these rows still need. Clients that register none share namespace 0. The oracle remembers namespaces

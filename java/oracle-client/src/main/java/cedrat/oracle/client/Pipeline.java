@@ -15,12 +15,9 @@ import io.netty.channel.ChannelInboundHandlerAdapter;
 import io.netty.channel.EventLoop;
 import io.netty.util.concurrent.Future;
 import java.security.SecureRandom;
-import java.util.ArrayDeque;
-import java.util.Arrays;
-import java.util.LinkedHashMap;
-import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.TimeUnit;
+import java.util.function.Consumer;
 
 /// One session with an oracle, for many concurrent requests, without allocation for a request.
 /// [OracleClient] is built on it, and easier to use.
@@ -43,6 +40,8 @@ import java.util.concurrent.TimeUnit;
 ///   other request about it waits, the client ends it if it was to be ended, and resolves it otherwise. It would
 ///   hold back the low-water mark for as long as the client lives.
 /// - C6  A server's name is resolved for each attempt to connect: a server that was moved is found.
+/// - C7  Requests that wait at the same time share a frame. None waits for others: what one round of the event
+///   loop has brought is sent at its end. A transaction begins after [#begin] was called, also in a shared frame.
 ///
 /// **Threads:** it runs on one thread, which also calls [Replies]; all methods but [#execute] must be called by
 /// that thread.
@@ -52,7 +51,6 @@ public final class Pipeline<T> {
     private static final SecureRandom RANDOM = new SecureRandom();
 
     private static final int OUT_BYTES = 1 << 10;
-    private static final int SLOTS = 16;
     private static final long[] NO_ROWS = {};
     private static final CommitKeys NO_KEYS = new CommitKeys();
 
@@ -65,9 +63,6 @@ public final class Pipeline<T> {
     /// Time for which a close waits for the server to confirm that it has closed the session.
     private static final long CLOSE_MS = 1000;
 
-    /// Number of equal parts of the patience. Requests whose time ends within the same part fail together.
-    private static final int PATIENCE_PARTS = 64;
-
     /// In each of these parts of the time-out the client makes itself heard.
     private static final int TICKS = 4;
 
@@ -79,32 +74,21 @@ public final class Pipeline<T> {
     private final ReplyReader reader = new ReplyReader();
     private final FrameWriter out = new FrameWriter(OUT_BYTES);
     private final OpenTransactions open = new OpenTransactions();
-    /// Namespaces that a server has accepted, to be named again to the next, and the flags of that.
-    private final Map<Long, Integer> namespaces = new LinkedHashMap<>();
-    private Slot<T>[] slots = newSlots(SLOTS);
-    private int slotCount;
-    private final ArrayDeque<Slot<T>> free = new ArrayDeque<>();
-    private int outstanding;
+    private final UsedNamespaces namespaces = new UsedNamespaces();
+    private final Slots<T> slots = new Slots<>();
+    private final Patience<T> patience;
+    private final Outbox<T> outbox = new Outbox<>(out, () -> slots.take(Protocol.BATCH, null, 0));
 
     /// The present connection; `null` while there is none.
     private Line line;
     private boolean flushIsScheduled;
     private final Runnable flush = this::flush;
     private long reconnectMs;
-    /// `null` while a server answers. Written by the pipeline's thread.
-    private volatile Outage outage;
-    /// Reason why the newest connection was lost or could not be made.
-    private volatile String lossReason = "the client has just been opened";
-    /// Fails requests that have waited for too long; `null` if none waits.
-    private Future<?> patienceTimer;
     private Future<?> ticks;
     private int sessionTimeoutMs;
     private boolean saidSomething;
     private int silentTicks;
-    /// Identity of the oracle, once a server has stated it. From then on only versions that state it are offered.
-    private long identity = Protocol.IDENTITY_NONE;
-    /// Generation of that oracle. A server without generations cannot read the log of a restored oracle.
-    private long generation = Protocol.IDENTITY_NONE;
+    private final KnownOracle known = new KnownOracle();
     private final Connector connector;
     private Future<?> watch;
     /// For how many parts of the time that a server may be silent this one was.
@@ -120,11 +104,12 @@ public final class Pipeline<T> {
         long drawn = RANDOM.nextLong();
         session = drawn == 0 ? 1 : drawn;
         reconnectMs = options.reconnectMin().toMillis();
+        patience = new Patience<>(loop, options, slots, this::forEachRequest, this::fail);
     }
 
-    @SuppressWarnings("unchecked")
-    private static <T> Slot<T>[] newSlots(int count) {
-        return (Slot<T>[]) new Slot<?>[count];
+    /// Returns the first half of an error message ([Patience#noAnswer]). **Threads:** any may call.
+    String noAnswer() {
+        return patience.noAnswer();
     }
 
     /// Runs something on the pipeline's thread. **Threads:** any may call.
@@ -210,6 +195,19 @@ public final class Pipeline<T> {
         send(slot);
     }
 
+    /// Reports the same of a transaction, without an answer. The report goes with the next requests, at the latest when
+    /// the client would otherwise send nothing for a part of the session's time-out, and again after a
+    /// reconnection, until the server has received it.
+    ///
+    /// @throws OracleException if the pipeline is closed
+    public void cleaned(long start) {
+        checkOpen();
+        outbox.addCleaned(start);
+        if (outbox.cleaned() >= Outbox.CLEANED_MAX) {
+            scheduleFlush();
+        }
+    }
+
     /// Registers a namespace, a set of rows that are swept together, before the first commit of one of
     /// them; [Replies#number] answers with its number.
     ///
@@ -246,72 +244,77 @@ public final class Pipeline<T> {
 
     /// Returns the number of requests that were not answered.
     public int outstanding() {
-        return outstanding;
+        return slots.outstanding();
+    }
+
+    /// Returns the number of frames that were sent, without those that begin a connection.
+    public long frames() {
+        return outbox.frames();
     }
 
     // ---- slots ------------------------------------------------------------------------------------------------------
 
     private Slot<T> take(byte kind, T tag, long start) {
+        checkOpen();
+        if (!hasRoom()) {
+            throw new IllegalStateException(
+                    outstanding() + " requests are outstanding: wait for some of their answers");
+        }
+        Slot<T> slot = slots.take(kind, tag, start);
+        if (kind != Protocol.SWEPT) {
+            open.asked(start);
+        }
+        patience.asked(slot);
+        return slot;
+    }
+
+    private void checkOpen() {
         assert loop.inEventLoop() : "a pipeline lives on one thread";
         if (closedBecause != null) {
             throw closedBecause;
         }
-        if (outstanding >= options.outstandingMax()) {
-            throw new IllegalStateException(outstanding + " requests are outstanding: wait for some of their answers");
-        }
-        Slot<T> slot = free.isEmpty() ? makeSlot() : free.pop();
-        slot.kind = kind;
-        slot.tag = tag;
-        slot.start = start;
-        if (kind != Protocol.SWEPT) {
-            open.asked(start);
-        }
-        slot.outage = outage;
-        if (slot.outage != null) {
-            slot.askedNanos = System.nanoTime();
-            awaitServer();
-        }
-        outstanding++;
-        return slot;
     }
 
-    private Slot<T> makeSlot() {
-        if (slotCount == slots.length) {
-            slots = Arrays.copyOf(slots, 2 * slotCount);
-        }
-        Slot<T> slot = new Slot<>(slotCount);
-        slots[slotCount++] = slot;
-        return slot;
-    }
-
-    private void give(Slot<T> slot) {
-        slot.kind = 0;
-        slot.tag = null;
-        slot.isInternal = false;
-        slot.outage = null;
-        slot.uses++;
-        slot.frame.clear();
-        outstanding--;
-        free.push(slot);
+    private boolean hasRoom() {
+        return outstanding() < options.outstandingMax();
     }
 
     /// The slot of an answer; `null` if it answers nothing that was asked.
     private Slot<T> answered(byte kind) {
-        long id = reader.id();
-        int index = (int) id;
-        if (index < 0 || index >= slotCount) {
-            return null;
-        }
-        Slot<T> slot = slots[index];
-        boolean fits = kind == Protocol.ERROR ? slot.kind != 0 : slot.kind == kind;
-        return fits && slot.id() == id ? slot : null;
+        Slot<T> slot = slots.find(reader.id());
+        return slot != null && (kind == Protocol.ERROR || slot.kind == kind) ? slot : null;
     }
 
     private void send(Slot<T> slot) {
-        if (line != null) {
-            out.copy(slot.frame.bytes(), 0, slot.frame.length());
-            scheduleFlush();
+        if (line == null) {
+            return;
         }
+        if (!line.hasBatches) {
+            outbox.writeAlone(slot);
+        } else if (!outbox.add(slot)) {
+            outbox.write(); // what was asked before is decided before
+            outbox.writeAlone(slot);
+        }
+        scheduleFlush();
+    }
+
+    /// Writes what waits to the frames that are sent next.
+    private void write() {
+        if (line.hasBatches) {
+            outbox.write();
+        } else if (outbox.cleaned() > 0 && line.isWelcome) {
+            long[] starts = outbox.removeCleaned();
+            sendCleaned(starts, starts.length);
+        }
+    }
+
+    /// Reports clean transactions by a request of their own.
+    private void sendCleaned(long[] starts, int count) {
+        Slot<T> slot = slots.take(Protocol.CLEANED, null, 0); // also where no other request has room
+        patience.asked(slot);
+        slot.isInternal = true;
+        slot.frame.starts(Protocol.CLEANED, 0, slot.id(), starts, 0, count);
+        outbox.writeAlone(slot);
     }
 
     /// Sends pending frames with one write, after the reads of the present round of the event loop.
@@ -324,7 +327,11 @@ public final class Pipeline<T> {
 
     private void flush() {
         flushIsScheduled = false;
-        if (line != null && out.length() > 0) {
+        if (line == null) {
+            return;
+        }
+        write();
+        if (out.length() > 0) {
             saidSomething = true;
             line.channel.writeAndFlush(Buffers.take(out, line.channel), line.channel.voidPromise());
         }
@@ -336,7 +343,7 @@ public final class Pipeline<T> {
         if (closedBecause != null) {
             return;
         }
-        beginOutage();
+        patience.beginOutage();
         Line attempt = new Line();
         boolean isOneOfMany = options.servers().size() > 1;
         long connectMs = (isOneOfMany ? options.silence() : options.patience()).toMillis();
@@ -348,7 +355,7 @@ public final class Pipeline<T> {
             if (failure == null) {
                 connected(attempt);
             } else {
-                lossReason = failure.getMessage();
+                patience.lost(failure.getMessage());
                 reconnectLater();
             }
         });
@@ -364,23 +371,11 @@ public final class Pipeline<T> {
         silentTicks = 0;
         silentParts = 0;
         out.clear();
-        out.hello(HELLO_ID, lowestVersion(), Protocol.VERSION, session, identity, generation);
-        namespaces.forEach((namespace, flags) -> out.namespace(NAMESPACE_ID, namespace, flags));
+        known.hello(out, HELLO_ID, session);
+        namespaces.write(out, NAMESPACE_ID);
         announce();
-        for (int index = 0; index < slotCount; index++) {
-            if (slots[index].kind != 0) {
-                send(slots[index]);
-            }
-        }
+        slots.forEach(this::send);
         scheduleFlush();
-    }
-
-    /// The log of an oracle with an identity, or of a restored one, cannot be read by servers of versions before.
-    private int lowestVersion() {
-        if (identity == Protocol.IDENTITY_NONE) {
-            return Protocol.VERSION_LOWEST;
-        }
-        return generation == identity ? Protocol.VERSION_IDENTITY : Protocol.VERSION_GENERATION;
     }
 
     /// Sends the transactions that the client knows to be open (C2).
@@ -400,8 +395,20 @@ public final class Pipeline<T> {
         if (which == line) {
             line = null;
             out.clear();
-            lossReason = which.lossReason();
+            outbox.clear();
+            slots.forEach(this::endBatch);
+            patience.lost(which.lossReason());
             reconnectLater();
+        }
+    }
+
+    /// A batch is not sent again: its requests are, each by itself, and so are its clean transactions.
+    private void endBatch(Slot<T> slot) {
+        if (slot.kind == Protocol.BATCH) {
+            for (int index = 0; index < slot.cleaned; index++) {
+                outbox.addCleaned(slot.cleanedStarts[index]);
+            }
+            slots.give(slot);
         }
     }
 
@@ -410,7 +417,7 @@ public final class Pipeline<T> {
             closed.complete(null);
             return;
         }
-        beginOutage();
+        patience.beginOutage();
         if (!connector.next()) {
             loop.execute(this::connect);
             return;
@@ -425,107 +432,27 @@ public final class Pipeline<T> {
         if (line == null || closedBecause != null) {
             return;
         }
-        silentParts = outstanding == 0 && line.isWelcome ? 0 : silentParts + 1;
+        silentParts = outstanding() == 0 && line.isWelcome ? 0 : silentParts + 1;
         if (silentParts > ClientOptions.SILENCE_PARTS) {
             line.channel.close();
         }
     }
 
-    private void beginOutage() {
-        if (outage == null) {
-            outage = Outage.now();
-            if (outstanding > 0) {
-                awaitServer();
+    /// Calls `each`, which may end the request, for all requests but those that are made meanwhile. None of them
+    /// waits to be written then.
+    private void forEachRequest(Consumer<Slot<T>> each) {
+        if (line != null) {
+            write();
+        }
+        slots.forEach(slot -> {
+            if (slot.kind != Protocol.BATCH) {
+                each.accept(slot);
             }
-        }
-    }
-
-    private void endOutage() {
-        outage = null;
-        if (patienceTimer != null) {
-            patienceTimer.cancel(false);
-            patienceTimer = null;
-        }
-    }
-
-    private void awaitServer() {
-        if (patienceTimer == null) {
-            startPatienceTimer(options.patience().toNanos());
-        }
-    }
-
-    private void startPatienceTimer(long nanos) {
-        patienceTimer = loop.schedule(this::losePatience, nanos, TimeUnit.NANOSECONDS);
-    }
-
-    /// Fails the requests that have waited without a server for as long as the client's patience; no
-    /// outcome is guessed (C3). Each request waits that long, also if others have waited before it: a
-    /// caller that tries again immediately does not fail sooner.
-    private void losePatience() {
-        patienceTimer = null;
-        if (outage == null) {
-            return;
-        }
-        long patience = options.patience().toNanos();
-        long now = System.nanoTime();
-        long least = Long.MAX_VALUE;
-        int count = slotCount;
-        int[] uses = uses(count);
-        for (int index = 0; index < count; index++) {
-            Slot<T> slot = slots[index];
-            if (slot.kind == 0 || slot.uses != uses[index]) {
-                continue;
-            }
-            long left = patience - (now - (slot.outage == outage ? slot.askedNanos : outage.nanos()));
-            if (left <= 0) {
-                fail(slot, unavailable());
-            } else {
-                least = Math.min(least, left);
-            }
-        }
-        if (least < Long.MAX_VALUE && closedBecause == null) {
-            if (patienceTimer != null) { // for a request that a listener has made just now
-                patienceTimer.cancel(false);
-            }
-            // Requests that were sent shortly one after the other fail together.
-            startPatienceTimer(Math.max(least, patience / PATIENCE_PARTS));
-        }
-    }
-
-    private UnavailableException unavailable() {
-        return new UnavailableException(noAnswer() + "; whether the request took effect is unknown", null);
-    }
-
-    /// Returns the first half of an error message: for how long a request has waited, and for what.
-    /// **Threads:** any may call.
-    String noAnswer() {
-        Outage now = outage;
-        String waited = options.patience().toMillis() + " ms";
-        return now == null
-                ? "the oracle at " + options.servers() + " has not answered for " + waited
-                : "no oracle at " + options.servers() + " could be reached since " + now.since() + " (" + lossReason
-                        + "), and the request has waited for " + waited;
-    }
-
-    /// Returns the uses of the first slots, to recognise new requests of a listener: they do not fail with
-    /// the others.
-    private int[] uses(int count) {
-        int[] uses = new int[count];
-        for (int index = 0; index < count; index++) {
-            uses[index] = slots[index].uses;
-        }
-        return uses;
+        });
     }
 
     private void failAll(OracleException why) {
-        int count = slotCount;
-        int[] uses = uses(count);
-        for (int index = 0; index < count; index++) {
-            Slot<T> slot = slots[index];
-            if (slot.kind != 0 && slot.uses == uses[index]) {
-                fail(slot, why);
-            }
-        }
+        forEachRequest(slot -> fail(slot, why));
     }
 
     private void fail(Slot<T> slot, OracleException why) {
@@ -534,7 +461,7 @@ public final class Pipeline<T> {
         if (why instanceof UnavailableException && slot.kind != Protocol.SWEPT) {
             open.failed(slot.kind, slot.start);
         }
-        give(slot);
+        slots.give(slot);
         if (!isInternal) {
             tell(() -> replies.failed(tag, why));
         }
@@ -542,7 +469,7 @@ public final class Pipeline<T> {
 
     /// Ends what was abandoned, as far as there are slots (C5).
     private void sendAbandoned() {
-        while (outstanding < options.outstandingMax()) {
+        while (hasRoom()) {
             OpenTransactions.Abandoned next = open.next();
             if (next == null) {
                 return;
@@ -559,13 +486,15 @@ public final class Pipeline<T> {
         if (line == null || closedBecause != null) {
             return;
         }
-        if (!saidSomething && outstanding < options.outstandingMax()) {
+        if (outbox.cleaned() > 0) {
+            scheduleFlush();
+        } else if (!saidSomething && hasRoom()) {
             sendPlain(Protocol.PING, null).isInternal = true;
         }
         saidSomething = false;
         sendAbandoned();
         // Ticks of this client, not time that has passed: see the server's.
-        silentTicks = outstanding == 0 ? 0 : silentTicks + 1;
+        silentTicks = outstanding() == 0 ? 0 : silentTicks + 1;
         if (silentTicks > 2 * TICKS) {
             line.channel.close();
         }
@@ -585,9 +514,7 @@ public final class Pipeline<T> {
             return;
         }
         closedBecause = why;
-        if (patienceTimer != null) {
-            patienceTimer.cancel(false);
-        }
+        patience.stop();
         if (ticks != null) {
             ticks.cancel(false);
         }
@@ -613,6 +540,8 @@ public final class Pipeline<T> {
         private final Input input = new Input();
         private Channel channel;
         private boolean isWelcome;
+        /// Whether its server understands batches, as far as is known.
+        private boolean hasBatches;
         /// The reason why it ends, if there is more to say than that.
         private String failure;
 
@@ -692,6 +621,68 @@ public final class Pipeline<T> {
         if (slot == null) {
             return false;
         }
+        switch (slot.kind) {
+            case Protocol.BATCH -> {
+                return batch(slot);
+            }
+            case Protocol.BEGIN, Protocol.COMMIT, Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> {
+                decided(slot, reader.value());
+                return true;
+            }
+            default -> {
+                other(slot);
+                return true;
+            }
+        }
+    }
+
+    /// The answers to a batch. Returns `false` if they are invalid.
+    private boolean batch(Slot<T> batch) {
+        long id = batch.id();
+        int decided = batch.decided;
+        boolean begins = batch.memberCount > decided;
+        if (reader.values() != decided + (begins ? 1 : 0)) {
+            return false;
+        }
+        long first = begins ? reader.value(decided) : 0;
+        if (begins && first <= 0) {
+            return false;
+        }
+        for (int index = 0; index < batch.memberCount; index++) {
+            Slot<T> member = batch.member(index);
+            if (member != null) {
+                decided(member, index < decided ? reader.value(index) : first + index - decided);
+            }
+        }
+        if (slots.find(id) == batch) { // else a listener has closed the pipeline
+            slots.give(batch);
+        }
+        return true;
+    }
+
+    /// A transaction has begun, or its outcome has arrived.
+    private void decided(Slot<T> slot, long value) {
+        T tag = slot.tag;
+        long start = slot.start;
+        boolean isBegin = slot.kind == Protocol.BEGIN;
+        boolean isInternal = slot.isInternal;
+        slots.give(slot);
+        try {
+            if (isBegin) {
+                open.began(value);
+                replies.begun(tag, value);
+            } else {
+                open.decided(start);
+                if (!isInternal) {
+                    replies.decided(tag, start, value);
+                }
+            }
+        } catch (RuntimeException theirs) {
+            report(theirs);
+        }
+    }
+
+    private void other(Slot<T> slot) {
         T tag = slot.tag;
         long start = slot.start;
         byte kind = slot.kind;
@@ -701,26 +692,16 @@ public final class Pipeline<T> {
                 slot.frame.clear();
                 slot.frame.swept(slot.id(), slot.namespace, start, reader.next());
                 send(slot);
-                return true;
+                return;
             }
         }
         long forgotten = slot.forgotten;
         boolean isInternal = slot.isInternal;
         long namespace = slot.namespace;
         int flags = slot.flags;
-        give(slot);
+        slots.give(slot);
         try {
             switch (kind) {
-                case Protocol.BEGIN -> {
-                    open.began(reader.value());
-                    replies.begun(tag, reader.value());
-                }
-                case Protocol.COMMIT, Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> {
-                    open.decided(start);
-                    if (!isInternal) {
-                        replies.decided(tag, start, reader.value());
-                    }
-                }
                 case Protocol.STATUS -> {
                     long[] outcomes = new long[reader.values()];
                     for (int index = 0; index < outcomes.length; index++) {
@@ -730,36 +711,27 @@ public final class Pipeline<T> {
                 }
                 case Protocol.SWEPT -> replies.number(tag, forgotten);
                 case Protocol.NAMESPACE -> {
-                    remember(namespace, flags);
+                    namespaces.accepted(namespace, flags);
                     replies.number(tag, namespace);
                 }
-                case Protocol.CLEANED, Protocol.LOW_WATER -> replies.number(tag, reader.value());
+                case Protocol.LOW_WATER -> replies.number(tag, reader.value());
                 default -> {
-                    if (!isInternal) { // else the server lives
-                        replies.number(tag, identity);
+                    if (!isInternal) { // else the server lives, or has heard of clean transactions
+                        replies.number(tag, kind == Protocol.CLEANED ? reader.value() : known.identity());
                     }
                 }
             }
         } catch (RuntimeException theirs) {
             report(theirs);
         }
-        return true;
-    }
-
-    private void remember(long namespace, int flags) {
-        if ((flags & Protocol.FLAG_RETIRED) == 0) {
-            namespaces.put(namespace, flags);
-        } else {
-            namespaces.remove(namespace);
-        }
     }
 
     private void welcome() {
         line.isWelcome = true;
-        identity = reader.identity();
-        generation = reader.version() < Protocol.VERSION_GENERATION ? identity : reader.generation();
+        line.hasBatches = reader.version() >= Protocol.VERSION_BATCH;
+        known.welcome(reader);
         reconnectMs = options.reconnectMin().toMillis();
-        endOutage();
+        patience.endOutage();
         sendAbandoned();
         if (sessionTimeoutMs != reader.sessionTimeoutMs()) {
             sessionTimeoutMs = reader.sessionTimeoutMs();
@@ -779,15 +751,34 @@ public final class Pipeline<T> {
                 close(new ClientClosedException(code, "the oracle has refused the connection: " + text, null));
             }
             line.failure = text;
-            beginOutage();
+            patience.beginOutage();
             return true;
         }
         Slot<T> slot = answered(Protocol.ERROR);
         if (slot == null) {
             return false;
         }
-        fail(slot, new RefusedException(code, text, null));
+        if (slot.kind == Protocol.BATCH) {
+            repeat(slot);
+        } else {
+            fail(slot, new RefusedException(code, text, null));
+        }
         return true;
+    }
+
+    /// A batch was refused as a whole, for one of its requests: each is sent by itself, and hears its own answer.
+    private void repeat(Slot<T> batch) {
+        for (int index = 0; index < batch.memberCount; index++) {
+            Slot<T> member = batch.member(index);
+            if (member != null) {
+                outbox.writeAlone(member);
+            }
+        }
+        if (batch.cleaned > 0) {
+            sendCleaned(batch.cleanedStarts, batch.cleaned);
+        }
+        slots.give(batch);
+        scheduleFlush();
     }
 
     private void tell(Runnable listener) {

@@ -13,6 +13,8 @@ abstract class FrameReader {
     byte[] bytes;
     int at;
     int length;
+    private byte kind;
+    private int flags;
 
     FrameReader() {}
 
@@ -47,6 +49,8 @@ abstract class FrameReader {
             return 0;
         }
         length = Integer.BYTES + behind;
+        kind = bytes[from + At.KIND];
+        flags = bytes[from + At.FLAGS] & 0xff;
         if (Protocol.getShort(bytes, from + At.ZERO) != 0) {
             throw refused(ErrorCode.UNSUPPORTED, "invalid frame: reserved bytes are not zero");
         }
@@ -54,17 +58,26 @@ abstract class FrameReader {
         return length;
     }
 
+    /// Opens the body of a frame that lies within another one, which was checked.
+    final void openWithin(byte[] bytes, int body, int bodyLength, byte kind, int flags) {
+        this.bytes = bytes;
+        at = body - At.BODY;
+        length = At.BODY + bodyLength;
+        this.kind = kind;
+        this.flags = flags;
+    }
+
     /// Looks at what is behind the header.
     abstract void check() throws ProtocolException;
 
     /// Returns the kind of the frame.
     public final byte kind() {
-        return bytes[at + At.KIND];
+        return kind;
     }
 
     /// Its flags.
     public final int flags() {
-        return bytes[at + At.FLAGS] & 0xff;
+        return flags;
     }
 
     /// The number that its request has. Its client has chosen it.

@@ -156,6 +156,43 @@ public final class FrameWriter {
         longs(at + At.BODY, starts, from, count);
     }
 
+    /// Begins a batch of so many requests. [#batchStart] then adds the transactions to be ended, those to be
+    /// aborted, and those that are clean, in this order; [#batchCommit] adds the commits, and [#endBatch] ends it.
+    ///
+    /// @return the argument for `endBatch`
+    public int beginBatch(long id, int commits, int ends, int aborts, int cleaned, int begins) {
+        int at = begin(Protocol.BATCH, 0, id, At.BATCH_STARTS);
+        INT.set(bytes, at + At.BATCH_COMMITS, commits);
+        INT.set(bytes, at + At.BATCH_ENDS, ends);
+        INT.set(bytes, at + At.BATCH_ABORTS, aborts);
+        INT.set(bytes, at + At.BATCH_CLEANED, cleaned);
+        INT.set(bytes, at + At.BATCH_BEGINS, begins);
+        INT.set(bytes, at + At.BATCH_ZERO, 0);
+        return at;
+    }
+
+    /// Adds the start timestamp of a transaction to a batch.
+    public void batchStart(long start) {
+        need(Long.BYTES);
+        LONG.set(bytes, length, start);
+        length += Long.BYTES;
+    }
+
+    /// Adds a commit to a batch, which another writer has written as a frame.
+    public void batchCommit(FrameWriter commit) {
+        int body = commit.length - At.BODY;
+        need(At.BATCH_COMMIT_END + body);
+        INT.set(bytes, length, body);
+        INT.set(bytes, length + Integer.BYTES, commit.bytes[At.FLAGS] & 0xff);
+        System.arraycopy(commit.bytes, At.BODY, bytes, length + At.BATCH_COMMIT_END, body);
+        length += At.BATCH_COMMIT_END + body;
+    }
+
+    /// Ends a batch, all of which was added.
+    public void endBatch(int at) {
+        INT.set(bytes, at + At.LENGTH, length - at - Integer.BYTES);
+    }
+
     // ---- replies ----------------------------------------------------------------------------------------------------
 
     /// The reply to a hello. Versions below [Protocol#VERSION_IDENTITY] omit the identity of the oracle, and those

@@ -29,6 +29,9 @@ public final class Protocol {
     /// The first version in which a hello and its reply state the generation of the oracle.
     public static final int VERSION_GENERATION = 4;
 
+    /// The first version with [#BATCH].
+    public static final int VERSION_BATCH = 4;
+
     /// Identity in a hello of a client that has reached no oracle yet. No oracle has it, nor is it the number of a
     /// generation.
     public static final long IDENTITY_NONE = 0;
@@ -51,6 +54,9 @@ public final class Protocol {
 
     /// The most timestamps that fit a question or an announcement.
     public static final int STARTS_MAX = (FRAME_BYTES_MAX - HEADER_BYTES - 8) / Long.BYTES;
+
+    /// The most requests, and transactions that are clean, in a batch.
+    public static final int BATCH_MAX = 1024;
 
     /// The most numbers in the reply to an administrator's request.
     public static final int ADMIN_VALUES_MAX = 1 << 11;
@@ -94,6 +100,9 @@ public final class Protocol {
     public static final byte NAMESPACE = 14;
     /// Reads a part of the server's state, or ends a session, for an administrator ([AdminKind]).
     public static final byte ADMIN = 15;
+
+    /// Commits, ends, aborts and begins several transactions, and reports clean ones.
+    public static final byte BATCH = 16;
 
     /// Added to a request's kind: the kind of its reply.
     public static final int REPLY = 0x80;
@@ -176,6 +185,16 @@ public final class Protocol {
         static final int COMMIT_ROWS = BODY + 16;
 
         static final int KEYS_END = 8;
+
+        static final int BATCH_COMMITS = BODY;
+        static final int BATCH_ENDS = BODY + 4;
+        static final int BATCH_ABORTS = BODY + 8;
+        static final int BATCH_CLEANED = BODY + 12;
+        static final int BATCH_BEGINS = BODY + 16;
+        static final int BATCH_ZERO = BODY + 20;
+        static final int BATCH_STARTS = BODY + 24;
+        /// Bytes in front of a commit of a batch: length of what follows, and flags.
+        static final int BATCH_COMMIT_END = 8;
 
         static final int STATUS_READER = BODY;
         static final int STATUS_STARTS = BODY + 8;

@@ -36,7 +36,7 @@ public final class ReplyReader extends FrameReader {
                 checkLength(At.START_END);
                 checkOutcome(value());
             }
-            case Protocol.STATUS, Protocol.ANNOUNCE -> {
+            case Protocol.STATUS, Protocol.ANNOUNCE, Protocol.BATCH -> {
                 int count = checkLongs(At.BODY, 0);
                 for (int index = 0; index < count; index++) {
                     checkOutcome(value(index));

@@ -7,6 +7,10 @@ public final class RequestReader extends FrameReader {
     private final int rowsMax;
     private int startsAt;
     private int starts;
+    /// The next commit of a batch, and a reader of it while the batch is checked.
+    private int commitAt;
+    private RequestReader commit;
+    private long newest;
 
     /// A reader that takes so many rows with one commit, at most [Protocol#ROWS_MAX].
     public RequestReader(int rowsMax) {
@@ -32,6 +36,7 @@ public final class RequestReader extends FrameReader {
             }
             case Protocol.ADMIN -> checkAdmin();
             case Protocol.COMMIT -> checkCommit();
+            case Protocol.BATCH -> checkBatch();
             case Protocol.SWEPT -> {
                 checkFlags(0);
                 if (length != At.SWEPT_SHORT_END) {
@@ -121,6 +126,69 @@ public final class RequestReader extends FrameReader {
                         "row " + row + " of a commit has the id " + Long.toHexString(row(row)) + ", which no row has");
             }
         }
+    }
+
+    /// All of a batch is checked before any of it is decided.
+    private void checkBatch() throws ProtocolException {
+        checkFlags(0);
+        if (length < At.BATCH_STARTS) {
+            throw malformed("a batch of " + length + " bytes");
+        }
+        long clean = batchCount(At.BATCH_CLEANED);
+        long about = batchCount(At.BATCH_ENDS) + batchCount(At.BATCH_ABORTS) + clean;
+        long commits = batchCount(At.BATCH_COMMITS);
+        long all = commits + about + batchCount(At.BATCH_BEGINS);
+        if (all == 0 || all > Protocol.BATCH_MAX || At.BATCH_STARTS + about * Long.BYTES > length) {
+            throw malformed("a batch of " + all + " requests with " + length + " bytes");
+        }
+        if (Protocol.getInt(bytes, at + At.BATCH_ZERO) != 0) {
+            throw refused(ErrorCode.UNSUPPORTED, "invalid batch: reserved bytes are not zero");
+        }
+        startsAt = At.BATCH_STARTS;
+        starts = (int) about;
+        newest = 0;
+        for (int index = 0; index < starts; index++) {
+            checkTimestamp(start(index));
+            newest = Math.max(newest, start(index));
+        }
+        int next = At.BATCH_STARTS + starts * Long.BYTES;
+        commitAt = next;
+        for (; commits > 0; commits--) {
+            next = checkCommit(next);
+        }
+        if (next != length) {
+            throw malformed("a batch that ends at " + next + " of " + length + " bytes");
+        }
+    }
+
+    private long batchCount(int offset) {
+        return Integer.toUnsignedLong(Protocol.getInt(bytes, at + offset));
+    }
+
+    /// Checks a commit of a batch; returns its end.
+    private int checkCommit(int from) throws ProtocolException {
+        int body = from + At.BATCH_COMMIT_END;
+        int bodyLength = body <= length ? Protocol.getInt(bytes, at + from) : -1;
+        if (bodyLength < 0 || bodyLength > length - body) {
+            throw malformed("a batch with a commit from " + from + " on, and " + length + " bytes");
+        }
+        if (commit == null) {
+            commit = new RequestReader(rowsMax);
+        }
+        openCommit(from, commit);
+        try {
+            commit.checkCommit();
+        } catch (ProtocolException wrong) {
+            throw wrong.isFatal() ? wrong : refused(wrong.code(), wrong.getMessage());
+        }
+        newest = Math.max(newest, commit.start());
+        return body + bodyLength;
+    }
+
+    private void openCommit(int from, RequestReader to) {
+        int flags = Protocol.getInt(bytes, at + from + Integer.BYTES);
+        to.openWithin(
+                bytes, at + from + At.BATCH_COMMIT_END, Protocol.getInt(bytes, at + from), Protocol.COMMIT, flags);
     }
 
     /// Keys and ranges of a commit, whose counts are at `counts`: their lengths lead exactly to the end of
@@ -290,6 +358,38 @@ public final class RequestReader extends FrameReader {
             to.scanned(Protocol.getLong(bytes, next), bytes, from, fromLength, from + fromLength, toLength);
             next = from + fromLength + toLength;
         }
+    }
+
+    /// Returns, for a batch, the number of transactions to be committed.
+    public int commits() {
+        return Protocol.getInt(bytes, at + At.BATCH_COMMITS);
+    }
+
+    /// Returns, for a batch, the number of transactions to be ended: the first ones of [#start(int)].
+    public int ends() {
+        return Protocol.getInt(bytes, at + At.BATCH_ENDS);
+    }
+
+    /// Returns, for a batch, the number of transactions to be aborted, which follow those to be ended. The others are
+    /// clean.
+    public int aborts() {
+        return Protocol.getInt(bytes, at + At.BATCH_ABORTS);
+    }
+
+    /// Returns, for a batch, the number of transactions to be begun.
+    public int begins() {
+        return Protocol.getInt(bytes, at + At.BATCH_BEGINS);
+    }
+
+    /// Returns, for a batch, the newest start timestamp in it; 0 if it has none.
+    public long newest() {
+        return newest;
+    }
+
+    /// Opens the next commit of a batch: once for each of [#commits].
+    public void nextCommit(RequestReader to) {
+        openCommit(commitAt, to);
+        commitAt += At.BATCH_COMMIT_END + Protocol.getInt(bytes, at + commitAt);
     }
 
     /// Returns, for a question, the start timestamp of the reader.

@@ -57,7 +57,7 @@ class CodecTest {
         long[] starts = timestamps(random, random.nextInt(1, 20));
         long[] writes = rows(random, random.nextInt(50));
         long[] reads = rows(random, random.nextInt(50));
-        byte kind = (byte) random.nextInt(1, 16);
+        byte kind = (byte) random.nextInt(1, 17);
         switch (kind) {
             case Protocol.HELLO ->
                 out.hello(id, 0, random.nextInt(1, random.nextBoolean() ? 5 : 65_536), start, -start, ~start);
@@ -68,6 +68,7 @@ class CodecTest {
             case Protocol.SWEPT -> out.swept(id, -start, start, starts[0]);
             case Protocol.NAMESPACE -> out.namespace(id, -start, random.nextInt(4));
             case Protocol.ADMIN -> out.admin(id, adminKind(start), -start);
+            case Protocol.BATCH -> batch(out, id, starts, writes, reads);
             default -> out.starts(kind, 0, id, starts, 0, starts.length);
         }
         int length = out.length();
@@ -102,6 +103,7 @@ class CodecTest {
                 assertEquals(start, in.mark());
                 assertEquals(starts[0], in.from());
             }
+            case Protocol.BATCH -> assertBatch(in, starts, writes, reads);
             case Protocol.STATUS, Protocol.CLEANED, Protocol.ANNOUNCE -> {
                 assertEquals(starts.length, in.starts());
                 assertArrayEquals(
@@ -112,6 +114,50 @@ class CodecTest {
             default -> {
                 // nothing else to read
             }
+        }
+    }
+
+    /// A batch that commits each of these transactions, with fewer rows each, ends the first, aborts the second if
+    /// there is one, reports the others, and begins as many.
+    private static void batch(FrameWriter out, long id, long[] starts, long[] writes, long[] reads) {
+        int aborts = Math.min(1, starts.length - 1);
+        int at = out.beginBatch(id, starts.length, 1, aborts, starts.length - 1 - aborts, starts.length);
+        for (long start : starts) {
+            out.batchStart(start);
+        }
+        FrameWriter commit = new FrameWriter(16);
+        for (int index = 0; index < starts.length; index++) {
+            commit.clear();
+            commit.commit(7, starts[index], writes, writes.length / (index + 1), reads, reads.length, keys(index));
+            out.batchCommit(commit);
+        }
+        out.endBatch(at);
+    }
+
+    private static CommitKeys keys(int count) {
+        CommitKeys keys = new CommitKeys();
+        for (int key = 0; key < count; key++) {
+            keys.write(key, new byte[key]);
+            keys.scan(key, new byte[key], new byte[1]);
+        }
+        return keys;
+    }
+
+    private static void assertBatch(RequestReader in, long[] starts, long[] writes, long[] reads) {
+        assertEquals(starts.length, in.commits());
+        assertEquals(starts.length, in.begins());
+        assertEquals(starts.length, in.starts());
+        assertEquals(1, in.ends());
+        assertEquals(Math.min(1, starts.length - 1), in.aborts());
+        assertEquals(Arrays.stream(starts).max().getAsLong(), in.newest());
+        RequestReader commit = new RequestReader(Protocol.ROWS_MAX);
+        for (int index = 0; index < starts.length; index++) {
+            assertEquals(starts[index], in.start(index));
+            in.nextCommit(commit);
+            assertEquals(Protocol.COMMIT, commit.kind());
+            assertEquals(starts[index], commit.start());
+            assertRows(commit, Arrays.copyOf(writes, writes.length / (index + 1)), reads);
+            assertEquals(2 * index, keys(commit).size());
         }
     }
 
@@ -233,14 +279,14 @@ class CodecTest {
         long id = random.nextLong();
         long value = random.nextInt(4) == 0 ? random.nextLong(Protocol.OUTCOME_MIN, 0) : timestamp(random);
         int count = random.nextInt(20);
-        byte kind = (byte) random.nextInt(0, 16);
+        byte kind = (byte) random.nextInt(0, 17);
         switch (kind) {
             case 0 -> out.error(id, Protocol.FLAG_CLOSING, ErrorCode.EXPIRED, "späť".repeat(random.nextInt(400)));
             case Protocol.HELLO -> out.welcome(id, 1 + count % 4, 2, 3, 4, -5, -6);
             case Protocol.BEGIN, Protocol.LOW_WATER -> out.value(kind, id, Math.abs(value));
             case Protocol.PING, Protocol.CLOSE, Protocol.NAMESPACE -> out.done(kind, id);
             case Protocol.SWEPT -> out.sweptReply(id, count, Math.max(0, value));
-            case Protocol.STATUS, Protocol.ANNOUNCE -> {
+            case Protocol.STATUS, Protocol.ANNOUNCE, Protocol.BATCH -> {
                 int values = out.values(kind, id, count);
                 for (int index = 0; index < count; index++) {
                     out.putValue(values, index, value);
@@ -285,7 +331,7 @@ class CodecTest {
                 assertEquals(count, in.forgotten());
                 assertEquals(Math.max(0, value), in.next());
             }
-            case Protocol.STATUS, Protocol.ANNOUNCE -> {
+            case Protocol.STATUS, Protocol.ANNOUNCE, Protocol.BATCH -> {
                 assertEquals(count, in.values());
                 assertTrue(count == 0 || in.value(count - 1) == value);
             }
@@ -301,7 +347,7 @@ class CodecTest {
     @Property(tries = 20_000)
     void whateverTheBytesAre(
             @ForAll @Size(max = 120) byte[] bytes,
-            @ForAll @IntRange(max = 16) int kind,
+            @ForAll @IntRange(max = 17) int kind,
             @ForAll @LongRange(min = 1) long seed) {
         SplittableRandom random = new SplittableRandom(seed);
         if (bytes.length >= Protocol.HEADER_BYTES) {
@@ -315,6 +361,25 @@ class CodecTest {
                 Protocol.LONG.set(bytes, 16, Protocol.MAGIC);
                 if (bytes.length >= 28 && random.nextBoolean()) {
                     Protocol.INT.set(bytes, 24, 1 | random.nextInt(1, 5) << 16); // versions
+                }
+            }
+            if (kind == Protocol.BATCH && bytes.length >= 48 && random.nextInt(4) != 0) {
+                int starts = random.nextInt(4);
+                for (int at = 16; at < 40; at += 4) {
+                    Protocol.INT.set(bytes, at, at > 16 && at < 36 ? random.nextInt(2) : random.nextInt(9) / 4);
+                }
+                Protocol.INT.set(bytes, 36, -random.nextInt(2) * random.nextInt(2));
+                for (int at = 40; at + 8 <= bytes.length && starts > 0; at += 8, starts--) {
+                    Protocol.LONG.set(bytes, at, 1 + random.nextLong(9));
+                }
+                int commit = 40 + 8 * random.nextInt(4);
+                if (commit + 32 <= bytes.length) {
+                    int rows = (bytes.length - commit - 24) / 8;
+                    Protocol.INT.set(bytes, commit, bytes.length - commit - 8 - random.nextInt(9) / 8);
+                    Protocol.INT.set(bytes, commit + 4, random.nextInt(5) / 4);
+                    Protocol.LONG.set(bytes, commit + 8, 1 + random.nextLong(9));
+                    Protocol.INT.set(bytes, commit + 16, rows - random.nextInt(5) / 4);
+                    Protocol.INT.set(bytes, commit + 20, random.nextInt(5) / 4);
                 }
             }
             if (kind == Protocol.COMMIT && bytes.length >= 32 && random.nextBoolean()) {
@@ -386,6 +451,18 @@ class CodecTest {
                 request.generation();
             }
             case Protocol.ADMIN -> assertNotNull(request.adminKind(), "P2");
+            case Protocol.BATCH -> {
+                assertTrue(request.commits() + request.starts() + request.begins() <= Protocol.BATCH_MAX, "P2");
+                assertTrue(request.ends() + request.aborts() <= request.starts(), "P2");
+                for (int index = 0; index < request.starts(); index++) {
+                    assertTrue(Protocol.isTimestamp(request.start(index)), "P2");
+                }
+                RequestReader commit = new RequestReader(4);
+                for (int left = request.commits(); left > 0; left--) {
+                    request.nextCommit(commit);
+                    touch(commit);
+                }
+            }
             default -> assertTrue(request.kind() > 0 && request.kind() <= Protocol.NAMESPACE);
         }
     }
@@ -436,7 +513,7 @@ class CodecTest {
         out.hello(1, 1, 1, 0);
         assertEquals(ErrorCode.MALFORMED, refused(out).code());
         out.clear();
-        out.plain((byte) (Protocol.ADMIN + 1), 1);
+        out.plain((byte) (Protocol.BATCH + 1), 1);
         assertEquals(ErrorCode.UNSUPPORTED, refused(out).code());
         assertFalse(refused(out).isFatal());
         out.clear();
@@ -540,6 +617,41 @@ class CodecTest {
         } else {
             assertThrows(ProtocolException.class, () -> reader.next(out.bytes(), 0, out.length()));
         }
+    }
+
+    /// A batch is checked before any of it is decided, and refused as a whole.
+    @Test
+    void invalidBatchesAreRefused() {
+        FrameWriter out = new FrameWriter(16);
+        assertBatchRefused(ErrorCode.MALFORMED, true, out, 0, 0, new long[0]);
+        assertBatchRefused(ErrorCode.MALFORMED, true, out, 0, Protocol.BATCH_MAX + 1, new long[0]);
+        assertBatchRefused(ErrorCode.MALFORMED, true, out, 0, -1, new long[0]);
+        assertBatchRefused(ErrorCode.MALFORMED, true, out, 1, 1, new long[0]);
+        assertBatchRefused(ErrorCode.TIMESTAMP, false, out, 1, 1, new long[] {0});
+        FrameWriter commit = new FrameWriter(16);
+        commit.commit(1, 5, new long[] {1, 2, 3, 4, Protocol.ROW_NONE}, 4, new long[0], 0);
+        int at = out.beginBatch(1, 2, 0, 0, 0, 0);
+        out.batchCommit(commit);
+        commit.clear();
+        commit.commit(1, 5, new long[] {1, Protocol.ROW_NONE}, 2, new long[0], 0);
+        out.batchCommit(commit);
+        out.endBatch(at);
+        assertEquals(ErrorCode.RESERVED_ROW, refused(out).code());
+        assertEquals(out.length(), refused(out).skip(), "the connection goes on");
+        Protocol.INT.set(out.bytes(), 36, 1);
+        assertEquals(ErrorCode.UNSUPPORTED, refused(out).code());
+    }
+
+    private static void assertBatchRefused(
+            ErrorCode code, boolean isFatal, FrameWriter out, int ends, int begins, long[] starts) {
+        int at = out.beginBatch(1, 0, ends, 0, 0, begins);
+        for (long start : starts) {
+            out.batchStart(start);
+        }
+        out.endBatch(at);
+        assertEquals(code, refused(out).code());
+        assertEquals(isFatal, refused(out).isFatal());
+        out.clear();
     }
 
     /// A longer hello is one of a later version that speaks this one too.

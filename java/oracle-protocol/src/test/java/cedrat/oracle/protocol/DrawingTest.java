@@ -65,7 +65,9 @@ class DrawingTest {
                 "ABORT",
                 (int) Protocol.ABORT,
                 "END",
-                (int) Protocol.END));
+                (int) Protocol.END,
+                "BATCH",
+                (int) Protocol.BATCH));
         kinds.putAll(Map.of(
                 "STATUS",
                 (int) Protocol.STATUS,
@@ -197,6 +199,19 @@ class DrawingTest {
             out.putValue(values, index, page[index]);
         }
         written.put("< admin", hex(out));
+        FrameWriter commit = new FrameWriter(1);
+        commit.commit(0, 11, new long[] {6}, 1, new long[0], 0);
+        int batch = out.beginBatch(7, 1, 1, 0, 1, 2);
+        out.batchStart(12);
+        out.batchStart(7);
+        out.batchCommit(commit);
+        out.endBatch(batch);
+        written.put("> batch", hex(out));
+        values = out.values(Protocol.BATCH, 7, 3);
+        out.putValue(values, 0, 13);
+        out.putValue(values, 1, 12);
+        out.putValue(values, 2, 14);
+        written.put("< batch", hex(out));
         out.error(4, 0, ErrorCode.RESERVED_ROW, "row");
         written.put("< refusal", hex(out));
         assertEquals(lines(example()), lines(written));

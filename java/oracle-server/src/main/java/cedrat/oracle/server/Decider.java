@@ -15,6 +15,7 @@ import cedrat.oracle.transport.Buffers;
 import io.netty.buffer.ByteBuf;
 import io.netty.channel.EventLoop;
 import java.util.ArrayDeque;
+import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.Locale;
 import java.util.concurrent.CompletableFuture;
@@ -58,6 +59,10 @@ final class Decider {
     /// Request that is being decided.
     private RequestReader request;
 
+    /// Commits of a batch.
+    private final RequestReader[] commits = new RequestReader[CommitGroup.COUNT_MAX];
+    private final CommitGroup group;
+
     private final Rows none = new Rows();
     private final Keys keys = new Keys();
     private final KeyRanges ranges = new KeyRanges();
@@ -96,6 +101,8 @@ final class Decider {
         sessions = new Sessions(oracle);
         administration = new Administration(oracle, sessions, persister, log, options.sessionTimeout());
         requests = new Requests(oracle, options.rowsMax());
+        group = new CommitGroup(oracle);
+        Arrays.setAll(commits, each -> new RequestReader(options.rowsMax()));
         resume = () -> persister.guard(this::resume);
     }
 
@@ -237,6 +244,7 @@ final class Decider {
         switch (kind) {
             case Protocol.BEGIN -> beginTransaction(connection);
             case Protocol.COMMIT -> commit(connection);
+            case Protocol.BATCH -> batch(connection);
             case Protocol.END -> end(connection);
             case Protocol.ABORT -> abort(connection);
             case Protocol.RESOLVE -> resolve(connection);
@@ -270,26 +278,85 @@ final class Decider {
     }
 
     private void commit(Connection connection) {
-        if (fault == Fault.RESENT_COMMITS_CONFLICT && oracle.status(request.start()) > 0) {
-            value(connection, Protocol.ABORTED);
-        } else if (isGivenOut(connection, request.start())) {
-            readKeys();
-            if (request.writes() > 0 && !connection.session.hasNamespace) {
-                oracle.use(StatusOracle.UNNAMED);
-            }
-            outcome(connection, oracle.commit(request.start(), requests.writes(), requests.reads(), keys, ranges));
+        if (isGivenOut(connection, request.start())) {
+            value(connection, commit(connection, request, requests.writes(), requests.reads()));
         }
     }
 
+    /// Decides a commit; returns the outcome.
+    private long commit(Connection connection, RequestReader commit, Rows writes, Rows reads) {
+        long start = commit.start();
+        if (fault == Fault.RESENT_COMMITS_CONFLICT && oracle.status(start) > 0) {
+            return Protocol.ABORTED;
+        }
+        readKeys(commit);
+        if (commit.writes() > 0 && !connection.session.hasNamespace) {
+            oracle.use(StatusOracle.UNNAMED);
+        }
+        return outcome(connection, start, oracle.commit(start, writes, reads, keys, ranges));
+    }
+
     private void end(Connection connection) {
-        if (!isGivenOut(connection, request.start())) {
+        if (isGivenOut(connection, request.start())) {
+            value(connection, end(connection, request.start()));
+        }
+    }
+
+    private long end(Connection connection, long start) {
+        if (fault == Fault.COMMITS_PRUNED_READERS && oracle.status(start) == StatusOracle.UNKNOWN) {
+            return start;
+        }
+        return outcome(connection, start, oracle.commit(start, none, none));
+    }
+
+    /// Decides all of a batch, or refuses it. Transactions begin last: they see what the batch commits.
+    private void batch(Connection connection) {
+        if (!isGivenOut(connection, request.newest())) {
             return;
         }
-        if (fault == Fault.COMMITS_PRUNED_READERS && oracle.status(request.start()) == StatusOracle.UNKNOWN) {
-            value(connection, request.start());
-        } else {
-            outcome(connection, oracle.commit(request.start(), none, none));
+        int begins = request.begins();
+        int abortsFrom = request.ends();
+        int cleanedFrom = abortsFrom + request.aborts();
+        int decided = request.commits() + cleanedFrom;
+        int values = connection.replies.values(Protocol.BATCH, request.id(), decided + (begins > 0 ? 1 : 0));
+        int index = commits(connection, values);
+        for (int at = 0; at < cleanedFrom; at++) {
+            long start = request.start(at);
+            long outcome = at < abortsFrom ? end(connection, start) : outcome(connection, start, oracle.abort(start));
+            connection.replies.putValue(values, index++, outcome);
         }
+        for (int at = cleanedFrom; at < request.starts(); at++) {
+            oracle.cleaned(request.start(at));
+        }
+        if (begins > 0) {
+            connection.replies.putValue(values, index, oracle.begin(connection.session.number));
+            for (int more = 1; more < begins; more++) {
+                oracle.begin(connection.session.number);
+            }
+        }
+        persister.replied(connection, Math.max(1, decided + begins));
+        if (begins > 0 && fault == Fault.STARTS_BEFORE_THE_LOG) {
+            connection.channel.writeAndFlush(Buffers.take(connection.replies, connection.channel));
+        }
+    }
+
+    /// Decides the commits of a batch; returns their number.
+    private int commits(Connection connection, int values) {
+        int count = request.commits();
+        int index = 0;
+        while (index < count) {
+            int size = Math.min(count - index, CommitGroup.COUNT_MAX);
+            for (int which = 0; which < size; which++) {
+                request.nextCommit(commits[which]);
+                group.expect(which, commits[which]);
+            }
+            for (int which = 0; which < size; which++) {
+                persister.makeRoom();
+                long outcome = commit(connection, commits[which], group.writes(which), group.reads(which));
+                connection.replies.putValue(values, index++, outcome);
+            }
+        }
+        return count;
     }
 
     private void abort(Connection connection) {
@@ -357,11 +424,11 @@ final class Decider {
         return true;
     }
 
-    private void readKeys() {
+    private void readKeys(RequestReader commit) {
         keys.clear();
         ranges.clear();
-        if (request.hasKeys()) {
-            request.tellKeys(keysAndRanges);
+        if (commit.hasKeys()) {
+            commit.tellKeys(keysAndRanges);
         }
     }
 

@@ -133,16 +133,23 @@ final class Persister implements Log.Listener {
 
     /// A reply was put into a connection's part of the open batch.
     void replied(Connection connection) {
-        if (connection.repliesCount++ == 0) {
+        replied(connection, 1);
+    }
+
+    /// A reply to so many requests was put there.
+    void replied(Connection connection, int count) {
+        if (connection.repliesCount == 0) {
             open.add(connection);
         }
-        connection.outstanding++;
+        connection.repliesCount += count;
+        connection.outstanding += count;
         open.bytes += connection.replies.length() - connection.repliesBytes;
         connection.repliesBytes = connection.replies.length();
-        if (open.requests++ == 0) {
+        if (open.requests == 0) {
             open.openedNanos = System.nanoTime();
             open.underWay = inFlight.isEmpty() ? 0 : inFlight.peekLast().number;
         }
+        open.requests += count;
         scheduleClose();
     }
 
@@ -197,6 +204,13 @@ final class Persister implements Log.Listener {
         }
         entry.begin(oracle.newest());
         release();
+    }
+
+    /// D6, in front of a commit that is one of several in a request.
+    void makeRoom() {
+        if (entry.length() >= BATCH_BYTES_MAX) {
+            appendFull();
+        }
     }
 
     /// D6. What was decided so far goes to the log, ahead of what is decided on the same request.

@@ -7,18 +7,14 @@ import cedrat.oracle.state.Rows;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Input;
 
-/// The next requests in the input of a connection, in groups: the oracle gets the rows of the whole group
-/// before it decides the first request, and then waits for memory once instead of once for each.
+/// The next requests in the input of a connection, in groups ([CommitGroup]).
 ///
 /// Reused for one connection after the other.
 final class Requests {
-    /// Size of a group. More gain little, and their rows would not stay in the nearest cache.
-    private static final int COUNT_MAX = 16;
+    private static final int COUNT_MAX = CommitGroup.COUNT_MAX;
 
-    private final StatusOracle oracle;
     private final RequestReader[] readers = new RequestReader[COUNT_MAX];
-    private final Rows[] writes = new Rows[COUNT_MAX];
-    private final Rows[] reads = new Rows[COUNT_MAX];
+    private final CommitGroup commits;
     private final int[] lengths = new int[COUNT_MAX];
     private int count;
     private int at = -1;
@@ -27,11 +23,9 @@ final class Requests {
 
     /// Requests of `rowsMax` rows at most, for this oracle.
     Requests(StatusOracle oracle, int rowsMax) {
-        this.oracle = oracle;
+        commits = new CommitGroup(oracle);
         for (int each = 0; each < COUNT_MAX; each++) {
             readers[each] = new RequestReader(rowsMax);
-            writes[each] = new Rows();
-            reads[each] = new Rows();
         }
     }
 
@@ -71,7 +65,7 @@ final class Requests {
                     return;
                 }
                 if (readers[count].kind() == Protocol.COMMIT) {
-                    expect(count);
+                    commits.expect(count, readers[count]);
                 }
                 lengths[count] = length;
                 from += length;
@@ -82,24 +76,6 @@ final class Requests {
         }
     }
 
-    private void expect(int which) {
-        RequestReader reader = readers[which];
-        int writeCount = reader.writes();
-        int all = writeCount + reader.reads();
-        Rows written = writes[which];
-        written.clear();
-        for (int index = 0; index < writeCount; index++) {
-            written.add(reader.row(index));
-        }
-        Rows read = reads[which];
-        read.clear();
-        for (int index = writeCount; index < all; index++) {
-            read.add(reader.row(index));
-        }
-        oracle.expect(read);
-        oracle.expect(written);
-    }
-
     /// The present request.
     RequestReader reader() {
         return readers[at];
@@ -107,11 +83,11 @@ final class Requests {
 
     /// The rows that it has written, if it is a commit.
     Rows writes() {
-        return writes[at];
+        return commits.writes(at);
     }
 
     /// The rows that it has read.
     Rows reads() {
-        return reads[at];
+        return commits.reads(at);
     }
 }

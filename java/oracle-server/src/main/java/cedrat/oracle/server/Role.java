@@ -28,6 +28,7 @@ enum Role {
                     Protocol.STATUS,
                     Protocol.RESOLVE,
                     Protocol.CLEANED,
+                    Protocol.BATCH,
                     Protocol.PING,
                     Protocol.CLOSE -> CLIENT;
             case Protocol.NAMESPACE -> (flags & Protocol.FLAG_RETIRED) == 0 ? CLIENT : ADMINISTRATOR;

@@ -620,7 +620,7 @@ class OracleServerTest {
             try (RawClient client = new RawClient(server)) {
                 client.out.hello(1, Protocol.VERSION + 1, Protocol.VERSION + 2, SESSION);
                 client.send().refused(ErrorCode.VERSION, true);
-                assertTrue(client.reply.errorText().contains("4 to 5"));
+                assertTrue(client.reply.errorText().contains("5 to 6"));
                 client.awaitClosed();
             }
             try (RawClient client = new RawClient(server)) {

@@ -509,12 +509,7 @@ public final class Transaction implements AutoCloseable {
                                 : Mutations.erase(name, write.cells().keySet())));
         boolean isClean = failures.isEmpty() && !isInDoubt || fault == Fault.CLEANED_IN_FLIGHT;
         if (isClean) {
-            // Nothing that this transaction returns depends on the answer.
-            oracle.cleanedAsync(List.of(start)).whenComplete((count, failure) -> {
-                if (failure instanceof UnavailableException || failure instanceof RefusedException) {
-                    manager.later(new CleanUp(start, List.of(), false, manager.nowNanos(), new Outcome.Unknown()));
-                }
-            });
+            oracle.cleanedLater(start);
         }
         return isClean;
     }

@@ -1,0 +1,36 @@
+package cedrat.oracle.client;
+
+import cedrat.oracle.protocol.FrameWriter;
+import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.protocol.ReplyReader;
+
+/// The oracle that a client has reached: from the first welcome on it goes on with no other one, and with no other
+/// generation. For one thread at a time.
+final class KnownOracle {
+    private long identity = Protocol.IDENTITY_NONE;
+    private long generation = Protocol.IDENTITY_NONE;
+
+    /// Returns the identity; [Protocol#IDENTITY_NONE] if no server has stated it.
+    long identity() {
+        return identity;
+    }
+
+    /// Writes the hello of a session.
+    void hello(FrameWriter out, long id, long session) {
+        out.hello(id, lowestVersion(), Protocol.VERSION, session, identity, generation);
+    }
+
+    /// The log of an oracle with an identity, or of a restored one, cannot be read by servers of versions before.
+    private int lowestVersion() {
+        if (identity == Protocol.IDENTITY_NONE) {
+            return Protocol.VERSION_LOWEST;
+        }
+        return generation == identity ? Protocol.VERSION_IDENTITY : Protocol.VERSION_GENERATION;
+    }
+
+    /// A server has welcomed the client.
+    void welcome(ReplyReader reader) {
+        identity = reader.identity();
+        generation = reader.version() < Protocol.VERSION_GENERATION ? identity : reader.generation();
+    }
+}
