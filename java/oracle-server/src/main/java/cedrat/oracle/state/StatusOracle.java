@@ -56,18 +56,6 @@ public final class StatusOracle {
         RETRY
     }
 
-    /// Bugs that tests plant, to see that they are found.
-    enum Fault {
-        NONE,
-        SKIP_T_MAX,
-        FORGET_ABORTED,
-        FORGET_KEYS,
-        SWEEP_THE_LIVING,
-        RESENT_COMMIT_CONFLICTS,
-        END_AFTER_PRUNING,
-        SWEEP_ONE_NAMESPACE
-    }
-
     /// Approximate size of an entry of `leftAt`.
     private static final int LEFT_BYTES = 96;
 
@@ -325,10 +313,7 @@ public final class StatusOracle {
         return identity.get();
     }
 
-    /// Begins a generation, before the first request: the oracle continues from a backup. The number is not 0, and no
-    /// earlier generation has had it.
-    ///
-    /// @throws IllegalArgumentException if it is 0, or the oracle has no identity
+    /// Begins a generation, with a number other than 0, before the first request of an oracle that has an identity.
     public void beginGeneration(long drawn) {
         identity.restore(drawn);
     }

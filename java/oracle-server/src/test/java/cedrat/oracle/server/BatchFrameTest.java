@@ -92,6 +92,7 @@ class BatchFrameTest {
         return new RawClient(server.address(), SESSION, Protocol.VERSION);
     }
 
+    /// O6j.
     @Test
     void requestsAreDecidedInTheirOrder() throws Exception {
         try (OracleServer server = OracleServer.start(OPTIONS, new VolatileLog());
@@ -149,6 +150,7 @@ class BatchFrameTest {
         }
     }
 
+    /// O6j.
     @Test
     void invalidRequestRefusesItsBatch() throws Exception {
         try (OracleServer server = OracleServer.start(OPTIONS.withRowsMax(2), new VolatileLog());

@@ -3,7 +3,6 @@ package cedrat.oracle.state;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.oracle.state.StatusOracle.Fault;
 import java.util.ArrayList;
 import java.util.List;
 import net.jqwik.api.ForAll;

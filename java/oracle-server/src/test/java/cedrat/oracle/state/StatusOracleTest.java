@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.oracle.state.StatusOracle.Fault;
 import cedrat.oracle.state.StatusOracle.Visibility;
 import cedrat.oracle.state.Transactions.Spilling;
 import java.util.ArrayList;
