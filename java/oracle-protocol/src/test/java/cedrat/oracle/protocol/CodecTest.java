@@ -364,23 +364,7 @@ class CodecTest {
                 }
             }
             if (kind == Protocol.BATCH && bytes.length >= 48 && random.nextInt(4) != 0) {
-                int starts = random.nextInt(4);
-                for (int at = 16; at < 40; at += 4) {
-                    Protocol.INT.set(bytes, at, at > 16 && at < 36 ? random.nextInt(2) : random.nextInt(9) / 4);
-                }
-                Protocol.INT.set(bytes, 36, -random.nextInt(2) * random.nextInt(2));
-                for (int at = 40; at + 8 <= bytes.length && starts > 0; at += 8, starts--) {
-                    Protocol.LONG.set(bytes, at, 1 + random.nextLong(9));
-                }
-                int commit = 40 + 8 * random.nextInt(4);
-                if (commit + 32 <= bytes.length) {
-                    int rows = (bytes.length - commit - 24) / 8;
-                    Protocol.INT.set(bytes, commit, bytes.length - commit - 8 - random.nextInt(9) / 8);
-                    Protocol.INT.set(bytes, commit + 4, random.nextInt(5) / 4);
-                    Protocol.LONG.set(bytes, commit + 8, 1 + random.nextLong(9));
-                    Protocol.INT.set(bytes, commit + 16, rows - random.nextInt(5) / 4);
-                    Protocol.INT.set(bytes, commit + 20, random.nextInt(5) / 4);
-                }
+                makeNearlyBatch(bytes, random);
             }
             if (kind == Protocol.COMMIT && bytes.length >= 32 && random.nextBoolean()) {
                 Protocol.INT.set(bytes, 24, (bytes.length - 32) / 8 + random.nextInt(2));
@@ -422,6 +406,27 @@ class CodecTest {
             }
         } catch (ProtocolException refused) {
             assertTrue(refused.skip() <= bytes.length);
+        }
+    }
+
+    /// Makes bytes of a batch nearly those of one.
+    private static void makeNearlyBatch(byte[] bytes, SplittableRandom random) {
+        int starts = random.nextInt(4);
+        for (int at = 16; at < 40; at += 4) {
+            Protocol.INT.set(bytes, at, at > 16 && at < 36 ? random.nextInt(2) : random.nextInt(9) / 4);
+        }
+        Protocol.INT.set(bytes, 36, -random.nextInt(2) * random.nextInt(2));
+        for (int at = 40; at + 8 <= bytes.length && starts > 0; at += 8, starts--) {
+            Protocol.LONG.set(bytes, at, 1 + random.nextLong(9));
+        }
+        int commit = 40 + 8 * random.nextInt(4);
+        if (commit + 32 <= bytes.length) {
+            int rows = (bytes.length - commit - 24) / 8;
+            Protocol.INT.set(bytes, commit, bytes.length - commit - 8 - random.nextInt(9) / 8);
+            Protocol.INT.set(bytes, commit + 4, random.nextInt(5) / 4);
+            Protocol.LONG.set(bytes, commit + 8, 1 + random.nextLong(9));
+            Protocol.INT.set(bytes, commit + 16, rows - random.nextInt(5) / 4);
+            Protocol.INT.set(bytes, commit + 20, random.nextInt(5) / 4);
         }
     }
 

@@ -92,7 +92,7 @@ class BatchFrameTest {
         return new RawClient(server.address(), SESSION, Protocol.VERSION);
     }
 
-    /// O6j.
+    /// O6k.
     @Test
     void requestsAreDecidedInTheirOrder() throws Exception {
         try (OracleServer server = OracleServer.start(OPTIONS, new VolatileLog());
@@ -150,7 +150,7 @@ class BatchFrameTest {
         }
     }
 
-    /// O6j.
+    /// O6k.
     @Test
     void invalidRequestRefusesItsBatch() throws Exception {
         try (OracleServer server = OracleServer.start(OPTIONS.withRowsMax(2), new VolatileLog());

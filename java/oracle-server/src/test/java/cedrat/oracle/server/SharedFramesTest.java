@@ -253,7 +253,7 @@ class SharedFramesTest {
         }
     }
 
-    /// C1: a batch whose reply was lost is asked again, and decided once.
+    /// O6l and C1: a batch whose reply was lost is asked again, and decided once.
     @Test
     void requestsOfLostBatchAreRepeated() throws Exception {
         HeldLog log = new HeldLog();

@@ -52,7 +52,7 @@ final class CleanUp {
     }
 
     /// Cleans the rows, and notifies the oracle. The outcome is kept before the oracle forgets it. An earlier
-    /// outcome is used only after the oracle has confirmed that it was not restored since (O6i).
+    /// outcome is used only after the oracle has confirmed that it was not restored since (O6j).
     ///
     /// @throws TableException if the store fails; it may be called again
     /// @throws OracleException if the oracle does not answer; the same

@@ -201,7 +201,7 @@ public final class TransactionManager {
     }
 
     /// Cleans up, now or later. The transaction has its outcome already, and keeps it whatever happens here. A clean-up
-    /// for which no thread had time soon waits until the oracle has confirmed that it was not restored (O6i).
+    /// for which no thread had time soon waits until the oracle has confirmed that it was not restored (O6j).
     ///
     /// @param work returns whether the oracle was notified that the transaction is clean
     /// @param otherwise what is left to be done if it was not

@@ -113,7 +113,7 @@ class RestoredOracleTest {
         }
     }
 
-    /// A clean-up that has failed has the outcome from the oracle of before.
+    /// O6j: a clean-up that has failed has the outcome from the oracle of before.
     @Test
     void repeatedCleanUpShowsNoLostCommit() throws Exception {
         TransactionManager manager = manager(survivor, Runnable::run);
@@ -131,7 +131,7 @@ class RestoredOracleTest {
         assertChangesNothing(() -> List.copyOf(scheduled).forEach(Runnable::run));
     }
 
-    /// A clean-up that has waited for a thread, meanwhile.
+    /// O6j: a clean-up has waited for a thread, meanwhile.
     @Test
     void delayedCleanUpShowsNoLostCommit() throws Exception {
         World.put(manager(survivor, Runnable::run), hooked, "a", "before");
