@@ -609,14 +609,21 @@ fn create(media: Arc<dyn Media>, lock: DirectoryLock, options: &Options, registr
     Ok(store)
 }
 
+/// Other threads may hold half of the frames.
+const FRAMES_PER_UNDO_RECORD: u64 = 2;
+
+/// Returns the number of frames in which undo writes so many records between two forces of the log.
+pub(crate) fn frames_for(undo_records_per_force: u64) -> usize {
+    (undo_records_per_force * FRAMES_PER_UNDO_RECORD) as usize
+}
+
 pub(crate) fn log_options(options: &Options) -> LogOptions {
     LogOptions {
         partitions: options.partitions,
         segment_len: options.segment_len,
         page_len: cedrat_pages::PAGE_LEN as u32,
         log_bytes_max: options.log_limit_bytes,
-        // Other threads may hold half of the frames.
-        undo_records_per_force: (pool_options(options).capacity_pages as u64 / 2).max(1),
+        undo_records_per_force: (pool_options(options).capacity_pages as u64 / FRAMES_PER_UNDO_RECORD).max(1),
         ..options.log.clone()
     }
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use cedrat_media::{Media, SimDisk};
+use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::{PAGE_LEN, PageId};
 use cedrat_sync::Arc;
 use cedrat_txn::{Error, Options, Store, Txn};
@@ -75,4 +75,24 @@ fn rollback_beside_refused_transactions_has_room() {
     store.transact(|txn| txn.update(at(pages[1], 0), &Add { amount: 1 })).expect("there is space again");
     assert_eq!(pages.map(|page| numbers(&store, page)[0]), [0, 1]);
     store.check().unwrap();
+}
+
+/// E16.1c: the run before has reserved space for the few forces of its large pool.
+#[test]
+fn opening_with_smaller_pool_has_room() {
+    for (frames, pages) in [(64, 200), (256, 500), (2048, 1000)] {
+        let (disk, store) = nearly_full(frames);
+        let pages: Vec<PageId> = (0..pages).map(|_| store.transact(page_with_zeros).unwrap()).collect();
+        store.checkpoint().unwrap();
+        disk.set_capacity(Some(disk.space() + (1 << 20)));
+        let mut txn = store.begin();
+        fill(&mut txn, &pages, |_| ());
+        store.log().force(store.log().current_lsn()).unwrap();
+        let after = Arc::new(disk.cut_power(Loss::Everything));
+        after.set_capacity(Some(after.space()));
+        let smallest = Options { pool_bytes: 8 * PAGE_LEN as u64, log_limit_bytes: 1 << 30, ..options() };
+        let store = Store::open(Arc::<SimDisk>::clone(&after), smallest, registry().record_kind(KIND)).expect("E16.1c");
+        assert_eq!(store.recovery().losers, 1);
+        assert!(pages.iter().all(|&page| numbers(&store, page)[0] == 0));
+    }
 }

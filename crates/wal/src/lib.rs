@@ -68,6 +68,6 @@ pub use record::{Appended, Decided, Kind, Pairs, Record, RecordHead, RecordRef, 
 pub use replica::{Replica, ReplicaSink, StableWhen};
 pub use scan::{Scan, Scanned};
 pub use sink::{Local, Piece, SegmentSink, Sink};
-pub use space::{LogSpace, Outstanding, Reservation, Spending, UNDO_RECORD_LEN_MIN};
+pub use space::{LogSpace, Outstanding, Reservation, Spending, UNDO_RECORD_LEN_MIN, UNDO_RECORDS_PER_FORCE_MAX};
 pub use ticket::Ticket;
 pub use writer::Writer;

@@ -170,6 +170,12 @@ impl Log {
         Reservation::empty(&self.shared.space, true)
     }
 
+    /// Whether so many bytes of undo have space, whatever the run before has reserved for the forces between them.
+    pub fn has_room_for_undo(&self, undo: ByteLen) -> bool {
+        let space = &self.shared.space;
+        undo.0.saturating_add(space.undo_padding(undo.0)) <= self.space().free.0
+    }
+
     /// Draws the next LSN and places the record. Never waits for I/O or space, never fails; after the log
     /// stopped, the record is dropped.
     ///

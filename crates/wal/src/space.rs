@@ -55,7 +55,7 @@ const PADDING: u64 = 2 * BLOCK_UNIT as u64;
 pub const UNDO_RECORD_LEN_MIN: u64 = 64;
 
 /// The records of undo per force from which on an eighth of their bytes covers the padding.
-pub(crate) const UNDO_RECORDS_PER_FORCE_MAX: u64 = 8 * BLOCK_UNIT as u64 / UNDO_RECORD_LEN_MIN;
+pub const UNDO_RECORDS_PER_FORCE_MAX: u64 = 8 * BLOCK_UNIT as u64 / UNDO_RECORD_LEN_MIN;
 
 /// Log space of a record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,7 +128,7 @@ impl Space {
     }
 
     /// Returns the padding to reserve with so many bytes of undo: a block for each force.
-    fn undo_padding(&self, undo: u64) -> u64 {
+    pub(crate) fn undo_padding(&self, undo: u64) -> u64 {
         let records = match planted!("forces_of_small_pool_not_reserved") {
             true => UNDO_RECORDS_PER_FORCE_MAX,
             false => self.undo_records_per_force,

@@ -27,9 +27,9 @@ use std::time::Instant;
 
 use cedrat_heap::FoundHeaps;
 use cedrat_media::Media;
-use cedrat_pages::{Home, Pool};
+use cedrat_pages::{Home, Pool, PoolOptions};
 use cedrat_sync::{Arc, planted};
-use cedrat_wal::{DirectoryLock, Found};
+use cedrat_wal::{ByteLen, DirectoryLock, Found, Log, UNDO_RECORDS_PER_FORCE_MAX};
 
 use crate::error::Result;
 use crate::options::{Options, REDO_THREADS_MAX};
@@ -37,7 +37,7 @@ use crate::prepared;
 use crate::registry::Registry;
 use crate::report::{Progress, RecoveryReport};
 use crate::schema;
-use crate::store::{Inner, Store, StoreParts, log_options, pool_options};
+use crate::store::{Inner, Store, StoreParts, frames_for, log_options, pool_options};
 
 /// Opens an existing store.
 pub(crate) fn recover(
@@ -68,7 +68,7 @@ pub(crate) fn recover(
 
     let names: Vec<&str> = registry.names().collect();
     let log = found.begin_locked(&lock, &names, &log_options(options))?;
-    let pool = Pool::open(media, log.clone(), pool_options(options))?;
+    let pool = Pool::open(media, log.clone(), pool_for_undo(options, &log, &analysis))?;
     let pages_end = analysis.pages_end.max(crate::CATALOGUE.get() + 1);
     pool.ensure_len(pages_end)?;
     let next_txn = analysis.next_txn.max(checkpoint.next_txn);
@@ -105,6 +105,17 @@ pub(crate) fn recover(
     store.set_report(report);
     opening.succeeded();
     Ok(store) // E15.2: undo has ended before a caller can begin a transaction
+}
+
+/// Returns the options of a pool that is large enough for the undo. What the run before has reserved for the forces by which undo
+/// frees frames may depend on its pool (E16.1); a larger pool than this needs no more.
+fn pool_for_undo(options: &Options, log: &Log, analysis: &Analysis) -> PoolOptions {
+    let mut pool = pool_options(options);
+    let undoes = !analysis.losers.is_empty() || !analysis.in_doubt.is_empty();
+    if undoes && !log.has_room_for_undo(ByteLen(analysis.log_bytes)) && !planted!("undo_in_small_pool") {
+        pool.capacity_pages = pool.capacity_pages.max(frames_for(UNDO_RECORDS_PER_FORCE_MAX));
+    }
+    pool
 }
 
 /// Returns the report as far as the analysis knows it.
