@@ -7,7 +7,10 @@ module cedrat.oracle.protocol {
     requires io.netty.handler;
     requires io.netty.transport;
     requires io.netty.transport.classes.epoll;
+    requires java.security.jgss;
+    requires java.security.sasl;
 
+    exports cedrat.oracle.authentication;
     exports cedrat.oracle.protocol;
     exports cedrat.oracle.tls;
     exports cedrat.oracle.transport to

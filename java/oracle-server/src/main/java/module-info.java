@@ -16,6 +16,7 @@ module cedrat.oracle.server {
     requires io.prometheus.metrics.model;
     requires io.prometheus.writer.text;
     requires java.management;
+    requires java.security.sasl;
     requires jdk.httpserver;
     requires jdk.management;
     requires org.slf4j;

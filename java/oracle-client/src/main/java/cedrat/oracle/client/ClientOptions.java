@@ -1,5 +1,6 @@
 package cedrat.oracle.client;
 
+import cedrat.oracle.authentication.Credentials;
 import cedrat.oracle.tls.TlsOptions;
 import java.net.InetSocketAddress;
 import java.time.Duration;
@@ -18,6 +19,7 @@ import java.util.Optional;
 /// @param reconnectMax and at last; the time doubles each time that all servers were tried
 /// @param outstandingMax so many requests of a client may be unanswered; one more fails
 /// @param tls if present, connections are made over TLS, with servers whose certificates name their hosts
+/// @param credentials if present, the client authenticates itself by them on each connection
 public record ClientOptions(
         List<InetSocketAddress> servers,
         Duration patience,
@@ -25,7 +27,8 @@ public record ClientOptions(
         Duration reconnectMin,
         Duration reconnectMax,
         int outstandingMax,
-        Optional<TlsOptions> tls) {
+        Optional<TlsOptions> tls,
+        Optional<Credentials> credentials) {
     /// Checks them.
     public ClientOptions {
         servers = List.copyOf(servers);
@@ -52,33 +55,49 @@ public record ClientOptions(
                 Duration.ofMillis(10),
                 Duration.ofSeconds(1),
                 10_000,
+                Optional.empty(),
                 Optional.empty());
     }
 
     /// The same, with another patience.
     public ClientOptions withPatience(Duration other) {
-        return new ClientOptions(servers, other, silence, reconnectMin, reconnectMax, outstandingMax, tls);
+        return new ClientOptions(servers, other, silence, reconnectMin, reconnectMax, outstandingMax, tls, credentials);
     }
 
     /// The same, with another time that a server may be silent.
     public ClientOptions withSilence(Duration other) {
-        return new ClientOptions(servers, patience, other, reconnectMin, reconnectMax, outstandingMax, tls);
+        return new ClientOptions(
+                servers, patience, other, reconnectMin, reconnectMax, outstandingMax, tls, credentials);
     }
 
     /// The same, with other times between attempts to connect.
     public ClientOptions withReconnect(Duration min, Duration max) {
-        return new ClientOptions(servers, patience, silence, min, max, outstandingMax, tls);
+        return new ClientOptions(servers, patience, silence, min, max, outstandingMax, tls, credentials);
     }
 
     /// The same, with another limit.
     public ClientOptions withOutstandingMax(int max) {
-        return new ClientOptions(servers, patience, silence, reconnectMin, reconnectMax, max, tls);
+        return new ClientOptions(servers, patience, silence, reconnectMin, reconnectMax, max, tls, credentials);
     }
 
     /// The same, with TLS.
     public ClientOptions withTls(TlsOptions options) {
         return new ClientOptions(
-                servers, patience, silence, reconnectMin, reconnectMax, outstandingMax, Optional.of(options));
+                servers,
+                patience,
+                silence,
+                reconnectMin,
+                reconnectMax,
+                outstandingMax,
+                Optional.of(options),
+                credentials);
+    }
+
+    /// The same, with another authentication than by the certificate of [#withTls]. A token needs TLS, unless
+    /// [Credentials#tokenWithoutTls] permits otherwise.
+    public ClientOptions withCredentials(Credentials other) {
+        return new ClientOptions(
+                servers, patience, silence, reconnectMin, reconnectMax, outstandingMax, tls, Optional.of(other));
     }
 
     private static void check(boolean holds, String what) {

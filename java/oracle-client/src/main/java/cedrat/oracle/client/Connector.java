@@ -1,5 +1,7 @@
 package cedrat.oracle.client;
 
+import cedrat.oracle.authentication.Credentials;
+import cedrat.oracle.transport.ClientExchange;
 import cedrat.oracle.transport.Tls;
 import cedrat.oracle.transport.Transport;
 import io.netty.bootstrap.Bootstrap;
@@ -46,18 +48,25 @@ final class Connector {
     private final Resolver resolver;
     /// `null` without TLS.
     private final Tls tls;
+    /// `null` if there are none but those of TLS.
+    private final Credentials credentials;
     private int server;
     /// How often all servers were tried.
     private int rounds;
 
     /// Reads the files of TLS.
     ///
+    /// @throws IllegalArgumentException if a token would be sent without TLS
     /// @throws UncheckedIOException if one of them cannot be used
     Connector(Transport transport, EventLoop loop, ClientOptions options, Resolver resolver) {
         this.transport = transport;
         this.loop = loop;
         this.servers = options.servers();
         this.resolver = resolver;
+        credentials = options.credentials().orElse(null);
+        if (credentials != null) {
+            ClientExchange.check(credentials, options.tls().isPresent());
+        }
         try {
             tls = options.tls().isPresent() ? Tls.client(options.tls().get()) : null;
         } catch (IOException problem) {
@@ -72,8 +81,9 @@ final class Connector {
         return server == 0;
     }
 
-    /// Connects to the present server; the event loop's thread receives the failure, or `null`. TLS files that have
-    /// changed, and cannot be used, fail one attempt; later ones use what was read before.
+    /// Connects to the present server, and authenticates the client if it has credentials; the event loop's thread
+    /// receives the failure, or `null`. TLS files that have changed, and cannot be used, fail one attempt; later
+    /// ones use what was read before.
     void connect(ChannelHandler handler, int timeoutMs, Consumer<Throwable> done) {
         InetSocketAddress known = servers.get(server);
         int round = rounds;
@@ -85,6 +95,28 @@ final class Connector {
             done.accept(problem);
             return;
         }
+        if (credentials == null) {
+            resolveAndConnect(known, round, handler, timeoutMs, done);
+            return;
+        }
+        Authenticator authenticator = new Authenticator(loop, credentials, known.getHostString(), timeoutMs, done);
+        ChannelHandler both = new ChannelInitializer<>() {
+            @Override
+            protected void initChannel(Channel channel) {
+                channel.pipeline().addLast(authenticator, handler);
+            }
+        };
+        resolveAndConnect(known, round, both, timeoutMs, failure -> {
+            if (failure == null) {
+                authenticator.begin();
+            } else {
+                authenticator.failed(failure);
+            }
+        });
+    }
+
+    private void resolveAndConnect(
+            InetSocketAddress known, int round, ChannelHandler handler, int timeoutMs, Consumer<Throwable> done) {
         ChannelHandler all = tls == null ? handler : overTls(known, handler);
         if (isLiteral(known)) {
             connect(known, all, timeoutMs, done);

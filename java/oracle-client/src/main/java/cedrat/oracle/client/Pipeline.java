@@ -354,6 +354,8 @@ public final class Pipeline<T> {
         connector.connect(attempt, (int) connectMs, failure -> {
             if (failure == null) {
                 connected(attempt);
+            } else if (failure instanceof ClientClosedException refused && known.identity() == Protocol.IDENTITY_NONE) {
+                close(refused);
             } else {
                 patience.lost(failure.getMessage());
                 reconnectLater();

@@ -83,7 +83,9 @@ public final class MaintenanceCommands implements Subcommands {
         private HBaseStore.Opener opener() throws IOException {
             ClientOptions options = ClientOptions.of(oracle.servers().toArray(InetSocketAddress[]::new))
                     .withPatience(PATIENCE);
-            ClientOptions all = oracle.tls().map(options::withTls).orElse(options);
+            ClientOptions over = oracle.security().tls().map(options::withTls).orElse(options);
+            ClientOptions all =
+                    oracle.security().credentials().map(over::withCredentials).orElse(over);
             OracleClient.open(all).close(); // so that an unusable file of TLS is an error of the command line
             return new HBaseStore.Opener(all, hbase.configuration(), hbase.namespaces(), hbase.tables());
         }

@@ -33,7 +33,11 @@ public enum ErrorCode {
     FORBIDDEN(13),
     /// The client knows an earlier generation of the oracle, which was restored from a backup since. The connection
     /// is closed.
-    RESTORED(14);
+    RESTORED(14),
+    /// The client has not authenticated itself, or not successfully. The connection is closed.
+    AUTHENTICATION(15),
+    /// The identity of the client has as many connections as it may have. The connection is closed.
+    LIMIT(16);
 
     private static final ErrorCode[] BY_NUMBER = new ErrorCode[values().length + 1];
 
@@ -55,11 +59,11 @@ public enum ErrorCode {
     }
 
     /// Whether a closed connection may be followed by one that fares better: an expired session begins anew; a
-    /// hello that came too late, as the program or the network was slow, may be in time; and it was a
-    /// connection of the client's own, which it had left and which was slow, that has taken over the session.
-    /// All else would happen again.
+    /// hello that came too late, as the program or the network was slow, may be in time; other connections of an
+    /// identity may end; and it was a connection of the client's own, which it had left and which was slow, that
+    /// has taken over the session. All else would happen again.
     public boolean isOfTheConnection() {
-        return this == EXPIRED || this == HELLO || this == TAKEN_OVER;
+        return this == EXPIRED || this == HELLO || this == TAKEN_OVER || this == LIMIT;
     }
 
     /// The code with this number; `null` if this program knows none, as a newer server may send one.

@@ -1,6 +1,7 @@
 package cedrat.oracle.protocol;
 
 import cedrat.oracle.protocol.Protocol.At;
+import java.util.Arrays;
 
 /// Finds frames in bytes that have arrived so far. What is read stays in the array; nothing is copied,
 /// nothing is made.
@@ -112,6 +113,26 @@ abstract class FrameReader {
             throw malformed("a frame of kind " + (kind() & 0xff) + " with " + length + " bytes");
         }
         return rest / Long.BYTES;
+    }
+
+    /// A message of an exchange that authenticates a client.
+    final void checkAuthenticate() throws ProtocolException {
+        if (length < At.AUTHENTICATE_MESSAGE || length > Protocol.FIRST_FRAME_BYTES_MAX) {
+            throw malformed("a message of an authentication with " + length + " bytes");
+        }
+        if (mechanism() == null || (longAt(At.AUTHENTICATE_MECHANISM) & ~0xffffL) != 0) {
+            throw refused(ErrorCode.UNSUPPORTED, "unknown mechanism of authentication");
+        }
+    }
+
+    /// Returns, for a message of an authentication, its mechanism.
+    public final Mechanism mechanism() {
+        return Mechanism.of(Protocol.getShort(bytes, at + At.AUTHENTICATE_MECHANISM));
+    }
+
+    /// Returns, for a message of an authentication, a copy of the message.
+    public final byte[] message() {
+        return Arrays.copyOfRange(bytes, at + At.AUTHENTICATE_MESSAGE, at + length);
     }
 
     final long longAt(int offset) {

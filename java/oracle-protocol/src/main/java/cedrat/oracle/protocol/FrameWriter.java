@@ -193,6 +193,17 @@ public final class FrameWriter {
         INT.set(bytes, at + At.LENGTH, length - at - Integer.BYTES);
     }
 
+    /// A message of an exchange that authenticates the client.
+    public void authenticate(long id, Mechanism mechanism, byte[] message) {
+        authenticate(Protocol.AUTHENTICATE, 0, id, mechanism, message);
+    }
+
+    private void authenticate(byte kind, int flags, long id, Mechanism mechanism, byte[] message) {
+        int at = begin(kind, flags, id, At.AUTHENTICATE_MESSAGE + message.length);
+        LONG.set(bytes, at + At.AUTHENTICATE_MECHANISM, (long) mechanism.number());
+        System.arraycopy(message, 0, bytes, at + At.AUTHENTICATE_MESSAGE, message.length);
+    }
+
     // ---- replies ----------------------------------------------------------------------------------------------------
 
     /// The reply to a hello. Versions below [Protocol#VERSION_IDENTITY] omit the identity of the oracle, and those
@@ -225,6 +236,13 @@ public final class FrameWriter {
             return At.WELCOME_FULL_END;
         }
         return version >= Protocol.VERSION_IDENTITY ? At.WELCOME_LONG_END : At.WELCOME_END;
+    }
+
+    /// The reply to a message of an exchange that authenticates the client: the next message, and whether it is the
+    /// last one, because the client is authenticated.
+    public void authenticateReply(long id, Mechanism mechanism, byte[] message, boolean isDone) {
+        byte kind = (byte) (Protocol.AUTHENTICATE | Protocol.REPLY);
+        authenticate(kind, isDone ? Protocol.FLAG_DONE : 0, id, mechanism, message);
     }
 
     /// A reply without a body, to a request of this kind: ping, close.

@@ -39,6 +39,10 @@ public final class Protocol {
     /// The longest frame, in bytes, its length included.
     public static final int FRAME_BYTES_MAX = 1 << 20;
 
+    /// The longest frame before the reply to a hello, in bytes, its length included. A connection that has
+    /// authenticated itself not yet takes no more memory.
+    public static final int FIRST_FRAME_BYTES_MAX = 1 << 16;
+
     /// Bytes of a frame before its body.
     public static final int HEADER_BYTES = 16;
 
@@ -104,6 +108,9 @@ public final class Protocol {
     /// Commits, ends, aborts and begins several transactions, and reports clean ones.
     public static final byte BATCH = 16;
 
+    /// A message of an exchange that authenticates the client, before the hello.
+    public static final byte AUTHENTICATE = 17;
+
     /// Added to a request's kind: the kind of its reply.
     public static final int REPLY = 0x80;
     /// The kind of a reply that refuses.
@@ -117,6 +124,8 @@ public final class Protocol {
     public static final int FLAG_VOLATILE = 1;
     /// With [#NAMESPACE]: it has no rows any more that need an outcome.
     public static final int FLAG_RETIRED = 2;
+    /// With the reply to [#AUTHENTICATE]: the client is authenticated.
+    public static final int FLAG_DONE = 1;
     /// With [#ERROR]: the server closes the connection behind it.
     public static final int FLAG_CLOSING = 1;
 
@@ -203,6 +212,10 @@ public final class Protocol {
         static final int ADMIN_ZERO = BODY + 2;
         static final int ADMIN_FROM = BODY + 8;
         static final int ADMIN_END = BODY + 16;
+
+        static final int AUTHENTICATE_MECHANISM = BODY;
+        static final int AUTHENTICATE_ZERO = BODY + 2;
+        static final int AUTHENTICATE_MESSAGE = BODY + 8;
 
         static final int WELCOME_VERSION = BODY;
         static final int WELCOME_ZERO = BODY + 2;

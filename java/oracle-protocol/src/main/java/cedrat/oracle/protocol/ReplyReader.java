@@ -17,7 +17,7 @@ public final class ReplyReader extends FrameReader {
             checkLength(At.ERROR_TEXT + Protocol.getShort(bytes, at + At.ERROR_LENGTH));
             return;
         }
-        checkFlags(0);
+        checkFlags(request() == Protocol.AUTHENTICATE ? Protocol.FLAG_DONE : 0);
         switch (request()) {
             case Protocol.HELLO -> {
                 checkWelcome();
@@ -25,6 +25,7 @@ public final class ReplyReader extends FrameReader {
                     throw malformed("invalid limits in the reply to a hello");
                 }
             }
+            case Protocol.AUTHENTICATE -> checkAuthenticate();
             case Protocol.BEGIN, Protocol.LOW_WATER -> {
                 checkLength(At.START_END);
                 if (!Protocol.isTimestamp(value())) {

@@ -35,6 +35,10 @@ public final class RequestReader extends FrameReader {
                 checkLength(At.START_END);
             }
             case Protocol.ADMIN -> checkAdmin();
+            case Protocol.AUTHENTICATE -> {
+                checkFlags(0);
+                checkAuthenticate();
+            }
             case Protocol.COMMIT -> checkCommit();
             case Protocol.BATCH -> checkBatch();
             case Protocol.SWEPT -> {

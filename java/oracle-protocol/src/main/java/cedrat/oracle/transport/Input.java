@@ -51,6 +51,11 @@ public final class Input {
         return end;
     }
 
+    /// Returns the number of bytes.
+    public int length() {
+        return end - from;
+    }
+
     /// The first bytes were read.
     public void skip(int count) {
         from += count;

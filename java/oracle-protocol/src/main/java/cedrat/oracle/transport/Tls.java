@@ -27,31 +27,40 @@ public final class Tls {
     private static final String HOST_CHECK = "HTTPS";
 
     private final TlsOptions options;
-    private final boolean isServer;
+    private final Side side;
     private volatile Loaded loaded;
 
     /// The content of the files, and the times of their last changes. After a failure it is older than the times say.
     private record Loaded(SslContext context, List<FileTime> times) {}
 
-    private Tls(TlsOptions options, boolean isServer) throws IOException {
+    private enum Side {
+        CLIENT,
+        /// A server, each of whose clients shows a certificate.
+        SERVER,
+        /// A server whose clients may show none.
+        SERVER_OF_ANY
+    }
+
+    private Tls(TlsOptions options, Side side) throws IOException {
         this.options = options;
-        this.isServer = isServer;
+        this.side = side;
         List<FileTime> times = times();
         loaded = new Loaded(load(), times);
     }
 
     /// TLS of a server, which asks each client for its certificate.
     ///
+    /// @param isRequired whether a client must show one. If not, one that is shown must be valid nevertheless
     /// @throws IOException if a file cannot be used
-    public static Tls server(TlsOptions options) throws IOException {
-        return new Tls(options, true);
+    public static Tls server(TlsOptions options, boolean isRequired) throws IOException {
+        return new Tls(options, isRequired ? Side.SERVER : Side.SERVER_OF_ANY);
     }
 
     /// TLS of a client, which checks that the certificate of the server names the host that it connects to.
     ///
     /// @throws IOException if a file cannot be used
     public static Tls client(TlsOptions options) throws IOException {
-        return new Tls(options, false);
+        return new Tls(options, Side.CLIENT);
     }
 
     /// Reads the files again if one has changed.
@@ -95,7 +104,9 @@ public final class Tls {
     }
 
     private List<Path> files() {
-        return List.of(options.certificate(), options.key(), options.authorities());
+        return options.hasCertificate()
+                ? List.of(options.certificate(), options.key(), options.authorities())
+                : List.of(options.authorities());
     }
 
     /// Returns the times of the last changes. That of a file that cannot be read is `null`: reading it says why.
@@ -113,18 +124,23 @@ public final class Tls {
         return times;
     }
 
+    private SslContextBuilder server() {
+        return SslContextBuilder.forServer(
+                        options.certificate().toFile(), options.key().toFile())
+                .clientAuth(side == Side.SERVER ? ClientAuth.REQUIRE : ClientAuth.OPTIONAL);
+    }
+
+    private SslContextBuilder client() {
+        SslContextBuilder builder = SslContextBuilder.forClient().endpointIdentificationAlgorithm(HOST_CHECK);
+        return options.hasCertificate()
+                ? builder.keyManager(
+                        options.certificate().toFile(), options.key().toFile())
+                : builder;
+    }
+
     private SslContext load() throws IOException {
         try {
-            SslContextBuilder builder = isServer
-                    ? SslContextBuilder.forServer(
-                                    options.certificate().toFile(),
-                                    options.key().toFile())
-                            .clientAuth(ClientAuth.REQUIRE)
-                    : SslContextBuilder.forClient()
-                            .keyManager(
-                                    options.certificate().toFile(),
-                                    options.key().toFile())
-                            .endpointIdentificationAlgorithm(HOST_CHECK);
+            SslContextBuilder builder = side == Side.CLIENT ? client() : server();
             return builder.sslProvider(SslProvider.JDK)
                     .protocols(PROTOCOLS)
                     .trustManager(options.authorities().toFile())

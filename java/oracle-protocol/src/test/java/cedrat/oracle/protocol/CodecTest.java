@@ -69,6 +69,7 @@ class CodecTest {
             case Protocol.NAMESPACE -> out.namespace(id, -start, random.nextInt(4));
             case Protocol.ADMIN -> out.admin(id, adminKind(start), -start);
             case Protocol.BATCH -> batch(out, id, starts, writes, reads);
+            case Protocol.AUTHENTICATE -> out.authenticate(id, Mechanism.GSSAPI, new byte[starts.length]);
             default -> out.starts(kind, 0, id, starts, 0, starts.length);
         }
         int length = out.length();
@@ -97,6 +98,10 @@ class CodecTest {
             case Protocol.ADMIN -> {
                 assertEquals(adminKind(start), in.adminKind());
                 assertEquals(-start, in.adminFrom());
+            }
+            case Protocol.AUTHENTICATE -> {
+                assertEquals(Mechanism.GSSAPI, in.mechanism());
+                assertArrayEquals(new byte[starts.length], in.message());
             }
             case Protocol.SWEPT -> {
                 assertEquals(-start, in.sweptNamespace());
@@ -286,6 +291,7 @@ class CodecTest {
             case Protocol.BEGIN, Protocol.LOW_WATER -> out.value(kind, id, Math.abs(value));
             case Protocol.PING, Protocol.CLOSE, Protocol.NAMESPACE -> out.done(kind, id);
             case Protocol.SWEPT -> out.sweptReply(id, count, Math.max(0, value));
+            case Protocol.AUTHENTICATE -> out.authenticateReply(id, Mechanism.PLAIN, new byte[count], value > 0);
             case Protocol.STATUS, Protocol.ANNOUNCE, Protocol.BATCH -> {
                 int values = out.values(kind, id, count);
                 for (int index = 0; index < count; index++) {
@@ -338,6 +344,11 @@ class CodecTest {
             case Protocol.ADMIN -> {
                 assertEquals(adminKind(Math.abs(value)), AdminKind.of(in.value()));
                 assertEquals(value, in.value(2));
+            }
+            case Protocol.AUTHENTICATE -> {
+                assertEquals(Mechanism.PLAIN, in.mechanism());
+                assertArrayEquals(new byte[count], in.message());
+                assertEquals(value > 0 ? Protocol.FLAG_DONE : 0, in.flags());
             }
             default -> assertEquals(Math.abs(value), Math.abs(in.value()));
         }
@@ -468,6 +479,10 @@ class CodecTest {
                     touch(commit);
                 }
             }
+            case Protocol.AUTHENTICATE -> {
+                assertNotNull(request.mechanism(), "P2");
+                assertTrue(request.message().length < Protocol.FIRST_FRAME_BYTES_MAX, "P2");
+            }
             default -> assertTrue(request.kind() > 0 && request.kind() <= Protocol.NAMESPACE);
         }
     }
@@ -518,7 +533,7 @@ class CodecTest {
         out.hello(1, 1, 1, 0);
         assertEquals(ErrorCode.MALFORMED, refused(out).code());
         out.clear();
-        out.plain((byte) (Protocol.BATCH + 1), 1);
+        out.plain((byte) (Protocol.AUTHENTICATE + 1), 1);
         assertEquals(ErrorCode.UNSUPPORTED, refused(out).code());
         assertFalse(refused(out).isFatal());
         out.clear();

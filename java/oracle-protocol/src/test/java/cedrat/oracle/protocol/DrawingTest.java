@@ -89,6 +89,7 @@ class DrawingTest {
                 (int) Protocol.NAMESPACE,
                 "ADMIN",
                 (int) Protocol.ADMIN));
+        kinds.put("AUTHENTICATE", (int) Protocol.AUTHENTICATE);
         assertEquals(drawn(2, "| kind"), kinds);
     }
 
@@ -100,6 +101,16 @@ class DrawingTest {
             assertEquals(kind, AdminKind.of(kind.number()));
         }
         assertEquals(drawn(2, "| what"), kinds);
+    }
+
+    @Test
+    void mechanisms() throws IOException {
+        Map<String, Integer> mechanisms = new TreeMap<>();
+        for (Mechanism mechanism : Mechanism.values()) {
+            mechanisms.put(mechanism.name(), mechanism.number());
+            assertEquals(mechanism, Mechanism.of(mechanism.number()));
+        }
+        assertEquals(drawn(2, "| mechanism"), mechanisms);
     }
 
     @Test
@@ -164,6 +175,10 @@ class DrawingTest {
     void exampleMatchesFramesWrittenAndRead() throws IOException, ProtocolException {
         FrameWriter out = new FrameWriter(1);
         Map<String, String> written = new LinkedHashMap<>();
+        out.authenticate(-1, Mechanism.PLAIN, "\0app\0secret".getBytes());
+        written.put("> token", hex(out));
+        out.authenticateReply(-1, Mechanism.PLAIN, new byte[0], true);
+        written.put("< token", hex(out));
         out.hello(-1, 1, 4, 0x0102030405060708L);
         written.put("> hello", hex(out));
         out.welcome(-1, 4, 30_000, Protocol.ROWS_MAX, 16_384, 0x1112131415161718L, 0x2122232425262728L);

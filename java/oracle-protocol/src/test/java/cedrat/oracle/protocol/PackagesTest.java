@@ -32,9 +32,11 @@ class PackagesTest {
                 "cedrat.oracle.transport",
                 "cedrat.oracle.transport",
                 "cedrat.oracle.protocol",
+                "cedrat.oracle.authentication",
                 "cedrat.oracle.tls",
                 "io.netty..",
                 "javax.net..",
+                "javax.security..",
                 "java..");
     }
 }

@@ -96,7 +96,7 @@ final class AdminCommands {
                         spec.commandLine(), "invalid --timeout-ms " + timeoutMs + ": choose 1 or more");
             }
             PrintWriter out = spec.commandLine().getOut();
-            try (AdminConnection connection = AdminConnection.open(addresses, oracle.tls(), timeoutMs)) {
+            try (AdminConnection connection = AdminConnection.open(addresses, oracle.security(), timeoutMs)) {
                 run(connection, out);
                 return 0;
             } catch (IOException problem) {

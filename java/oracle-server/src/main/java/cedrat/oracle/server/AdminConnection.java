@@ -1,5 +1,6 @@
 package cedrat.oracle.server;
 
+import cedrat.oracle.authentication.Credentials;
 import cedrat.oracle.protocol.AdminKind;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.FrameWriter;
@@ -7,6 +8,7 @@ import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ProtocolException;
 import cedrat.oracle.protocol.ReplyReader;
 import cedrat.oracle.tls.TlsOptions;
+import cedrat.oracle.transport.ClientExchange;
 import cedrat.oracle.transport.Tls;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -21,7 +23,7 @@ import java.util.Optional;
 
 /// The connection of an administrator's command to the server that serves. For one thread.
 final class AdminConnection implements AutoCloseable {
-    private static final int REQUEST_BYTES = 64;
+    private static final int REQUEST_BYTES = 1 << 10;
 
     private final InetSocketAddress server;
     private final int timeoutMs;
@@ -39,13 +41,19 @@ final class AdminConnection implements AutoCloseable {
     /// Connects to the first of these servers that serves. Standby servers do not listen.
     ///
     /// @throws IOException if none does, or a file of TLS cannot be used
-    static AdminConnection open(List<InetSocketAddress> servers, Optional<TlsOptions> tlsOptions, int timeoutMs)
+    static AdminConnection open(List<InetSocketAddress> servers, ClientSecurity security, int timeoutMs)
             throws IOException {
-        Tls tls = tlsOptions.isPresent() ? Tls.client(tlsOptions.get()) : null;
+        Optional<TlsOptions> files = security.tls();
+        Optional<Credentials> credentials = security.credentials();
+        Tls tls = files.isPresent() ? Tls.client(files.get()) : null;
         List<String> problems = new ArrayList<>();
         for (InetSocketAddress server : servers) {
             AdminConnection connection = new AdminConnection(server, tls, timeoutMs);
             try {
+                connection.connect();
+                if (credentials.isPresent()) {
+                    connection.authenticate(credentials.get());
+                }
                 connection.hello();
                 return connection;
             } catch (IOException problem) {
@@ -72,7 +80,7 @@ final class AdminConnection implements AutoCloseable {
         return session;
     }
 
-    private void hello() throws IOException {
+    private void connect() throws IOException {
         try {
             socket.connect(new InetSocketAddress(server.getHostString(), server.getPort()), timeoutMs);
         } catch (UnknownHostException unknown) {
@@ -89,6 +97,20 @@ final class AdminConnection implements AutoCloseable {
                 throw unreachable("TLS: " + failed.getMessage(), failed);
             }
         }
+    }
+
+    private void authenticate(Credentials credentials) throws IOException {
+        try (ClientExchange exchange = ClientExchange.begin(credentials, server.getHostString())) {
+            byte[] message = exchange.first();
+            while (message != null) {
+                out.authenticate(++newestId, exchange.mechanism(), message);
+                receive(Protocol.AUTHENTICATE);
+                message = exchange.next(reply.message(), (reply.flags() & Protocol.FLAG_DONE) != 0);
+            }
+        }
+    }
+
+    private void hello() throws IOException {
         out.hello(++newestId, Protocol.VERSION_LOWEST, Protocol.VERSION, session);
         receive(Protocol.HELLO);
     }

@@ -8,10 +8,10 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.atomic.AtomicInteger;
 
 /// State of a connection on the decide thread. All mutable fields belong to that thread, except
-/// `handedOver`, and `waiting`, which the channel's event loop also reads.
+/// `handedOver`, and `waiting` and `paused`, which the channel's event loop also reads.
 ///
-/// - D7  It is read from while it is not `waiting` and fewer than [#HANDED_OVER_MAX] bytes are handed over.
-///   Only the channel's event loop starts and stops reading: after each change of either, by the values of
+/// - D7  It is read from while it is neither `waiting` nor `paused`, and fewer than [#HANDED_OVER_MAX] bytes are handed
+///   over. Only the channel's event loop starts and stops reading: after each change of either, by the values of
 ///   both at that time.
 final class Connection {
     /// Bytes in flight to the decide thread at which a network thread stops reading.
@@ -37,7 +37,12 @@ final class Connection {
     long bytesInFlight;
     /// `null` before the hello.
     Session session;
-    /// The name in the certificate of the client, and its role, since the hello.
+    /// Account of its client; `null` before the hello. `hasLeft` once it counts there no more, `countedBytes` are the
+    /// bytes of its input that are counted.
+    Account account;
+    boolean hasLeft;
+    int countedBytes;
+    /// The name of the client, and its role, since the hello.
     String name;
     Role role;
     /// Version of the protocol since the hello.
@@ -50,6 +55,8 @@ final class Connection {
     boolean closing;
     /// It has input, and waits until there is room for the answers.
     volatile boolean waiting;
+    /// It is not read from, because its client has too many bytes waiting.
+    volatile boolean paused;
 
     /// A connection whose requests are decided on the loop `decides`.
     Connection(Channel channel, EventLoop decides) {
@@ -60,6 +67,30 @@ final class Connection {
     /// Returns the bytes of replies that were not released.
     long outstandingBytes() {
         return bytesInFlight + replies.length();
+    }
+
+    /// Counts a reply to so many requests that was put into the open batch.
+    void replied(int count) {
+        repliesCount += count;
+        outstanding += count;
+        if (account != null) {
+            account.outstanding += count;
+        }
+    }
+
+    /// Counts replies that were released.
+    void released(int count, int bytes) {
+        outstanding -= count;
+        bytesInFlight -= bytes;
+        if (account != null) {
+            account.released(count);
+        }
+    }
+
+    /// Stops or starts reading from it.
+    void pause(boolean pauses) {
+        paused = pauses;
+        requestReading();
     }
 
     /// Counts bytes that are about to be handed to the decide thread. On the channel's event loop.
@@ -91,7 +122,7 @@ final class Connection {
     }
 
     private void updateReading() {
-        boolean reads = !waiting && handedOver.get() < HANDED_OVER_MAX;
+        boolean reads = !waiting && !paused && handedOver.get() < HANDED_OVER_MAX;
         if (channel.config().isAutoRead() != reads) {
             channel.config().setAutoRead(reads);
         }

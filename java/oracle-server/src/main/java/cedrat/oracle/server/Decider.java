@@ -14,11 +14,13 @@ import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Buffers;
 import io.netty.buffer.ByteBuf;
 import io.netty.channel.EventLoop;
+import io.netty.util.concurrent.Future;
 import java.util.ArrayDeque;
 import java.util.Arrays;
 import java.util.HexFormat;
 import java.util.Locale;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
 import java.util.function.BiFunction;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
@@ -53,6 +55,7 @@ final class Decider {
     private final Persister persister;
     private final Sessions sessions;
     private final Administration administration;
+    private final Accounts accounts = new Accounts(System::nanoTime);
     private final Fault fault;
 
     private final Requests requests;
@@ -82,6 +85,8 @@ final class Decider {
     private final ArrayDeque<Connection> waiting = new ArrayDeque<>();
     private boolean resumeIsScheduled;
     private final Runnable resume;
+    /// Until the next rate has room; `null` if none is awaited.
+    private Future<?> rateTimer;
     /// No request is decided any more.
     private boolean ending;
 
@@ -112,7 +117,7 @@ final class Decider {
             sessions.begin();
         }
         persister.begin(() -> {
-            if (!waiting.isEmpty()) {
+            if (!waiting.isEmpty() || accounts.hasHeld()) {
                 scheduleResume();
             }
         });
@@ -137,7 +142,7 @@ final class Decider {
             if (!isEnding() && !connection.finished) {
                 connection.input.add(bytes);
                 if (!connection.waiting) {
-                    decide(connection);
+                    decideInput(connection);
                 }
             }
         } catch (RuntimeException | Error broken) {
@@ -158,6 +163,7 @@ final class Decider {
     void closed(Connection connection) {
         connection.finished = true;
         connection.input.clear();
+        accounts.leave(connection);
         persister.backup().closed(connection);
         sessions.closed(connection);
     }
@@ -176,7 +182,6 @@ final class Decider {
     private void hold(Connection connection) {
         connection.waiting = true;
         connection.requestReading();
-        waiting.add(connection);
     }
 
     private void scheduleResume() {
@@ -190,22 +195,43 @@ final class Decider {
         resumeIsScheduled = false;
         for (int count = waiting.size(); count > 0; count--) {
             Connection connection = waiting.poll();
-            connection.waiting = false;
-            decide(connection);
-            if (!connection.waiting) {
-                connection.requestReading();
-            }
+            goOn(connection);
+        }
+        long nanos = accounts.resume(this::goOn);
+        if (rateTimer != null) {
+            rateTimer.cancel(false);
+        }
+        rateTimer = nanos == 0 ? null : loop.schedule(resume, nanos, TimeUnit.NANOSECONDS);
+    }
+
+    private void goOn(Connection connection) {
+        connection.waiting = false;
+        decideInput(connection);
+        if (!connection.waiting) {
+            connection.requestReading();
         }
     }
 
     // ---- decide -----------------------------------------------------------------------------------------------------
+
+    private void decideInput(Connection connection) {
+        int before = connection.input.length();
+        decide(connection);
+        accounts.settle(connection, connection.input.length() < before);
+    }
 
     private void decide(Connection connection) {
         assert loop.inEventLoop() : "only the decide thread decides";
         requests.clear();
         while (!connection.finished && !isEnding()) {
             if (!mayDecide(connection)) {
+                waiting.add(connection);
                 hold(connection);
+                return;
+            }
+            if (accounts.holds(connection)) {
+                hold(connection);
+                scheduleResume(); // it finds out when a rate has room
                 return;
             }
             try {
@@ -215,10 +241,12 @@ final class Decider {
                 }
                 request = requests.reader();
                 answer(connection);
+                accounts.decided(connection, requestCount());
                 connection.input.skip(length);
             } catch (ProtocolException refused) {
                 request = requests.reader();
-                if (refused.isFatal()) {
+                accounts.decided(connection, 1);
+                if (refused.isFatal() || connection.session == null) {
                     refuse(connection, request.id(), refused.code(), refused.getMessage());
                 } else {
                     error(connection, refused.code(), refused.getMessage());
@@ -229,10 +257,16 @@ final class Decider {
         connection.input.clear();
     }
 
+    /// A batch counts as what it contains.
+    private int requestCount() {
+        boolean isBatch = request.kind() == Protocol.BATCH;
+        return isBatch ? Math.max(1, request.commits() + request.starts() + request.begins()) : 1;
+    }
+
     private void answer(Connection connection) {
         byte kind = request.kind();
         Session session = connection.session;
-        if (kind == Protocol.HELLO || session == null) {
+        if (kind == Protocol.HELLO || kind == Protocol.AUTHENTICATE || session == null) {
             hello(connection);
             return;
         }
@@ -504,7 +538,8 @@ final class Decider {
         finish(connection);
     }
 
-    private static void finish(Connection connection) {
+    private void finish(Connection connection) {
+        accounts.leave(connection);
         connection.finished = true;
         connection.closing = true;
     }
@@ -516,7 +551,12 @@ final class Decider {
             refuse(connection, request.id(), ErrorCode.HELLO, "a connection begins with one hello");
             return;
         }
-        connection.name = Handshakes.name(connection.channel);
+        connection.name = Authentication.name(connection.channel);
+        if (connection.name.isEmpty() && options.needsNames()) {
+            String text = "the client has not authenticated itself: configure a certificate, a token or Kerberos";
+            refuse(connection, request.id(), ErrorCode.AUTHENTICATION, text);
+            return;
+        }
         connection.role = options.roles().of(connection.name);
         if (connection.role == null) {
             String text = "the oracle has no role for " + connection.name + ": add one to its --roles";
@@ -530,6 +570,18 @@ final class Decider {
         }
         if (isOfEarlierGeneration()) {
             refuse(connection, request.id(), ErrorCode.RESTORED, earlierGeneration());
+            return;
+        }
+        Session known = sessions.get(request.session());
+        if (known != null && !known.client.equals(connection.name)) {
+            String text = "the session belongs to another client than " + connection.name;
+            refuse(connection, request.id(), ErrorCode.FORBIDDEN, text);
+            return;
+        }
+        Connection replaced = known == null ? null : known.connection;
+        if (!accounts.enter(connection, connection.name, options.roles().limits(connection.name), replaced)) {
+            String text = connection.name + " has as many connections as the limits in --roles permit: try again later";
+            refuse(connection, request.id(), ErrorCode.LIMIT, text);
             return;
         }
         Connection before = sessions.hello(request.session(), connection);
@@ -666,7 +718,7 @@ final class Decider {
 
     /// The numbers of this moment.
     Reading reading() {
-        return Reading.of(oracle, sessions, persister);
+        return Reading.of(oracle, sessions, persister, accounts);
     }
 
     /// Returns what a function makes of the oracle and its sessions.

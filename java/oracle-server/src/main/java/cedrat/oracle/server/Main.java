@@ -26,7 +26,13 @@ import picocli.CommandLine.Spec;
         mixinStandardHelpOptions = true,
         version = "cedrat-oracle 0.1.0",
         description = "The transaction status oracle.",
-        subcommands = {InitCommand.class, Main.Serve.class, LogCommand.class, RestoreCommand.class, MigrateCommand.class
+        subcommands = {
+            InitCommand.class,
+            Main.Serve.class,
+            LogCommand.class,
+            RestoreCommand.class,
+            MigrateCommand.class,
+            TokenCommand.class
         })
 public final class Main implements Callable<Integer> {
     /// It was closed.
@@ -102,7 +108,7 @@ public final class Main implements Callable<Integer> {
                 paramLabel = "NAME",
                 defaultValue = "127.0.0.1",
                 description =
-                        "The address to listen on (default: ${DEFAULT-VALUE}). Without TLS, clients are not asked who they are: keep it to networks that only they are in.")
+                        "The address to listen on (default: ${DEFAULT-VALUE}). Without TLS, tokens and Kerberos, clients are not asked who they are: keep it to networks that only they are in.")
         private String host;
 
         @Option(
@@ -189,10 +195,26 @@ public final class Main implements Callable<Integer> {
         private TlsFiles tls;
 
         @Option(
+                names = "--tokens",
+                paramLabel = "FILE",
+                description =
+                        "Accept clients with the tokens of this file, which `cedrat-oracle token add` creates. It is read again when it has changed.")
+        private Path tokens;
+
+        @ArgGroup(exclusive = false)
+        private KerberosKeys kerberos;
+
+        @Option(
+                names = "--authentication-without-tls",
+                description =
+                        "Accept tokens and Kerberos without TLS, too. Others on the network can then read tokens, and take over connections.")
+        private boolean isAuthenticationWithoutTls;
+
+        @Option(
                 names = "--roles",
                 paramLabel = "FILE",
                 description =
-                        "What clients may do, by the names in their certificates: lines of a role, `client`, `cleaner` or `administrator`, and a name, in which * stands for any text without a comma (default: each may do everything).")
+                        "What clients may do: lines of a role, `client`, `cleaner` or `administrator`, and the name in a certificate, token:NAME or kerberos:PRINCIPAL, in which * stands for any text without a comma. Lines of `limits` say how much (default: each may do everything). It is read again when it has changed.")
         private Path roles;
 
         @Option(
@@ -261,11 +283,19 @@ public final class Main implements Callable<Integer> {
             if (roles == null) {
                 return Roles.ALL;
             }
-            if (tls == null) {
+            if (tls == null && authentication().isEmpty()) {
                 throw new ParameterException(
-                        spec.commandLine(), "--roles needs TLS, which says who clients are: add --tls-certificate");
+                        spec.commandLine(),
+                        "--roles needs to know who clients are: add --tls-certificate, --tokens or --kerberos-keytab");
             }
             return Roles.read(roles);
+        }
+
+        private AuthenticationOptions authentication() {
+            return new AuthenticationOptions(
+                    Optional.ofNullable(tokens),
+                    Optional.ofNullable(kerberos).map(KerberosKeys::options),
+                    isAuthenticationWithoutTls);
         }
 
         private ServerOptions options() throws IOException {
@@ -283,7 +313,8 @@ public final class Main implements Callable<Integer> {
                         Duration.ofMillis(helloTimeoutMs),
                         connectionsMax,
                         Optional.ofNullable(tls).map(TlsFiles::options),
-                        roles());
+                        roles(),
+                        authentication());
             } catch (IllegalArgumentException nonsense) {
                 throw new ParameterException(spec.commandLine(), nonsense.getMessage(), nonsense);
             }

@@ -28,8 +28,14 @@ final class Metrics {
         return metrics.all.build();
     }
 
-    /// Metrics of a server that serves. `connections` are those that are open now; `connectionsRefused` were too many.
-    static MetricSnapshots of(Health.State state, Reading reading, long connections, long connectionsRefused) {
+    /// Metrics of a server that serves. `connections` are those that are open now; `connectionsRefused` were too many;
+    /// `authenticationsFailed` are exchanges, not handshakes of TLS.
+    static MetricSnapshots of(
+            Health.State state,
+            Reading reading,
+            long connections,
+            long connectionsRefused,
+            long authenticationsFailed) {
         Metrics metrics = new Metrics();
         metrics.state(state);
         metrics.transactions(reading);
@@ -40,7 +46,23 @@ final class Metrics {
         metrics.gauge("connections", "Open connections.", connections);
         metrics.counter(
                 "connections_refused", "Connections that were refused because too many were open.", connectionsRefused);
+        metrics.counter(
+                "authentications_failed", "Authentications by tokens and Kerberos that failed.", authenticationsFailed);
+        metrics.limits(reading);
         return metrics.all.build();
+    }
+
+    private void limits(Reading reading) {
+        CounterSnapshot.Builder limits = CounterSnapshot.builder()
+                .name(PREFIX + "limited")
+                .help("How often a limit of a client refused a connection, or made requests wait, by the limit.");
+        for (Limits.Kind kind : Limits.Kind.values()) {
+            limits.dataPoint(CounterSnapshot.CounterDataPointSnapshot.builder()
+                    .labels(Labels.of("limit", text(kind)))
+                    .value(reading.limited()[kind.ordinal()])
+                    .build());
+        }
+        all.metricSnapshot(limits.build());
     }
 
     private void state(Health.State now) {

@@ -64,7 +64,12 @@ public final class OperationServer implements AutoCloseable {
             snapshots = Metrics.of(state);
         } else {
             try {
-                snapshots = Metrics.of(state, serving.reading(), serving.connections(), serving.connectionsRefused());
+                snapshots = Metrics.of(
+                        state,
+                        serving.reading(),
+                        serving.connections(),
+                        serving.connectionsRefused(),
+                        serving.authenticationsFailed());
             } catch (TimeoutException silent) {
                 return OperationHttp.unavailable(silent.getMessage());
             }

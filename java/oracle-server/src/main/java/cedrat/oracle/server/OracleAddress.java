@@ -1,16 +1,14 @@
 package cedrat.oracle.server;
 
-import cedrat.oracle.tls.TlsOptions;
 import java.net.InetSocketAddress;
 import java.util.List;
-import java.util.Optional;
-import picocli.CommandLine.ArgGroup;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Model.CommandSpec;
 import picocli.CommandLine.Option;
 import picocli.CommandLine.ParameterException;
 import picocli.CommandLine.Spec;
 
-/// Options of commands that are clients of an oracle: where it is, and with which certificate it is asked.
+/// Options of commands that are clients of an oracle: where it is, and how they authenticate themselves.
 public final class OracleAddress {
     @Spec(Spec.Target.MIXEE)
     private CommandSpec spec;
@@ -23,8 +21,8 @@ public final class OracleAddress {
             description = "The addresses of the servers, of which one serves (default: ${DEFAULT-VALUE}).")
     private List<String> servers;
 
-    @ArgGroup(exclusive = false)
-    private TlsFiles tls;
+    @Mixin
+    private ClientSecurity security;
 
     /// Options that picocli fills.
     public OracleAddress() {}
@@ -36,9 +34,9 @@ public final class OracleAddress {
         return servers.stream().map(this::address).toList();
     }
 
-    /// Returns the files of TLS, if it is to be used.
-    public Optional<TlsOptions> tls() {
-        return Optional.ofNullable(tls).map(TlsFiles::options);
+    /// Returns TLS and authentication of the client.
+    public ClientSecurity security() {
+        return security;
     }
 
     private InetSocketAddress address(String server) {

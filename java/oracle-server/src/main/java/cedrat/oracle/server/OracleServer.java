@@ -66,6 +66,7 @@ public final class OracleServer implements AutoCloseable {
     private final CompletableFuture<Void> stopped = new CompletableFuture<>();
     private final Admission admission;
     private final Handshakes handshakes;
+    private final Authentication authentication;
     private final Persister persister;
     private final Decider decider;
     private final Channel listening;
@@ -85,7 +86,9 @@ public final class OracleServer implements AutoCloseable {
 
     private OracleServer(ServerOptions options, Log log, Fault fault) throws IOException, DamagedEntryException {
         this.log = log;
-        handshakes = new Handshakes(options.tls(), options.helloTimeout());
+        options.checkAuthentication();
+        handshakes = new Handshakes(options.tls(), options.authentication().isEmpty(), options.helloTimeout());
+        authentication = new Authentication(options.authentication(), options.roles());
         EntryWriter entry = new EntryWriter();
         scratch = new ScratchFile(options.scratch());
         StatusOracle oracle = new StatusOracle(options.rowsLog2(), entry, options.outcomeBytesMax(), scratch);
@@ -151,7 +154,8 @@ public final class OracleServer implements AutoCloseable {
                         if (admission.admit(channel)) {
                             connections.add(channel);
                             handshakes.begin(channel);
-                            channel.pipeline().addLast(new Receiver(decider, loop));
+                            channel.pipeline()
+                                    .addLast(new AuthenticationHandler(authentication), new Receiver(decider, loop));
                         }
                     }
                 });
@@ -173,6 +177,11 @@ public final class OracleServer implements AutoCloseable {
     /// Returns the number of TLS handshakes that have failed.
     long handshakesFailed() {
         return handshakes.failed();
+    }
+
+    /// Returns the number of authentications that have failed.
+    long authenticationsFailed() {
+        return authentication.failed();
     }
 
     /// Returns the figures of the decide thread.
@@ -241,6 +250,7 @@ public final class OracleServer implements AutoCloseable {
     }
 
     private void shutDown() {
+        authentication.close();
         network.shutdownGracefully(0, 1, TimeUnit.SECONDS);
         decide.shutdownGracefully(0, 1, TimeUnit.SECONDS).awaitUninterruptibly();
     }
@@ -255,6 +265,11 @@ public final class OracleServer implements AutoCloseable {
     /// Lets the decide thread count a tick of the hello timeout.
     void helloTick() {
         decider.run(decider::helloTick).join();
+    }
+
+    /// Returns the authentication of clients.
+    Authentication authentication() {
+        return authentication;
     }
 
     /// Returns what a function makes of the oracle and its sessions, on the decide thread.

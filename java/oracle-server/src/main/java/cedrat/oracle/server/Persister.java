@@ -141,8 +141,7 @@ final class Persister implements Log.Listener {
         if (connection.repliesCount == 0) {
             open.add(connection);
         }
-        connection.repliesCount += count;
-        connection.outstanding += count;
+        connection.replied(count);
         open.bytes += connection.replies.length() - connection.repliesBytes;
         connection.repliesBytes = connection.replies.length();
         if (open.requests == 0) {
@@ -312,8 +311,7 @@ final class Persister implements Log.Listener {
         for (int at = 0; at < batch.size; at++) {
             Connection connection = batch.connections[at];
             Channel channel = connection.channel;
-            connection.outstanding -= batch.counts[at];
-            connection.bytesInFlight -= batch.replies[at].readableBytes();
+            connection.released(batch.counts[at], batch.replies[at].readableBytes());
             if (batch.closing[at]) {
                 channel.writeAndFlush(batch.replies[at]).addListener(ChannelFutureListener.CLOSE);
             } else {

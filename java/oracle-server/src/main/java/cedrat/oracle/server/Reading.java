@@ -15,6 +15,7 @@ import java.util.List;
 /// @param spilledBytes the bytes of them in that file
 /// @param spilledReads the number of reads from that file
 /// @param leastSwept the namespaces with the lowest marks of sweeps, at most [#NAMESPACES_SHOWN]
+/// @param limited how often a limit of an identity had no room, by the ordinal of its [Limits.Kind]
 /// @param appended entries that the log was given
 /// @param acknowledged entries that the log has acknowledged
 record Reading(
@@ -42,11 +43,12 @@ record Reading(
         long acknowledged,
         long logBytes,
         long snapshotAge,
+        long[] limited,
         Durations.Copy replies,
         Durations.Copy appends) {
     static final int NAMESPACES_SHOWN = 16;
 
-    static Reading of(StatusOracle oracle, Sessions sessions, Persister persister) {
+    static Reading of(StatusOracle oracle, Sessions sessions, Persister persister, Accounts accounts) {
         AbortReason[] reasons = AbortReason.values();
         long[] aborts = new long[reasons.length];
         for (AbortReason reason : reasons) {
@@ -77,6 +79,7 @@ record Reading(
                 persister.acknowledged(),
                 persister.logBytes(),
                 persister.snapshotAge(),
+                accounts.limited(),
                 persister.replyDurations().copy(),
                 persister.appendDurations().copy());
     }

@@ -20,6 +20,7 @@ enum Role {
     static Role needed(byte kind, int flags) {
         return switch (kind) {
             case Protocol.HELLO,
+                    Protocol.AUTHENTICATE,
                     Protocol.ANNOUNCE,
                     Protocol.BEGIN,
                     Protocol.COMMIT,

@@ -27,8 +27,10 @@ import java.util.function.Consumer;
 /// @param helloTimeout time from the acceptance of a connection to its hello; without a hello it is then
 ///     closed
 /// @param connectionsMax maximum number of connections; others are refused
-/// @param tls if present, clients are served that show a certificate, and no others
-/// @param roles what each of them may ask
+/// @param tls if present, clients are served that show a certificate or authenticate themselves otherwise, and no
+///     others
+/// @param roles what each of them may ask, and how much
+/// @param authentication how they authenticate themselves otherwise
 public record ServerOptions(
         InetSocketAddress listen,
         int rowsLog2,
@@ -42,7 +44,8 @@ public record ServerOptions(
         Duration helloTimeout,
         int connectionsMax,
         Optional<TlsOptions> tls,
-        Roles roles) {
+        Roles roles,
+        AuthenticationOptions authentication) {
     /// Default port of a server.
     public static final int PORT = 7270;
 
@@ -68,7 +71,8 @@ public record ServerOptions(
             Duration.ofSeconds(10),
             Math.min(CONNECTIONS_MAX, FileLimit.connections(FileLimit.files())),
             Optional.empty(),
-            Roles.ALL);
+            Roles.ALL,
+            AuthenticationOptions.NONE);
 
     /// Checks them.
     public ServerOptions {
@@ -76,6 +80,8 @@ public record ServerOptions(
         Objects.requireNonNull(scratch);
         Objects.requireNonNull(tls);
         Objects.requireNonNull(roles);
+        Objects.requireNonNull(authentication);
+        check(tls.isEmpty() || tls.get().hasCertificate(), "invalid TLS: a server shows a certificate");
         check(
                 sessionTimeout.compareTo(TIMEOUT_MIN) >= 0 && sessionTimeout.compareTo(TIMEOUT_MAX) <= 0,
                 "invalid session timeout " + sessionTimeout + ": choose 100 ms to a day");
@@ -99,6 +105,21 @@ public record ServerOptions(
         check(
                 outcomeBytesMax >= OUTCOME_BYTES_MIN,
                 "invalid memory for outcomes " + outcomeBytesMax + ": choose " + OUTCOME_BYTES_MIN + " bytes or more");
+    }
+
+    /// Whether each client needs a name.
+    boolean needsNames() {
+        return tls.isPresent() || !authentication.isEmpty();
+    }
+
+    /// Checks what options have to say of each other.
+    ///
+    /// @throws IllegalArgumentException if they contradict
+    void checkAuthentication() {
+        check(
+                authentication.isEmpty() || tls.isPresent() || authentication.isAllowedWithoutTls(),
+                "tokens and Kerberos need TLS, because without it others can take over a connection, and read tokens:"
+                        + " add --tls-certificate, or permit it with --authentication-without-tls");
     }
 
     private static void check(boolean holds, String otherwise) {
@@ -165,9 +186,14 @@ public record ServerOptions(
         return with(copy -> copy.tls = Optional.of(options));
     }
 
-    /// The same, with roles of clients, which TLS identifies.
+    /// The same, with roles of clients, which TLS or another authentication identifies.
     public ServerOptions withRoles(Roles rules) {
         return with(copy -> copy.roles = rules);
+    }
+
+    /// The same, with other authentication than by certificates.
+    public ServerOptions withAuthentication(AuthenticationOptions options) {
+        return with(copy -> copy.authentication = options);
     }
 
     private ServerOptions with(Consumer<Copy> change) {
@@ -191,6 +217,7 @@ public record ServerOptions(
         private int connectionsMax;
         private Optional<TlsOptions> tls;
         private Roles roles;
+        private AuthenticationOptions authentication;
 
         Copy(ServerOptions options) {
             listen = options.listen;
@@ -206,6 +233,7 @@ public record ServerOptions(
             connectionsMax = options.connectionsMax;
             tls = options.tls;
             roles = options.roles;
+            authentication = options.authentication;
         }
 
         ServerOptions options() {
@@ -222,7 +250,8 @@ public record ServerOptions(
                     helloTimeout,
                     connectionsMax,
                     tls,
-                    roles);
+                    roles,
+                    authentication);
         }
     }
 }

@@ -15,6 +15,8 @@ final class Session {
     final long token;
     /// Number of the session at the oracle.
     final int number;
+    /// Name of its client. Another client cannot take it over.
+    final String client;
     /// Whether its client has named the namespaces that it uses.
     boolean hasNamespace;
     /// Namespaces whose rows end with it.
@@ -24,8 +26,9 @@ final class Session {
     /// For how many ticks of the server nothing was heard of it.
     int silentTicks;
 
-    Session(long token, int number) {
+    Session(long token, int number, String client) {
         this.token = token;
         this.number = number;
+        this.client = client;
     }
 }

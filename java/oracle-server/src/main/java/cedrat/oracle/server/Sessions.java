@@ -63,7 +63,7 @@ final class Sessions {
         Session session = byToken.get(token);
         Connection before = null;
         if (session == null) {
-            session = new Session(token, ++newest);
+            session = new Session(token, ++newest, connection.name);
             byToken.put(token, session);
             byNumber.put(session.number, session);
         } else {
@@ -146,7 +146,7 @@ final class Sessions {
     /// Counts a tick. `silent` receives the connections of sessions that expire now.
     void age(Consumer<Connection> silent) {
         for (Session session : new ArrayList<>(byToken.values())) {
-            if (session.connection == null || !session.connection.waiting) {
+            if (session.connection == null || !session.connection.waiting && !session.connection.paused) {
                 session.silentTicks++; // else it may have said much, and was not listened to
             }
             if (session.silentTicks > TICKS) {

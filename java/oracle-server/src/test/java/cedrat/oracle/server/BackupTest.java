@@ -303,7 +303,7 @@ class BackupTest {
         try (OracleServer server = start(folder.resolve("one"), OpenMode.CREATE)) {
             InetSocketAddress address = InetSocketAddress.createUnresolved(
                     "127.0.0.1", server.address().getPort());
-            try (AdminConnection first = AdminConnection.open(List.of(address), Optional.empty(), 60_000)) {
+            try (AdminConnection first = AdminConnection.open(List.of(address), new ClientSecurity(), 60_000)) {
                 first.backup(true, 1, (whole, total, next) -> {});
                 Result refused = backup(server, folder.resolve("backup"));
                 assertEquals(1, refused.code());

@@ -22,7 +22,7 @@ public final class RawClient implements AutoCloseable {
     public final FrameWriter out = new FrameWriter(64);
     public final ReplyReader reply = new ReplyReader();
     private final Socket socket;
-    private byte[] bytes = new byte[Protocol.FRAME_BYTES_MAX];
+    private final byte[] bytes;
     private int from;
     private int end;
     private long newestId;
@@ -33,6 +33,12 @@ public final class RawClient implements AutoCloseable {
     }
 
     public RawClient(InetSocketAddress server) throws IOException {
+        this(server, new byte[Protocol.FRAME_BYTES_MAX]);
+    }
+
+    /// Without a hello, one of many: replies are received into an array that may be shared, or has no room for any.
+    public RawClient(InetSocketAddress server, byte[] bytes) throws IOException {
+        this.bytes = bytes;
         socket = new Socket(server.getAddress(), server.getPort());
         socket.setTcpNoDelay(true);
         socket.setSoTimeout(TOO_LONG_MS);

@@ -1,0 +1,71 @@
+package cedrat.oracle.server;
+
+import java.util.ArrayDeque;
+import java.util.Map;
+import java.util.concurrent.TimeUnit;
+
+/// What all connections of one identity take together. Lives on the decide thread.
+final class Account {
+    /// So much of the rate may be taken at once after a time without requests.
+    private static final long BURST_NANOS = TimeUnit.SECONDS.toNanos(1);
+
+    final String name;
+    /// Those of the newest hello.
+    Limits limits = Limits.NONE;
+    /// Connections since their hello.
+    int connections;
+    /// Requests that were decided, but whose replies were not released.
+    int outstanding;
+    /// Bytes of requests that wait to be decided.
+    long bytes;
+    /// When the rate so far would have been used up, by `System.nanoTime` (a token bucket as one number).
+    private long usedUntil;
+    /// Connections with requests, for which a limit has no room.
+    final ArrayDeque<Connection> held = new ArrayDeque<>();
+    /// Connections that are not read from because of the limit of bytes. One of them, which has the turn, is: a request
+    /// that is not there entirely would take its memory forever.
+    final ArrayDeque<Connection> paused = new ArrayDeque<>();
+    Connection turn;
+
+    private final Map<String, Account> all;
+
+    /// One of `all`, which it leaves when it is empty.
+    Account(String name, long now, Map<String, Account> all) {
+        this.name = name;
+        this.all = all;
+        usedUntil = now - BURST_NANOS;
+    }
+
+    /// Returns the limit that has no room for another request; `null` if all have.
+    Limits.Kind exhausted(long now) {
+        if (outstanding >= limits.outstanding()) {
+            return Limits.Kind.OUTSTANDING;
+        }
+        return limits.rate() < Integer.MAX_VALUE && usedUntil - now > 0 ? Limits.Kind.RATE : null;
+    }
+
+    /// Returns the nanoseconds after which the rate has room again.
+    long nanosUntilRate(long now) {
+        return Math.max(1, usedUntil - now);
+    }
+
+    /// Replies to so many requests were released.
+    void released(int count) {
+        outstanding -= count;
+        forgetIfEmpty();
+    }
+
+    void forgetIfEmpty() {
+        if (connections == 0 && outstanding == 0 && held.isEmpty()) {
+            all.remove(name, this);
+        }
+    }
+
+    /// Counts so many requests that were decided.
+    void take(int count, long now) {
+        if (limits.rate() < Integer.MAX_VALUE) {
+            long earliest = now - BURST_NANOS;
+            usedUntil = (usedUntil - earliest > 0 ? usedUntil : earliest) + count * (TimeUnit.SECONDS.toNanos(1) / limits.rate());
+        }
+    }
+}
