@@ -141,7 +141,7 @@ public final class ClientExchange implements AutoCloseable {
         }
     }
 
-    /// What Kerberos says is in the innermost cause.
+    /// The reason that Kerberos gives is in the innermost cause.
     private static IOException failed(Exception problem) {
         Throwable cause = problem;
         while (cause.getCause() != null) {

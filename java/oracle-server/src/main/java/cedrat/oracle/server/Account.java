@@ -4,13 +4,13 @@ import java.util.ArrayDeque;
 import java.util.Map;
 import java.util.concurrent.TimeUnit;
 
-/// What all connections of one identity take together. Lives on the decide thread.
+/// The use of the oracle by all connections of one identity. Lives on the decide thread.
 final class Account {
-    /// So much of the rate may be taken at once after a time without requests.
+    /// The part of the rate that may be taken at once after a time without requests.
     private static final long BURST_NANOS = TimeUnit.SECONDS.toNanos(1);
 
     final String name;
-    /// Those of the newest hello.
+    /// The limits of the newest hello.
     Limits limits = Limits.NONE;
     /// Connections since their hello.
     int connections;

@@ -6,7 +6,7 @@ import java.nio.file.Path;
 import java.nio.file.attribute.BasicFileAttributes;
 import java.nio.file.attribute.FileTime;
 
-/// What tells one content of a file from the next: a file that was renamed over it has another key.
+/// Version of the content of a file: one that was renamed over it has another key.
 ///
 /// @param key `null` if the file system has none, or the file cannot be read
 record FileVersion(FileTime time, long length, Object key) {

@@ -43,7 +43,7 @@ final class Tokens {
             "# Tokens of clients of a Cedrat oracle. Change them with `cedrat-oracle token`.";
     private static final SecureRandom RANDOM = new SecureRandom();
     /// Compared with if there is no such name, so that the time of an answer does not tell.
-    private static final Token NOBODY = new Token("", LocalDate.EPOCH, new byte[SALT_BYTES], new byte[SECRET_BYTES]);
+    private static final Token NO_TOKEN = new Token("", LocalDate.EPOCH, new byte[SALT_BYTES], new byte[SECRET_BYTES]);
 
     private final Path file;
     private volatile Loaded loaded;
@@ -52,7 +52,7 @@ final class Tokens {
 
     /// A token without its secret.
     record Token(String name, LocalDate made, byte[] salt, byte[] hash) {
-        /// Tells it from the other tokens.
+        /// Distinguishes it from the other tokens.
         String id() {
             return Base64.getUrlEncoder().withoutPadding().encodeToString(salt);
         }
@@ -94,10 +94,10 @@ final class Tokens {
     Token find(String name, byte[] secret) {
         List<Token> ofName = new ArrayList<>(
                 loaded.tokens.stream().filter(token -> token.name.equals(name)).toList());
-        ofName.add(NOBODY);
+        ofName.add(NO_TOKEN);
         Token found = null;
         for (Token token : ofName) {
-            if (MessageDigest.isEqual(hash(token.salt, secret), token.hash) && token != NOBODY) {
+            if (MessageDigest.isEqual(hash(token.salt, secret), token.hash) && token != NO_TOKEN) {
                 found = token;
             }
         }

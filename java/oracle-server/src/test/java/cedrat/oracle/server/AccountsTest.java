@@ -146,7 +146,7 @@ class AccountsTest {
         assertEquals(List.of(false, false, true, true), paused, "the second one has the turn");
         receive(clients.get(1), 500);
         accounts.settle(clients.get(1), false);
-        assertFalse(clients.get(1).paused, "whoever has the turn keeps it");
+        assertFalse(clients.get(1).paused, "the turn stays with it");
         clients.get(1).input.skip(560);
         accounts.settle(clients.get(1), true);
         assertFalse(clients.get(2).paused, "the next one has the turn");

@@ -116,8 +116,8 @@ class AuthenticationTest {
                         OracleClient.open(any.withTls(certificate).withCredentials(Credentials.token(token)))) {
                     assertThrows(RefusedException.class, client::lowWaterMark);
                 }
-                ClientClosedException nobody = assertRefused(any.withTls(trusting));
-                assertEquals(ErrorCode.AUTHENTICATION, nobody.code());
+                ClientClosedException unknown = assertRefused(any.withTls(trusting));
+                assertEquals(ErrorCode.AUTHENTICATION, unknown.code());
                 ClientOptions stranger = any.withTls(distrusted).withPatience(Duration.ofMillis(500));
                 try (OracleClient client = OracleClient.open(stranger.withCredentials(Credentials.token(token)))) {
                     String why = assertThrows(UnavailableException.class, client::begin)

@@ -162,7 +162,7 @@ class KerberosTest {
             ClientOptions options = client(server).withPatience(Duration.ofMillis(500));
             Path missing = folder.resolve("missing.keytab");
             assertUnavailable(missing.toString(), options, Credentials.kerberos("cedrat", "app", missing));
-            assertUnavailable("app.keytab", options, Credentials.kerberos("cedrat", "nobody", appKeys));
+            assertUnavailable("app.keytab", options, Credentials.kerberos("cedrat", "unknown", appKeys));
             assertUnavailable("cannot authenticate", options, Credentials.kerberos("other", "app", appKeys));
             assertEquals(0, server.authenticationsFailed(), "nothing was sent");
         }
