@@ -73,7 +73,7 @@ final class Authenticator extends ChannelInboundHandlerAdapter {
     /// Sends the message that an action makes on another thread; ends if it makes none.
     private void evaluate(Callable<byte[]> action) {
         isEvaluating = true;
-        Thread.startVirtualThread(() -> {
+        Thread evaluates = new Thread(() -> {
             try {
                 byte[] message = action.call();
                 loop.execute(() -> evaluated(message, null));
@@ -81,6 +81,8 @@ final class Authenticator extends ChannelInboundHandlerAdapter {
                 loop.execute(() -> evaluated(null, problem));
             }
         });
+        evaluates.setDaemon(true);
+        evaluates.start();
     }
 
     private void evaluated(byte[] message, Exception failure) {

@@ -5,45 +5,102 @@ import cedrat.oracle.tls.TlsOptions;
 import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.List;
+import java.util.Objects;
 import java.util.Optional;
 
 /// How a client is to run.
-///
-/// @param servers where servers of the oracle are; one at a time serves, and the client finds out which. A name is
-///     resolved for each attempt to connect, even if it was resolved before
-/// @param patience time for which each request waits for a connection; then it fails with
-///     [UnavailableException]
-/// @param silence with several servers: one that answers nothing for so long is left for the next. It may
-///     only be slow; what is asked again means the same
-/// @param reconnectMin after so long a lost connection is tried again, at first
-/// @param reconnectMax and at last; the time doubles each time that all servers were tried
-/// @param outstandingMax so many requests of a client may be unanswered; one more fails
-/// @param tls if present, connections are made over TLS, with servers whose certificates name their hosts
-/// @param credentials if present, the client authenticates itself by them on each connection
-public record ClientOptions(
-        List<InetSocketAddress> servers,
-        Duration patience,
-        Duration silence,
-        Duration reconnectMin,
-        Duration reconnectMax,
-        int outstandingMax,
-        Optional<TlsOptions> tls,
-        Optional<Credentials> credentials) {
-    /// Checks them.
-    public ClientOptions {
-        servers = List.copyOf(servers);
+public final class ClientOptions {
+    /// Number of parts of that time; after each the client checks whether the server was heard.
+    static final int SILENCE_PARTS = 4;
+
+    private final List<InetSocketAddress> servers;
+    private final Duration patience;
+    private final Duration silence;
+    private final Duration reconnectMin;
+    private final Duration reconnectMax;
+    private final int outstandingMax;
+    private final Optional<TlsOptions> tls;
+    private final Optional<Credentials> credentials;
+
+    /// All options; [#of] and the methods that change one are shorter.
+    ///
+    /// @param servers where servers of the oracle are; one at a time serves, and the client finds out which. A
+    ///     name is resolved for each attempt to connect, even if it was resolved before
+    /// @param patience time for which each request waits for a connection; then it fails with
+    ///     [UnavailableException]
+    /// @param silence with several servers: one that answers nothing for so long is left for the next. It may
+    ///     only be slow; what is asked again means the same
+    /// @param reconnectMin after so long a lost connection is tried again, at first
+    /// @param reconnectMax and at last; the time doubles each time that all servers were tried
+    /// @param outstandingMax so many requests of a client may be unanswered; one more fails
+    /// @param tls if present, connections are made over TLS, with servers whose certificates name their hosts
+    /// @param credentials if present, the client authenticates itself by them on each connection
+    public ClientOptions(
+            List<InetSocketAddress> servers,
+            Duration patience,
+            Duration silence,
+            Duration reconnectMin,
+            Duration reconnectMax,
+            int outstandingMax,
+            Optional<TlsOptions> tls,
+            Optional<Credentials> credentials) {
+        this.servers = List.copyOf(servers);
+        this.patience = patience;
+        this.silence = silence;
+        this.reconnectMin = reconnectMin;
+        this.reconnectMax = reconnectMax;
+        this.outstandingMax = outstandingMax;
+        this.tls = Objects.requireNonNull(tls);
+        this.credentials = Objects.requireNonNull(credentials);
         if (servers.isEmpty()) {
             throw new IllegalArgumentException("the list of servers is empty: name one at least");
         }
         check(silence.toMillis() >= SILENCE_PARTS, "silence");
-        check(patience.isPositive(), "patience");
-        check(reconnectMin.isPositive(), "reconnectMin");
+        check(patience.compareTo(Duration.ZERO) > 0, "patience");
+        check(reconnectMin.compareTo(Duration.ZERO) > 0, "reconnectMin");
         check(reconnectMax.compareTo(reconnectMin) >= 0, "reconnectMax");
         check(outstandingMax > 0, "outstandingMax");
     }
 
-    /// So often within that time is it looked whether a server was heard.
-    static final int SILENCE_PARTS = 4;
+    /// Returns the addresses of the servers.
+    public List<InetSocketAddress> servers() {
+        return servers;
+    }
+
+    /// Returns the time for which a request waits for a connection.
+    public Duration patience() {
+        return patience;
+    }
+
+    /// Returns the time after which a server that answers nothing is left for the next.
+    public Duration silence() {
+        return silence;
+    }
+
+    /// Returns the first delay before a lost connection is tried again.
+    public Duration reconnectMin() {
+        return reconnectMin;
+    }
+
+    /// Returns the largest delay.
+    public Duration reconnectMax() {
+        return reconnectMax;
+    }
+
+    /// Returns the largest number of unanswered requests.
+    public int outstandingMax() {
+        return outstandingMax;
+    }
+
+    /// Returns the TLS of connections, if they use it.
+    public Optional<TlsOptions> tls() {
+        return tls;
+    }
+
+    /// Returns the credentials of the client, if it authenticates itself by any.
+    public Optional<Credentials> credentials() {
+        return credentials;
+    }
 
     /// A client of the oracle with these servers: 30 seconds of patience, 1 of silence, 10 ms to 1 s between
     /// attempts, 10,000 outstanding requests.
@@ -104,5 +161,33 @@ public record ClientOptions(
         if (!holds) {
             throw new IllegalArgumentException(what + " is too small");
         }
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        if (!(other instanceof ClientOptions)) {
+            return false;
+        }
+        ClientOptions clientOptions = (ClientOptions) other;
+        return servers.equals(clientOptions.servers)
+                && patience.equals(clientOptions.patience)
+                && silence.equals(clientOptions.silence)
+                && reconnectMin.equals(clientOptions.reconnectMin)
+                && reconnectMax.equals(clientOptions.reconnectMax)
+                && outstandingMax == clientOptions.outstandingMax
+                && tls.equals(clientOptions.tls)
+                && credentials.equals(clientOptions.credentials);
+    }
+
+    @Override
+    public int hashCode() {
+        return Objects.hash(servers, patience, silence, reconnectMin, reconnectMax, outstandingMax, tls, credentials);
+    }
+
+    @Override
+    public String toString() {
+        return "ClientOptions[servers=" + servers + ", patience=" + patience + ", silence=" + silence
+                + ", reconnectMin=" + reconnectMin + ", reconnectMax=" + reconnectMax + ", outstandingMax="
+                + outstandingMax + ", tls=" + tls + ", credentials=" + credentials + "]";
     }
 }

@@ -122,7 +122,7 @@ final class Connector {
             connect(known, all, timeoutMs, done);
             return;
         }
-        CompletableFuture.supplyAsync(() -> resolve(known, round), Thread::startVirtualThread)
+        CompletableFuture.supplyAsync(() -> resolve(known, round), Connector::startThread)
                 .orTimeout(timeoutMs, TimeUnit.MILLISECONDS)
                 .whenComplete((address, failure) -> loop.execute(() -> {
                     if (failure == null) {
@@ -157,6 +157,12 @@ final class Connector {
     private static boolean isLiteral(InetSocketAddress address) {
         return !address.isUnresolved()
                 && address.getHostString().equals(address.getAddress().getHostAddress());
+    }
+
+    private static void startThread(Runnable work) {
+        Thread thread = new Thread(work, "oracle-client-resolver");
+        thread.setDaemon(true);
+        thread.start();
     }
 
     private InetSocketAddress resolve(InetSocketAddress known, int round) {

@@ -13,7 +13,15 @@ final class OpenTransactions {
     private final Map<Long, Byte> abandoned = new LinkedHashMap<>();
 
     /// An abandoned transaction, and the kind of the request that ends it.
-    record Abandoned(long start, byte request) {}
+    static final class Abandoned {
+        final long start;
+        final byte request;
+
+        Abandoned(long start, byte request) {
+            this.start = start;
+            this.request = request;
+        }
+    }
 
     void began(long start) {
         open.add(start);

@@ -14,6 +14,7 @@ import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 
 /// A client of a status oracle: one session, any number of transactions at a time.
 ///
@@ -21,9 +22,9 @@ import java.util.function.Supplier;
 /// try (OracleClient oracle = OracleClient.open(ClientOptions.of(address))) {
 ///     StartTimestamp start = oracle.begin();
 ///     // … read what was committed before `start`, write rows as versions of `start` …
-///     switch (oracle.commit(start, rows)) {
-///         case Committed(CommitTimestamp at) -> …
-///         case Outcome other -> …  // it has aborted: clean up, perhaps run it again
+///     Outcome outcome = oracle.commit(start, rows);
+///     if (outcome.kind() == Outcome.Kind.ABORTED) {
+///         …  // clean up, perhaps run it again
 ///     }
 /// }
 /// ```
@@ -68,7 +69,7 @@ public final class OracleClient implements AutoCloseable {
         return await(beginAsync());
     }
 
-    /// Commits a transaction that has written these rows: [Outcome.Committed] or [Outcome.Aborted]. One that
+    /// Commits a transaction that has written these rows: committed or aborted. One that
     /// has written nothing ends, and its commit timestamp is its start timestamp.
     public Outcome commit(StartTimestamp start, long... rows) {
         return await(commitAsync(start, rows));
@@ -87,7 +88,7 @@ public final class OracleClient implements AutoCloseable {
         return await(commitAsync(start, writes, reads, keys));
     }
 
-    /// Aborts a transaction: [Outcome.Aborted], but [Outcome.Committed] if it was too late.
+    /// Aborts a transaction: aborted, but committed if it was too late.
     public Outcome abort(StartTimestamp start) {
         return await(abortAsync(start));
     }
@@ -97,7 +98,7 @@ public final class OracleClient implements AutoCloseable {
         return await(endAsync(start));
     }
 
-    /// Decides any transaction whose client may be dead: [Outcome.Committed], or it aborts now.
+    /// Decides any transaction whose client may be dead: it has committed, or it aborts now.
     public Outcome resolve(StartTimestamp start) {
         return await(resolveAsync(start));
     }
@@ -109,7 +110,7 @@ public final class OracleClient implements AutoCloseable {
 
     /// Whether the transaction that began at `writer` had committed when the one that began at `reader` did.
     public Visibility isCommitted(StartTimestamp reader, StartTimestamp writer) {
-        return status(reader, List.of(writer)).getFirst().visibleTo(reader);
+        return status(reader, List.of(writer)).get(0).visibleTo(reader);
     }
 
     /// Reports that no reader will meet rows of these transactions and request their outcomes: all their versions
@@ -352,7 +353,7 @@ public final class OracleClient implements AutoCloseable {
 
         @Override
         public void outcomes(Call<?> call, long[] outcomes) {
-            call.answer(Arrays.stream(outcomes).mapToObj(Outcome::of).toList());
+            call.answer(Arrays.stream(outcomes).mapToObj(Outcome::of).collect(Collectors.toUnmodifiableList()));
         }
 
         @Override
@@ -413,12 +414,20 @@ public final class OracleClient implements AutoCloseable {
                     interrupted);
         } catch (ExecutionException failed) {
             // With the stack of the caller, not of the thread that has read the answer.
-            throw switch (failed.getCause()) {
-                case RefusedException why -> new RefusedException(why.code(), why.getMessage(), why);
-                case UnavailableException why -> new UnavailableException(why.getMessage(), why);
-                case ClientClosedException why -> new ClientClosedException(why.code(), why.getMessage(), why);
-                default -> new IllegalStateException(failed.getCause());
-            };
+            throw again(failed.getCause());
         }
+    }
+
+    private static RuntimeException again(Throwable why) {
+        if (why instanceof RefusedException) {
+            return new RefusedException(((RefusedException) why).code(), why.getMessage(), why);
+        }
+        if (why instanceof UnavailableException) {
+            return new UnavailableException(why.getMessage(), why);
+        }
+        if (why instanceof ClientClosedException) {
+            return new ClientClosedException(((ClientClosedException) why).code(), why.getMessage(), why);
+        }
+        return new IllegalStateException(why);
     }
 }

@@ -1,28 +1,52 @@
 package cedrat.oracle.client;
 
-import java.util.HexFormat;
-
 /// Identity of an oracle: a number that is drawn at random with its log, and that no other oracle has.
-///
-/// @param value never 0
-public record OracleIdentity(long value) {
-    /// Checks it.
-    public OracleIdentity {
+public final class OracleIdentity {
+    private final long value;
+
+    /// The identity with this number.
+    ///
+    /// @throws IllegalArgumentException if it is 0
+    public OracleIdentity(long value) {
         if (value == 0) {
             throw new IllegalArgumentException("invalid identity 0 of an oracle: 0 is no identity");
         }
+        this.value = value;
     }
 
     /// Returns the identity that [#toString] has written.
     ///
     /// @throws IllegalArgumentException if the string is none
     public static OracleIdentity of(String digits) {
-        return new OracleIdentity(HexFormat.fromHexDigitsToLong(digits));
+        if (!digits.matches("[0-9a-fA-F]{1,16}")) {
+            throw new IllegalArgumentException(
+                    "invalid identity " + digits + " of an oracle: it has up to 16 hexadecimal digits");
+        }
+        return new OracleIdentity(Long.parseUnsignedLong(digits, 16));
+    }
+
+    /// Returns the number, which is never 0.
+    public long value() {
+        return value;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        if (!(other instanceof OracleIdentity)) {
+            return false;
+        }
+        OracleIdentity oracleIdentity = (OracleIdentity) other;
+        return value == oracleIdentity.value;
+    }
+
+    @Override
+    public int hashCode() {
+        return Long.hashCode(value);
     }
 
     /// Returns 16 hexadecimal digits.
     @Override
     public String toString() {
-        return HexFormat.of().toHexDigits(value);
+        return String.format("%016x", value);
     }
 }

@@ -34,20 +34,17 @@ final class Outbox<T> {
     /// Adds a request. Returns whether it can be in a batch; otherwise nothing was done.
     boolean add(Slot<T> slot) {
         switch (slot.kind) {
-            case Protocol.BEGIN -> begins.add(slot);
-            case Protocol.END -> ends.add(slot);
-            case Protocol.ABORT -> aborts.add(slot);
-            case Protocol.COMMIT -> {
-                if (slot.frame.length() > BATCH_BYTES_MAX) {
-                    return false;
-                }
-                commits.add(slot);
-            }
-            default -> {
+            case Protocol.BEGIN:
+                return begins.add(slot);
+            case Protocol.END:
+                return ends.add(slot);
+            case Protocol.ABORT:
+                return aborts.add(slot);
+            case Protocol.COMMIT:
+                return slot.frame.length() <= BATCH_BYTES_MAX && commits.add(slot);
+            default:
                 return false;
-            }
         }
-        return true;
     }
 
     /// Adds a transaction that is clean.

@@ -104,7 +104,7 @@ final class Patience<T> {
         long now = System.nanoTime();
         long[] least = {Long.MAX_VALUE};
         forEach.accept(slot -> {
-            long left = patience - (now - (slot.outage == outage ? slot.askedNanos : outage.nanos()));
+            long left = patience - (now - (slot.outage == outage ? slot.askedNanos : outage.nanos));
             if (left <= 0) {
                 String text = noAnswer() + "; whether the request took effect is unknown";
                 fail.accept(slot, new UnavailableException(text, null));
@@ -126,7 +126,7 @@ final class Patience<T> {
         String waited = options.patience().toMillis() + " ms";
         return now == null
                 ? "the oracle at " + options.servers() + " has not answered for " + waited
-                : "no oracle at " + options.servers() + " could be reached since " + now.since() + " (" + lossReason
+                : "no oracle at " + options.servers() + " could be reached since " + now.since + " (" + lossReason
                         + "), and the request has waited for " + waited;
     }
 }

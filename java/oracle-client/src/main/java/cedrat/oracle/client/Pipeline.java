@@ -354,8 +354,8 @@ public final class Pipeline<T> {
         connector.connect(attempt, (int) connectMs, failure -> {
             if (failure == null) {
                 connected(attempt);
-            } else if (failure instanceof ClientClosedException refused && known.identity() == Protocol.IDENTITY_NONE) {
-                close(refused);
+            } else if (failure instanceof ClientClosedException && known.identity() == Protocol.IDENTITY_NONE) {
+                close((ClientClosedException) failure);
             } else {
                 patience.lost(failure.getMessage());
                 reconnectLater();
@@ -476,9 +476,9 @@ public final class Pipeline<T> {
             if (next == null) {
                 return;
             }
-            Slot<T> slot = take(next.request(), null, next.start());
+            Slot<T> slot = take(next.request, null, next.start);
             slot.isInternal = true;
-            slot.frame.start(next.request(), slot.id(), next.start());
+            slot.frame.start(next.request, slot.id(), next.start);
             send(slot);
         }
     }
@@ -624,17 +624,18 @@ public final class Pipeline<T> {
             return false;
         }
         switch (slot.kind) {
-            case Protocol.BATCH -> {
+            case Protocol.BATCH:
                 return batch(slot);
-            }
-            case Protocol.BEGIN, Protocol.COMMIT, Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> {
+            case Protocol.BEGIN:
+            case Protocol.COMMIT:
+            case Protocol.ABORT:
+            case Protocol.END:
+            case Protocol.RESOLVE:
                 decided(slot, reader.value());
                 return true;
-            }
-            default -> {
+            default:
                 other(slot);
                 return true;
-            }
         }
     }
 
@@ -704,24 +705,23 @@ public final class Pipeline<T> {
         slots.give(slot);
         try {
             switch (kind) {
-                case Protocol.STATUS -> {
-                    long[] outcomes = new long[reader.values()];
-                    for (int index = 0; index < outcomes.length; index++) {
-                        outcomes[index] = reader.value(index);
-                    }
-                    replies.outcomes(tag, outcomes);
-                }
-                case Protocol.SWEPT -> replies.number(tag, forgotten);
-                case Protocol.NAMESPACE -> {
+                case Protocol.STATUS:
+                    replies.outcomes(tag, reader.allValues());
+                    break;
+                case Protocol.SWEPT:
+                    replies.number(tag, forgotten);
+                    break;
+                case Protocol.NAMESPACE:
                     namespaces.accepted(namespace, flags);
                     replies.number(tag, namespace);
-                }
-                case Protocol.LOW_WATER -> replies.number(tag, reader.value());
-                default -> {
+                    break;
+                case Protocol.LOW_WATER:
+                    replies.number(tag, reader.value());
+                    break;
+                default:
                     if (!isInternal) { // else the server lives, or has heard of clean transactions
                         replies.number(tag, kind == Protocol.CLEANED ? reader.value() : known.identity());
                     }
-                }
             }
         } catch (RuntimeException theirs) {
             report(theirs);

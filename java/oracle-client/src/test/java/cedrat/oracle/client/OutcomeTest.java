@@ -17,8 +17,8 @@ class OutcomeTest {
         assertEquals(Visibility.FALSE, Outcome.of(Protocol.OPEN).visibleTo(reader));
         assertEquals(Visibility.RETRY, Outcome.of(Protocol.UNKNOWN).visibleTo(reader));
         for (AbortReason reason : AbortReason.values()) {
-            assertEquals(Visibility.FALSE, new Outcome.Aborted(reason).visibleTo(reader));
-            assertEquals(Outcome.of(Protocol.ABORTED), new Outcome.Aborted(reason), "O3: the same outcome");
+            assertEquals(Visibility.FALSE, Outcome.aborted(reason).visibleTo(reader));
+            assertEquals(Outcome.of(Protocol.ABORTED), Outcome.aborted(reason), "O3: the same outcome");
         }
         for (long number : new long[] {9, 10, 11, Protocol.ABORTED, Protocol.OPEN, Protocol.UNKNOWN}) {
             boolean isTrue = Outcome.of(number).visibleTo(reader) == Visibility.TRUE;

@@ -14,6 +14,7 @@ import java.time.Duration;
 import java.util.Iterator;
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Collectors;
 import org.apache.hadoop.hbase.Cell;
 import org.apache.hadoop.hbase.CompareOperator;
 import org.apache.hadoop.hbase.TableName;
@@ -192,16 +193,16 @@ final class HBaseTable implements Table {
         List<Get> gets = rows.stream()
                 .filter(row -> !isNever(row))
                 .map(row -> get(row, columns, below))
-                .toList();
+                .collect(Collectors.toUnmodifiableList());
         if (gets.isEmpty()) {
             return Table.super.read(rows, columns, below);
         }
-        Bytes first = Bytes.of(gets.getFirst().getRow());
+        Bytes first = Bytes.of(gets.get(0).getRow());
         Iterator<Result> results = Calls.await(again.getAll(gets), problem -> refused(first, problem))
                 .iterator();
         return rows.stream()
                 .map(row -> Cells.row(row, isNever(row) ? Result.EMPTY_RESULT : results.next()))
-                .toList();
+                .collect(Collectors.toUnmodifiableList());
     }
 
     private static Get get(Bytes row, Set<Column> columns, long below) {

@@ -1,7 +1,6 @@
 package cedrat.oracle.maintenance;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.client.ClientOptions;
@@ -362,10 +361,10 @@ class HBaseMaintenanceTest {
             SequencedMap<String, Tables> namespaces = new LinkedHashMap<>();
             namespaces.put(namespace, new Prompt(tables));
             sweep(namespaces);
-            assertInstanceOf(Outcome.Committed.class, status(start));
+            assertEquals(Outcome.Kind.COMMITTED, status(start).kind());
             namespaces.put(name, new Prompt(others));
             sweep(namespaces);
-            assertInstanceOf(Outcome.Unknown.class, status(start));
+            assertEquals(Outcome.Kind.UNKNOWN, status(start).kind());
             assertEquals(
                     Bytes.of("a"),
                     new TransactionManager(client, others)

@@ -2,6 +2,7 @@ package cedrat.oracle.protocol;
 
 import cedrat.oracle.protocol.Protocol.At;
 import java.nio.charset.StandardCharsets;
+import java.util.Arrays;
 
 /// Reads replies, as a client does. For one thread at a time.
 public final class ReplyReader extends FrameReader {
@@ -19,45 +20,60 @@ public final class ReplyReader extends FrameReader {
         }
         checkFlags(request() == Protocol.AUTHENTICATE ? Protocol.FLAG_DONE : 0);
         switch (request()) {
-            case Protocol.HELLO -> {
+            case Protocol.HELLO:
                 checkWelcome();
                 if (sessionTimeoutMs() <= 0 || rowsMax() <= 0 || outstandingMax() <= 0) {
                     throw malformed("invalid limits in the reply to a hello");
                 }
-            }
-            case Protocol.AUTHENTICATE -> checkAuthenticate();
-            case Protocol.BEGIN, Protocol.LOW_WATER -> {
+                break;
+            case Protocol.AUTHENTICATE:
+                checkAuthenticate();
+                break;
+            case Protocol.BEGIN:
+            case Protocol.LOW_WATER:
                 checkLength(At.START_END);
                 if (!Protocol.isTimestamp(value())) {
                     throw malformed("invalid timestamp " + Long.toUnsignedString(value()));
                 }
-            }
-            case Protocol.CLEANED -> checkLength(At.START_END);
-            case Protocol.COMMIT, Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> {
+                break;
+            case Protocol.CLEANED:
+                checkLength(At.START_END);
+                break;
+            case Protocol.COMMIT:
+            case Protocol.ABORT:
+            case Protocol.END:
+            case Protocol.RESOLVE:
                 checkLength(At.START_END);
                 checkOutcome(value());
-            }
-            case Protocol.STATUS, Protocol.ANNOUNCE, Protocol.BATCH -> {
+                break;
+            case Protocol.STATUS:
+            case Protocol.ANNOUNCE:
+            case Protocol.BATCH:
                 int count = checkLongs(At.BODY, 0);
                 for (int index = 0; index < count; index++) {
                     checkOutcome(value(index));
                 }
-            }
-            case Protocol.ADMIN -> {
-                int count = checkLongs(At.BODY, AdminKind.HEAD);
+                break;
+            case Protocol.ADMIN:
+                int numbers = checkLongs(At.BODY, AdminKind.HEAD);
                 AdminKind kind = AdminKind.of(value());
-                if (kind == null || !kind.mayHave(count) || value(1) < 0 || value(1) > 1) {
-                    throw malformed("invalid reply to an administrator's request: " + count + " numbers");
+                if (kind == null || !kind.mayHave(numbers) || value(1) < 0 || value(1) > 1) {
+                    throw malformed("invalid reply to an administrator's request: " + numbers + " numbers");
                 }
-            }
-            case Protocol.SWEPT -> {
+                break;
+            case Protocol.SWEPT:
                 checkLength(At.SWEPT_SHORT_END);
                 if (forgotten() < 0 || next() != 0 && !Protocol.isTimestamp(next())) {
                     throw malformed("a reply to a sweep that goes on at " + Long.toUnsignedString(next()));
                 }
-            }
-            case Protocol.PING, Protocol.CLOSE, Protocol.NAMESPACE -> checkLength(At.BODY);
-            default -> throw malformed("unknown kind of reply " + (kind() & 0xff));
+                break;
+            case Protocol.PING:
+            case Protocol.CLOSE:
+            case Protocol.NAMESPACE:
+                checkLength(At.BODY);
+                break;
+            default:
+                throw malformed("unknown kind of reply " + (kind() & 0xff));
         }
     }
 
@@ -130,6 +146,13 @@ public final class ReplyReader extends FrameReader {
     /// Returns, for a sweep's reply, the start timestamp from which on there may be more to be forgotten, or 0.
     public long next() {
         return longAt(At.SWEPT_NEXT);
+    }
+
+    /// All [#values] numbers, in an array of their own.
+    public long[] allValues() {
+        long[] all = new long[values()];
+        Arrays.setAll(all, this::value);
+        return all;
     }
 
     /// Returns the number of numbers in the reply.

@@ -20,49 +20,63 @@ public final class RequestReader extends FrameReader {
     @Override
     void check() throws ProtocolException {
         switch (kind()) {
-            case Protocol.HELLO -> checkHello();
-            case Protocol.BEGIN, Protocol.PING, Protocol.LOW_WATER, Protocol.CLOSE -> {
+            case Protocol.HELLO:
+                checkHello();
+                break;
+            case Protocol.BEGIN:
+            case Protocol.PING:
+            case Protocol.LOW_WATER:
+            case Protocol.CLOSE:
                 checkFlags(0);
                 checkLength(At.BODY);
-            }
-            case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> {
+                break;
+            case Protocol.ABORT:
+            case Protocol.END:
+            case Protocol.RESOLVE:
                 checkFlags(0);
                 checkLength(At.START_END);
                 checkTimestamp(start());
-            }
-            case Protocol.NAMESPACE -> {
+                break;
+            case Protocol.NAMESPACE:
                 checkFlags(Protocol.FLAG_VOLATILE | Protocol.FLAG_RETIRED);
                 checkLength(At.START_END);
-            }
-            case Protocol.ADMIN -> checkAdmin();
-            case Protocol.AUTHENTICATE -> {
+                break;
+            case Protocol.ADMIN:
+                checkAdmin();
+                break;
+            case Protocol.AUTHENTICATE:
                 checkFlags(0);
                 checkAuthenticate();
-            }
-            case Protocol.COMMIT -> checkCommit();
-            case Protocol.BATCH -> checkBatch();
-            case Protocol.SWEPT -> {
+                break;
+            case Protocol.COMMIT:
+                checkCommit();
+                break;
+            case Protocol.BATCH:
+                checkBatch();
+                break;
+            case Protocol.SWEPT:
                 checkFlags(0);
                 if (length != At.SWEPT_SHORT_END) {
                     checkLength(At.SWEPT_END);
                 }
                 checkTimestamp(mark());
                 checkTimestamp(from());
-            }
-            case Protocol.STATUS -> {
+                break;
+            case Protocol.STATUS:
                 checkFlags(0);
                 checkStarts(At.STATUS_STARTS, 1);
                 checkTimestamp(reader());
-            }
-            case Protocol.CLEANED -> {
+                break;
+            case Protocol.CLEANED:
                 checkFlags(0);
                 checkStarts(At.BODY, 1);
-            }
-            case Protocol.ANNOUNCE -> {
+                break;
+            case Protocol.ANNOUNCE:
                 checkFlags(Protocol.FLAG_LAST);
                 checkStarts(At.BODY, 0);
-            }
-            default -> throw refused(ErrorCode.UNSUPPORTED, "unknown kind of request " + (kind() & 0xff));
+                break;
+            default:
+                throw refused(ErrorCode.UNSUPPORTED, "unknown kind of request " + (kind() & 0xff));
         }
     }
 

@@ -8,17 +8,23 @@ import java.util.Objects;
 ///
 /// The files are PEM. They are read again for a later connection if they have changed, so that certificates are
 /// renewed while a program runs: replace them by renaming new files over them.
-///
-/// @param certificate the own certificate, then those between it and its authority; `null`, as `key`, for none
-/// @param key the private key of that certificate, in PKCS #8 and not encrypted
-/// @param authorities certificates of the authorities from which the certificate of the other side must come
-public record TlsOptions(Path certificate, Path key, Path authorities) {
-    /// Checks that there are authorities, and both or none of certificate and key.
-    public TlsOptions {
-        Objects.requireNonNull(authorities, "authorities");
+public final class TlsOptions {
+    private final Path certificate;
+    private final Path key;
+    private final Path authorities;
+
+    /// TLS with these files.
+    ///
+    /// @param certificate the own certificate, then those between it and its authority; `null`, as `key`, for none
+    /// @param key the private key of that certificate, in PKCS #8 and not encrypted
+    /// @param authorities certificates of the authorities from which the certificate of the other side must come
+    public TlsOptions(Path certificate, Path key, Path authorities) {
         if ((certificate == null) != (key == null)) {
             throw new IllegalArgumentException("certificate and key belong together: name both, or none");
         }
+        this.certificate = certificate;
+        this.key = key;
+        this.authorities = Objects.requireNonNull(authorities, "authorities");
     }
 
     /// TLS of a client that shows no certificate.
@@ -29,5 +35,41 @@ public record TlsOptions(Path certificate, Path key, Path authorities) {
     /// Whether a certificate is shown.
     public boolean hasCertificate() {
         return certificate != null;
+    }
+
+    /// Returns the file of the own certificate; `null` if there is none.
+    public Path certificate() {
+        return certificate;
+    }
+
+    /// Returns the file of its private key; `null` if there is none.
+    public Path key() {
+        return key;
+    }
+
+    /// Returns the file of the accepted authorities.
+    public Path authorities() {
+        return authorities;
+    }
+
+    @Override
+    public boolean equals(Object other) {
+        if (!(other instanceof TlsOptions)) {
+            return false;
+        }
+        TlsOptions tlsOptions = (TlsOptions) other;
+        return Objects.equals(certificate, tlsOptions.certificate)
+                && Objects.equals(key, tlsOptions.key)
+                && authorities.equals(tlsOptions.authorities);
+    }
+
+    @Override
+    public int hashCode() {
+        return Objects.hash(certificate, key, authorities);
+    }
+
+    @Override
+    public String toString() {
+        return "TlsOptions[certificate=" + certificate + ", key=" + key + ", authorities=" + authorities + "]";
     }
 }

@@ -39,17 +39,20 @@ public final class ClientExchange implements AutoCloseable {
     ///
     /// @throws IOException if the credentials cannot be used
     public static ClientExchange begin(Credentials credentials, String host) throws IOException {
-        return switch (credentials) {
-            case Credentials.Token token -> plain(token.file(), host);
-            case Credentials.Kerberos kerberos -> kerberos(kerberos, host);
-        };
+        return credentials instanceof Credentials.Token
+                ? plain(((Credentials.Token) credentials).file(), host)
+                : kerberos((Credentials.Kerberos) credentials, host);
     }
 
     /// Checks that credentials may be sent over connections with, or without, TLS.
     ///
     /// @throws IllegalArgumentException if not
     public static void check(Credentials credentials, boolean hasTls) {
-        if (!hasTls && credentials instanceof Credentials.Token token && !token.isAllowedWithoutTls()) {
+        if (hasTls || !(credentials instanceof Credentials.Token)) {
+            return;
+        }
+        Credentials.Token token = (Credentials.Token) credentials;
+        if (!token.isAllowedWithoutTls()) {
             throw new IllegalArgumentException("the token in " + token.file()
                     + " is sent over TLS only, because others could read it: use TLS, or allow connections without");
         }
@@ -71,11 +74,13 @@ public final class ClientExchange implements AutoCloseable {
         SaslClient client = Sasl.createSaslClient(
                 new String[] {Mechanism.PLAIN.name()}, null, "cedrat", host, Map.of(), callbacks -> {
                     for (Callback callback : callbacks) {
-                        switch (callback) {
-                            case NameCallback name -> name.setName(line.substring(0, colon));
-                            case PasswordCallback token ->
-                                token.setPassword(line.substring(colon + 1).toCharArray());
-                            default -> throw new UnsupportedCallbackException(callback);
+                        if (callback instanceof NameCallback) {
+                            ((NameCallback) callback).setName(line.substring(0, colon));
+                        } else if (callback instanceof PasswordCallback) {
+                            char[] token = line.substring(colon + 1).toCharArray();
+                            ((PasswordCallback) callback).setPassword(token);
+                        } else {
+                            throw new UnsupportedCallbackException(callback);
                         }
                     }
                 });

@@ -3,10 +3,11 @@ package cedrat.oracle.transport;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.PrivilegedActionException;
+import java.security.PrivilegedExceptionAction;
 import java.util.HashMap;
 import java.util.Map;
 import java.util.concurrent.Callable;
-import java.util.concurrent.CompletionException;
 import javax.security.auth.Subject;
 import javax.security.auth.kerberos.KerberosPrincipal;
 import javax.security.auth.kerberos.KeyTab;
@@ -97,12 +98,10 @@ public final class KerberosLogin implements AutoCloseable {
     /// @throws Exception what `action` has thrown
     public <T> T call(Callable<T> action) throws Exception {
         try {
-            return Subject.callAs(context.getSubject(), action);
-        } catch (CompletionException failed) {
-            if (failed.getCause() instanceof Exception cause) {
-                throw cause;
-            }
-            throw failed;
+            // The one call that Java 11 has; later it is another name of `Subject.callAs`.
+            return Subject.doAs(context.getSubject(), (PrivilegedExceptionAction<T>) action::call);
+        } catch (PrivilegedActionException failed) {
+            throw failed.getException();
         }
     }
 

@@ -31,7 +31,15 @@ public final class Tls {
     private volatile Loaded loaded;
 
     /// The content of the files, and the times of their last changes. After a failure it is older than the times say.
-    private record Loaded(SslContext context, List<FileTime> times) {}
+    private static final class Loaded {
+        final SslContext context;
+        final List<FileTime> times;
+
+        Loaded(SslContext context, List<FileTime> times) {
+            this.context = context;
+            this.times = times;
+        }
+    }
 
     private enum Side {
         CLIENT,

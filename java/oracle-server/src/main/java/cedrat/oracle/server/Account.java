@@ -65,7 +65,8 @@ final class Account {
     void take(int count, long now) {
         if (limits.rate() < Integer.MAX_VALUE) {
             long earliest = now - BURST_NANOS;
-            usedUntil = (usedUntil - earliest > 0 ? usedUntil : earliest) + count * (TimeUnit.SECONDS.toNanos(1) / limits.rate());
+            usedUntil = (usedUntil - earliest > 0 ? usedUntil : earliest)
+                    + count * (TimeUnit.SECONDS.toNanos(1) / limits.rate());
         }
     }
 }

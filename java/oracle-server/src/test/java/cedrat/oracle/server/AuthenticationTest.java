@@ -2,7 +2,6 @@ package cedrat.oracle.server;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -215,7 +214,7 @@ class AuthenticationTest {
             Files.writeString(token, Tokens.add(tokens, "app"));
             Tokens.remove(tokens, "app", true);
             server.authentication().refreshNow();
-            assertInstanceOf(Outcome.Committed.class, client.commit(open, 7));
+            assertEquals(Outcome.Kind.COMMITTED, client.commit(open, 7).kind());
         }
     }
 

@@ -1,7 +1,6 @@
 package cedrat.oracle.server;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -91,7 +90,9 @@ class TlsTest {
             ServerOptions options = PLAIN.withTls(serverFiles).withNetworkThreads(threads);
             try (OracleServer server = OracleServer.start(options, new VolatileLog());
                     OracleClient client = OracleClient.open(client(server, clientFiles))) {
-                assertInstanceOf(Outcome.Committed.class, client.commit(client.begin(), rows));
+                assertEquals(
+                        Outcome.Kind.COMMITTED,
+                        client.commit(client.begin(), rows).kind());
                 List<CompletableFuture<StartTimestamp>> begun = new ArrayList<>();
                 for (int count = 0; count < 5000; count++) {
                     begun.add(client.beginAsync());

@@ -32,17 +32,21 @@ public final class AbortedException extends RuntimeException {
     private static String text(Isolation isolation, AbortReason reason) {
         String row =
                 isolation == Isolation.SERIALISABLE ? "a row that it has read or written" : "a row that it has written";
-        return switch (reason) {
-            case CONFLICT -> "because another transaction has committed " + row + " since it began";
-            case FORGOTTEN ->
-                "because the oracle no longer knows whether " + row
+        switch (reason) {
+            case CONFLICT:
+                return "because another transaction has committed " + row + " since it began";
+            case FORGOTTEN:
+                return "because the oracle no longer knows whether " + row
                         + " was committed since it began, as it keeps only the newest rows (--rows-log2)";
-            case SCAN -> "because a key in a range that it has scanned was written since it began, or may have been";
-            case RESOLVED -> "because its client has aborted it, or another client has resolved it";
-            case EXPIRED ->
-                "because its session is over: its client was closed, was silent for longer than the oracle's session "
-                        + "timeout, or did not announce it after a reconnection";
-            case UNKNOWN -> "for a reason that the oracle no longer knows";
-        };
+            case SCAN:
+                return "because a key in a range that it has scanned was written since it began, or may have been";
+            case RESOLVED:
+                return "because its client has aborted it, or another client has resolved it";
+            case EXPIRED:
+                return "because its session is over: its client was closed, was silent for longer than the oracle's "
+                        + "session timeout, or did not announce it after a reconnection";
+            default:
+                return "for a reason that the oracle no longer knows";
+        }
     }
 }

@@ -87,7 +87,7 @@ public final class Bytes implements Comparable<Bytes> {
 
     @Override
     public boolean equals(Object other) {
-        return other instanceof Bytes bytes && Arrays.equals(this.bytes, bytes.bytes);
+        return other instanceof Bytes && Arrays.equals(bytes, ((Bytes) other).bytes);
     }
 
     @Override

@@ -2,17 +2,46 @@ package cedrat.oracle.tables;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentLinkedQueue;
+import java.util.concurrent.Executor;
+import java.util.concurrent.RejectedExecutionException;
+import java.util.concurrent.SynchronousQueue;
+import java.util.concurrent.ThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 
-/// Several calls of a store side by side.
+/// Several calls of a store side by side. Threads that wait for the store end by themselves: there is nothing to close.
+///
+/// **Threads:** any may call.
 final class Calls {
-    private Calls() {}
+    /// Maximum number of threads besides those of the callers, of all transactions together.
+    static final int THREADS_MAX = 256;
+
+    private static final int IDLE_SECONDS = 10;
+
+    private final Executor threads;
+
+    Calls() {
+        this(THREADS_MAX);
+    }
+
+    Calls(int threadsMax) {
+        threads = new ThreadPoolExecutor(
+                0, threadsMax, IDLE_SECONDS, TimeUnit.SECONDS, new SynchronousQueue<>(), Calls::thread);
+    }
+
+    /// A thread of the background, which keeps no program from ending.
+    static Thread thread(Runnable work) {
+        Thread thread = new Thread(work, "cedrat-tables");
+        thread.setDaemon(true);
+        return thread;
+    }
 
     /// Makes all calls, and returns the failures of those that have failed when all have ended: none is under
     /// way any more.
-    static <T> List<RuntimeException> forEach(List<T> items, int callsMax, Consumer<T> call) {
+    <T> List<RuntimeException> forEach(List<T> items, int callsMax, Consumer<T> call) {
         ConcurrentLinkedQueue<RuntimeException> failures = new ConcurrentLinkedQueue<>();
         AtomicInteger next = new AtomicInteger();
         Runnable some = () -> {
@@ -24,38 +53,29 @@ final class Calls {
                 }
             }
         };
-        List<Thread> threads = new ArrayList<>();
-        for (int count = Math.min(callsMax, items.size()); count > 1; count--) {
-            threads.add(Thread.startVirtualThread(() -> {
-                try {
-                    some.run();
-                } catch (Error broken) {
-                    failures.add(new IllegalStateException(broken)); // or the call would count as one that has returned
-                }
-            }));
+        List<CompletableFuture<Void>> others = new ArrayList<>();
+        try {
+            for (int count = Math.min(callsMax, items.size()); count > 1; count--) {
+                others.add(CompletableFuture.runAsync(() -> runAsFailure(some, failures), threads));
+            }
+        } catch (RejectedExecutionException busy) {
+            // The threads that there are make all calls.
         }
         try {
             some.run();
         } finally {
-            join(threads);
+            // Waits even when interrupted: no call may be in flight when the transaction goes on.
+            others.forEach(CompletableFuture::join);
         }
         return List.copyOf(failures);
     }
 
-    /// Waits even when interrupted: no call may be in flight when the transaction goes on.
-    private static void join(List<Thread> threads) {
-        boolean isInterrupted = false;
-        for (Thread thread : threads) {
-            while (thread.isAlive()) {
-                try {
-                    thread.join();
-                } catch (InterruptedException later) {
-                    isInterrupted = true;
-                }
-            }
-        }
-        if (isInterrupted) {
-            Thread.currentThread().interrupt();
+    /// An error is a failure, or the call would count as one that has returned.
+    private static void runAsFailure(Runnable some, ConcurrentLinkedQueue<RuntimeException> failures) {
+        try {
+            some.run();
+        } catch (Error broken) {
+            failures.add(new IllegalStateException(broken));
         }
     }
 }

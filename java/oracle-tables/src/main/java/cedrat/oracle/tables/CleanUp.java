@@ -6,12 +6,23 @@ import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Collectors;
 
 /// Clean-up of a transaction that has ended, to be tried again: its rows, without the values that it has written.
 ///
 /// **Threads:** one at a time, but for [#outcome].
 final class CleanUp {
-    private record MarkedRow(Table table, Bytes row, Set<Column> columns) {}
+    private static final class MarkedRow {
+        final Table table;
+        final Bytes row;
+        final Set<Column> columns;
+
+        MarkedRow(Writes.RowWrite write) {
+            table = write.table;
+            row = write.row;
+            columns = Set.copyOf(write.cells.keySet());
+        }
+    }
 
     private final StartTimestamp start;
     private final List<MarkedRow> rows;
@@ -30,10 +41,7 @@ final class CleanUp {
         this.isInDoubt = isInDoubt;
         this.outcome = outcome;
         sinceNanos = nowNanos;
-        rows = writes.stream()
-                .map(write -> new MarkedRow(
-                        write.table(), write.row(), Set.copyOf(write.cells().keySet())))
-                .toList();
+        rows = writes.stream().map(MarkedRow::new).collect(Collectors.toUnmodifiableList());
     }
 
     /// Returns the outcome of the transaction; `null` if it is not known yet. **Threads:** any may call.
@@ -56,15 +64,15 @@ final class CleanUp {
     ///
     /// @throws TableException if the store fails; it may be called again
     /// @throws OracleException if the oracle does not answer; the same
-    void attempt(OracleClient oracle, int callsMax) {
+    void attempt(OracleClient oracle, Calls calls, int callsMax) {
         if (outcome == null) {
             outcome = oracle.resolve(start);
         } else {
             oracle.confirm();
         }
-        List<RuntimeException> failures = Calls.forEach(rows, callsMax, this::clean);
+        List<RuntimeException> failures = calls.forEach(rows, callsMax, this::clean);
         if (!failures.isEmpty()) {
-            throw failures.getFirst();
+            throw failures.get(0);
         }
         oracle.cleaned(List.of(start));
     }
@@ -75,8 +83,8 @@ final class CleanUp {
         row.table.mutateIfMarked(
                 row.row,
                 name,
-                outcome instanceof Outcome.Committed(var at)
-                        ? Mutations.stamp(name, at)
+                outcome.kind() == Outcome.Kind.COMMITTED
+                        ? Mutations.stamp(name, outcome.commitTimestamp())
                         : Mutations.erase(name, row.columns));
     }
 }

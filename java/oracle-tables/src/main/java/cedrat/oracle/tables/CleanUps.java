@@ -31,7 +31,8 @@ final class CleanUps {
     interface Timer {
         /// On threads of the background.
         Timer BACKGROUND = (delay, work) -> CompletableFuture.delayedExecutor(
-                        delay.toNanos(), TimeUnit.NANOSECONDS, Thread::startVirtualThread)
+                        delay.toNanos(), TimeUnit.NANOSECONDS, later -> Calls.thread(later)
+                                .start())
                 .execute(work);
 
         void schedule(Duration delay, Runnable work);
@@ -41,6 +42,7 @@ final class CleanUps {
     private final Tables tables;
     private final Timer timer;
     private final LongSupplier clock;
+    private final Calls calls = new Calls();
 
     // What follows is guarded by this object's monitor.
     private final ArrayDeque<CleanUp> waiting = new ArrayDeque<>();
@@ -60,6 +62,11 @@ final class CleanUps {
 
     long nowNanos() {
         return clock.getAsLong();
+    }
+
+    /// Makes the calls of clean-ups, and of the transactions that they come after.
+    Calls calls() {
+        return calls;
     }
 
     /// Returns the number of transactions that wait.
@@ -114,7 +121,7 @@ final class CleanUps {
             boolean isDone = false;
             try {
                 if (next.isDue(nowNanos(), writesLast)) {
-                    next.attempt(oracle, tables.callsMax());
+                    next.attempt(oracle, calls, tables.callsMax());
                     isDone = true;
                     successes++;
                 }

@@ -11,6 +11,7 @@ import java.util.Map;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.function.LongSupplier;
+import java.util.stream.Collectors;
 
 /// Cleans rows whose writers did not: of committed transactions the commit timestamp replaces the
 /// marker, of aborted ones the versions go. Open transactions are left alone: when their client is gone, the
@@ -35,16 +36,81 @@ import java.util.function.LongSupplier;
 /// **Threads:** any may call.
 public final class Cleaner {
     /// Result of a sweep.
-    ///
-    /// @param rows number of visited rows: those that had a marker
-    /// @param committed number of rows in which a commit timestamp replaced the marker of a committed transaction
-    /// @param aborted number of rows from which versions of an aborted transaction were removed
-    /// @param open number of rows left to an open transaction
-    /// @param forgotten number of transactions of dead clients that the oracle has forgotten after the sweep
-    public record Sweep(long rows, long committed, long aborted, long open, long forgotten) {}
+    public static final class Sweep {
+        private final long rows;
+        private final long committed;
+        private final long aborted;
+        private final long open;
+        private final long forgotten;
+
+        Sweep(long rows, long committed, long aborted, long open, long forgotten) {
+            this.rows = rows;
+            this.committed = committed;
+            this.aborted = aborted;
+            this.open = open;
+            this.forgotten = forgotten;
+        }
+
+        /// Returns the number of visited rows: those that had a marker.
+        public long rows() {
+            return rows;
+        }
+
+        /// Returns the number of rows in which a commit timestamp replaced the marker of a committed transaction.
+        public long committed() {
+            return committed;
+        }
+
+        /// Returns the number of rows from which versions of an aborted transaction were removed.
+        public long aborted() {
+            return aborted;
+        }
+
+        /// Returns the number of rows left to an open transaction.
+        public long open() {
+            return open;
+        }
+
+        /// Returns the number of transactions of dead clients that the oracle has forgotten after the sweep.
+        public long forgotten() {
+            return forgotten;
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            if (!(other instanceof Sweep)) {
+                return false;
+            }
+            Sweep sweep = (Sweep) other;
+            return rows == sweep.rows
+                    && committed == sweep.committed
+                    && aborted == sweep.aborted
+                    && open == sweep.open
+                    && forgotten == sweep.forgotten;
+        }
+
+        @Override
+        public int hashCode() {
+            return Objects.hash(rows, committed, aborted, open, forgotten);
+        }
+
+        @Override
+        public String toString() {
+            return "Sweep[rows=" + rows + ", committed=" + committed + ", aborted=" + aborted + ", open=" + open
+                    + ", forgotten=" + forgotten + "]";
+        }
+    }
 
     /// A timestamp, and when it was given out, by this process's clock.
-    private record Mark(StartTimestamp timestamp, long nanos) {}
+    private static final class Mark {
+        final StartTimestamp timestamp;
+        final long nanos;
+
+        Mark(StartTimestamp timestamp, long nanos) {
+            this.timestamp = timestamp;
+            this.nanos = nanos;
+        }
+    }
 
     private final OracleClient oracle;
     private final Tables tables;
@@ -152,10 +218,10 @@ public final class Cleaner {
                     .flatMap(row -> row.pending().stream())
                     .distinct()
                     .map(StartTimestamp::new)
-                    .toList();
+                    .collect(Collectors.toUnmodifiableList());
             Map<Long, Outcome> outcomes = new HashMap<>();
             if (!starts.isEmpty()) {
-                List<Outcome> answers = oracle.status(starts.getFirst(), starts);
+                List<Outcome> answers = oracle.status(starts.get(0), starts);
                 for (int index = 0; index < starts.size(); index++) {
                     outcomes.put(starts.get(index).value(), answers.get(index));
                 }
@@ -166,23 +232,24 @@ public final class Cleaner {
         /// The row was read before the oracle was asked. That does no harm: a transaction writes a row once,
         /// marker and all, so what was read with the marker is all there is.
         private void clean(Table table, StoredRow row, long start, Outcome outcome) {
-            switch (outcome) {
-                case Outcome.Committed(var at) ->
-                    committed += change(table, row.key(), start, Mutations.stamp(start, at));
-                // Forgotten, it is clean already, or else aborted: the writes of a committed one had all been
-                // stamped when it was forgotten, and where there is no marker nothing happens.
-                case Outcome.Aborted _, Outcome.Unknown _ ->
-                    aborted += change(table, row.key(), start, erased(row, start));
-                case Outcome.Open _ -> {
+            switch (outcome.kind()) {
+                case COMMITTED:
+                    committed += change(table, row.key(), start, Mutations.stamp(start, outcome.commitTimestamp()));
+                    break;
+                case OPEN:
                     open++;
                     if (fault == Fault.CLEAN_OPEN) {
                         change(table, row.key(), start, erased(row, start));
                     }
-                }
+                    break;
+                default:
+                    // Forgotten, it is clean already, or else aborted: the writes of a committed one had all been
+                    // stamped when it was forgotten, and where there is no marker nothing happens.
+                    aborted += change(table, row.key(), start, erased(row, start));
             }
         }
 
-        private static Mutation erased(StoredRow row, long start) {
+        private Mutation erased(StoredRow row, long start) {
             return Mutations.erase(start, Mutations.columns(row, start));
         }
 

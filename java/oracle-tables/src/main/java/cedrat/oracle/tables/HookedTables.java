@@ -5,6 +5,7 @@ import java.time.Duration;
 import java.util.List;
 import java.util.Objects;
 import java.util.Set;
+import java.util.stream.Collectors;
 
 /// The tables of another store, with calls that a hook can delay or fail: for tests, and to show the
 /// consequences.
@@ -50,7 +51,7 @@ public final class HookedTables implements Tables {
 
     @Override
     public List<Table> all() {
-        return tables.all().stream().map(this::hooked).toList();
+        return tables.all().stream().map(this::hooked).collect(Collectors.toUnmodifiableList());
     }
 
     @Override
@@ -83,7 +84,15 @@ public final class HookedTables implements Tables {
         return new HookedTable(table, hook);
     }
 
-    private record HookedTable(Table table, Hook hook) implements Table {
+    private static final class HookedTable implements Table {
+        private final Table table;
+        private final Hook hook;
+
+        HookedTable(Table table, Hook hook) {
+            this.table = table;
+            this.hook = hook;
+        }
+
         @Override
         public String name() {
             return table.name();
@@ -152,6 +161,18 @@ public final class HookedTables implements Tables {
                     rows.close();
                 }
             };
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof HookedTable
+                    && table.equals(((HookedTable) other).table)
+                    && hook.equals(((HookedTable) other).hook);
+        }
+
+        @Override
+        public int hashCode() {
+            return 31 * table.hashCode() + hook.hashCode();
         }
 
         @Override

@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 
 /// The three things that happen to a row that a transaction has written.
 final class Mutations {
@@ -29,7 +30,7 @@ final class Mutations {
     static Mutation erase(long start, Collection<Column> columns) {
         List<Mutation.CellVersion> erasures = columns.stream()
                 .map(column -> new Mutation.CellVersion(column, start))
-                .toList();
+                .collect(Collectors.toUnmodifiableList());
         return new Mutation(List.of(), erasures, List.of(), List.of(), List.of(), List.of(start));
     }
 

@@ -27,11 +27,11 @@ final class OwnRows {
     }
 
     private static boolean showsAbort(Writes.RowWrite write, long start) {
-        StoredRow row = write.table().read(write.row(), write.cells().keySet(), Long.MAX_VALUE);
+        StoredRow row = write.table.read(write.row, write.cells.keySet(), Long.MAX_VALUE);
         if (row.pending().contains(start)) {
             return true; // V1
         }
-        for (Column cell : write.cells().keySet()) {
+        for (Column cell : write.cells.keySet()) {
             NavigableMap<Long, Bytes> versions = row.versions().get(cell);
             if (versions != null
                     && !versions.containsKey(start)

@@ -11,6 +11,7 @@ import java.util.NavigableMap;
 import java.util.Objects;
 import java.util.Set;
 import java.util.function.Supplier;
+import java.util.stream.Collectors;
 
 /// Removes versions that no transaction can read any more.
 ///
@@ -37,11 +38,51 @@ import java.util.function.Supplier;
 /// **Threads:** any may call.
 public final class Pruner {
     /// Result of a pruning.
-    ///
-    /// @param lowWaterMark the mark
-    /// @param rows number of visited rows
-    /// @param versions number of removed versions
-    public record Pruned(long lowWaterMark, long rows, long versions) {}
+    public static final class Pruned {
+        private final long lowWaterMark;
+        private final long rows;
+        private final long versions;
+
+        Pruned(long lowWaterMark, long rows, long versions) {
+            this.lowWaterMark = lowWaterMark;
+            this.rows = rows;
+            this.versions = versions;
+        }
+
+        /// Returns the low-water mark.
+        public long lowWaterMark() {
+            return lowWaterMark;
+        }
+
+        /// Returns the number of visited rows.
+        public long rows() {
+            return rows;
+        }
+
+        /// Returns the number of removed versions.
+        public long versions() {
+            return versions;
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            if (!(other instanceof Pruned)) {
+                return false;
+            }
+            Pruned pruned = (Pruned) other;
+            return lowWaterMark == pruned.lowWaterMark && rows == pruned.rows && versions == pruned.versions;
+        }
+
+        @Override
+        public int hashCode() {
+            return Objects.hash(lowWaterMark, rows, versions);
+        }
+
+        @Override
+        public String toString() {
+            return "Pruned[lowWaterMark=" + lowWaterMark + ", rows=" + rows + ", versions=" + versions + "]";
+        }
+    }
 
     private final OracleClient oracle;
     private final Tables tables;
@@ -141,7 +182,7 @@ public final class Pruner {
             return row.commits().entrySet().stream()
                     .filter(commit -> commit.getValue() < mark || fault == Fault.SETTLE_ABOVE_THE_MARK)
                     .map(Map.Entry::getKey)
-                    .toList();
+                    .collect(Collectors.toUnmodifiableList());
         }
 
         /// Returns the timestamps of the removable versions of a column that was read below the mark.
@@ -149,11 +190,11 @@ public final class Pruner {
             List<Long> committed = versions.keySet().stream()
                     .filter(timestamp -> !row.pending().contains(timestamp) && row.commit(timestamp) < mark)
                     .sorted(Comparator.comparingLong(row::commit).reversed())
-                    .toList();
+                    .collect(Collectors.toUnmodifiableList());
             if (committed.isEmpty()) {
                 return committed;
             }
-            boolean isGone = Values.isDeleted(versions.get(committed.getFirst()))
+            boolean isGone = Values.isDeleted(versions.get(committed.get(0)))
                     && row.pending().isEmpty();
             return isGone ? committed : committed.subList(1, committed.size());
         }

@@ -126,9 +126,9 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
 
     private Row merge() {
         Snapshot.Dated first = batch.peek();
-        int order = first == null ? 1 : own.isEmpty() ? -1 : order(first.row().key(), own.firstKey());
+        int order = first == null ? 1 : own.isEmpty() ? -1 : order(first.row.key(), own.firstKey());
         NavigableMap<Column, Bytes> seen = new TreeMap<>();
-        Bytes key = order <= 0 ? first.row().key() : own.firstKey();
+        Bytes key = order <= 0 ? first.row.key() : own.firstKey();
         lastKey = key;
         if (order <= 0) {
             seen.putAll(snapshot.see(table, batch.poll(), scan.columns()));

@@ -37,8 +37,9 @@ final class ScannedRanges {
                 break; // of more tables than that: the oracle refuses it
             }
             count -= most.getValue().size() - 1;
-            most.setValue(List.of(new KeyRange(
-                    most.getValue().getFirst().from(), most.getValue().getLast().to())));
+            List<KeyRange> some = most.getValue();
+            most.setValue(List.of(
+                    new KeyRange(some.get(0).from(), some.get(some.size() - 1).to())));
         }
         ranges.forEach((table, some) -> some.forEach(range -> keys.scan(
                 RowIds.ofTable(Bytes.of(table).raw()),
@@ -52,7 +53,7 @@ final class ScannedRanges {
         sorted.sort(Comparator.comparing(KeyRange::from));
         List<KeyRange> joined = new ArrayList<>();
         for (KeyRange range : sorted) {
-            KeyRange last = joined.isEmpty() ? null : joined.getLast();
+            KeyRange last = joined.isEmpty() ? null : joined.get(joined.size() - 1);
             if (last == null || !last.isOpen() && last.to().compareTo(range.from()) < 0) {
                 joined.add(range);
             } else if (!last.isOpen() && (range.isOpen() || range.to().compareTo(last.to()) > 0)) {

@@ -11,6 +11,7 @@ import java.util.NavigableMap;
 import java.util.Set;
 import java.util.TreeMap;
 import java.util.TreeSet;
+import java.util.stream.Collectors;
 
 /// The data that was committed when a transaction began (ReTSO §2.2 and Algorithm 4).
 ///
@@ -48,7 +49,15 @@ final class Snapshot {
     }
 
     /// A row that was read when the oracle had given so many answers.
-    record Dated(StoredRow row, long answers) {}
+    static final class Dated {
+        final StoredRow row;
+        final long answers;
+
+        Dated(StoredRow row, long answers) {
+            this.row = row;
+            this.answers = answers;
+        }
+    }
 
     /// Dates rows that are about to be read.
     long now() {
@@ -66,9 +75,9 @@ final class Snapshot {
         long before = answers;
         List<Dated> all = table.read(rows, columns, start.value()).stream()
                 .map(row -> new Dated(row, before))
-                .toList();
+                .collect(Collectors.toUnmodifiableList());
         learn(all);
-        return all.stream().map(dated -> see(table, dated, columns)).toList();
+        return all.stream().map(dated -> see(table, dated, columns)).collect(Collectors.toUnmodifiableList());
     }
 
     /// Asks the oracle for all transactions that some rows need, at once.
@@ -84,15 +93,21 @@ final class Snapshot {
         if (asked.isEmpty()) {
             return;
         }
-        List<StartTimestamp> writers = asked.stream().map(StartTimestamp::new).toList();
+        List<StartTimestamp> writers = asked.stream().map(StartTimestamp::new).collect(Collectors.toUnmodifiableList());
         List<Outcome> outcomes = oracle.status(start, writers);
         answers++;
         for (int index = 0; index < outcomes.size(); index++) {
             long writer = writers.get(index).value();
-            switch (outcomes.get(index)) {
-                case Outcome.Committed(var at) -> commits.put(writer, at.value());
-                case Outcome.Aborted _, Outcome.Open _ -> commits.put(writer, INVISIBLE);
-                case Outcome.Unknown _ -> forgotten.put(writer, answers);
+            Outcome outcome = outcomes.get(index);
+            switch (outcome.kind()) {
+                case COMMITTED:
+                    commits.put(writer, outcome.commitTimestamp().value());
+                    break;
+                case UNKNOWN:
+                    forgotten.put(writer, answers);
+                    break;
+                default:
+                    commits.put(writer, INVISIBLE);
             }
         }
     }

@@ -2,6 +2,7 @@ package cedrat.oracle.tables;
 
 import java.util.List;
 import java.util.Set;
+import java.util.stream.Collectors;
 
 /// A table of a store that keeps versions: the requirements of transactions on a store.
 ///
@@ -50,7 +51,7 @@ public interface Table {
     /// Reads these rows as [#read] does, and returns them in the same order; each is as it was at a moment of
     /// its own. A store may be asked for all of them at once.
     default List<StoredRow> read(List<Bytes> rows, Set<Column> columns, long below) {
-        return rows.stream().map(row -> read(row, columns, below)).toList();
+        return rows.stream().map(row -> read(row, columns, below)).collect(Collectors.toUnmodifiableList());
     }
 
     /// Reads rows as [#read] does, in the order of their keys. Rows that are empty then may be left out.

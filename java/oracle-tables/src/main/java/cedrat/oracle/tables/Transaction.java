@@ -16,6 +16,7 @@ import java.util.NavigableMap;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.stream.Collectors;
 
 /// A transaction over several tables (ReTSO, §2.2).
 ///
@@ -295,14 +296,15 @@ public final class Transaction implements AutoCloseable {
     /// Writes the rows: the first half of a commit (W1).
     void write() {
         hasWritten = true;
-        List<RuntimeException> failures = Calls.forEach(writes.rows(), manager.callsMax(), this::write);
+        List<RuntimeException> failures = manager.calls().forEach(writes.rows(), manager.callsMax(), this::write);
         if (failures.isEmpty()) {
             return;
         }
         for (RuntimeException failure : failures) {
-            isInDoubt |= !(failure instanceof TableException known) || known.effect() == TableException.Effect.UNKNOWN;
+            isInDoubt |= !(failure instanceof TableException)
+                    || ((TableException) failure).effect() == TableException.Effect.UNKNOWN;
         }
-        RuntimeException first = failures.getFirst();
+        RuntimeException first = failures.get(0);
         failures.stream().skip(1).forEach(first::addSuppressed);
         rollBack(first);
         throw first;
@@ -310,7 +312,7 @@ public final class Transaction implements AutoCloseable {
 
     private void write(Writes.RowWrite write) {
         try {
-            write.table().mutate(write.row(), Mutations.write(start.value(), write.cells()));
+            write.table.mutate(write.row, Mutations.write(start.value(), write.cells));
         } catch (TableException problem) {
             if (problem.effect() == TableException.Effect.NONE) {
                 refused.add(write);
@@ -363,17 +365,25 @@ public final class Transaction implements AutoCloseable {
             resolveInBackground();
             throw unreachable;
         }
-        switch (outcome) {
-            case Outcome.Committed(CommitTimestamp at) -> {
+        if (end(outcome)) {
+            manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
+        } else {
+            requireAbortInRows();
+        }
+    }
+
+    /// Takes over a known outcome; returns `false` if it is none.
+    private boolean end(Outcome outcome) {
+        switch (outcome.kind()) {
+            case COMMITTED:
                 state = State.COMMITTED;
-                commit = at;
-                manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
-            }
-            case Outcome.Aborted _ -> {
+                commit = outcome.commitTimestamp();
+                return true;
+            case ABORTED:
                 state = State.ABORTED;
-                manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
-            }
-            case Outcome.Open _, Outcome.Unknown _ -> requireAbortInRows();
+                return true;
+            default:
+                return false;
         }
     }
 
@@ -432,29 +442,19 @@ public final class Transaction implements AutoCloseable {
     private CommitTimestamp decided(Outcome answer) {
         // The oracle may have forgotten it since, after a clean-up in the background.
         Outcome outcome =
-                answer instanceof Outcome.Unknown ? outcomeInBackground().orElse(answer) : answer;
-        switch (outcome) {
-            case Outcome.Committed(CommitTimestamp at) -> {
-                state = State.COMMITTED;
-                commit = at;
-                if (!writes.isEmpty()) {
-                    manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
-                }
-                return at;
-            }
-            case Outcome.Aborted(AbortReason reason) -> {
-                state = State.ABORTED;
-                if (!writes.isEmpty()) {
-                    manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
-                }
-                throw new AbortedException(start, isolation, reason);
-            }
-            case Outcome.Open _, Outcome.Unknown _ -> {
-                state = State.UNKNOWN;
-                requireAbortInRows();
-                throw new AbortedException(start, isolation, AbortReason.UNKNOWN);
-            }
+                answer.kind() == Outcome.Kind.UNKNOWN ? outcomeInBackground().orElse(answer) : answer;
+        if (!end(outcome)) {
+            state = State.UNKNOWN;
+            requireAbortInRows();
+            throw new AbortedException(start, isolation, AbortReason.UNKNOWN);
         }
+        if (!writes.isEmpty()) {
+            manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
+        }
+        if (state == State.ABORTED) {
+            throw new AbortedException(start, isolation, outcome.abortReason());
+        }
+        return commit;
     }
 
     /// Reads the rows of a transaction that the oracle has forgotten, because it has assumed this client
@@ -472,20 +472,23 @@ public final class Transaction implements AutoCloseable {
             throw new OutcomeUnknownException(start);
         }
         state = State.ABORTED;
-        manager.cleanUp(this::cleanUp, () -> leftOver(new Outcome.Unknown()));
+        manager.cleanUp(this::cleanUp, () -> leftOver(Outcome.unknown()));
     }
 
     /// Returns the rows that may be in the store.
     private List<Writes.RowWrite> written() {
-        return writes.rows().stream().filter(write -> !refused.contains(write)).toList();
+        return writes.rows().stream()
+                .filter(write -> !refused.contains(write))
+                .collect(Collectors.toUnmodifiableList());
     }
 
     private void rollBack(RuntimeException because) {
         state = State.ABORTED;
         try {
             // Decided first: a row that is removed must not commit.
-            if (oracle.abort(start) instanceof Outcome.Aborted aborted) {
-                manager.cleanUp(this::cleanUp, () -> leftOver(aborted));
+            Outcome outcome = oracle.abort(start);
+            if (outcome.kind() == Outcome.Kind.ABORTED) {
+                manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
             }
         } catch (OracleException unreachable) {
             because.addSuppressed(unreachable);
@@ -500,13 +503,16 @@ public final class Transaction implements AutoCloseable {
     /// Cleans the rows (W3, W4). Not for a transaction that is open. Returns `false` if something is left to be done.
     private boolean cleanUp() {
         long name = start.value();
-        List<RuntimeException> failures = Calls.forEach(written(), manager.callsMax(), write -> write.table()
-                .mutateIfMarked(
-                        write.row(),
-                        name,
-                        state == State.COMMITTED
-                                ? Mutations.stamp(name, commit)
-                                : Mutations.erase(name, write.cells().keySet())));
+        List<RuntimeException> failures = manager.calls()
+                .forEach(
+                        written(),
+                        manager.callsMax(),
+                        write -> write.table.mutateIfMarked(
+                                write.row,
+                                name,
+                                state == State.COMMITTED
+                                        ? Mutations.stamp(name, commit)
+                                        : Mutations.erase(name, write.cells.keySet())));
         boolean isClean = failures.isEmpty() && !isInDoubt || fault == Fault.CLEANED_IN_FLIGHT;
         if (isClean) {
             oracle.cleanedLater(start);

@@ -7,6 +7,7 @@ import java.util.Objects;
 import java.util.concurrent.Executor;
 import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
+import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.function.BooleanSupplier;
 import java.util.function.Supplier;
@@ -29,28 +30,56 @@ import java.util.function.Supplier;
 /// **Threads:** any may call.
 public final class TransactionManager {
     /// How transactions are run.
-    ///
-    /// @param attempts so often does [#runInTransaction] run what has aborted
-    /// @param backOffMin it waits up to so long before the second attempt, then up to twice as long, and so
-    ///     on; how long in between is left to chance, so that two which have met do not meet again
-    /// @param backOffMax but never longer
-    /// @param cleanUp runs what cleans up after a transaction; rows that wait for it cost their readers a
-    ///     question to the oracle. Where it is not the thread that commits, that thread waits less
-    public record Options(int attempts, Duration backOffMin, Duration backOffMax, Executor cleanUp) {
+    public static final class Options {
         /// A hundred attempts, 1 ms to 1 s apart; the thread that commits cleans up.
         public static final Options DEFAULTS =
                 new Options(100, Duration.ofMillis(1), Duration.ofSeconds(1), Runnable::run);
 
-        /// Checks them.
-        public Options {
-            Objects.requireNonNull(cleanUp);
+        private final int attempts;
+        private final Duration backOffMin;
+        private final Duration backOffMax;
+        private final Executor cleanUp;
+
+        /// All options; [#DEFAULTS] and the methods that change one are shorter.
+        ///
+        /// @param attempts so often does [#runInTransaction] run what has aborted
+        /// @param backOffMin it waits up to so long before the second attempt, then up to twice as long, and so
+        ///     on; how long in between is left to chance, so that two which have met do not meet again
+        /// @param backOffMax but never longer
+        /// @param cleanUp runs what cleans up after a transaction; rows that wait for it cost their readers a
+        ///     question to the oracle. Where it is not the thread that commits, that thread waits less
+        public Options(int attempts, Duration backOffMin, Duration backOffMax, Executor cleanUp) {
+            this.attempts = attempts;
+            this.backOffMin = backOffMin;
+            this.backOffMax = backOffMax;
+            this.cleanUp = Objects.requireNonNull(cleanUp);
             if (attempts < 1) {
                 throw new IllegalArgumentException("invalid number of attempts " + attempts + ": choose 1 or more");
             }
-            if (!backOffMin.isPositive() || backOffMax.compareTo(backOffMin) < 0) {
+            if (backOffMin.compareTo(Duration.ZERO) <= 0 || backOffMax.compareTo(backOffMin) < 0) {
                 throw new IllegalArgumentException("invalid back-off between " + backOffMin + " and " + backOffMax
                         + ": choose a positive minimum and a maximum that is not below it");
             }
+        }
+
+        /// Returns the largest number of attempts.
+        public int attempts() {
+            return attempts;
+        }
+
+        /// Returns the longest wait before the second attempt.
+        public Duration backOffMin() {
+            return backOffMin;
+        }
+
+        /// Returns the longest wait before any attempt.
+        public Duration backOffMax() {
+            return backOffMax;
+        }
+
+        /// Returns what runs clean-ups.
+        public Executor cleanUp() {
+            return cleanUp;
         }
 
         /// The same, with another number of attempts.
@@ -66,6 +95,29 @@ public final class TransactionManager {
         /// The same, with another way to clean up.
         public Options withCleanUp(Executor executor) {
             return new Options(attempts, backOffMin, backOffMax, executor);
+        }
+
+        @Override
+        public boolean equals(Object other) {
+            if (!(other instanceof Options)) {
+                return false;
+            }
+            Options options = (Options) other;
+            return attempts == options.attempts
+                    && backOffMin.equals(options.backOffMin)
+                    && backOffMax.equals(options.backOffMax)
+                    && cleanUp.equals(options.cleanUp);
+        }
+
+        @Override
+        public int hashCode() {
+            return Objects.hash(attempts, backOffMin, backOffMax, cleanUp);
+        }
+
+        @Override
+        public String toString() {
+            return "Options[attempts=" + attempts + ", backOffMin=" + backOffMin + ", backOffMax=" + backOffMax
+                    + ", cleanUp=" + cleanUp + "]";
         }
     }
 
@@ -167,8 +219,8 @@ public final class TransactionManager {
         long doubled = min << Math.min(attempt - 1, 30);
         long bound = doubled < min ? Long.MAX_VALUE : doubled;
         try {
-            Thread.sleep(Duration.ofNanos(ThreadLocalRandom.current()
-                    .nextLong(1 + Math.min(bound, options.backOffMax().toNanos()))));
+            TimeUnit.NANOSECONDS.sleep(ThreadLocalRandom.current()
+                    .nextLong(1 + Math.min(bound, options.backOffMax().toNanos())));
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();
             throw new AbortedException(
@@ -194,6 +246,10 @@ public final class TransactionManager {
 
     Fault fault() {
         return fault;
+    }
+
+    Calls calls() {
+        return cleanUps.calls();
     }
 
     int callsMax() {

@@ -14,12 +14,53 @@ import java.util.stream.LongStream;
 /// Pending writes of a transaction: stored values, also deleted ones. For one thread at a time.
 final class Writes {
     /// Pending writes into one row.
-    record RowWrite(Table table, Bytes row, NavigableMap<Column, Bytes> cells) {}
+    static final class RowWrite {
+        final Table table;
+        final Bytes row;
+        final NavigableMap<Column, Bytes> cells;
 
-    private record TableWrites(Table table, TreeMap<Bytes, TreeMap<Column, Bytes>> rows) {}
+        RowWrite(Table table, Bytes row, NavigableMap<Column, Bytes> cells) {
+            this.table = table;
+            this.row = row;
+            this.cells = cells;
+        }
 
-    /// The value before a write; `before` is `null` if there was nothing.
-    private record Replaced(Table table, Bytes row, Column column, Bytes before) {}
+        /// Whether it is the same row: a transaction writes it once.
+        @Override
+        public boolean equals(Object other) {
+            return other instanceof RowWrite && table == ((RowWrite) other).table && row.equals(((RowWrite) other).row);
+        }
+
+        @Override
+        public int hashCode() {
+            return row.hashCode();
+        }
+    }
+
+    private static final class TableWrites {
+        final Table table;
+        final TreeMap<Bytes, TreeMap<Column, Bytes>> rows = new TreeMap<>();
+
+        TableWrites(Table table) {
+            this.table = table;
+        }
+    }
+
+    /// The value before a write.
+    private static final class Replaced {
+        final Table table;
+        final Bytes row;
+        final Column column;
+        /// `null` if there was nothing.
+        final Bytes before;
+
+        Replaced(Table table, Bytes row, Column column, Bytes before) {
+            this.table = table;
+            this.row = row;
+            this.column = column;
+            this.before = before;
+        }
+    }
 
     private final Map<String, TableWrites> tables = new LinkedHashMap<>();
     private final List<Savepoint> savepoints = new ArrayList<>();
@@ -27,7 +68,7 @@ final class Writes {
     private final List<Replaced> replaced = new ArrayList<>();
 
     void put(Table table, Bytes row, Column column, Bytes stored) {
-        Bytes before = tables.computeIfAbsent(table.name(), name -> new TableWrites(table, new TreeMap<>()))
+        Bytes before = tables.computeIfAbsent(table.name(), name -> new TableWrites(table))
                 .rows
                 .computeIfAbsent(row, none -> new TreeMap<>())
                 .put(column, stored);
@@ -50,7 +91,7 @@ final class Writes {
         }
         savepoints.subList(index + 1, savepoints.size()).clear();
         while (replaced.size() > savepoint.writes) {
-            restore(replaced.removeLast());
+            restore(replaced.remove(replaced.size() - 1));
         }
     }
 

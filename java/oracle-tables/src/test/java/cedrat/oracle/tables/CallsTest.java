@@ -18,11 +18,13 @@ import org.junit.jupiter.api.Test;
 class CallsTest {
     private static final List<Integer> ITEMS = List.of(1, 2, 3, 4, 5, 6);
 
+    private final Calls calls = new Calls();
+
     @Test
     void callsAreMadeSideBySide() {
         CyclicBarrier three = new CyclicBarrier(3);
         Set<Integer> made = ConcurrentHashMap.newKeySet();
-        List<RuntimeException> failures = Calls.forEach(ITEMS, 3, item -> {
+        List<RuntimeException> failures = calls.forEach(ITEMS, 3, item -> {
             try {
                 three.await(60, TimeUnit.SECONDS);
             } catch (InterruptedException | BrokenBarrierException | TimeoutException alone) {
@@ -39,7 +41,7 @@ class CallsTest {
         Set<Integer> made = ConcurrentHashMap.newKeySet();
         for (int callsMax = 1; callsMax <= 3; callsMax++) {
             made.clear();
-            List<RuntimeException> failures = Calls.forEach(ITEMS, callsMax, item -> {
+            List<RuntimeException> failures = calls.forEach(ITEMS, callsMax, item -> {
                 made.add(item);
                 if (item % 3 == 0) {
                     throw new IllegalArgumentException();
@@ -56,7 +58,7 @@ class CallsTest {
     void errorsAreNotLost() {
         Thread caller = Thread.currentThread();
         CyclicBarrier both = new CyclicBarrier(2);
-        List<RuntimeException> failures = Calls.forEach(List.of(1, 2), 2, item -> {
+        List<RuntimeException> failures = calls.forEach(List.of(1, 2), 2, item -> {
             meet(both);
             if (Thread.currentThread() != caller) {
                 throw new StackOverflowError();
@@ -68,7 +70,7 @@ class CallsTest {
         AtomicBoolean otherHasEnded = new AtomicBoolean();
         assertThrows(
                 StackOverflowError.class,
-                () -> Calls.forEach(List.of(1, 2), 2, item -> {
+                () -> calls.forEach(List.of(1, 2), 2, item -> {
                     meet(both);
                     if (Thread.currentThread() == caller) {
                         callerHasThrown.countDown();
@@ -85,6 +87,19 @@ class CallsTest {
                     otherHasEnded.set(true);
                 }));
         assertTrue(otherHasEnded.get());
+    }
+
+    @Test
+    void callerWorksAloneWithoutFreeThread() {
+        Calls few = new Calls(1);
+        CyclicBarrier both = new CyclicBarrier(2);
+        Set<Integer> made = ConcurrentHashMap.newKeySet();
+        few.forEach(List.of(1, 2), 2, item -> {
+            meet(both); // both threads that there are make a call
+            few.forEach(List.of(10 * item, 10 * item + 1), 2, made::add);
+            meet(both);
+        });
+        assertEquals(Set.of(10, 11, 20, 21), made);
     }
 
     private static void meet(CyclicBarrier both) {

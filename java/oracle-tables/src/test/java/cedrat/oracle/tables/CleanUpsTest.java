@@ -4,7 +4,6 @@ import static cedrat.oracle.tables.World.VALUE;
 import static cedrat.oracle.tables.World.put;
 import static cedrat.oracle.tables.World.see;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -91,7 +90,8 @@ class CleanUpsTest {
                 .mapToObj(StartTimestamp::new)
                 .toList();
         return world.oracle.status(all.getFirst(), all).stream()
-                .noneMatch(outcome -> outcome instanceof Outcome.Committed || outcome instanceof Outcome.Aborted);
+                .noneMatch(
+                        outcome -> outcome.kind() == Outcome.Kind.COMMITTED || outcome.kind() == Outcome.Kind.ABORTED);
     }
 
     /// O4g.
@@ -168,7 +168,8 @@ class CleanUpsTest {
         recover();
         now = Duration.ofSeconds(10).toNanos() - 1;
         hands.run();
-        assertInstanceOf(Outcome.Aborted.class, world.oracle.resolve(transaction.start()));
+        assertEquals(
+                Outcome.Kind.ABORTED, world.oracle.resolve(transaction.start()).kind());
         world.rows.mutate(ROW, late.getFirst());
         assertNull(see(manager, world.rows, "a"));
         now++;
@@ -220,7 +221,7 @@ class CleanUpsTest {
     @Test
     void fullQueueLeavesRowsToCleaner() {
         TransactionManager manager = manager();
-        CleanUp ofNothing = new CleanUp(world.oracle.begin(), List.of(), false, now, new Outcome.Unknown());
+        CleanUp ofNothing = new CleanUp(world.oracle.begin(), List.of(), false, now, Outcome.unknown());
         for (int count = 0; count < CleanUps.TRANSACTIONS_MAX; count++) {
             manager.later(ofNothing);
         }

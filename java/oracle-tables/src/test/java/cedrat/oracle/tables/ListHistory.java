@@ -2,7 +2,6 @@ package cedrat.oracle.tables;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.oracle.client.CommitTimestamp;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
@@ -159,11 +158,14 @@ public final class ListHistory {
                 add(Event.now(each.process, Kind.FAIL, each.start, 0, each.done)); // its reads were never reported
                 continue;
             }
-            switch (oracle.resolve(new StartTimestamp(each.start))) {
-                case Outcome.Committed(CommitTimestamp at) ->
-                    add(Event.now(each.process, Kind.OK, each.start, at.value(), each.done));
-                case Outcome.Aborted _ -> add(Event.now(each.process, Kind.FAIL, each.start, 0, each.done));
-                case Outcome.Open _, Outcome.Unknown _ -> throw new AssertionError("forgotten: " + each);
+            Outcome outcome = oracle.resolve(new StartTimestamp(each.start));
+            switch (outcome.kind()) {
+                case COMMITTED -> {
+                    long commit = outcome.commitTimestamp().value();
+                    add(Event.now(each.process, Kind.OK, each.start, commit, each.done));
+                }
+                case ABORTED -> add(Event.now(each.process, Kind.FAIL, each.start, 0, each.done));
+                case OPEN, UNKNOWN -> throw new AssertionError("forgotten: " + each);
             }
         }
     }

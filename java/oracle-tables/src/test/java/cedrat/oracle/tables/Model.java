@@ -3,7 +3,6 @@ package cedrat.oracle.tables;
 import static cedrat.oracle.tables.World.OTHER;
 import static cedrat.oracle.tables.World.VALUE;
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
@@ -236,7 +235,7 @@ final class Model {
                 .mapToObj(StartTimestamp::new)
                 .toList();
         for (Outcome outcome : world.oracle.status(all.getFirst(), all)) {
-            assertInstanceOf(Outcome.Unknown.class, outcome);
+            assertEquals(Outcome.Kind.UNKNOWN, outcome.kind());
         }
     }
 

@@ -77,7 +77,7 @@ class OwnRowsTest {
             interfere(careful, careless);
         }
         for (Writes.RowWrite write : writes.rows()) {
-            table.mutate(write.row(), Mutations.write(start.value(), write.cells()));
+            table.mutate(write.row, Mutations.write(start.value(), write.cells));
         }
         for (int count = random.nextInt(2); count > 0; count--) {
             interfere(careful, careless);
@@ -92,7 +92,7 @@ class OwnRowsTest {
             interfere(careful, careless);
         }
         boolean isShown = OwnRows.showAbort(writes.rows(), start.value());
-        if (outcome instanceof Outcome.Committed) {
+        if (outcome.kind() == Outcome.Kind.COMMITTED) {
             committed++;
             assertFalse(isShown, "an abort of transaction " + start.value() + ", which has committed");
         } else {

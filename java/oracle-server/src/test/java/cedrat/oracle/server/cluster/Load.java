@@ -1,16 +1,11 @@
 package cedrat.oracle.server.cluster;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 
 import cedrat.oracle.client.AbortReason;
 import cedrat.oracle.client.ClientOptions;
-import cedrat.oracle.client.CommitTimestamp;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.Outcome;
-import cedrat.oracle.client.Outcome.Aborted;
-import cedrat.oracle.client.Outcome.Committed;
-import cedrat.oracle.client.Outcome.Unknown;
 import cedrat.oracle.client.StartTimestamp;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -101,11 +96,12 @@ public final class Load implements AutoCloseable {
         Outcome outcome =
                 commit(oracle, start, writes.stream().mapToLong(Long::longValue).toArray());
         outcomes.put(start, outcome);
-        if (outcome instanceof Committed(CommitTimestamp at)) {
-            history.add(new History.Transaction(start.value(), at.value(), writes, reads));
+        if (outcome.kind() == Outcome.Kind.COMMITTED) {
+            history.add(new History.Transaction(
+                    start.value(), outcome.commitTimestamp().value(), writes, reads));
             committed.release();
         } else {
-            assertInstanceOf(Aborted.class, outcome);
+            assertEquals(Outcome.Kind.ABORTED, outcome.kind());
             writes.forEach(row -> versions(row).remove(start.value()));
             history.add(new History.Transaction(start.value(), 0, writes, reads));
         }
@@ -116,7 +112,7 @@ public final class Load implements AutoCloseable {
             return oracle.commit(start, rows);
         }
         return oracle.commitAsync(start, rows)
-                .completeOnTimeout(new Aborted(AbortReason.UNKNOWN), A_WHILE_MS, TimeUnit.MILLISECONDS)
+                .completeOnTimeout(Outcome.aborted(AbortReason.UNKNOWN), A_WHILE_MS, TimeUnit.MILLISECONDS)
                 .join();
     }
 
@@ -138,11 +134,11 @@ public final class Load implements AutoCloseable {
         if (!writers.isEmpty()) {
             List<Outcome> found = oracle.status(reader, writers);
             for (int index = 0; index < found.size(); index++) {
-                assertEquals(false, found.get(index) instanceof Unknown, "nothing is cleaned here");
-                if (found.get(index) instanceof Committed(CommitTimestamp at)
-                        && at.isBefore(reader)
-                        && at.value() > newest) {
-                    newest = at.value();
+                assertEquals(false, found.get(index).kind() == Outcome.Kind.UNKNOWN, "nothing is cleaned here");
+                Outcome outcome = found.get(index);
+                if (outcome.visibleTo(reader) == Outcome.Visibility.TRUE
+                        && outcome.commitTimestamp().value() > newest) {
+                    newest = outcome.commitTimestamp().value();
                     seen = writers.get(index).value();
                 }
             }
