@@ -153,7 +153,7 @@ fn checkpointer_closes_no_store_itself() {
     assert_eq!(reopened.unwrap().recovery().losers, 0);
 }
 
-/// What a waker does with a store.
+/// The action of a waker on a store.
 type Does = fn(Store, Txn);
 
 /// A waker that ends a transaction.

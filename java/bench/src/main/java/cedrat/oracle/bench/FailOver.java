@@ -39,7 +39,7 @@ final class FailOver {
     private final InetSocketAddress[] addresses = new InetSocketAddress[2];
     private final AtomicLong answers = new AtomicLong();
     private final AtomicLong wrong = new AtomicLong();
-    /// Of the thread of the clients.
+    /// Used by the thread of the clients alone.
     private long lastAnswer = System.nanoTime();
     private final AtomicLong longestSilence = new AtomicLong();
     private volatile boolean ending;

@@ -26,7 +26,7 @@ final class LogAlone {
     private final Logs.Place place;
     private final List<String> jvm;
 
-    /// Of a log that does not exist yet, in a process with these arguments for its virtual machine.
+    /// A measurement of a log that does not exist yet, in a process with these arguments for its virtual machine.
     LogAlone(Logs.Place place, List<String> jvm) {
         this.place = place;
         this.jvm = jvm;
@@ -131,7 +131,7 @@ final class LogAlone {
         @Override
         public void failed(Exception cause) {
             failure = cause;
-            free.release(OUTSTANDING_MAX); // whoever waits
+            free.release(OUTSTANDING_MAX); // for a thread that waits
         }
     }
 }
