@@ -79,6 +79,18 @@ class AccountsTest {
     }
 
     @Test
+    void batchCountsAsItsRequests() {
+        Connection client = entered("app", Limits.NONE.with(Limits.Kind.RATE, 10));
+        accounts.decided(client, 30);
+        for (int second = 0; second < 2; second++) {
+            assertTrue(accounts.holds(client), "after " + second + " s");
+            client.account.held.clear();
+            now += SECOND;
+        }
+        assertFalse(accounts.holds(client));
+    }
+
+    @Test
     void heldConnectionsTakeTurns() {
         Limits ten = Limits.NONE.with(Limits.Kind.RATE, 10);
         List<Connection> clients = new ArrayList<>();
