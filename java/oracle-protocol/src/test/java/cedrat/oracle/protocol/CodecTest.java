@@ -84,11 +84,7 @@ class CodecTest {
         assertEquals(kind, in.kind());
         assertEquals(id, in.id());
         switch (kind) {
-            case Protocol.HELLO -> {
-                assertEquals(start, in.session());
-                assertEquals(in.versionHighest() < Protocol.VERSION_IDENTITY ? 0 : -start, in.identity());
-                assertEquals(in.versionHighest() < Protocol.VERSION_GENERATION ? 0 : ~start, in.generation());
-            }
+            case Protocol.HELLO -> assertHello(in, start);
             case Protocol.ABORT, Protocol.END, Protocol.RESOLVE -> assertEquals(start, in.start());
             case Protocol.COMMIT -> {
                 assertEquals(start, in.start());
@@ -322,6 +318,12 @@ class CodecTest {
             }
             default -> assertEquals(Math.abs(value), Math.abs(in.value()));
         }
+    }
+
+    private static void assertHello(RequestReader in, long start) {
+        assertEquals(start, in.session());
+        assertEquals(in.versionHighest() < Protocol.VERSION_IDENTITY ? 0 : -start, in.identity());
+        assertEquals(in.versionHighest() < Protocol.VERSION_GENERATION ? 0 : ~start, in.generation());
     }
 
     private static void writeReply(FrameWriter out, byte kind, long id, int count, long value) {
