@@ -111,7 +111,7 @@ final class FailOver {
             long before = answers.get();
             longestSilence.set(0);
             first.kill();
-            // Two sessions can have expired by then, so the other server answers if it ever does.
+            // The measured interval: two sessions can expire in it, so the other server answers if it ever does.
             Thread.sleep(2L * SESSION_MS);
             long seen = answers.get();
             while (answers.get() == seen) {

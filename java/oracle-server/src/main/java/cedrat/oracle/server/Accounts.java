@@ -12,10 +12,10 @@ import org.slf4j.LoggerFactory;
 
 /// The accounts of identities with connections. Lives on the decide thread.
 ///
-/// - D8  An identity has no more connections, requests without an answer and requests in a second than its limits, and
-///   about as many bytes of waiting requests: each of its connections may have one read more. A connection too many
-///   is
-///   refused; all else waits, and delays no other identity.
+/// - D8  An identity has no more connections than its limit: one too many is refused. If its requests without an
+///   answer, or in a second, have reached their limit, the next frame waits; a batch that was begun below the limit
+///   is decided whole, and counts as its requests. The bytes of waiting requests exceed their limit by one read of
+///   each connection at most. What waits delays no other identity.
 final class Accounts {
     private static final Logger RECORDS = LoggerFactory.getLogger(Accounts.class);
 
