@@ -12,6 +12,7 @@ use std::io::{self, ErrorKind};
 use crate::control::{CONTROL_FILE, Checkpoint, Control};
 use crate::error::{LogError, LogFull};
 use crate::log::Log;
+use crate::open::Found;
 use crate::options::LogOptions;
 use crate::record::{Kind, RecordHead, record_len_bound};
 use crate::scan::Scan;
@@ -68,7 +69,7 @@ pub struct EntryLog {
     _lock: DirectoryLock,
 }
 
-/// The entries that were durable when the cursor was made, in order.
+/// The entries that were durable when the cursor was made, in order; [`EntryLog::look`] returns one over a closed log.
 #[derive(Debug)]
 pub struct EntryCursor {
     scan: Scan,
@@ -152,7 +153,8 @@ impl EntryLog {
     /// [`LogError::InUse`]; [`LogError::Absent`] if there is none and it is not to be created; [`LogError::Foreign`]
     /// if the directory holds a store; [`LogError::Damaged`] with file and offset; [`LogError::Limit`] if the table of
     /// epochs is full, after some 4,000 crashes that each left dead numbers. [`truncate`](EntryLog::truncate) shortens
-    /// the table, which is due when [`Control::has_many_epochs`]. A log that is refused is not changed.
+    /// the table, which is due when [`Control::has_many_epochs`]. A log that is refused is not changed, and
+    /// [`look`](EntryLog::look) still reads its entries, to copy them into another one.
     pub fn open(media: &Arc<dyn Media>, options: &EntryLogOptions) -> Result<EntryLog, LogError> {
         let choices = LogOptions { partitions: 1, page_len: NO_PAGES, ..options.log.clone() };
         if !options.create {
@@ -163,18 +165,8 @@ impl EntryLog {
             }
         }
         let lock = lock(&**media)?;
-        let log = match Log::look(media) {
-            Ok(found) => {
-                let control = found.control();
-                if !control.is_log_alone() || control.names != [ENTRY_NAME] {
-                    return Err(LogError::Foreign {
-                        file: CONTROL_FILE.into(),
-                        found: "a store",
-                        wanted: "a log alone",
-                    });
-                }
-                found.begin_locked(&lock, &[ENTRY_NAME], &choices)?
-            }
+        let log = match find(media) {
+            Ok(found) => found.begin_locked(&lock, &[ENTRY_NAME], &choices)?,
             Err(LogError::Absent { .. }) if options.create => {
                 Log::create_locked(media, &lock, &choices, &[ENTRY_NAME])?
             }
@@ -182,6 +174,17 @@ impl EntryLog {
         };
         let writer = options.background.then(|| log.start_writer());
         Ok(EntryLog { writer, log, appending: Mutex::new(()), _lock: lock })
+    }
+
+    /// Returns a cursor over all entries of a log that is not open, for tools and copies. Writes nothing, takes no lock,
+    /// and also reads a log that [`open`](EntryLog::open) refuses because its table of epochs is full.
+    ///
+    /// Entries that the last crash left in a cache only are returned, too; an opening makes them durable.
+    ///
+    /// # Errors
+    /// As [`open`](EntryLog::open), [`LogError::InUse`] and [`LogError::Limit`] excepted.
+    pub fn look(media: &Arc<dyn Media>) -> Result<EntryCursor, LogError> {
+        Ok(EntryCursor::over(find(media)?.scan(Lsn::ZERO)?))
     }
 
     /// Returns the underlying log.
@@ -242,7 +245,7 @@ impl EntryLog {
     /// # Errors
     /// The errors of reading.
     pub fn cursor(&self, after: Lsn) -> Result<EntryCursor, LogError> {
-        Ok(EntryCursor { scan: self.log.scan(after.next())?, entry: Vec::new(), within: None })
+        Ok(EntryCursor::over(self.log.scan(after.next())?))
     }
 
     /// Removes all entries up to the one with this LSN, durably, and frees their space, in whole segments. They are
@@ -288,6 +291,10 @@ impl Drop for EntryLog {
 }
 
 impl EntryCursor {
+    fn over(scan: Scan) -> EntryCursor {
+        EntryCursor { scan, entry: Vec::new(), within: None }
+    }
+
     /// Returns the next entry; `None` at the end.
     ///
     /// # Errors
@@ -323,6 +330,16 @@ impl EntryCursor {
             }
         }
     }
+}
+
+/// Reads a log, which must be one without a store.
+fn find(media: &Arc<dyn Media>) -> Result<Found, LogError> {
+    let found = Log::look(media)?;
+    let control = found.control();
+    if !control.is_log_alone() || control.names != [ENTRY_NAME] {
+        return Err(LogError::Foreign { file: CONTROL_FILE.into(), found: "a store", wanted: "a log alone" });
+    }
+    Ok(found)
 }
 
 /// Returns whether a record is the first part of its entry, the number of parts that follow it, and its bytes.

@@ -27,7 +27,10 @@ fn lengths() -> Vec<usize> {
 }
 
 fn all(log: &EntryLog, after: Lsn) -> Vec<(Lsn, Vec<u8>)> {
-    let mut cursor = log.cursor(after).expect("a cursor");
+    rest(log.cursor(after).expect("a cursor"))
+}
+
+fn rest(mut cursor: EntryCursor) -> Vec<(Lsn, Vec<u8>)> {
     let mut found = Vec::new();
     while let Some(entry) = cursor.next().expect("what was forced is whole") {
         found.push((entry.lsn, entry.bytes.to_vec()));
@@ -58,6 +61,28 @@ fn entries_of_any_length_replay_in_order() {
         }
         log.close().expect("the log runs");
     }
+}
+
+/// R2: what reads a closed log changes no byte, and creates no file.
+#[test]
+fn closed_log_is_read_without_change() {
+    let sim = Arc::new(SimDisk::new());
+    let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+    assert!(matches!(EntryLog::look(&media), Err(LogError::Absent { .. })));
+    assert!(media.list("").expect("a list").is_empty());
+    let log = open(&media);
+    let mut appended = Vec::new();
+    for (number, len) in lengths().into_iter().enumerate() {
+        let bytes = entry(number as u64, len);
+        appended.push((log.append(&bytes).expect("room"), bytes));
+    }
+    log.close().expect("the log runs");
+    let before = sim.image().hash();
+    assert_eq!(rest(EntryLog::look(&media).expect("it is read")), appended);
+    assert_eq!(sim.image().hash(), before);
+    let store: Arc<dyn Media> = Arc::new(SimDisk::new());
+    drop(Log::create(&store, &LogOptions::small(), &[]).expect("a log of a store"));
+    assert!(matches!(EntryLog::look(&store), Err(LogError::Foreign { .. })));
 }
 
 #[test]
