@@ -19,6 +19,7 @@ import java.util.OptionalDouble;
 import java.util.concurrent.Callable;
 import picocli.CommandLine;
 import picocli.CommandLine.Command;
+import picocli.CommandLine.Mixin;
 import picocli.CommandLine.Option;
 
 /// `./x bench oracle`: the load of the paper (ReTSO §4), on the status oracle and beside it on others, by
@@ -35,9 +36,6 @@ public final class OracleBench implements Callable<Integer> {
     private static final int OUTSTANDING_WARM = 100;
     private static final int BOOKIES_WARM_UP_S = 60;
     private static final int ROWS_LOG2 = 25;
-    /// The map of rows, and half as much for all else.
-    private static final List<String> HEAP = List.of("-Xms768m", "-Xmx768m");
-
     /// An older Netty, which Omid uses, would be slowed down by warnings.
     private static final String UNSAFE = "--sun-misc-unsafe-memory-access=allow";
 
@@ -93,23 +91,8 @@ public final class OracleBench implements Callable<Integer> {
             String clientClassPath,
             boolean logs) {}
 
-    @Option(names = "--quick", description = "Short points: to see that all works, not to be quoted.")
-    private boolean quick;
-
-    @Option(names = "--json", description = "One JSON object a line on the standard output, and nothing else there.")
-    private boolean json;
-
-    @Option(
-            names = "--only",
-            paramLabel = "NAME=VALUE",
-            description = "Only points with this parameter, or `system=NAME`. May be given more than once.")
-    private Map<String, String> only = new HashMap<>();
-
-    @Option(names = "--warm-up", paramLabel = "S", description = "Seconds before a point is measured.")
-    private Integer warmUp;
-
-    @Option(names = "--seconds", paramLabel = "S", description = "Seconds of a point.")
-    private Integer seconds;
+    @Mixin
+    private PointOptions options;
 
     @Option(
             names = "--steady",
@@ -119,24 +102,8 @@ public final class OracleBench implements Callable<Integer> {
                             + " between replies, and the collector's pauses.")
     private Integer steadyMinutes;
 
-    @Option(
-            names = "--server-options",
-            paramLabel = "FILE",
-            required = true,
-            description = "Arguments of the oracle's virtual machine.")
-    private Path serverOptions;
-
-    @Option(names = "--library", paramLabel = "FILE", required = true, description = "libcedrat.")
-    private Path library;
-
-    @Option(
-            names = "--omid",
-            paramLabel = "CLASSPATH",
-            description = "The class path of Apache Omid; without it, Omid is left out.")
-    private String omid;
-
     private final Logs logs = new Logs();
-    private final CommitTable commitTable = new CommitTable();
+    private final SharedHBase hbase = new SharedHBase();
     private boolean bookiesAreWarm;
     private Figures figures;
 
@@ -149,9 +116,9 @@ public final class OracleBench implements Callable<Integer> {
 
     @Override
     public Integer call() throws IOException, InterruptedException {
-        figures = new Figures("oracle", json);
+        figures = new Figures("oracle", options.json);
         try (logs;
-                commitTable) {
+                hbase) {
             return steadyMinutes == null ? points() : steadiness();
         }
     }
@@ -167,17 +134,17 @@ public final class OracleBench implements Callable<Integer> {
     private int points() throws IOException, InterruptedException {
         boolean right = true;
         List<Target> targets = targets();
-        for (Pressure pressure : quick ? QUICK : PRESSURES) {
+        for (Pressure pressure : options.quick ? QUICK : PRESSURES) {
             for (Target target : targets) {
                 right &= !wants(target, pressure) || run(target, pressure);
             }
         }
-        if (wants(Map.of("system", "cedrat", "log", "bookkeeper", "metric", "failover_ms"))) {
+        if (options.wants(Map.of("system", "cedrat", "log", "bookkeeper", "metric", "failover_ms"))) {
             right &= failOver();
         }
-        if (wants(Map.of("system", "log", "log", "bookkeeper"))) {
+        if (options.wants(Map.of("system", "log", "log", "bookkeeper"))) {
             System.err.println("log {log=bookkeeper}");
-            new LogAlone(logs.make("bookkeeper"), oracleJvm()).measure(quick ? 2 : 8, figures);
+            new LogAlone(logs.make("bookkeeper"), options.oracleJvm()).measure(options.quick ? 2 : 8, figures);
         }
         goals();
         return right ? 0 : 1;
@@ -187,7 +154,7 @@ public final class OracleBench implements Callable<Integer> {
         System.err.println("cedrat: a server is killed, and another takes over");
         Path data = Logs.newDirectory();
         try {
-            return new FailOver(logs.bookies(), data, oracleJvm()).measure(quick ? 5 : 15, figures);
+            return new FailOver(logs.bookies(), data, options.oracleJvm()).measure(options.quick ? 5 : 15, figures);
         } finally {
             Logs.delete(data);
         }
@@ -201,7 +168,7 @@ public final class OracleBench implements Callable<Integer> {
             targets.add(new Target(
                     "cedrat",
                     Map.of("log", log),
-                    new Program(oracleJvm(), Main.class.getName()),
+                    new Program(options.oracleJvm(), Main.class.getName()),
                     List.of("serve", "--port", "0", "--rows-log2", "" + ROWS_LOG2, "--log", log),
                     CedratPeer.class.getName(),
                     System.getProperty("java.class.path"),
@@ -209,7 +176,7 @@ public final class OracleBench implements Callable<Integer> {
         }
         targets.add(echo("none", List.of()));
         targets.add(echo("block", List.of(Logs.directory().toString())));
-        if (omid != null) {
+        if (options.omid != null) {
             for (String batch : List.of("default", "tuned")) {
                 targets.add(omid("omid-null", "none", batch));
                 targets.add(omid(OMID_HBASE, "hbase", batch));
@@ -222,10 +189,10 @@ public final class OracleBench implements Callable<Integer> {
         return new Target(
                 system,
                 Map.of("log", log, "batch", batch),
-                new Program(omid, OMID_JVM, "cedrat.oracle.bench.omid.OmidServer"),
+                new Program(options.omid, OMID_JVM, "cedrat.oracle.bench.omid.OmidServer"),
                 List.of(batch, log),
                 "cedrat.oracle.bench.omid.OmidPeer",
-                omid,
+                options.omid,
                 false);
     }
 
@@ -240,13 +207,6 @@ public final class OracleBench implements Callable<Integer> {
                 false);
     }
 
-    private List<String> oracleJvm() {
-        List<String> jvm = new ArrayList<>(HEAP);
-        jvm.add("@" + serverOptions.toAbsolutePath());
-        jvm.add("-Dcedrat.library=" + library);
-        return jvm;
-    }
-
     private static Map<String, Object> params(Target target, Pressure pressure) {
         Map<String, Object> params = new LinkedHashMap<>(target.params());
         params.put("clients", pressure.clients());
@@ -257,13 +217,7 @@ public final class OracleBench implements Callable<Integer> {
     private boolean wants(Target target, Pressure pressure) {
         Map<String, Object> all = params(target, pressure);
         all.put("system", target.system());
-        return wants(all);
-    }
-
-    private boolean wants(Map<String, Object> all) {
-        return only.entrySet().stream()
-                .allMatch(param -> !all.containsKey(param.getKey())
-                        || all.get(param.getKey()).toString().equals(param.getValue()));
+        return options.wants(all);
     }
 
     // ---- a point ----
@@ -293,13 +247,13 @@ public final class OracleBench implements Callable<Integer> {
 
     private boolean run(Target target, Pressure pressure) throws IOException, InterruptedException {
         warmBookies(target);
-        int measured = seconds != null ? seconds : quick ? 2 : 8;
+        int measured = options.seconds != null ? options.seconds : options.quick ? 2 : 8;
         return measure(target, pressure, new Course(warmUpSeconds(target), measured, 0, null)) != null;
     }
 
     /// A server with a client of BookKeeper has twice as much to compile.
     private int warmUpSeconds(Target target) {
-        return warmUp != null ? warmUp : quick ? 3 : hasBookies(target) ? 30 : 10;
+        return options.warmUp != null ? options.warmUp : options.quick ? 3 : hasBookies(target) ? 30 : 10;
     }
 
     private static boolean hasBookies(Target target) {
@@ -309,7 +263,7 @@ public final class OracleBench implements Callable<Integer> {
     /// Bookies serve all points, and for the first minute their compiler uses the shared processors more than any
     /// other process: a load without measurement comes first.
     private void warmBookies(Target target) throws IOException, InterruptedException {
-        if (hasBookies(target) && !bookiesAreWarm && !quick) {
+        if (hasBookies(target) && !bookiesAreWarm && !options.quick) {
             System.err.println("the bookies are warmed up");
             bookiesAreWarm = true;
             load(target, WARMING, new Course(BOOKIES_WARM_UP_S, 1, 0, null), logs.make("bookkeeper"));
@@ -358,7 +312,7 @@ public final class OracleBench implements Callable<Integer> {
         }
         Program server = target.server();
         if (target.system().equals(OMID_HBASE)) {
-            String classPath = commitTable.configuration() + ":" + server.classPath();
+            String classPath = hbase.configuration() + ":" + server.classPath();
             server = new Program(classPath, server.jvm(), server.mainClass());
         }
         if (place != null) {
@@ -458,7 +412,7 @@ public final class OracleBench implements Callable<Integer> {
             throws IOException {
         ReplayProcess.Seen seen;
         List<String> arguments = List.of(place.kind(), place.where(), "" + ROWS_LOG2);
-        Program program = new Program(oracleJvm(), ReplayProcess.class.getName());
+        Program program = new Program(options.oracleJvm(), ReplayProcess.class.getName());
         try (Child replay = new Child(program, arguments);
                 DataInputStream in = replay.output()) {
             seen = ReplayProcess.Seen.read(in);

@@ -4,10 +4,10 @@ import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 
 import org.junit.jupiter.api.Test;
 
-class CommitTableTest {
+class SharedHBaseTest {
     /// Nothing was started, and nothing has to be ended.
     @Test
-    void unusedCommitTableCanBeClosed() {
-        assertDoesNotThrow(() -> new CommitTable().close());
+    void unusedSharedHBaseCanBeClosed() {
+        assertDoesNotThrow(() -> new SharedHBase().close());
     }
 }

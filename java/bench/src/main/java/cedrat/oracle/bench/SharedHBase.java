@@ -1,0 +1,34 @@
+package cedrat.oracle.bench;
+
+import cedrat.services.HBaseCluster;
+import java.io.IOException;
+import java.nio.file.Path;
+
+/// HBase over HDFS, for tables and for the commit table of Apache Omid: what is written is in the log of a region
+/// server before it is answered, as bytes are in the log of a status oracle. Started for the first who asks, it
+/// serves all others: those are measured warm. For one thread.
+final class SharedHBase implements AutoCloseable {
+    private Path folder;
+    private HBaseCluster cluster;
+
+    SharedHBase() {}
+
+    /// The directory that a client has on its class path.
+    Path configuration() throws IOException {
+        if (cluster == null) {
+            folder = Logs.newDirectory();
+            cluster = HBaseCluster.start(folder, 1);
+        }
+        return cluster.hbase().configuration();
+    }
+
+    @Override
+    public void close() throws IOException {
+        if (cluster != null) {
+            cluster.close();
+        }
+        if (folder != null) {
+            Logs.delete(folder);
+        }
+    }
+}
