@@ -23,13 +23,15 @@ final class Cells {
     /// The family of the markers, and of the commit timestamps that replace them.
     static final byte[] PENDING = org.apache.hadoop.hbase.util.Bytes.toBytes(Schema.PENDING);
 
+    private static final byte[] STATE = {};
+
     private static final byte[] MARKER = {1};
 
     private Cells() {}
 
-    /// The marker's column: of these, the byte order is that of the numbers.
-    static byte[] qualifier(long start) {
-        return Bytes.of(start).toArray();
+    /// The qualifier of the column of the markers. Each is a version of it, so that the newest few can be read.
+    static byte[] stateQualifier() {
+        return STATE;
     }
 
     static byte[] marker() {
@@ -49,12 +51,12 @@ final class Cells {
                         version.timestamp(),
                         version.value().toArray());
             }
-            mutation.marks().forEach(start -> put.addColumn(PENDING, qualifier(start), start, MARKER));
+            mutation.marks().forEach(start -> put.addColumn(PENDING, STATE, start, MARKER));
             // Of two cells with the same column and timestamp, the one that was written last counts.
             mutation.stamps()
                     .forEach(stamp -> put.addColumn(
                             PENDING,
-                            qualifier(stamp.start()),
+                            STATE,
                             stamp.start(),
                             Bytes.of(stamp.commit()).toArray()));
             changes.add(put);
@@ -73,7 +75,7 @@ final class Cells {
                 // This one and all that are older: who reads skips them in one step.
                 delete.addColumns(column.family().toArray(), column.qualifier().toArray(), cut.timestamp());
             }
-            mutation.unmarks().forEach(start -> delete.addColumn(PENDING, qualifier(start), start));
+            mutation.unmarks().forEach(start -> delete.addColumn(PENDING, STATE, start));
             changes.add(delete);
         }
         return RowMutations.of(changes);

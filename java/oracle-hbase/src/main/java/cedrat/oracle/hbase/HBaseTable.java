@@ -30,6 +30,7 @@ import org.apache.hadoop.hbase.client.RowMutations;
 import org.apache.hadoop.hbase.client.Scan;
 import org.apache.hadoop.hbase.filter.BinaryComparator;
 import org.apache.hadoop.hbase.filter.ValueFilter;
+import org.apache.hadoop.hbase.io.TimeRange;
 
 /// A table of HBase. See [HBaseTables] for what is where.
 final class HBaseTable implements Table {
@@ -112,7 +113,8 @@ final class HBaseTable implements Table {
             return false;
         }
         CheckAndMutate change = CheckAndMutate.newBuilder(row.toArray())
-                .ifEquals(Cells.PENDING, Cells.qualifier(start), Cells.marker())
+                .timeRange(TimeRange.at(start))
+                .ifEquals(Cells.PENDING, Cells.stateQualifier(), Cells.marker())
                 .build(changes(row, mutation));
         CheckAndMutateResult result = Calls.await(again.checkAndMutate(change), problem -> refused(row, problem));
         return result.isSuccess();
@@ -181,21 +183,22 @@ final class HBaseTable implements Table {
     // ------------------------------------------------------------------------------------------------------
 
     @Override
-    public StoredRow read(Bytes row, Set<Column> columns, long below) {
+    public StoredRow read(Bytes row, Set<Column> columns, long below, int versionsMax) {
         if (isNever(row)) {
             return Cells.row(row, Result.EMPTY_RESULT);
         }
-        return Cells.row(row, Calls.await(again.get(get(row, columns, below)), problem -> refused(row, problem)));
+        Get get = get(row, columns, below, versionsMax);
+        return Cells.row(row, Calls.await(again.get(get), problem -> refused(row, problem)));
     }
 
     @Override
-    public List<StoredRow> read(List<Bytes> rows, Set<Column> columns, long below) {
+    public List<StoredRow> read(List<Bytes> rows, Set<Column> columns, long below, int versionsMax) {
         List<Get> gets = rows.stream()
                 .filter(row -> !isNever(row))
-                .map(row -> get(row, columns, below))
+                .map(row -> get(row, columns, below, versionsMax))
                 .collect(Collectors.toUnmodifiableList());
         if (gets.isEmpty()) {
-            return Table.super.read(rows, columns, below);
+            return Table.super.read(rows, columns, below, versionsMax);
         }
         Bytes first = Bytes.of(gets.get(0).getRow());
         Iterator<Result> results = Calls.await(again.getAll(gets), problem -> refused(first, problem))
@@ -205,7 +208,7 @@ final class HBaseTable implements Table {
                 .collect(Collectors.toUnmodifiableList());
     }
 
-    private static Get get(Bytes row, Set<Column> columns, long below) {
+    private static Get get(Bytes row, Set<Column> columns, long below, int versionsMax) {
         Get get = new Get(row.toArray());
         if (!columns.isEmpty()) {
             columns.forEach(column ->
@@ -213,7 +216,7 @@ final class HBaseTable implements Table {
             get.addFamily(Cells.PENDING);
         }
         try {
-            get.readAllVersions().setTimeRange(0, below);
+            get.readVersions(versionsMax).setTimeRange(0, below);
         } catch (IOException impossible) {
             throw new IllegalArgumentException("invalid timestamp " + below, impossible);
         }
@@ -221,8 +224,8 @@ final class HBaseTable implements Table {
     }
 
     @Override
-    public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below) {
-        Scan scan = (isReversed ? reversed(range) : scan(range)).readAllVersions();
+    public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below, int versionsMax) {
+        Scan scan = (isReversed ? reversed(range) : scan(range)).readVersions(versionsMax);
         if (!columns.isEmpty()) {
             columns.forEach(column ->
                     scan.addColumn(column.family().toArray(), column.qualifier().toArray()));
@@ -241,6 +244,7 @@ final class HBaseTable implements Table {
     public StoredRows marked(KeyRange range) {
         Scan scan = scan(range)
                 .addFamily(Cells.PENDING)
+                .readAllVersions()
                 .setFilter(new ValueFilter(CompareOperator.EQUAL, new BinaryComparator(Cells.marker())));
         return new ScannedRows(this, again.getScanner(scan), true);
     }

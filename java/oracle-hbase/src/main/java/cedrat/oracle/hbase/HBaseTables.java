@@ -43,13 +43,13 @@ import org.slf4j.LoggerFactory;
 /// | of a transaction | in HBase |
 /// |---|---|
 /// | version of a cell | version of a cell; its timestamp is the start timestamp |
-/// | marker | column of the family `pw`: the start timestamp is qualifier and timestamp |
-/// | commit timestamp | value of that column instead of the marker |
+/// | marker | version of the column of the family `pw` without a qualifier: its timestamp is the start timestamp |
+/// | commit timestamp | value of that version instead of the marker |
 /// | write of a row | one `Put`, marker and all |
 /// | clean-up of a row | one `CheckAndMutate` on the marker |
 /// | delete of a cell | a value like any other |
 /// | unit of conflict | attribute `CEDRAT_CONFLICTS` of the table: `row` or `cell` |
-/// | layout of rows | attribute `CEDRAT_LAYOUT` of the table: 2 |
+/// | layout of rows | attribute `CEDRAT_LAYOUT` of the table: 3 |
 /// | identity of the oracle | attribute `CEDRAT_ORACLE` of the table |
 ///
 /// - H1  Only tables that keep their promises ([Table], B1–B6) are opened: all families keep all versions

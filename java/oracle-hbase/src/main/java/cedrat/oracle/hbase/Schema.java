@@ -34,11 +34,10 @@ final class Schema {
     /// The table's attribute that says how rows are laid out; missing in layout 1.
     static final String LAYOUT = "CEDRAT_LAYOUT";
 
-    /// The layout that this version reads and writes: versions keep their start timestamps, and commit timestamps
-    /// replace markers. In layout 1 markers were removed, and versions written again with their commit
-    /// timestamps: rows of it are right in layout 2, but its clients are not, as they take a commit timestamp
-    /// for a marker.
-    private static final int LAYOUT_NOW = 2;
+    /// The layout that this version reads and writes: versions keep their start timestamps, commit timestamps
+    /// replace markers, and both are versions of one column. In layout 2 each marker had a column of its own, and
+    /// in layout 1 markers were removed, and versions written again with their commit timestamps.
+    private static final int LAYOUT_NOW = 3;
 
     private static final String CHECKED = "checked";
 
@@ -49,7 +48,7 @@ final class Schema {
         TableDescriptorBuilder table = TableDescriptorBuilder.newBuilder(name)
                 .setValue(CONFLICTS, text(granularity))
                 .setValue(LAYOUT, "" + LAYOUT_NOW)
-                .setColumnFamily(ColumnFamilyDescriptorBuilder.of(PENDING));
+                .setColumnFamily(family(PENDING));
         if (checksScans) {
             table.setValue(SCANS, CHECKED);
         }
@@ -58,11 +57,15 @@ final class Schema {
                 throw new IllegalArgumentException(
                         "the family name " + PENDING + " is reserved for markers: choose another");
             }
-            table.setColumnFamily(ColumnFamilyDescriptorBuilder.newBuilder(Bytes.toBytes(family))
-                    .setMaxVersions(Integer.MAX_VALUE)
-                    .build());
+            table.setColumnFamily(family(family));
         }
         return table.build();
+    }
+
+    private static ColumnFamilyDescriptor family(String name) {
+        return ColumnFamilyDescriptorBuilder.newBuilder(Bytes.toBytes(name))
+                .setMaxVersions(Integer.MAX_VALUE)
+                .build();
     }
 
     /// Returns the same description, with this oracle.
@@ -107,7 +110,7 @@ final class Schema {
             wrong.add("it has no attribute for what conflicts, a row or a cell");
             attributes.add("'" + CONFLICTS + "' => 'row'");
         }
-        checkLayout(table, wrong, attributes);
+        checkLayout(table, attributes);
         if (!attributes.isEmpty()) {
             alter.add("METADATA => {" + String.join(", ", attributes) + "}");
         }
@@ -117,7 +120,7 @@ final class Schema {
         }
         if (!table.hasColumnFamily(Bytes.toBytes(PENDING))) {
             wrong.add("it has no family " + PENDING + " for markers");
-            alter.add("{NAME => '" + PENDING + "'}");
+            alter.add("{NAME => '" + PENDING + "', VERSIONS => " + Integer.MAX_VALUE + "}");
         }
         for (ColumnFamilyDescriptor family : table.getColumnFamilies()) {
             check(family, wrong, alter);
@@ -132,22 +135,18 @@ final class Schema {
         return granularity;
     }
 
-    private static void checkLayout(TableDescriptor table, List<String> wrong, List<String> attributes) {
+    private static void checkLayout(TableDescriptor table, List<String> attributes) {
         String layout = table.getValue(LAYOUT);
         if (isLayoutNow(table)) {
             return;
         }
-        if (layout != null) {
+        if (layout != null || isForTransactions(table)) {
             throw new TableException(
                     TableException.Effect.NONE,
-                    "table " + table.getTableName() + " has the layout " + layout
+                    "table " + table.getTableName() + " has the layout " + (layout == null ? "1" : layout)
                             + ", and this version of Cedrat knows " + LAYOUT_NOW
-                            + ": open it with the version that has created it, or a later one",
+                            + ": use the version that has created it; rows can be copied to a new table",
                     null);
-        }
-        if (isForTransactions(table)) {
-            wrong.add("it has the layout 1 of an earlier version, whose clients do not understand what this one "
-                    + "writes: stop all of them, and only then alter it");
         }
         attributes.add("'" + LAYOUT + "' => '" + LAYOUT_NOW + "'");
     }
@@ -159,8 +158,7 @@ final class Schema {
     private static void check(ColumnFamilyDescriptor family, List<String> wrong, List<String> alter) {
         String name = family.getNameAsString();
         List<String> mended = new ArrayList<>();
-        // Of the marker's columns each has one version.
-        if (!name.equals(PENDING) && family.getMaxVersions() != Integer.MAX_VALUE) {
+        if (family.getMaxVersions() != Integer.MAX_VALUE) {
             wrong.add("its family " + name + " keeps " + family.getMaxVersions() + " versions only");
             mended.add("VERSIONS => " + Integer.MAX_VALUE);
         }

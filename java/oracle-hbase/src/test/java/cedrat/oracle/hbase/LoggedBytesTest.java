@@ -69,10 +69,10 @@ class LoggedBytesTest {
                     logged.stream()
                             .filter(cell -> cell.getType() != Cell.Type.Put)
                             .count());
-            assertEquals(length + 143, bytes(logged));
+            assertEquals(length + 127, bytes(logged));
             assertEquals(1, settled.size());
             assertEquals(5, before.size());
-            assertEquals(2 * length + 219, bytes(before));
+            assertEquals(2 * length + 203, bytes(before));
         }
     }
 }

@@ -7,6 +7,10 @@ enum Fault {
     CLEAN_OPEN,
     /// A reader takes the version with the largest start timestamp.
     LARGEST_START,
+    /// A reader takes the newest few versions of a cell for all.
+    FEW_VERSIONS,
+    /// A reader takes a version whose marker it has not read for one without.
+    FEW_STAMPS,
     /// A reader takes the start timestamp of a committed version for its commit timestamp.
     START_FOR_COMMIT,
     /// The oracle receives `cleaned` while a write may be in flight.

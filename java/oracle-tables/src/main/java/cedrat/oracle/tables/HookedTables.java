@@ -124,16 +124,16 @@ public final class HookedTables implements Tables {
         }
 
         @Override
-        public StoredRow read(Bytes row, Set<Column> columns, long below) {
+        public StoredRow read(Bytes row, Set<Column> columns, long below, int versionsMax) {
             hook.reached(Point.BEFORE_READ, this, row, null);
-            StoredRow read = table.read(row, columns, below);
+            StoredRow read = table.read(row, columns, below, versionsMax);
             hook.reached(Point.AFTER_READ, this, row, null);
             return read;
         }
 
         @Override
-        public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below) {
-            return hooked(table.scan(range, isReversed, columns, below));
+        public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below, int versionsMax) {
+            return hooked(table.scan(range, isReversed, columns, below, versionsMax));
         }
 
         @Override

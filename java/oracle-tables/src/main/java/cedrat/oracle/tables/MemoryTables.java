@@ -197,12 +197,12 @@ public final class MemoryTables implements Tables {
         }
 
         @Override
-        public StoredRow read(Bytes row, Set<Column> columns, long below) {
-            return copy(row, rows.get(row), columns, below);
+        public StoredRow read(Bytes row, Set<Column> columns, long below, int versionsMax) {
+            return copy(row, rows.get(row), columns, below, versionsMax);
         }
 
         @Override
-        public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below) {
+        public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below, int versionsMax) {
             NavigableMap<Bytes, MemoryRow> part = range.to().length() == 0
                     ? rows.tailMap(range.from(), true)
                     : rows.subMap(range.from(), true, range.to(), false);
@@ -219,7 +219,7 @@ public final class MemoryTables implements Tables {
                     if (!keys.hasNext()) {
                         throw new NoSuchElementException();
                     }
-                    return read(keys.next(), columns, below);
+                    return read(keys.next(), columns, below, versionsMax);
                 }
 
                 @Override
@@ -234,7 +234,7 @@ public final class MemoryTables implements Tables {
             return scan(range, Set.of(), Long.MAX_VALUE);
         }
 
-        private StoredRow copy(Bytes key, MemoryRow row, Set<Column> columns, long below) {
+        private static StoredRow copy(Bytes key, MemoryRow row, Set<Column> columns, long below, int versionsMax) {
             if (row == null) {
                 return new StoredRow(
                         key,
@@ -249,13 +249,33 @@ public final class MemoryTables implements Tables {
                 for (Column column : columns.isEmpty() ? new ArrayList<>(row.versions.keySet()) : columns) {
                     TreeMap<Long, Bytes> all = row.versions.get(column);
                     if (all != null && all.firstKey() < below) {
-                        versions.put(column, new TreeMap<>(all.headMap(below, false)));
+                        NavigableMap<Long, Bytes> older = all.headMap(below, false);
+                        versions.put(
+                                column, new TreeMap<>(older.tailMap(newest(older.descendingKeySet(), versionsMax))));
                     }
                 }
-                pending = new TreeSet<>(row.pending.headSet(below, false));
-                commits = new TreeMap<>(row.commits.headMap(below, false));
+                NavigableSet<Long> marks = row.pending.headSet(below, false);
+                NavigableMap<Long, Long> stamps = row.commits.headMap(below, false);
+                long from = Math.max(
+                        newest(marks.descendingSet(), versionsMax), newest(stamps.descendingKeySet(), versionsMax));
+                pending = new TreeSet<>(marks.tailSet(from));
+                commits = new TreeMap<>(stamps.tailMap(from));
             }
             return new StoredRow(key, versions, pending, commits);
+        }
+
+        /// Returns the last of the first so many; a smaller number than all if there are fewer.
+        private static long newest(NavigableSet<Long> descending, int count) {
+            long last = Long.MIN_VALUE;
+            int passed = 0;
+            for (long each : descending) {
+                last = each;
+                passed++;
+                if (passed == count) {
+                    return last;
+                }
+            }
+            return Long.MIN_VALUE;
         }
 
         @Override

@@ -27,7 +27,8 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
 
     /// Number of the oracle's answers when the scan began: rows may be as old (B3).
     private final long begunAt;
-    private final ArrayDeque<Snapshot.Dated> batch = new ArrayDeque<>();
+    /// Keys of rows that were read, and their visible cells.
+    private final ArrayDeque<Map.Entry<Bytes, NavigableMap<Column, Bytes>>> batch = new ArrayDeque<>();
     private Row next;
     private long returned;
     /// The last key that was looked at, whether its row was returned or not.
@@ -115,23 +116,27 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
 
     private boolean isExhausted() {
         if (batch.isEmpty()) {
-            while (batch.size() < BATCH_ROWS && stored.hasNext()) {
-                batch.add(new Snapshot.Dated(stored.next(), begunAt));
+            List<Snapshot.Dated> read = new ArrayList<>();
+            while (read.size() < BATCH_ROWS && stored.hasNext()) {
+                read.add(snapshot.scanned(stored.next(), begunAt));
             }
-            snapshot.learn(batch);
+            List<NavigableMap<Column, Bytes>> seen = snapshot.see(table, read, scan.columns());
+            for (int index = 0; index < read.size(); index++) {
+                batch.add(Map.entry(read.get(index).row.key(), seen.get(index)));
+            }
         }
         isAtEnd = batch.isEmpty() && own.isEmpty();
         return isAtEnd;
     }
 
     private Row merge() {
-        Snapshot.Dated first = batch.peek();
-        int order = first == null ? 1 : own.isEmpty() ? -1 : order(first.row.key(), own.firstKey());
+        Map.Entry<Bytes, NavigableMap<Column, Bytes>> first = batch.peek();
+        int order = first == null ? 1 : own.isEmpty() ? -1 : order(first.getKey(), own.firstKey());
         NavigableMap<Column, Bytes> seen = new TreeMap<>();
-        Bytes key = order <= 0 ? first.row.key() : own.firstKey();
+        Bytes key = order <= 0 ? first.getKey() : own.firstKey();
         lastKey = key;
         if (order <= 0) {
-            seen.putAll(snapshot.see(table, batch.poll(), scan.columns()));
+            seen.putAll(batch.poll().getValue());
         }
         if (order >= 0) {
             overlay(seen, own.pollFirstEntry().getValue(), scan);

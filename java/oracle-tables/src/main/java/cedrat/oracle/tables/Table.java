@@ -25,6 +25,9 @@ import java.util.stream.Collectors;
 ///
 /// **Failure:** [TableException] says whether the call may have had an effect, or may still have one.
 public interface Table {
+    /// As a number of versions: all.
+    int ALL_VERSIONS = Integer.MAX_VALUE;
+
     /// Its name.
     String name();
 
@@ -44,23 +47,34 @@ public interface Table {
     /// Changes a row if it has the marker of this start timestamp (B1, B2). Returns whether it has.
     boolean mutateIfMarked(Bytes row, long start, Mutation mutation);
 
+    /// Reads all versions of a row, as the next method.
+    default StoredRow read(Bytes row, Set<Column> columns, long below) {
+        return read(row, columns, below, ALL_VERSIONS);
+    }
+
     /// Reads a row: versions of these columns, or with none named of all, and markers and commit timestamps,
     /// each with a start timestamp below `below`. The row may be empty.
-    StoredRow read(Bytes row, Set<Column> columns, long below);
+    ///
+    /// @param versionsMax of each column so many versions are read, those with the largest start timestamps, and of
+    ///     markers and commit timestamps together as many; a store may return more
+    StoredRow read(Bytes row, Set<Column> columns, long below, int versionsMax);
 
     /// Reads these rows as [#read] does, and returns them in the same order; each is as it was at a moment of
     /// its own. A store may be asked for all of them at once.
-    default List<StoredRow> read(List<Bytes> rows, Set<Column> columns, long below) {
-        return rows.stream().map(row -> read(row, columns, below)).collect(Collectors.toUnmodifiableList());
+    default List<StoredRow> read(List<Bytes> rows, Set<Column> columns, long below, int versionsMax) {
+        return rows.stream()
+                .map(row -> read(row, columns, below, versionsMax))
+                .collect(Collectors.toUnmodifiableList());
     }
 
-    /// Reads rows as [#read] does, in the order of their keys. Rows that are empty then may be left out.
+    /// Reads all versions of rows, as the next method, in the order of their keys.
     default StoredRows scan(KeyRange range, Set<Column> columns, long below) {
-        return scan(range, false, columns, below);
+        return scan(range, false, columns, below, ALL_VERSIONS);
     }
 
-    /// The same, or in the opposite order.
-    StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below);
+    /// Reads rows as [#read] does, in the order of their keys or in the opposite one. Rows that are empty then may be
+    /// left out.
+    StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below, int versionsMax);
 
     /// Rows that have a marker, whole, in the order of their keys; others may be among them.
     StoredRows marked(KeyRange range);

@@ -175,7 +175,7 @@ public final class Transaction implements AutoCloseable {
                 table,
                 scan,
                 snapshot,
-                table.scan(scan.range(), scan.isReversed(), scan.columns(), start.value()),
+                snapshot.scan(table, scan),
                 writes.in(table, scan.range()),
                 () -> state == State.OPEN,
                 fault);
