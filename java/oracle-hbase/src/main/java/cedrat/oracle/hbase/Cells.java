@@ -38,8 +38,9 @@ final class Cells {
         return MARKER.clone();
     }
 
-    /// Returns the changes as one mutation of the row, which HBase applies atomically, in all families.
-    static RowMutations changes(byte[] row, Mutation mutation) throws IOException {
+    /// Returns the changes as one request for the row, which HBase applies atomically, in all families: a [Put], a
+    /// [Delete], or [RowMutations] with both.
+    static org.apache.hadoop.hbase.client.Row change(byte[] row, Mutation mutation) throws IOException {
         List<org.apache.hadoop.hbase.client.Mutation> changes = new ArrayList<>(2);
         if (!mutation.onlyRemoves()) {
             Put put = new Put(row);
@@ -78,7 +79,7 @@ final class Cells {
             mutation.unmarks().forEach(start -> delete.addColumn(PENDING, STATE, start));
             changes.add(delete);
         }
-        return RowMutations.of(changes);
+        return changes.size() == 1 ? changes.get(0) : RowMutations.of(changes);
     }
 
     static StoredRow row(Bytes key, Result result) {

@@ -11,9 +11,14 @@ import cedrat.oracle.tables.Table;
 import cedrat.oracle.tables.TableException;
 import java.io.IOException;
 import java.time.Duration;
+import java.util.ArrayList;
+import java.util.HashMap;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 import java.util.stream.Collectors;
 import org.apache.hadoop.hbase.Cell;
 import org.apache.hadoop.hbase.CompareOperator;
@@ -23,7 +28,9 @@ import org.apache.hadoop.hbase.client.AsyncConnection;
 import org.apache.hadoop.hbase.client.AsyncTable;
 import org.apache.hadoop.hbase.client.CheckAndMutate;
 import org.apache.hadoop.hbase.client.CheckAndMutateResult;
+import org.apache.hadoop.hbase.client.Delete;
 import org.apache.hadoop.hbase.client.Get;
+import org.apache.hadoop.hbase.client.Put;
 import org.apache.hadoop.hbase.client.Result;
 import org.apache.hadoop.hbase.client.ResultScanner;
 import org.apache.hadoop.hbase.client.RowMutations;
@@ -41,6 +48,11 @@ final class HBaseTable implements Table {
     /// Time for which a refused write is repeated while it may still be accepted: longer than a region needs to
     /// come back when its server dies.
     static final Duration REFUSED_PATIENCE = Duration.ofMinutes(3);
+
+    /// Largest number of rows of one request, and of bytes of their values, unless one row has more.
+    private static final int CHANGED_ROWS = 256;
+
+    private static final long CHANGED_BYTES = 2 << 20;
 
     private static final long REFUSED_PAUSE_MIN_MS = 20;
     private static final long REFUSED_PAUSE_MAX_MS = 1000;
@@ -82,9 +94,9 @@ final class HBaseTable implements Table {
     /// A mutation that only removes may be repeated: no timestamp is used again.
     @Override
     public void mutate(Bytes row, Mutation mutation) {
-        RowMutations changes = changes(row, mutation);
+        org.apache.hadoop.hbase.client.Row change = change(row, mutation);
         if (mutation.onlyRemoves()) {
-            Calls.await(again.mutateRow(changes), problem -> refused(row, problem));
+            Calls.await(send(again, change), problem -> refused(row, problem));
             return;
         }
         long until = System.nanoTime() + REFUSED_PATIENCE.toNanos();
@@ -92,7 +104,7 @@ final class HBaseTable implements Table {
         while (true) {
             locate(row);
             try {
-                Calls.await(once.mutateRow(changes), problem -> written(row, problem));
+                Calls.await(send(once, change), problem -> written(row, problem));
                 return;
             } catch (TableException problem) {
                 if (problem.effect() == TableException.Effect.UNKNOWN
@@ -106,16 +118,103 @@ final class HBaseTable implements Table {
         }
     }
 
+    private static CompletableFuture<Object> send(
+            AsyncTable<AdvancedScanResultConsumer> table, org.apache.hadoop.hbase.client.Row change) {
+        return table.batch(List.of(change)).get(0);
+    }
+
+    @Override
+    public int rowsPerCall() {
+        return CHANGED_ROWS;
+    }
+
+    /// One request for each region server, sent once; large values are sent in several parts. A row that is refused for
+    /// now is then changed by itself.
+    @Override
+    public Map<Bytes, TableException> mutate(Map<Bytes, Mutation> changes) {
+        Map<Bytes, TableException> failures = new HashMap<>();
+        Map<Bytes, Mutation> part = new LinkedHashMap<>();
+        long bytes = 0;
+        for (Map.Entry<Bytes, Mutation> change : changes.entrySet()) {
+            part.put(change.getKey(), change.getValue());
+            bytes += change.getValue().puts().stream()
+                    .mapToLong(version -> version.value().length())
+                    .sum();
+            if (bytes >= CHANGED_BYTES) {
+                mutatePart(part, failures);
+                part.clear();
+                bytes = 0;
+            }
+        }
+        mutatePart(part, failures);
+        return failures;
+    }
+
+    private void mutatePart(Map<Bytes, Mutation> changes, Map<Bytes, TableException> failures) {
+        if (changes.isEmpty()) {
+            return;
+        }
+        Map<Bytes, org.apache.hadoop.hbase.client.Row> requests = new LinkedHashMap<>();
+        changes.forEach((row, mutation) -> collect(row, failures, () -> {
+            org.apache.hadoop.hbase.client.Row change = change(row, mutation);
+            locate(row);
+            requests.put(row, change);
+        }));
+        Iterator<CompletableFuture<Object>> answers =
+                once.batch(List.copyOf(requests.values())).iterator();
+        List<Bytes> refused = new ArrayList<>();
+        for (Bytes row : requests.keySet()) {
+            CompletableFuture<Object> answer = answers.next();
+            collect(
+                    row,
+                    failures,
+                    () -> Calls.await(answer, problem -> {
+                        if (Refusals.isForNow(problem) || changes.get(row).onlyRemoves()) {
+                            refused.add(row);
+                        }
+                        return written(row, problem);
+                    }));
+        }
+        for (Bytes row : refused) {
+            failures.remove(row);
+            collect(row, failures, () -> mutate(row, changes.get(row)));
+        }
+    }
+
+    private static void collect(Bytes row, Map<Bytes, TableException> failures, Runnable change) {
+        try {
+            change.run();
+        } catch (TableException failure) {
+            failures.put(row, failure);
+        }
+    }
+
+    /// One request for each region server.
+    @Override
+    public Map<Bytes, TableException> mutateIfMarked(long start, Map<Bytes, Mutation> changes) {
+        Map<Bytes, TableException> failures = new HashMap<>();
+        Map<Bytes, CheckAndMutate> requests = new LinkedHashMap<>();
+        changes.forEach((row, mutation) -> {
+            if (!isNever(row)) {
+                collect(row, failures, () -> requests.put(row, changeIfMarked(row, start, mutation)));
+            }
+        });
+        Iterator<CompletableFuture<CheckAndMutateResult>> answers =
+                again.checkAndMutate(List.copyOf(requests.values())).iterator();
+        for (Bytes row : requests.keySet()) {
+            CompletableFuture<CheckAndMutateResult> answer = answers.next();
+            collect(row, failures, () -> Calls.await(answer, problem -> refused(row, problem)));
+        }
+        return failures;
+    }
+
     /// A change that is sent again, because no answer has come, finds no marker where the first was done.
     @Override
     public boolean mutateIfMarked(Bytes row, long start, Mutation mutation) {
         if (isNever(row)) {
             return false;
         }
-        CheckAndMutate change = CheckAndMutate.newBuilder(row.toArray())
-                .timeRange(TimeRange.at(start))
-                .ifEquals(Cells.PENDING, Cells.stateQualifier(), Cells.marker())
-                .build(changes(row, mutation));
+        CheckAndMutate change = changeIfMarked(row, start, mutation);
         CheckAndMutateResult result = Calls.await(again.checkAndMutate(change), problem -> refused(row, problem));
         return result.isSuccess();
     }
@@ -125,9 +224,20 @@ final class HBaseTable implements Table {
         return row.length() == 0;
     }
 
-    private RowMutations changes(Bytes row, Mutation mutation) {
+    private CheckAndMutate changeIfMarked(Bytes row, long start, Mutation mutation) {
+        CheckAndMutate.Builder builder = CheckAndMutate.newBuilder(row.toArray())
+                .timeRange(TimeRange.at(start))
+                .ifEquals(Cells.PENDING, Cells.stateQualifier(), Cells.marker());
+        org.apache.hadoop.hbase.client.Row change = change(row, mutation);
+        if (change instanceof Put) {
+            return builder.build((Put) change);
+        }
+        return change instanceof Delete ? builder.build((Delete) change) : builder.build((RowMutations) change);
+    }
+
+    private org.apache.hadoop.hbase.client.Row change(Bytes row, Mutation mutation) {
         try {
-            return Cells.changes(row.toArray(), mutation);
+            return Cells.change(row.toArray(), mutation);
         } catch (IOException | IllegalArgumentException unfit) {
             throw new TableException(
                     TableException.Effect.NONE,

@@ -9,6 +9,7 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import org.apache.hadoop.hbase.Cell;
+import org.apache.hadoop.hbase.client.RowMutations;
 import org.junit.jupiter.api.Test;
 
 /// O7g: the cells that a transaction puts into HBase's log for a row.
@@ -20,9 +21,11 @@ class LoggedBytesTest {
 
     private static List<Cell> cells(Mutation mutation) throws IOException {
         List<Cell> cells = new ArrayList<>();
-        for (var part : Cells.changes(ROW, mutation).getMutations()) {
-            part.getFamilyCellMap().values().forEach(cells::addAll);
-        }
+        org.apache.hadoop.hbase.client.Row change = Cells.change(ROW, mutation);
+        List<org.apache.hadoop.hbase.client.Mutation> parts = change instanceof RowMutations both
+                ? both.getMutations()
+                : List.of((org.apache.hadoop.hbase.client.Mutation) change);
+        parts.forEach(part -> part.getFamilyCellMap().values().forEach(cells::addAll));
         return cells;
     }
 

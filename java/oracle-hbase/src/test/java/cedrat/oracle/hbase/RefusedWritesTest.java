@@ -13,8 +13,11 @@ import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.ArrayDeque;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Queue;
+import java.util.Set;
 import java.util.concurrent.CompletableFuture;
 import org.apache.hadoop.hbase.CallQueueTooBigException;
 import org.apache.hadoop.hbase.NotServingRegionException;
@@ -40,15 +43,19 @@ class RefusedWritesTest {
             List.of(),
             List.of());
 
+    /// The change is done, and those after it may fail.
+    private static final Throwable DONE = new Throwable();
+
     /// A connection to an HBase in which changes of rows fail for these reasons, one after the other, and are
     /// done when there is none left.
     private static final class Failing implements InvocationHandler {
         final Queue<Throwable> reasons = new ArrayDeque<>();
         int sent;
+        int requests;
 
         Failing(Throwable... reasons) {
             for (Throwable reason : reasons) {
-                this.reasons.add(new IOException("one attempt", reason));
+                this.reasons.add(reason == DONE ? DONE : new IOException("one attempt", reason));
             }
         }
 
@@ -63,20 +70,28 @@ class RefusedWritesTest {
                 case "getTable", "build" -> make(AsyncTable.class);
                 case "getRegionLocator" -> make(AsyncTableRegionLocator.class);
                 case "getRegionLocation" -> CompletableFuture.completedFuture(null);
-                case "mutateRow" -> {
-                    sent++;
-                    Throwable reason = reasons.poll();
-                    yield reason == null
-                            ? CompletableFuture.completedFuture(Result.EMPTY_RESULT)
-                            : CompletableFuture.failedFuture(reason);
+                case "batch" -> {
+                    requests++;
+                    yield ((List<?>) arguments[0]).stream().map(row -> answer()).toList();
                 }
                 default -> throw new AssertionError(method);
             };
         }
 
+        private CompletableFuture<Result> answer() {
+            sent++;
+            Throwable reason = reasons.poll();
+            return reason == null || reason == DONE
+                    ? CompletableFuture.completedFuture(Result.EMPTY_RESULT)
+                    : CompletableFuture.failedFuture(reason);
+        }
+
+        HBaseTable table() {
+            return new HBaseTable(make(AsyncConnection.class), TableName.valueOf("t"), Granularity.ROW, false);
+        }
+
         void put() {
-            new HBaseTable(make(AsyncConnection.class), TableName.valueOf("t"), Granularity.ROW, false)
-                    .mutate(ROW, PUT);
+            table().mutate(ROW, PUT);
         }
     }
 
@@ -104,5 +119,42 @@ class RefusedWritesTest {
         TableException problem = assertThrows(TableException.class, strict::put);
         assertEquals(TableException.Effect.NONE, problem.effect());
         assertEquals(1, strict.sent);
+    }
+
+    /// O7: of the rows of one request, each has its own outcome.
+    @Test
+    void rowsOfOneRequestFailAlone() {
+        Failing mixed = new Failing(
+                DONE,
+                new NotServingRegionException(),
+                new CallTimeoutException("a minute"),
+                new NoSuchColumnFamilyException("no family"),
+                new CallQueueTooBigException());
+        Map<Bytes, Mutation> changes = new LinkedHashMap<>();
+        for (String row : List.of("done", "repeated", "unknown", "refused")) {
+            changes.put(Bytes.of(row), PUT);
+        }
+        Map<Bytes, TableException> failures = mixed.table().mutate(changes);
+        assertEquals(Set.of(Bytes.of("unknown"), Bytes.of("refused")), failures.keySet());
+        assertEquals(
+                TableException.Effect.UNKNOWN, failures.get(Bytes.of("unknown")).effect());
+        assertEquals(
+                TableException.Effect.NONE, failures.get(Bytes.of("refused")).effect());
+        assertEquals(3, mixed.requests, "one for all rows, and two for the one that was refused for now");
+        assertEquals(6, mixed.sent);
+    }
+
+    @Test
+    void largeValuesAreSentInParts() {
+        Mutation large = new Mutation(
+                List.of(new Mutation.Version(Column.of("f", "x"), 7, Bytes.of(new byte[3 << 20]))),
+                List.of(),
+                List.of(),
+                List.of(7L),
+                List.of(),
+                List.of());
+        Failing none = new Failing();
+        assertEquals(Map.of(), none.table().mutate(Map.of(Bytes.of("a"), large, Bytes.of("b"), large)));
+        assertEquals(2, none.requests);
     }
 }

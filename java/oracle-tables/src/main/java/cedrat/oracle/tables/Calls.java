@@ -11,6 +11,7 @@ import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
+import java.util.function.Function;
 
 /// Several calls of a store side by side. Threads that wait for the store end by themselves: there is nothing to close.
 ///
@@ -37,6 +38,21 @@ final class Calls {
         Thread thread = new Thread(work, "cedrat-tables");
         thread.setDaemon(true);
         return thread;
+    }
+
+    /// Divides rows into those that are changed by one call: neighbours of one table.
+    static <T> List<List<T>> groups(List<T> rows, Function<T, Table> table) {
+        List<List<T>> groups = new ArrayList<>();
+        int begin = 0;
+        for (int end = 1; end <= rows.size(); end++) {
+            Table current = table.apply(rows.get(begin));
+            boolean isFull = end - begin >= current.rowsPerCall();
+            if (end == rows.size() || isFull || table.apply(rows.get(end)) != current) {
+                groups.add(rows.subList(begin, end));
+                begin = end;
+            }
+        }
+        return groups;
     }
 
     /// Makes all calls, and returns the failures of those that have failed when all have ended: none is under

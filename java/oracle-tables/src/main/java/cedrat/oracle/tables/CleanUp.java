@@ -1,23 +1,28 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.client.CommitTimestamp;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Collectors;
 
 /// Clean-up of a transaction that has ended, to be tried again: its rows, without the values that it has written.
 ///
 /// **Threads:** one at a time, but for [#outcome].
 final class CleanUp {
-    private static final class MarkedRow {
+    /// A row with the marker of the transaction.
+    static final class MarkedRow {
         final Table table;
         final Bytes row;
         final Set<Column> columns;
 
-        MarkedRow(Writes.RowWrite write) {
+        private MarkedRow(Writes.RowWrite write) {
             table = write.table;
             row = write.row;
             columns = Set.copyOf(write.cells.keySet());
@@ -41,7 +46,12 @@ final class CleanUp {
         this.isInDoubt = isInDoubt;
         this.outcome = outcome;
         sinceNanos = nowNanos;
-        rows = writes.stream().map(MarkedRow::new).collect(Collectors.toUnmodifiableList());
+        rows = marked(writes);
+    }
+
+    /// Returns the rows that may have the marker.
+    static List<MarkedRow> marked(List<Writes.RowWrite> writes) {
+        return writes.stream().map(MarkedRow::new).collect(Collectors.toUnmodifiableList());
     }
 
     /// Returns the outcome of the transaction; `null` if it is not known yet. **Threads:** any may call.
@@ -70,21 +80,30 @@ final class CleanUp {
         } else {
             oracle.confirm();
         }
-        List<RuntimeException> failures = calls.forEach(rows, callsMax, this::clean);
+        CommitTimestamp commit = outcome.kind() == Outcome.Kind.COMMITTED ? outcome.commitTimestamp() : null;
+        List<RuntimeException> failures = clean(calls, callsMax, start, rows, commit);
         if (!failures.isEmpty()) {
             throw failures.get(0);
         }
         oracle.cleaned(List.of(start));
     }
 
-    /// Cleans a row, as a [Cleaner] does: one that the oracle has forgotten has no marker, or has aborted.
-    private void clean(MarkedRow row) {
+    /// Cleans rows, as a [Cleaner] does, and returns what has failed. A row of a transaction that the oracle has
+    /// forgotten has no marker, or the transaction has aborted.
+    ///
+    /// @param commit `null` if the transaction has aborted
+    static List<RuntimeException> clean(
+            Calls calls, int callsMax, StartTimestamp start, List<MarkedRow> rows, CommitTimestamp commit) {
         long name = start.value();
-        row.table.mutateIfMarked(
-                row.row,
-                name,
-                outcome.kind() == Outcome.Kind.COMMITTED
-                        ? Mutations.stamp(name, outcome.commitTimestamp())
-                        : Mutations.erase(name, row.columns));
+        ConcurrentLinkedQueue<RuntimeException> failures = new ConcurrentLinkedQueue<>();
+        failures.addAll(calls.forEach(Calls.groups(rows, row -> row.table), callsMax, group -> {
+            Map<Bytes, Mutation> changes = new LinkedHashMap<>();
+            for (MarkedRow row : group) {
+                changes.put(
+                        row.row, commit == null ? Mutations.erase(name, row.columns) : Mutations.stamp(name, commit));
+            }
+            failures.addAll(group.get(0).table.mutateIfMarked(name, changes).values());
+        }));
+        return List.copyOf(failures);
     }
 }

@@ -25,6 +25,9 @@ import java.util.function.Consumer;
 ///
 /// **Threads:** any may call.
 public final class MemoryTables implements Tables {
+    /// More than one, so that programs that are tried out in memory meet failures of several rows together.
+    private static final int ROWS_PER_CALL = 3;
+
     private final ConcurrentNavigableMap<String, MemoryTable> tables = new ConcurrentSkipListMap<>();
     /// Drawn at random, as other tables of the same oracle need another number.
     private final long namespace = ThreadLocalRandom.current().nextLong(1, Long.MAX_VALUE);
@@ -161,6 +164,11 @@ public final class MemoryTables implements Tables {
         @Override
         public Granularity granularity() {
             return granularity;
+        }
+
+        @Override
+        public int rowsPerCall() {
+            return ROWS_PER_CALL;
         }
 
         @Override

@@ -1,7 +1,10 @@
 package cedrat.oracle.tables;
 
+import java.util.HashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.function.BiConsumer;
 import java.util.stream.Collectors;
 
 /// A table of a store that keeps versions: the requirements of transactions on a store.
@@ -50,6 +53,39 @@ public interface Table {
     /// Reads all versions of a row, as the next method.
     default StoredRow read(Bytes row, Set<Column> columns, long below) {
         return read(row, columns, below, ALL_VERSIONS);
+    }
+
+    /// Returns the maximum number of rows that callers give to one call of [#mutate(Map)] or
+    /// [#mutateIfMarked(long, Map)]; 1 for a store that has no request for several rows.
+    default int rowsPerCall() {
+        return 1;
+    }
+
+    /// Changes rows, each as [#mutate(Bytes, Mutation)] does: if one fails, others may have changed.
+    ///
+    /// @return what has failed, by row
+    default Map<Bytes, TableException> mutate(Map<Bytes, Mutation> changes) {
+        return failures(changes, this::mutate);
+    }
+
+    /// Changes rows, each as [#mutateIfMarked(Bytes, long, Mutation)] does: if one fails, others may have changed.
+    ///
+    /// @return what has failed, by row; a row without the marker is no failure
+    default Map<Bytes, TableException> mutateIfMarked(long start, Map<Bytes, Mutation> changes) {
+        return failures(changes, (row, mutation) -> mutateIfMarked(row, start, mutation));
+    }
+
+    private static Map<Bytes, TableException> failures(
+            Map<Bytes, Mutation> changes, BiConsumer<Bytes, Mutation> change) {
+        Map<Bytes, TableException> failures = new HashMap<>();
+        changes.forEach((row, mutation) -> {
+            try {
+                change.accept(row, mutation);
+            } catch (TableException failure) {
+                failures.put(row, failure);
+            }
+        });
+        return failures;
     }
 
     /// Reads a row: versions of these columns, or with none named of all, and markers and commit timestamps,

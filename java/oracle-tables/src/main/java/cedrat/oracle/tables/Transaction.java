@@ -10,12 +10,16 @@ import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.client.UnavailableException;
 import cedrat.oracle.protocol.CommitKeys;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.HashSet;
+import java.util.LinkedHashMap;
 import java.util.List;
+import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Collectors;
 
 /// A transaction over several tables (ReTSO, §2.2).
@@ -296,7 +300,10 @@ public final class Transaction implements AutoCloseable {
     /// Writes the rows: the first half of a commit (W1).
     void write() {
         hasWritten = true;
-        List<RuntimeException> failures = manager.calls().forEach(writes.rows(), manager.callsMax(), this::write);
+        ConcurrentLinkedQueue<RuntimeException> all = new ConcurrentLinkedQueue<>();
+        List<List<Writes.RowWrite>> groups = Calls.groups(writes.rows(), write -> write.table);
+        all.addAll(manager.calls().forEach(groups, manager.callsMax(), group -> all.addAll(write(group))));
+        List<RuntimeException> failures = List.copyOf(all);
         if (failures.isEmpty()) {
             return;
         }
@@ -310,15 +317,18 @@ public final class Transaction implements AutoCloseable {
         throw first;
     }
 
-    private void write(Writes.RowWrite write) {
-        try {
-            write.table.mutate(write.row, Mutations.write(start.value(), write.cells));
-        } catch (TableException problem) {
-            if (problem.effect() == TableException.Effect.NONE) {
+    /// Writes rows of one table, and returns what has failed.
+    private Collection<TableException> write(List<Writes.RowWrite> group) {
+        Map<Bytes, Mutation> changes = new LinkedHashMap<>();
+        group.forEach(write -> changes.put(write.row, Mutations.write(start.value(), write.cells)));
+        Map<Bytes, TableException> failures = group.get(0).table.mutate(changes);
+        for (Writes.RowWrite write : group) {
+            TableException failure = failures.get(write.row);
+            if (failure != null && failure.effect() == TableException.Effect.NONE) {
                 refused.add(write);
             }
-            throw problem;
         }
+        return failures.values();
     }
 
     /// Resolves the outcome after an [OutcomeUnknownException]. A transaction that is still undecided aborts: a
@@ -502,18 +512,9 @@ public final class Transaction implements AutoCloseable {
 
     /// Cleans the rows (W3, W4). Not for a transaction that is open. Returns `false` if something is left to be done.
     private boolean cleanUp() {
-        long name = start.value();
-        List<RuntimeException> failures = manager.calls()
-                .forEach(
-                        written(),
-                        manager.callsMax(),
-                        write -> write.table.mutateIfMarked(
-                                write.row,
-                                name,
-                                state == State.COMMITTED
-                                        ? Mutations.stamp(name, commit)
-                                        : Mutations.erase(name, write.cells.keySet())));
-        boolean isClean = failures.isEmpty() && !isInDoubt || fault == Fault.CLEANED_IN_FLIGHT;
+        boolean areClean = CleanUp.clean(manager.calls(), manager.callsMax(), start, CleanUp.marked(written()), commit)
+                .isEmpty();
+        boolean isClean = areClean && !isInDoubt || fault == Fault.CLEANED_IN_FLIGHT;
         if (isClean) {
             oracle.cleanedLater(start);
         }

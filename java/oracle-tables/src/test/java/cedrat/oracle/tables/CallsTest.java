@@ -4,6 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.BrokenBarrierException;
@@ -108,5 +110,19 @@ class CallsTest {
         } catch (InterruptedException | BrokenBarrierException | TimeoutException alone) {
             throw new IllegalStateException(alone);
         }
+    }
+
+    /// A transaction writes the rows of a table with as few calls as the table allows.
+    @Test
+    void rowsOfOneTableAreGrouped() {
+        Table one = new MemoryTables().create("one", Granularity.ROW, false);
+        Table other = new MemoryTables().create("other", Granularity.ROW, false);
+        int most = one.rowsPerCall();
+        List<Table> rows = new ArrayList<>(Collections.nCopies(2 * most + 1, one));
+        rows.addAll(Collections.nCopies(most, other));
+        List<Integer> sizes =
+                Calls.groups(rows, table -> table).stream().map(List::size).toList();
+        assertEquals(List.of(most, most, 1, most), sizes);
+        assertEquals(List.of(), Calls.groups(List.<Table>of(), table -> table));
     }
 }
