@@ -51,8 +51,8 @@ record Problem(Kind kind, String message, RuntimeException failure) {
         String action =
                 switch (code) {
                     case FORBIDDEN ->
-                        ": give the name in the certificate of this command the role `cleaner` in the file that "
-                                + "`cedrat-oracle serve --roles` names, and restart that server";
+                        ": give the name in the certificate, token or ticket of this command the role `cleaner` in the file "
+                                + "that `cedrat-oracle serve --roles` names";
                     case OTHER_ORACLE ->
                         ": --oracle names another oracle than at the start of this command: find out why; the tables "
                                 + "are left alone";

@@ -65,16 +65,16 @@ public final class Main implements Callable<Integer> {
     }
 
     static int run(Fault fault, String... arguments) {
-        return of(fault).setCaseInsensitiveEnumValuesAllowed(true).execute(arguments);
+        return of(fault).execute(arguments);
     }
 
     /// Returns the command with all that the class path has.
-    private static CommandLine of(Fault fault) {
+    static CommandLine of(Fault fault) {
         CommandLine command = AdminCommands.addTo(new CommandLine(new Main(fault)));
         for (Subcommands others : ServiceLoader.load(Subcommands.class)) {
             others.commands().forEach(command::addSubcommand);
         }
-        return command;
+        return command.setCaseInsensitiveEnumValuesAllowed(true);
     }
 
     @Override

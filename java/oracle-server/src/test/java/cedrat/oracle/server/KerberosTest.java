@@ -17,18 +17,14 @@ import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.server.cluster.RawClient;
 import cedrat.oracle.tls.TlsOptions;
 import cedrat.oracle.transport.ClientExchange;
-import java.io.File;
 import java.io.IOException;
 import java.net.InetSocketAddress;
-import java.net.ServerSocket;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import org.apache.kerby.kerberos.kerb.server.SimpleKdcServer;
-import org.junit.jupiter.api.AfterAll;
 import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -37,51 +33,22 @@ import org.junit.jupiter.api.io.TempDir;
 /// O6m: clients with tickets of a key distribution centre in this process.
 @Timeout(300)
 class KerberosTest {
-    private static final String HOST = "localhost";
+    private static final String HOST = Kdc.HOST;
     private static final String SERVER = "cedrat/" + HOST;
-    private static final String REALM = "EXAMPLE.ORG";
-    private static final String CONFIGURATION = "java.security.krb5.conf";
+    private static final String REALM = Kdc.REALM;
 
     @TempDir
     private static Path folder;
 
-    private static SimpleKdcServer kdc;
     private static Path serverKeys;
     private static Path appKeys;
     private static Path otherServerKeys;
 
-    private static Path keys(String principal) throws Exception {
-        Path keys = folder.resolve(principal.replace('/', '-') + ".keytab");
-        kdc.createPrincipals(principal);
-        kdc.exportPrincipal(principal, keys.toFile());
-        return keys;
-    }
-
     @BeforeAll
-    static void startKdc() throws Exception {
-        int port;
-        try (ServerSocket free = new ServerSocket(0)) {
-            port = free.getLocalPort();
-        }
-        File work = Files.createDirectory(folder.resolve("kdc")).toFile();
-        kdc = new SimpleKdcServer();
-        kdc.setWorkDir(work);
-        kdc.setKdcHost(HOST);
-        kdc.setKdcRealm(REALM);
-        kdc.setAllowUdp(false);
-        kdc.setKdcTcpPort(port);
-        kdc.init();
-        kdc.start();
-        System.setProperty(CONFIGURATION, work + "/krb5.conf");
-        serverKeys = keys(SERVER);
-        otherServerKeys = keys("cedrat/elsewhere");
-        appKeys = keys("app");
-    }
-
-    @AfterAll
-    static void stopKdc() throws Exception {
-        kdc.stop();
-        System.clearProperty(CONFIGURATION);
+    static void createPrincipals() throws Exception {
+        serverKeys = Kdc.shared().keys(SERVER);
+        otherServerKeys = Kdc.shared().keys("cedrat/elsewhere");
+        appKeys = Kdc.shared().keys("app");
     }
 
     private static ServerOptions options() {

@@ -98,31 +98,6 @@ class TokensTest {
         assertEquals("rw-r-----", PosixFilePermissions.toString(Files.getPosixFilePermissions(file)));
     }
 
-    /// The commands and the roles of docs/use/oracle.md.
-    @Test
-    void examplesOfThePageRun() throws Exception {
-        List<String> roles = new ArrayList<>();
-        int commands = 0;
-        for (String line : Files.readAllLines(Path.of("../../docs/use/oracle.md"))) {
-            if (line.startsWith("cedrat-oracle token ")) {
-                String command = line.replaceFirst("^cedrat-oracle ", "").replaceFirst(" *[>#].*", "");
-                AdminCommandsTest.Result result = AdminCommandsTest.run(
-                        command.replaceFirst("/etc/\\S+", file.toString()).split(" "));
-                assertEquals(0, result.code(), result.err());
-                commands++;
-            } else if (line.matches("(administrator|cleaner|client|limits)  .*")) {
-                roles.add(line);
-            }
-        }
-        assertEquals(3, commands);
-        Roles read = Roles.read(Files.write(folder.resolve("roles"), roles));
-        assertEquals(Role.ADMINISTRATOR, read.of("CN=operator,O=Example"));
-        assertEquals(Role.CLIENT, read.of("token:transfers"));
-        assertEquals(Role.CLEANER, read.of("kerberos:cleaner/one@EXAMPLE.ORG"));
-        assertEquals(100, read.limits("token:transfers").connections());
-        assertEquals(20_000, read.limits("CN=operator,O=Example").outstanding());
-    }
-
     @Test
     void failedCommandsChangeNothing() throws Exception {
         assertFails("does not exist", run("list"));
