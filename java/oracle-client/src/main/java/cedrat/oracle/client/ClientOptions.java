@@ -14,6 +14,7 @@ public final class ClientOptions {
     static final int SILENCE_PARTS = 4;
 
     private final List<InetSocketAddress> servers;
+    private final Optional<ServerDiscovery> discovery;
     private final Duration patience;
     private final Duration silence;
     private final Duration reconnectMin;
@@ -25,7 +26,9 @@ public final class ClientOptions {
     /// All options; [#of] and the methods that change one are shorter.
     ///
     /// @param servers where servers of the oracle are; one at a time serves, and the client finds out which. A
-    ///     name is resolved for each attempt to connect, even if it was resolved before
+    ///     name is resolved for each attempt to connect, even if it was resolved before. There may be none with a
+    ///     discovery
+    /// @param discovery if present, it finds the servers, and `servers` are tried until it has found some
     /// @param patience time for which each request waits for a connection; then it fails with
     ///     [UnavailableException]
     /// @param silence with several servers: one that answers nothing for so long is left for the next. It may
@@ -37,6 +40,7 @@ public final class ClientOptions {
     /// @param credentials if present, the client authenticates itself by them on each connection
     public ClientOptions(
             List<InetSocketAddress> servers,
+            Optional<ServerDiscovery> discovery,
             Duration patience,
             Duration silence,
             Duration reconnectMin,
@@ -45,6 +49,7 @@ public final class ClientOptions {
             Optional<TlsOptions> tls,
             Optional<Credentials> credentials) {
         this.servers = List.copyOf(servers);
+        this.discovery = Objects.requireNonNull(discovery);
         this.patience = patience;
         this.silence = silence;
         this.reconnectMin = reconnectMin;
@@ -52,8 +57,8 @@ public final class ClientOptions {
         this.outstandingMax = outstandingMax;
         this.tls = Objects.requireNonNull(tls);
         this.credentials = Objects.requireNonNull(credentials);
-        if (servers.isEmpty()) {
-            throw new IllegalArgumentException("the list of servers is empty: name one at least");
+        if (servers.isEmpty() && discovery.isEmpty()) {
+            throw new IllegalArgumentException("the list of servers is empty: name one at least, or a discovery");
         }
         check(silence.toMillis() >= SILENCE_PARTS, "silence");
         check(patience.compareTo(Duration.ZERO) > 0, "patience");
@@ -65,6 +70,16 @@ public final class ClientOptions {
     /// Returns the addresses of the servers.
     public List<InetSocketAddress> servers() {
         return servers;
+    }
+
+    /// Returns what finds the servers, if anything does.
+    public Optional<ServerDiscovery> discovery() {
+        return discovery;
+    }
+
+    /// Returns where the servers are, or are looked for, for messages.
+    String where() {
+        return discovery.map(Object::toString).orElseGet(servers::toString);
     }
 
     /// Returns the time for which a request waits for a connection.
@@ -105,8 +120,18 @@ public final class ClientOptions {
     /// A client of the oracle with these servers: 30 seconds of patience, 1 of silence, 10 ms to 1 s between
     /// attempts, 10,000 outstanding requests.
     public static ClientOptions of(InetSocketAddress... servers) {
+        return of(List.of(servers), Optional.empty());
+    }
+
+    /// The same, of the oracle whose servers this finds.
+    public static ClientOptions of(ServerDiscovery discovery) {
+        return of(List.of(), Optional.of(discovery));
+    }
+
+    private static ClientOptions of(List<InetSocketAddress> servers, Optional<ServerDiscovery> discovery) {
         return new ClientOptions(
-                List.of(servers),
+                servers,
+                discovery,
                 Duration.ofSeconds(30),
                 Duration.ofSeconds(1),
                 Duration.ofMillis(10),
@@ -118,29 +143,32 @@ public final class ClientOptions {
 
     /// The same, with another patience.
     public ClientOptions withPatience(Duration other) {
-        return new ClientOptions(servers, other, silence, reconnectMin, reconnectMax, outstandingMax, tls, credentials);
+        return new ClientOptions(
+                servers, discovery, other, silence, reconnectMin, reconnectMax, outstandingMax, tls, credentials);
     }
 
     /// The same, with another time that a server may be silent.
     public ClientOptions withSilence(Duration other) {
         return new ClientOptions(
-                servers, patience, other, reconnectMin, reconnectMax, outstandingMax, tls, credentials);
+                servers, discovery, patience, other, reconnectMin, reconnectMax, outstandingMax, tls, credentials);
     }
 
     /// The same, with other times between attempts to connect.
     public ClientOptions withReconnect(Duration min, Duration max) {
-        return new ClientOptions(servers, patience, silence, min, max, outstandingMax, tls, credentials);
+        return new ClientOptions(servers, discovery, patience, silence, min, max, outstandingMax, tls, credentials);
     }
 
     /// The same, with another limit.
     public ClientOptions withOutstandingMax(int max) {
-        return new ClientOptions(servers, patience, silence, reconnectMin, reconnectMax, max, tls, credentials);
+        return new ClientOptions(
+                servers, discovery, patience, silence, reconnectMin, reconnectMax, max, tls, credentials);
     }
 
     /// The same, with TLS.
     public ClientOptions withTls(TlsOptions options) {
         return new ClientOptions(
                 servers,
+                discovery,
                 patience,
                 silence,
                 reconnectMin,
@@ -154,7 +182,15 @@ public final class ClientOptions {
     /// [Credentials#tokenWithoutTls] permits otherwise.
     public ClientOptions withCredentials(Credentials other) {
         return new ClientOptions(
-                servers, patience, silence, reconnectMin, reconnectMax, outstandingMax, tls, Optional.of(other));
+                servers,
+                discovery,
+                patience,
+                silence,
+                reconnectMin,
+                reconnectMax,
+                outstandingMax,
+                tls,
+                Optional.of(other));
     }
 
     private static void check(boolean holds, String what) {
@@ -170,6 +206,7 @@ public final class ClientOptions {
         }
         ClientOptions clientOptions = (ClientOptions) other;
         return servers.equals(clientOptions.servers)
+                && discovery.equals(clientOptions.discovery)
                 && patience.equals(clientOptions.patience)
                 && silence.equals(clientOptions.silence)
                 && reconnectMin.equals(clientOptions.reconnectMin)
@@ -181,12 +218,14 @@ public final class ClientOptions {
 
     @Override
     public int hashCode() {
-        return Objects.hash(servers, patience, silence, reconnectMin, reconnectMax, outstandingMax, tls, credentials);
+        return Objects.hash(
+                servers, discovery, patience, silence, reconnectMin, reconnectMax, outstandingMax, tls, credentials);
     }
 
     @Override
     public String toString() {
-        return "ClientOptions[servers=" + servers + ", patience=" + patience + ", silence=" + silence
+        return "ClientOptions[servers=" + servers + ", discovery=" + discovery + ", patience=" + patience + ", silence="
+                + silence
                 + ", reconnectMin=" + reconnectMin + ", reconnectMax=" + reconnectMax + ", outstandingMax="
                 + outstandingMax + ", tls=" + tls + ", credentials=" + credentials + "]";
     }

@@ -23,13 +23,14 @@ import java.util.concurrent.CompletionException;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 import javax.net.ssl.SSLException;
 
 /// Connects to the servers of a client, in turn.
 ///
-/// The name of a server is resolved for each attempt (C6), on a thread of its own, as that may take long. A name with
-/// several addresses has another one tried in each round. Where a name cannot be resolved, the address that the caller
-/// has resolved is tried. For the thread of its event loop.
+/// The name of a server is resolved for each attempt (C6), on a thread of its own, as that may take long. All addresses
+/// of a name are tried, one after the other. Where a name cannot be resolved, the address that the caller has resolved
+/// is tried. A [ServerDiscovery] is asked before each round. For the thread of its event loop.
 final class Connector {
     /// Finds the addresses of a name.
     interface Resolver {
@@ -44,15 +45,21 @@ final class Connector {
 
     private final Transport transport;
     private final EventLoop loop;
-    private final List<InetSocketAddress> servers;
+    /// `null` without one.
+    private final ServerDiscovery discovery;
+    private final int silenceMs;
+    private final int patienceMs;
     private final Resolver resolver;
     /// `null` without TLS.
     private final Tls tls;
     /// `null` if there are none but those of TLS.
     private final Credentials credentials;
+    private List<InetSocketAddress> servers;
+    /// The place of the present server among them.
     private int server;
-    /// How often all servers were tried.
-    private int rounds;
+    /// Which of its addresses is tried, and how many it has.
+    private int address;
+    private int addresses = 1;
 
     /// Reads the files of TLS.
     ///
@@ -61,7 +68,10 @@ final class Connector {
     Connector(Transport transport, EventLoop loop, ClientOptions options, Resolver resolver) {
         this.transport = transport;
         this.loop = loop;
-        this.servers = options.servers();
+        servers = options.servers();
+        discovery = options.discovery().orElse(null);
+        silenceMs = (int) options.silence().toMillis();
+        patienceMs = (int) options.patience().toMillis();
         this.resolver = resolver;
         credentials = options.credentials().orElse(null);
         if (credentials != null) {
@@ -74,19 +84,27 @@ final class Connector {
         }
     }
 
-    /// Goes on to the next server. Returns whether all were tried since it has returned `true` last.
+    /// Goes on to the next address. Returns whether all were tried since it has returned `true` last.
     boolean next() {
-        server = (server + 1) % servers.size();
-        rounds += server == 0 ? 1 : 0;
+        address++;
+        if (address < addresses) {
+            return false;
+        }
+        address = 0;
+        addresses = 1;
+        server = servers.isEmpty() ? 0 : (server + 1) % servers.size();
         return server == 0;
     }
 
-    /// Connects to the present server, and authenticates the client if it has credentials; the event loop's thread
+    /// Whether another address may serve in the place of the present one.
+    boolean isOneOfMany() {
+        return servers.size() > 1 || addresses > 1 || discovery != null;
+    }
+
+    /// Connects to the present address, and authenticates the client if it has credentials; the event loop's thread
     /// receives the failure, or `null`. TLS files that have changed, and cannot be used, fail one attempt; later
     /// ones use what was read before.
-    void connect(ChannelHandler handler, int timeoutMs, Consumer<Throwable> done) {
-        InetSocketAddress known = servers.get(server);
-        int round = rounds;
+    void connect(ChannelHandler handler, Consumer<Throwable> done) {
         try {
             if (tls != null) {
                 tls.refresh();
@@ -95,8 +113,80 @@ final class Connector {
             done.accept(problem);
             return;
         }
+        if (discovery == null || server > 0 || address > 0) {
+            resolveAndConnect(handler, done);
+            return;
+        }
+        aside(
+                patienceMs,
+                this::find,
+                found -> {
+                    servers = found;
+                    resolveAndConnect(handler, done);
+                },
+                failure -> {
+                    if (servers.isEmpty()) {
+                        done.accept(new IOException(
+                                "cannot find the oracle by " + discovery + ": " + why(failure), failure));
+                    } else {
+                        resolveAndConnect(handler, done);
+                    }
+                });
+    }
+
+    private List<InetSocketAddress> find() {
+        try {
+            List<InetSocketAddress> found = List.copyOf(discovery.find());
+            if (found.isEmpty()) {
+                throw new IOException("no server is announced there");
+            }
+            return found;
+        } catch (IOException problem) {
+            throw new CompletionException(problem);
+        }
+    }
+
+    private void resolveAndConnect(ChannelHandler handler, Consumer<Throwable> done) {
+        InetSocketAddress known = servers.get(server);
+        if (isLiteral(known)) {
+            connect(known, known, handler, done);
+            return;
+        }
+        aside(
+                timeoutMs(),
+                () -> resolve(known),
+                all -> {
+                    addresses = all.length;
+                    InetAddress chosen = all[Math.floorMod(address, all.length)];
+                    connect(known, new InetSocketAddress(chosen, known.getPort()), handler, done);
+                },
+                failure -> done.accept(new IOException(
+                        "cannot resolve the name " + known.getHostString() + ": " + why(failure), failure)));
+    }
+
+    /// Does something that may block on another thread; this one receives the result or the failure.
+    private <T> void aside(int timeoutMs, Supplier<T> work, Consumer<T> done, Consumer<Throwable> failed) {
+        CompletableFuture.supplyAsync(work, Connector::startThread)
+                .orTimeout(timeoutMs, TimeUnit.MILLISECONDS)
+                .whenComplete((result, failure) -> loop.execute(() -> {
+                    if (failure == null) {
+                        done.accept(result);
+                    } else {
+                        failed.accept(failure instanceof CompletionException ? failure.getCause() : failure);
+                    }
+                }));
+    }
+
+    private int timeoutMs() {
+        return isOneOfMany() ? silenceMs : patienceMs;
+    }
+
+    /// @param known the server as the caller has named it
+    private void connect(
+            InetSocketAddress known, InetSocketAddress address, ChannelHandler handler, Consumer<Throwable> done) {
+        int timeoutMs = timeoutMs();
         if (credentials == null) {
-            resolveAndConnect(known, round, handler, timeoutMs, done);
+            connect(address, tls == null ? handler : overTls(known, handler), timeoutMs, done);
             return;
         }
         Authenticator authenticator = new Authenticator(loop, credentials, known.getHostString(), timeoutMs, done);
@@ -106,31 +196,13 @@ final class Connector {
                 channel.pipeline().addLast(authenticator, handler);
             }
         };
-        resolveAndConnect(known, round, both, timeoutMs, failure -> {
+        connect(address, tls == null ? both : overTls(known, both), timeoutMs, failure -> {
             if (failure == null) {
                 authenticator.begin();
             } else {
                 authenticator.failed(failure);
             }
         });
-    }
-
-    private void resolveAndConnect(
-            InetSocketAddress known, int round, ChannelHandler handler, int timeoutMs, Consumer<Throwable> done) {
-        ChannelHandler all = tls == null ? handler : overTls(known, handler);
-        if (isLiteral(known)) {
-            connect(known, all, timeoutMs, done);
-            return;
-        }
-        CompletableFuture.supplyAsync(() -> resolve(known, round), Connector::startThread)
-                .orTimeout(timeoutMs, TimeUnit.MILLISECONDS)
-                .whenComplete((address, failure) -> loop.execute(() -> {
-                    if (failure == null) {
-                        connect(address, all, timeoutMs, done);
-                    } else {
-                        done.accept(failure(known, failure));
-                    }
-                }));
     }
 
     private void connect(InetSocketAddress address, ChannelHandler handler, int timeoutMs, Consumer<Throwable> done) {
@@ -165,22 +237,19 @@ final class Connector {
         thread.start();
     }
 
-    private InetSocketAddress resolve(InetSocketAddress known, int round) {
+    private InetAddress[] resolve(InetSocketAddress known) {
         try {
-            InetAddress[] all = resolver.resolve(known.getHostString());
-            return new InetSocketAddress(all[Math.floorMod(round, all.length)], known.getPort());
+            return resolver.resolve(known.getHostString());
         } catch (UnknownHostException problem) {
             if (known.isUnresolved()) {
                 throw new CompletionException(problem);
             }
-            return known;
+            return new InetAddress[] {known.getAddress()};
         }
     }
 
-    private static IOException failure(InetSocketAddress known, Throwable failure) {
-        Throwable cause = failure instanceof CompletionException ? failure.getCause() : failure;
-        String why = cause instanceof TimeoutException ? "no answer" : cause.getMessage();
-        return new IOException("cannot resolve the name " + known.getHostString() + ": " + why, cause);
+    private static String why(Throwable failure) {
+        return failure instanceof TimeoutException ? "no answer" : failure.getMessage();
     }
 
     /// Returns the reason of a failed connection in one line. Netty wraps what TLS says of a peer.

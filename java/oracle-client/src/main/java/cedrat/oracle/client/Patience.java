@@ -125,8 +125,8 @@ final class Patience<T> {
         Outage now = outage;
         String waited = options.patience().toMillis() + " ms";
         return now == null
-                ? "the oracle at " + options.servers() + " has not answered for " + waited
-                : "no oracle at " + options.servers() + " could be reached since " + now.since + " (" + lossReason
+                ? "the oracle at " + options.where() + " has not answered for " + waited
+                : "no oracle at " + options.where() + " could be reached since " + now.since + " (" + lossReason
                         + "), and the request has waited for " + waited;
     }
 }

@@ -39,7 +39,8 @@ import java.util.function.Consumer;
 /// - C5  A transaction of which a request has failed so does not stay open: when a server answers again, and no
 ///   other request about it waits, the client ends it if it was to be ended, and resolves it otherwise. It would
 ///   hold back the low-water mark for as long as the client lives.
-/// - C6  A server's name is resolved for each attempt to connect: a server that was moved is found.
+/// - C6  A server's name is resolved for each attempt to connect, and a discovery is asked before all servers are tried
+///   again: a server that was moved is found.
 /// - C7  Requests that wait at the same time share a frame. None waits for others: what one round of the event
 ///   loop has brought is sent at its end. A transaction begins after [#begin] was called, also in a shared frame.
 ///
@@ -345,13 +346,7 @@ public final class Pipeline<T> {
         }
         patience.beginOutage();
         Line attempt = new Line();
-        boolean isOneOfMany = options.servers().size() > 1;
-        long connectMs = (isOneOfMany ? options.silence() : options.patience()).toMillis();
-        if (isOneOfMany && watch == null) {
-            long partMs = options.silence().toMillis() / ClientOptions.SILENCE_PARTS;
-            watch = loop.scheduleWithFixedDelay(this::watch, partMs, partMs, TimeUnit.MILLISECONDS);
-        }
-        connector.connect(attempt, (int) connectMs, failure -> {
+        connector.connect(attempt, failure -> {
             if (failure == null) {
                 connected(attempt);
             } else if (failure instanceof ClientClosedException && known.identity() == Protocol.IDENTITY_NONE) {
@@ -370,6 +365,10 @@ public final class Pipeline<T> {
             return;
         }
         line = attempt;
+        if (connector.isOneOfMany() && watch == null) {
+            long partMs = options.silence().toMillis() / ClientOptions.SILENCE_PARTS;
+            watch = loop.scheduleWithFixedDelay(this::watch, partMs, partMs, TimeUnit.MILLISECONDS);
+        }
         silentTicks = 0;
         silentParts = 0;
         out.clear();

@@ -131,4 +131,78 @@ class ConnectorTest {
             lost.execute(lost::close);
         }
     }
+
+    /// One of the servers of a name accepts connections, and says nothing.
+    @Test
+    void silentAddressOfNameIsLeft() throws Exception {
+        try (ServerSocket silent = listen(1, 0);
+                ServerSocket server = listen(2, silent.getLocalPort());
+                ClientThreads threads = new ClientThreads(1)) {
+            InetSocketAddress name = InetSocketAddress.createUnresolved(NAME, server.getLocalPort());
+            Pipeline<Object> pipeline =
+                    threads.open(options(name).withSilence(Duration.ofMillis(40)), new NoReplies(), host ->
+                            new InetAddress[] {address(1), address(2)});
+            accept(server).close();
+            pipeline.execute(pipeline::close);
+        }
+    }
+
+    /// The discovery finds another server, later none, and then it fails.
+    @Test
+    void serversOfDiscoveryAreTried() throws Exception {
+        try (ServerSocket first = listen(1, 0);
+                ServerSocket second = listen(2, 0);
+                ClientThreads threads = new ClientThreads(1)) {
+            AtomicReference<InetSocketAddress> found =
+                    new AtomicReference<>((InetSocketAddress) first.getLocalSocketAddress());
+            ServerDiscovery discovery = () -> {
+                if (found.get() == null) {
+                    throw new IOException("no answer");
+                }
+                return List.of(found.get());
+            };
+            ClientOptions options = ClientOptions.of(discovery).withReconnect(RETRY, RETRY);
+            Pipeline<Object> pipeline = threads.open(options, new NoReplies());
+            Socket connection = accept(first);
+            found.set((InetSocketAddress) second.getLocalSocketAddress());
+            connection.close();
+            connection = accept(second);
+            found.set(null);
+            connection.close();
+            accept(second).close();
+            pipeline.execute(pipeline::close);
+        }
+    }
+
+    @Test
+    void failedDiscoveryIsReported() throws Exception {
+        ServerDiscovery discovery = new ServerDiscovery() {
+            private boolean isEmpty;
+
+            @Override
+            public List<InetSocketAddress> find() throws IOException {
+                isEmpty = !isEmpty;
+                if (isEmpty) {
+                    return List.of();
+                }
+                throw new IOException("out of order");
+            }
+
+            @Override
+            public String toString() {
+                return "a directory";
+            }
+        };
+        NoReplies replies = new NoReplies();
+        try (ClientThreads threads = new ClientThreads(1)) {
+            ClientOptions options =
+                    ClientOptions.of(discovery).withReconnect(RETRY, RETRY).withPatience(Duration.ofMillis(100));
+            Pipeline<Object> pipeline = threads.open(options, replies);
+            pipeline.execute(() -> pipeline.begin(this));
+            String message = replies.failure.get().getMessage();
+            assertTrue(message.contains("no oracle at a directory could be reached"), message);
+            assertTrue(message.contains("cannot find the oracle by a directory: "), message);
+            pipeline.execute(pipeline::close);
+        }
+    }
 }

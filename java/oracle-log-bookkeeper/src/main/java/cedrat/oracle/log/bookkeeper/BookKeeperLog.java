@@ -139,7 +139,7 @@ public final class BookKeeperLog implements Log {
                 .connectionStateErrorPolicy(new SessionConnectionStateErrorPolicy());
         if (place.credentials().isPresent()) {
             builder.authorization("digest", Credentials.read(place.credentials().get()))
-                    .aclProvider(Credentials.OWN);
+                    .aclProvider(Credentials.owned(place.path() + ELECTION));
         }
         CuratorFramework zooKeeper = builder.build();
         zooKeeper.start();

@@ -83,12 +83,16 @@ class CredentialsTest {
         try (CuratorFramework stranger =
                 CuratorFrameworkFactory.newClient(bookies.zooKeeper().address(), new RetryOneTime(1000))) {
             stranger.start();
-            for (String node : new String[] {"", "/ledgers", "/election"}) {
+            for (String node : new String[] {"", "/ledgers"}) {
                 assertThrows(
                         KeeperException.NoAuthException.class,
                         () -> stranger.getChildren().forPath(path + node),
                         node);
             }
+            assertEquals(
+                    List.of(), stranger.getChildren().forPath(path + "/election"), "clients look for servers there");
+            assertThrows(KeeperException.NoAuthException.class, () -> stranger.create()
+                    .forPath(path + "/election/one"));
         }
     }
 
