@@ -21,7 +21,17 @@ class GuideTest {
     private static final Pattern OPTION = Pattern.compile("(?<![\\w-])--[a-z][a-z0-9-]+");
     /// Options of `./x oracle up`, and of other programs.
     private static final Set<String> OF_OTHERS = Set.of(
-            "--system", "--now", "--man", "--build", "--name", "--publish", "--volume", "--rm", "--tag", "--file");
+            "--system",
+            "--now",
+            "--man",
+            "--build",
+            "--name",
+            "--publish",
+            "--volume",
+            "--rm",
+            "--tag",
+            "--file",
+            "--format");
 
     private static CommandLine command() {
         return Main.of(Fault.NONE);
