@@ -141,6 +141,7 @@ mod tests {
             epochs: Epochs { list: Vec::new() },
             block_seeds: Vec::new(),
             in_use: Vec::new(),
+            recycled_below: Vec::new(),
             faults: Faults::default(),
             opening: Opening::default(),
         });

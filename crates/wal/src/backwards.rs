@@ -125,15 +125,23 @@ impl Backwards {
                     Err(NotARecord::Longer { needed: more }) if loads < 3 => needed = needed.max(more),
                     // An older window may lack records appended since.
                     Err(_) if loads == 0 => {}
-                    Err(_) => return Err(self.reader.damaged(position, "no record begins here")),
+                    Err(_) => return Err(self.not_a_record(position)),
                 }
             }
             if loads >= 3 {
-                return Err(self.reader.damaged(position, "no record begins here"));
+                return Err(self.not_a_record(position));
             }
             loads += 1;
             self.load(position, needed)?;
         }
+    }
+
+    /// Returns the error for a position at which no record begins: its segment may have been recycled while it was read.
+    fn not_a_record(&self, position: Position) -> LogError {
+        if self.reader.is_recycled(position.partition, position.offset) {
+            return LogError::Truncated { what: position.to_string() };
+        }
+        self.reader.damaged(position, "no record begins here")
     }
 
     fn load(&mut self, position: Position, needed: usize) -> Result<(), LogError> {

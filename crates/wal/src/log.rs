@@ -677,6 +677,8 @@ impl Shared {
             let mut in_use = self.reader.in_use[partition.id.index()].write();
             let kept = in_use.split_off(&first_kept);
             let old = std::mem::replace(&mut *in_use, kept);
+            // Before a reader can miss one of them.
+            self.reader.recycled_below[partition.id.index()].fetch_max(first_kept, Ordering::Release);
             drop(in_use);
             recycled += old.len() as u64;
             self.space.segments_recycled(old.len() as u64);

@@ -5,6 +5,7 @@
 //! first missing LSN. Records below the promise are read by the scan that follows.
 
 use cedrat_media::{AlignedBuf, FileId, Media, OpenMode};
+use cedrat_sync::atomic::AtomicU64;
 use cedrat_sync::{Arc, RwLock};
 use std::collections::{BTreeMap, VecDeque};
 use std::io;
@@ -155,6 +156,7 @@ pub(crate) fn reader(media: &Arc<dyn Media>, control: &Control, in_use: Vec<InUs
         block_seeds: (0..control.partitions.len() as u16)
             .map(|partition| block_seed(&control.store, PartitionId(partition)))
             .collect(),
+        recycled_below: in_use.iter().map(|_| AtomicU64::new(0)).collect(),
         in_use,
         faults,
         opening: Opening::default(),

@@ -3,7 +3,8 @@
 //! Reading files of any content neither panics nor takes more memory than a chunk per partition.
 
 use cedrat_media::{AlignedBuf, Media};
-use cedrat_sync::Arc;
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::{Arc, planted};
 use std::ops::Range;
 
 use crate::ahead::Ahead;
@@ -52,6 +53,8 @@ pub(crate) struct Reader {
     pub(crate) block_seeds: Vec<u32>,
     /// Per partition, the segments in use.
     pub(crate) in_use: Vec<InUse>,
+    /// Per partition, the sequence number below which its segments were recycled.
+    pub(crate) recycled_below: Vec<AtomicU64>,
     pub(crate) faults: Faults,
     pub(crate) opening: Opening,
 }
@@ -83,6 +86,12 @@ impl Reader {
         let block_seed = self.block_seeds[partition.index()];
         let numbers = self.epochs.owner(partition, offset).map(|(epoch, _)| epoch.oldest..=epoch.number);
         numbers.into_iter().flatten().rev().map(move |epoch| record_seed(block_seed, epoch, life))
+    }
+
+    /// Whether the segment that holds the offset was recycled since the log was opened.
+    pub(crate) fn is_recycled(&self, partition: PartitionId, offset: LogOffset) -> bool {
+        let first_kept = self.recycled_below[partition.index()].load(Ordering::Acquire);
+        self.geometry.sequence(offset) < first_kept && !planted!("recycled_segment_is_lost")
     }
 
     /// Returns the file and offset of a position, for people.
@@ -269,6 +278,9 @@ impl Blocks {
         let at = self.load(header.offset, used)?.unwrap_or(0);
         match &self.chunk {
             Some(chunk) => Ok((chunk, at + BLOCK_HEADER_LEN..at + used)),
+            None if self.reader.is_recycled(self.partition, header.offset) => {
+                Err(LogError::Truncated { what: "the records of this scan".into() })
+            }
             None => Err(self.reader.damaged(self.position(header.offset), "the segment file is gone")),
         }
     }

@@ -333,9 +333,7 @@ impl Cursor {
 
     /// Whether the segment being read was recycled meanwhile.
     fn truncated(&self) -> bool {
-        let reader = &self.blocks.reader;
-        let oldest = reader.in_use[self.blocks.partition.index()].read().keys().next().copied();
-        let reading = reader.geometry.sequence(LogOffset::new(self.next_block.get().saturating_sub(1)));
-        oldest.is_some_and(|oldest| reading < oldest)
+        let reading = LogOffset::new(self.next_block.get().saturating_sub(1));
+        self.blocks.reader.is_recycled(self.blocks.partition, reading)
     }
 }

@@ -145,6 +145,40 @@ fn full_log_is_reported_until_truncated() {
     assert_eq!(all(&log, Lsn::ZERO), [(lsn, b"goes on".to_vec())]);
 }
 
+/// A truncation is no damage, also if it leaves no segment, since the log ends where one does.
+#[test]
+fn cursor_behind_truncation_reports_truncated_entries() {
+    let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+    let log = open(&media);
+    let append = || {
+        let last = log.append(&entry(1, 2000)).expect("there is room");
+        log.force(last).expect("the log runs");
+        last
+    };
+    // Each is a block; a segment has room for fifteen.
+    for more in 0..16 {
+        append();
+        let segments = log.log().space().segments_in_use;
+        while log.log().space().segments_in_use < segments + 2 {
+            append();
+        }
+        (0..more).for_each(|_| {
+            append();
+        });
+        // It reads one segment ahead, and none of the next ones.
+        let mut cursor = log.cursor(Lsn::ZERO).expect("a cursor");
+        log.truncate(append()).expect("the log runs");
+        let behind = loop {
+            match cursor.next() {
+                Ok(Some(_)) => {}
+                Ok(None) => panic!("an entry is left out"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(behind, LogError::Truncated { .. }), "E20.2a: {behind}");
+    }
+}
+
 /// E16.5: a failed sync stops the log.
 #[test]
 fn after_a_failed_write_nothing_is_forced() {
