@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 
-use cedrat_media::{AlignedBuf, BLOCK_LEN, Media, OpenMode};
+use cedrat_media::{AlignedBuf, BLOCK_LEN, FileId, Media, OpenMode};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, planted, thread};
 use cedrat_wal::{Log, Lsn, StoreId};
@@ -186,13 +186,28 @@ impl FoundHeaps {
         Ok(memory)
     }
 
-    /// Opens a heap's files for writing. The content of the older one is unknown, so all of it will be rewritten.
-    fn open_files(&self, heap: &FoundHeap) -> Result<HeapFiles> {
+    /// Checks that all files of the heaps can be opened for writing. Changes nothing.
+    ///
+    /// # Errors
+    /// One of them is missing, or access to it is refused.
+    pub fn check_access(&self) -> Result<()> {
+        if self.has_root {
+            RootFile::open(&*self.media, &self.store, OpenMode::ReadWrite)?;
+        }
+        self.root.heaps.iter().try_for_each(|heap| self.open_both(heap).map(drop))
+    }
+
+    fn open_both(&self, heap: &HeapRoot) -> Result<[FileId; 2]> {
         let open = |checkpoint| {
-            let name = heap.root.file_name(checkpoint);
+            let name = heap.file_name(checkpoint);
             self.media.open(&name, OpenMode::ReadWrite).map_err(|error| Error::io(format!("opening {name}"), error))
         };
-        let files = [open(0)?, open(1)?];
+        Ok([open(0)?, open(1)?])
+    }
+
+    /// Opens a heap's files for writing. The content of the older one is unknown, so all of it will be rewritten.
+    fn open_files(&self, heap: &FoundHeap) -> Result<HeapFiles> {
+        let files = self.open_both(&heap.root)?;
         let newest = (heap.root.checkpoint & 1) as usize;
         let older = ChunkFile {
             media: &*self.media,

@@ -49,6 +49,22 @@ impl Home {
         Ok(Home { media: Arc::clone(media), file, pages, promised })
     }
 
+    /// Checks that the files that exist can be opened for writing. Changes nothing.
+    ///
+    /// # Errors
+    /// Access to one of them is refused.
+    pub fn check_access(&self) -> Result<(), PoolError> {
+        for name in [PAGE_FILE, double_write::DOUBLE_WRITE_FILE, written::WRITTEN_FILE] {
+            match self.media.open(name, OpenMode::ReadWrite) {
+                Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                    return Err(PoolError::io(format!("opening {name}"), error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the number of whole pages in the page file.
     pub fn pages(&self) -> u64 {
         self.pages

@@ -3,7 +3,8 @@
 mod common;
 mod kept;
 
-use cedrat_media::{Durability, Loss, Media, OpenMode, SimDisk, write_all_at};
+use cedrat_heap::HeapOptions;
+use cedrat_media::{Durability, FileId, LockGuard, Loss, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_pages::{Damaged, PAGE_FILE, PAGE_LEN, PageMut, PageRef, PoolError, Slot};
 use cedrat_sync::Arc;
 use cedrat_txn::object_cache::{Delta, UnflushedRecords};
@@ -12,6 +13,7 @@ use cedrat_wal::{LogError, Lsn};
 use common::*;
 use kept::{Back, Mix, TestCache, page_of_records};
 use serde::{Deserialize, Serialize};
+use std::io::{self, ErrorKind};
 
 /// Creates a store with a few pages, some of them only in the log; it is not closed.
 fn written(checkpoint: bool) -> (Arc<SimDisk>, u64) {
@@ -87,6 +89,95 @@ fn missing_page_file_is_refused() {
     disk.remove(PAGE_FILE).unwrap();
     let error = refused(&disk, options());
     assert!(matches!(&error, Error::Pages(PoolError::Foreign { .. })), "{error}");
+}
+
+/// A disk with one file that may be read, and not changed.
+#[derive(Debug)]
+struct OneForReading(SimDisk, &'static str);
+
+impl Media for OneForReading {
+    fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId> {
+        match mode {
+            OpenMode::ReadWrite if name == self.1 => Err(io::Error::new(ErrorKind::PermissionDenied, name)),
+            _ => self.0.open(name, mode),
+        }
+    }
+
+    fn lock(&self, name: &str) -> io::Result<LockGuard> {
+        self.0.lock(name)
+    }
+
+    fn list(&self, directory: &str) -> io::Result<Vec<String>> {
+        self.0.list(directory)
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        self.0.remove(name)
+    }
+
+    fn sync_directory(&self, directory: &str) -> io::Result<()> {
+        self.0.sync_directory(directory)
+    }
+
+    fn len(&self, file: FileId) -> io::Result<u64> {
+        self.0.len(file)
+    }
+
+    fn read_at(&self, file: FileId, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
+        self.0.read_at(file, offset, buffer)
+    }
+
+    fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
+        self.0.write_at(file, offset, bytes, durability)
+    }
+
+    fn sync(&self, file: FileId) -> io::Result<()> {
+        self.0.sync(file)
+    }
+
+    fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        self.0.allocate(file, offset, len)
+    }
+
+    fn punch(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
+        self.0.punch(file, offset, len)
+    }
+
+    fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
+        self.0.set_len(file, len)
+    }
+
+    fn path(&self, file: FileId) -> String {
+        self.0.path(file)
+    }
+}
+
+/// A file may be missing in a copy of the store, or belong to another user.
+#[test]
+fn inaccessible_file_is_refused_before_writing() {
+    let (disk, _) = written(true);
+    let store = open(&disk).unwrap();
+    store.memory().create_heap("heap", &HeapOptions::raw(1 << 16)).unwrap();
+    store.checkpoint().unwrap();
+    store.close().unwrap();
+    let files = disk.image();
+    let mut names: Vec<&'static str> = vec!["control", "pages", "double-write", "written", "heaps.root", "log/000000"];
+    for heap in ["heaps/heap.0", "heaps/heap.1"] {
+        names.push(heap);
+        let file = Arc::new(SimDisk::from_image(files.clone()));
+        file.remove(heap).unwrap();
+        let error = refused(&file, options());
+        assert!(error.to_string().contains(heap), "{error}");
+    }
+    for name in names {
+        let file = SimDisk::from_image(files.clone());
+        let before = file.image().hash();
+        let media = Arc::new(OneForReading(file.clone(), name));
+        let error = Store::open(media, options(), registry()).map(drop).expect_err("R2: it cannot be written");
+        assert!(error.to_string().contains(name), "{error}");
+        assert_eq!(file.image().hash(), before, "R2: {error}");
+    }
+    open(&disk).unwrap();
 }
 
 /// Creating the store creates the log first: a crash in between leaves a log without records and no page file, or an

@@ -63,6 +63,10 @@ pub(crate) fn recover(
     let mut analysis = analysis::analyse(&found, &known, &mut heaps, &tell)?;
     analysis.plant(options);
     home::pages_are_there(&home, &found, &analysis)?;
+    if !planted!("access_checked_late") {
+        home.check_access()?;
+        heaps.check_access()?;
+    }
     let mut report = report_of(&found, &analysis, &heaps);
     report.analysis = began.elapsed();
 
