@@ -16,6 +16,7 @@ import io.netty.channel.EventLoop;
 import io.netty.util.concurrent.Future;
 import java.io.IOException;
 import java.util.concurrent.Callable;
+import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 
@@ -24,6 +25,9 @@ import java.util.function.Consumer;
 /// The exchange runs on threads of its own, because Kerberos asks its key distribution centre. Each answer of the
 /// server is awaited for a limited time; that centre has its own limits.
 final class Authenticator extends ChannelInboundHandlerAdapter {
+    /// Name of the threads of exchanges.
+    static final String THREAD = "oracle-client-authenticate";
+
     private static final long ID = -5;
     private static final int FRAME_BYTES = 256;
 
@@ -73,16 +77,28 @@ final class Authenticator extends ChannelInboundHandlerAdapter {
     /// Sends the message that an action makes on another thread; ends if it makes none.
     private void evaluate(Callable<byte[]> action) {
         isEvaluating = true;
-        Thread evaluates = new Thread(() -> {
-            try {
-                byte[] message = action.call();
-                loop.execute(() -> evaluated(message, null));
-            } catch (Exception problem) {
-                loop.execute(() -> evaluated(null, problem));
-            }
-        });
+        Thread evaluates = new Thread(
+                () -> {
+                    try {
+                        byte[] message = action.call();
+                        finish(() -> evaluated(message, null));
+                    } catch (Exception problem) {
+                        finish(() -> evaluated(null, problem));
+                    }
+                },
+                THREAD);
         evaluates.setDaemon(true);
         evaluates.start();
+    }
+
+    /// Ends an evaluation, on the event loop's thread if there still is one.
+    private void finish(Runnable evaluated) {
+        try {
+            loop.execute(evaluated);
+        } catch (RejectedExecutionException closed) {
+            isEvaluating = false;
+            forget();
+        }
     }
 
     private void evaluated(byte[] message, Exception failure) {
