@@ -1,7 +1,6 @@
 package cedrat.oracle.server;
 
-import java.util.ArrayDeque;
-import java.util.Map;
+import java.util.LinkedHashSet;
 import java.util.concurrent.TimeUnit;
 
 /// The use of the oracle by all connections of one identity. Lives on the decide thread.
@@ -21,18 +20,15 @@ final class Account {
     /// When the rate so far would have been used up, by `System.nanoTime` (a token bucket as one number).
     private long usedUntil;
     /// Connections with requests, for which a limit has no room.
-    final ArrayDeque<Connection> held = new ArrayDeque<>();
+    final LinkedHashSet<Connection> held = new LinkedHashSet<>();
     /// Connections that are not read from because of the limit of bytes. One of them, which has the turn, is: a request
     /// that is not there entirely would take its memory forever.
-    final ArrayDeque<Connection> paused = new ArrayDeque<>();
+    final LinkedHashSet<Connection> paused = new LinkedHashSet<>();
     Connection turn;
 
-    private final Map<String, Account> all;
-
-    /// One of `all`, which it leaves when it is empty.
-    Account(String name, long now, Map<String, Account> all) {
+    /// An account that has used nothing.
+    Account(String name, long now) {
         this.name = name;
-        this.all = all;
         usedUntil = now - BURST_NANOS;
     }
 
@@ -49,16 +45,9 @@ final class Account {
         return Math.max(1, usedUntil - now);
     }
 
-    /// Replies to so many requests were released.
-    void released(int count) {
-        outstanding -= count;
-        forgetIfEmpty();
-    }
-
-    void forgetIfEmpty() {
-        if (connections == 0 && outstanding == 0 && held.isEmpty()) {
-            all.remove(name, this);
-        }
+    /// Whether it is as a new one: a client that connects again has used its rate nevertheless.
+    boolean isUnused(long now) {
+        return connections == 0 && outstanding == 0 && usedUntil - (now - BURST_NANOS) <= 0;
     }
 
     /// Counts so many requests that were decided.

@@ -1,6 +1,5 @@
 package cedrat.oracle.server;
 
-import java.util.ArrayDeque;
 import java.util.HashMap;
 import java.util.LinkedHashSet;
 import java.util.Map;
@@ -12,7 +11,8 @@ import org.slf4j.LoggerFactory;
 
 /// The accounts of identities with connections. Lives on the decide thread.
 ///
-/// - D8  An identity has no more connections than its limit: one too many is refused. If its requests without an
+/// - D8  An identity has no more connections than its limit: one too many is refused. A connection counts until it is
+///   closed, or until another one of its session has replaced it. If its requests without an
 ///   answer, or in a second, have reached their limit, the next frame waits; a batch that was begun below the limit
 ///   is decided whole, and counts as its requests. The bytes of waiting requests exceed their limit by one read of
 ///   each connection at most. What waits delays no other identity.
@@ -36,16 +36,17 @@ final class Accounts {
         return limited.clone();
     }
 
-    /// Admits a connection to the account of its client. It may take the place of another one of the same session.
+    /// Admits a connection to the account of its client. It may take the place of another one of the same session,
+    // which
+    /// then [#leave]s.
     ///
     /// @return whether there is room for it
     boolean enter(Connection connection, String name, Limits limits, Connection replaced) {
-        Account account = byName.computeIfAbsent(name, of -> new Account(of, nanos.getAsLong(), byName));
+        Account account = byName.computeIfAbsent(name, of -> new Account(of, nanos.getAsLong()));
         account.limits = limits;
-        int others = account.connections - (replaced != null && replaced.account == account ? 1 : 0);
-        if (others >= limits.connections()) {
+        boolean takesPlace = replaced != null && replaced.account == account && !replaced.hasLeft;
+        if (account.connections - (takesPlace ? 1 : 0) >= limits.connections()) {
             count(account, Limits.Kind.CONNECTIONS);
-            account.forgetIfEmpty();
             return false;
         }
         account.connections++;
@@ -53,7 +54,9 @@ final class Accounts {
         return true;
     }
 
-    /// The connection counts no more, except for its requests without an answer. A second call does nothing.
+    /// The connection is closed, or replaced. It counts no more, except for its requests without an answer. A second
+    // call
+    /// does nothing.
     void leave(Connection connection) {
         Account account = connection.account;
         if (account == null || connection.hasLeft) {
@@ -63,12 +66,28 @@ final class Accounts {
         account.connections--;
         account.bytes -= connection.countedBytes;
         connection.countedBytes = 0;
+        account.held.remove(connection);
+        if (account.held.isEmpty()) {
+            holding.remove(account);
+        }
         account.paused.remove(connection);
         if (account.turn == connection) {
             account.turn = null;
         }
         resumeReading(account);
-        account.forgetIfEmpty();
+    }
+
+    /// Forgets accounts that are as new ones.
+    void forgetUnused() {
+        if (!byName.isEmpty()) {
+            long now = nanos.getAsLong();
+            byName.values().removeIf(account -> account.isUnused(now));
+        }
+    }
+
+    /// Returns the number of accounts.
+    int count() {
+        return byName.size();
     }
 
     // ---- requests ---------------------------------------------------------------------------------------------------
@@ -111,15 +130,14 @@ final class Accounts {
     long resume(Consumer<Connection> decide) {
         long wait = 0;
         for (Account account : holding.toArray(Account[]::new)) {
-            ArrayDeque<Connection> held = account.held;
+            LinkedHashSet<Connection> held = account.held;
             Limits.Kind exhausted = account.exhausted(now(account));
-            for (int count = held.size(); count > 0 && exhausted == null; count--) {
-                decide.accept(held.poll());
+            for (int count = held.size(); count > 0 && exhausted == null && !held.isEmpty(); count--) {
+                decide.accept(held.removeFirst());
                 exhausted = account.exhausted(now(account));
             }
             if (held.isEmpty()) {
                 holding.remove(account);
-                account.forgetIfEmpty();
             } else if (exhausted == Limits.Kind.RATE) {
                 long until = account.nanosUntilRate(now(account));
                 wait = wait == 0 ? until : Math.min(wait, until);
@@ -155,10 +173,10 @@ final class Accounts {
 
     private static void resumeReading(Account account) {
         while (!account.paused.isEmpty() && account.bytes <= account.limits.bytes()) {
-            account.paused.poll().pause(false);
+            account.paused.removeFirst().pause(false);
         }
         if (account.turn == null && !account.paused.isEmpty()) {
-            account.turn = account.paused.poll();
+            account.turn = account.paused.removeFirst();
             account.turn.pause(false);
         }
     }

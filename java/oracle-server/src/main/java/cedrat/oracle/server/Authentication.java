@@ -38,7 +38,7 @@ import org.slf4j.LoggerFactory;
 /// - A3  All connections together hold at most [#WAITING_BYTES_MAX] of input before their hello, each at most
 ///   [Protocol#FIRST_FRAME_BYTES_MAX] and one read. Their time is that of the hello.
 /// - A4  A removed token is refused from then on, and connections that it has authenticated are closed within
-///   [#REFRESH_MS] and the time to read the file.
+///   [#REFRESH_MS] and the time to read the file, also if their clients read no reply.
 final class Authentication implements AutoCloseable {
     /// Bytes of input before the hello that all connections together may have.
     static final long WAITING_BYTES_MAX = 64L << 20;
@@ -60,6 +60,9 @@ final class Authentication implements AutoCloseable {
     private final Seldom records = new Seldom();
     /// Connections that a token has authenticated, with its id.
     private final Map<Channel, Tokens.Token> byToken = new ConcurrentHashMap<>();
+
+    /// Event of a connection whose client is not authenticated any more.
+    record Revoked(String why) {}
 
     /// Reads the files, and follows their changes.
     ///
@@ -186,8 +189,9 @@ final class Authentication implements AutoCloseable {
         }
     }
 
-    /// Refuses a connection and closes it. It has asked nothing about the state of the oracle, so this waits for no
-    /// append (D1).
+    /// Refuses a connection before its hello, and closes it. It has asked nothing about the state of the oracle, so
+    // this
+    /// waits for no append (D1).
     static void refuse(Channel channel, long id, ErrorCode code, String text) {
         FrameWriter refusal = new FrameWriter(REFUSAL_BYTES);
         refusal.error(id, Protocol.FLAG_CLOSING, code, text);
@@ -211,8 +215,8 @@ final class Authentication implements AutoCloseable {
         // Not only after a change: the exchange may have read the tokens just before.
         byToken.forEach((channel, token) -> {
             if (!tokens.has(token.id())) {
-                String text = "the token of " + token.name() + " was removed: authenticate with another one";
-                channel.eventLoop().execute(() -> refuse(channel, 0, ErrorCode.HELLO, text));
+                String why = "the token of " + token.name() + " was removed: authenticate with another one";
+                channel.pipeline().fireUserEventTriggered(new Revoked(why));
                 byToken.remove(channel);
             }
         });

@@ -236,6 +236,15 @@ final class AuthenticationHandler extends ChannelInboundHandlerAdapter {
     }
 
     @Override
+    public void userEventTriggered(ChannelHandlerContext context, Object event) {
+        if (!(event instanceof Authentication.Revoked revoked)) {
+            context.fireUserEventTriggered(event);
+        } else if (!isRefused) {
+            refuse(context, 0, ErrorCode.HELLO, revoked.why());
+        }
+    }
+
+    @Override
     public void channelInactive(ChannelHandlerContext context) {
         isRefused = true;
         drop();

@@ -47,12 +47,14 @@ final class Connection {
     Role role;
     /// Version of the protocol since the hello.
     int version;
-    /// Number of ticks of the hello timeout that have passed without a hello.
-    int strangeTicks;
+    /// Number of ticks of the hello timeout for which its hello, or its end, was awaited.
+    int awaitedTicks;
     /// Nothing that still comes from it is decided: it is closed, or will be behind the replies of a batch.
     boolean finished;
     /// To be closed behind the replies of the open batch.
     boolean closing;
+    /// To be closed then also if its client has not read the replies.
+    boolean cutsOff;
     /// It has input, and waits until there is room for the answers.
     volatile boolean waiting;
     /// It is not read from, because its client has too many bytes waiting.
@@ -62,6 +64,11 @@ final class Connection {
     Connection(Channel channel, EventLoop decides) {
         this.channel = channel;
         this.decides = decides;
+    }
+
+    /// Whether the server, and not its client, is the reason why it is not read from.
+    boolean isHeld() {
+        return (waiting || paused) && channel.isWritable();
     }
 
     /// Returns the bytes of replies that were not released.
@@ -83,7 +90,7 @@ final class Connection {
         outstanding -= count;
         bytesInFlight -= bytes;
         if (account != null) {
-            account.released(count);
+            account.outstanding -= count;
         }
     }
 

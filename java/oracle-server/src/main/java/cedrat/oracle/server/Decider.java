@@ -532,6 +532,9 @@ final class Decider {
 
     /// Refuses the connection itself: behind this reply it is closed.
     private void refuse(Connection connection, long id, ErrorCode code, String text) {
+        if (connection.finished) {
+            return;
+        }
         connection.replies.error(id, Protocol.FLAG_CLOSING, code, text);
         persister.refused();
         persister.replied(connection);
@@ -539,9 +542,27 @@ final class Decider {
     }
 
     private void finish(Connection connection) {
-        accounts.leave(connection);
         connection.finished = true;
         connection.closing = true;
+        sessions.finished(connection);
+    }
+
+    /// Refuses a connection whose replies need not arrive any more: it is closed, also if its client reads none of
+    // them.
+    private void cut(Connection connection, ErrorCode code, String text) {
+        if (connection.finished) {
+            connection.channel.close();
+        } else {
+            connection.cutsOff = true;
+            refuse(connection, 0, code, text);
+        }
+    }
+
+    /// The credentials by which its client has authenticated itself are no longer valid.
+    void revoked(Connection connection, String why) {
+        if (!isEnding()) {
+            cut(connection, ErrorCode.HELLO, why);
+        }
     }
 
     // ---- sessions ---------------------------------------------------------------------------------------------------
@@ -586,7 +607,8 @@ final class Decider {
         }
         Connection before = sessions.hello(request.session(), connection);
         if (before != null) {
-            refuse(before, 0, ErrorCode.TAKEN_OVER, "another connection has taken over the session");
+            cut(before, ErrorCode.TAKEN_OVER, "another connection has taken over the session");
+            accounts.leave(before);
         }
         connection.version = request.version();
         connection.replies.welcome(
@@ -679,6 +701,7 @@ final class Decider {
         if (isEnding() || persister.isFull() || fault == Fault.KEEPS_SILENT) {
             return; // no request can be taken, so silence means nothing
         }
+        accounts.forgetUnused();
         String time = options.sessionTimeout().toMillis() + " ms";
         sessions.age(silent -> refuse(
                 silent,
@@ -691,16 +714,22 @@ final class Decider {
 
     /// Counts a tick of the hello timeout.
     void helloTick() {
-        persister.guard(this::ageStrangers);
+        persister.guard(this::ageAwaited);
     }
 
-    private void ageStrangers() {
+    private void ageAwaited() {
         if (isEnding() || persister.isFull()) {
             return; // as above
         }
         String text =
                 "the client has sent no hello for " + options.helloTimeout().toMillis() + " ms";
-        sessions.ageStrangers(strange -> refuse(strange, 0, ErrorCode.HELLO, text));
+        sessions.ageAwaited(late -> {
+            if (late.finished) {
+                late.channel.close(); // its client does not read the replies in front of the last one
+            } else {
+                refuse(late, 0, ErrorCode.HELLO, text);
+            }
+        });
     }
 
     // ---- the end ----------------------------------------------------------------------------------------------------

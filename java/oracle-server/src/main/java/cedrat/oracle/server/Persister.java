@@ -8,6 +8,7 @@ import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.state.StatusOracle;
 import cedrat.oracle.transport.Buffers;
 import io.netty.channel.Channel;
+import io.netty.channel.ChannelFuture;
 import io.netty.channel.ChannelFutureListener;
 import io.netty.channel.EventLoop;
 import java.util.ArrayDeque;
@@ -313,7 +314,12 @@ final class Persister implements Log.Listener {
             Channel channel = connection.channel;
             connection.released(batch.counts[at], batch.replies[at].readableBytes());
             if (batch.closing[at]) {
-                channel.writeAndFlush(batch.replies[at]).addListener(ChannelFutureListener.CLOSE);
+                ChannelFuture written = channel.writeAndFlush(batch.replies[at]);
+                if (connection.cutsOff) {
+                    channel.close();
+                } else {
+                    written.addListener(ChannelFutureListener.CLOSE);
+                }
             } else {
                 channel.writeAndFlush(batch.replies[at], channel.voidPromise());
             }

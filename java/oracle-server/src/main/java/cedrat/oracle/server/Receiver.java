@@ -54,6 +54,14 @@ final class Receiver extends ChannelInboundHandlerAdapter {
         run(() -> decider.closed(connection));
     }
 
+    @Override
+    public void userEventTriggered(ChannelHandlerContext context, Object event) {
+        if (event instanceof Authentication.Revoked revoked) {
+            run(() -> decider.revoked(connection, revoked.why()));
+        }
+        context.fireUserEventTriggered(event);
+    }
+
     /// The peer, or the network, has closed the connection in its own way: nothing that the server has done
     /// wrong.
     @Override

@@ -6,6 +6,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.HexFormat;
 import java.util.Iterator;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
@@ -30,8 +31,8 @@ final class Sessions {
     private final StatusOracle oracle;
     private final Map<Long, Session> byToken = new HashMap<>();
     private final TreeMap<Integer, Session> byNumber = new TreeMap<>();
-    /// Connections that have said no hello.
-    private final Set<Connection> strangers = new HashSet<>();
+    /// Connections whose hello is awaited, and those whose end is.
+    private final Set<Connection> awaited = new HashSet<>();
     private int newest = StatusOracle.NO_SESSION;
     /// Ticks until recovered transactions that no client has announced abort; 0 if there are none.
     private int recoveredTicks;
@@ -53,13 +54,19 @@ final class Sessions {
 
     /// Registers a connection. The time for its hello begins.
     void opened(Connection connection) {
-        strangers.add(connection);
+        awaited.add(connection);
+    }
+
+    /// Nothing of a connection is decided any more. The time for its end begins.
+    void finished(Connection connection) {
+        connection.awaitedTicks = 0;
+        awaited.add(connection);
     }
 
     /// A connection opens or resumes a session. Returns the connection that the session had, or `null`; it is
     /// to be finished.
     Connection hello(long token, Connection connection) {
-        strangers.remove(connection);
+        awaited.remove(connection);
         Session session = byToken.get(token);
         Connection before = null;
         if (session == null) {
@@ -78,7 +85,7 @@ final class Sessions {
 
     /// The connection is gone; its session may come back.
     void closed(Connection connection) {
-        strangers.remove(connection);
+        awaited.remove(connection);
         if (connection.session != null && connection.session.connection == connection) {
             connection.session.connection = null;
         }
@@ -131,22 +138,20 @@ final class Sessions {
         return byNumber.tailMap(number, true).values().iterator();
     }
 
-    /// Counts a tick of the hello timeout. `strange` receives the connections whose time has ended without
-    /// a complete hello.
-    void ageStrangers(Consumer<Connection> strange) {
-        strangers.removeIf(connection -> {
-            boolean isTooLate = ++connection.strangeTicks > TICKS;
-            if (isTooLate) {
-                strange.accept(connection);
+    /// Counts a tick of the hello timeout. `late` receives the connections without a complete hello, or an end, whose
+    /// time has ended.
+    void ageAwaited(Consumer<Connection> late) {
+        for (Connection connection : List.copyOf(awaited)) {
+            if (++connection.awaitedTicks > TICKS) {
+                late.accept(connection);
             }
-            return isTooLate;
-        });
+        }
     }
 
     /// Counts a tick. `silent` receives the connections of sessions that expire now.
     void age(Consumer<Connection> silent) {
         for (Session session : new ArrayList<>(byToken.values())) {
-            if (session.connection == null || !session.connection.waiting && !session.connection.paused) {
+            if (session.connection == null || !session.connection.isHeld()) {
                 session.silentTicks++; // else it may have said much, and was not listened to
             }
             if (session.silentTicks > TICKS) {

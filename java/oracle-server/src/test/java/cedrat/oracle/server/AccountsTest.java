@@ -2,15 +2,12 @@ package cedrat.oracle.server;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
-import static org.junit.jupiter.api.Assertions.assertNotNull;
-import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.netty.buffer.Unpooled;
 import io.netty.channel.EventLoop;
 import io.netty.channel.embedded.EmbeddedChannel;
 import java.util.ArrayList;
-import java.util.HashMap;
 import java.util.List;
 import java.util.concurrent.TimeUnit;
 import org.junit.jupiter.api.Test;
@@ -170,18 +167,48 @@ class AccountsTest {
         assertTrue(limited(Limits.Kind.BYTES) >= 3);
     }
 
+    /// Nor does it get more than its rate by connecting again.
     @Test
-    void emptyAccountsAreForgotten() {
-        HashMap<String, Account> all = new HashMap<>();
-        Account account = new Account("app", 0, all);
-        all.put("app", account);
-        account.connections = 1;
-        account.outstanding = 1;
-        account.forgetIfEmpty();
-        account.connections = 0;
-        account.forgetIfEmpty();
-        assertNotNull(all.get("app"), "a reply is under way");
-        account.released(1);
-        assertNull(all.get("app"));
+    void usedAccountsAreNotForgotten() {
+        Limits ten = Limits.NONE.with(Limits.Kind.RATE, 10);
+        Connection client = entered("app", ten);
+        accounts.decided(client, 31);
+        accounts.leave(client);
+        now += 2 * SECOND;
+        accounts.forgetUnused();
+        Connection again = entered("app", ten);
+        assertTrue(accounts.holds(again), "its rate is used for another second");
+        again.replied(1);
+        accounts.leave(again);
+        now += 5 * SECOND;
+        accounts.forgetUnused();
+        assertEquals(1, accounts.count(), "a reply is under way");
+        again.released(1, 0);
+        accounts.forgetUnused();
+        assertEquals(0, accounts.count());
+    }
+
+    @Test
+    void closedConnectionIsNotHeld() {
+        Limits one = Limits.NONE.with(Limits.Kind.OUTSTANDING, 1);
+        Connection first = entered("app", one);
+        first.replied(1);
+        for (int round = 0; round < 10; round++) {
+            Connection held = entered("app", one);
+            assertTrue(accounts.holds(held));
+            accounts.leave(held);
+        }
+        assertEquals(0, first.account.held.size(), "their memory would be kept");
+        assertFalse(accounts.hasHeld());
+    }
+
+    /// Its place was free before.
+    @Test
+    void finishedConnectionGivesNoSecondPlace() {
+        Limits one = Limits.NONE.with(Limits.Kind.CONNECTIONS, 1);
+        Connection first = entered("app", one);
+        accounts.leave(first);
+        entered("app", one);
+        assertFalse(accounts.enter(connection(), "app", one, first));
     }
 }
