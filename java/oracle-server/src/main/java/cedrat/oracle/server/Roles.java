@@ -13,8 +13,8 @@ import java.util.regex.Pattern;
 /// The roles and limits of clients by their names. **Threads:** any may call.
 ///
 /// A file of them has a line for each rule: a role, and a name. The name is that in a certificate, as RFC 2253 writes
-/// it, or `token:NAME`, or `kerberos:PRINCIPAL`. In it, `*` stands for any text without a comma, and in a principal
-/// also without a slash and an at sign. The first rule that fits the whole name counts. A line of limits is `limits`,
+/// it, or `token:NAME`, or `kerberos:PRINCIPAL`. In it, `*` stands for any text without a comma and without a backslash
+/// at its end, and in a principal also without a slash and an at sign. The first rule that fits the whole name counts. A line of limits is `limits`,
 /// one or more of `connections=N`, `outstanding=N`, `bytes=N` and `rate=N`, and a name, or nothing for all clients.
 /// Empty lines, and lines that begin with `#`, are skipped.
 public final class Roles {
@@ -23,6 +23,10 @@ public final class Roles {
             new Roles(null, new Rules(List.of(new Rule<>(Role.ADMINISTRATOR, Pattern.compile(".*"))), List.of(), null));
 
     private static final String OF_KERBEROS = "kerberos:";
+
+    /// In a certificate, a comma behind a backslash belongs to a part of the name and does not end it. A part that ends
+    /// with a backslash fits no `*`, and so has no role that it should not have.
+    private static final String NO_BACKSLASH_BEFORE = "(?<!\\\\)";
 
     /// `null` if there is none.
     private final Path file;
@@ -139,7 +143,8 @@ public final class Roles {
         for (int part = 0; part < parts.length; part++) {
             parts[part] = Pattern.quote(parts[part]);
         }
-        return Pattern.compile(String.join(pattern.startsWith(OF_KERBEROS) ? "[^,/@]*" : "[^,]*", parts));
+        String any = pattern.startsWith(OF_KERBEROS) ? "[^,/@]*" : "[^,]*";
+        return Pattern.compile(String.join(any + NO_BACKSLASH_BEFORE, parts));
     }
 
     private static <T> T first(List<Rule<T>> rules, String name, T otherwise) {

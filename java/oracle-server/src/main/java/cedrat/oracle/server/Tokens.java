@@ -92,11 +92,10 @@ final class Tokens {
 
     /// Returns the token of this name and secret; `null` if there is none.
     Token find(String name, byte[] secret) {
-        List<Token> ofName = new ArrayList<>(
-                loaded.tokens.stream().filter(token -> token.name.equals(name)).toList());
-        ofName.add(NO_TOKEN);
+        List<Token> ofName =
+                loaded.tokens.stream().filter(token -> token.name.equals(name)).toList();
         Token found = null;
-        for (Token token : ofName) {
+        for (Token token : ofName.isEmpty() ? List.of(NO_TOKEN) : ofName) {
             if (MessageDigest.isEqual(hash(token.salt, secret), token.hash) && token != NO_TOKEN) {
                 found = token;
             }

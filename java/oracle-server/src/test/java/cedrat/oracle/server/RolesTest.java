@@ -19,6 +19,7 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
+import javax.security.auth.x500.X500Principal;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -52,6 +53,17 @@ class RolesTest {
             assertNull(roles.of(name), name);
         }
         assertEquals(Role.ADMINISTRATOR, Roles.ALL.of(""));
+    }
+
+    /// A comma that belongs to a part of a name is written with a backslash.
+    @Test
+    void partsOfNamesAreNotConfused() throws Exception {
+        Roles roles = roles("cleaner CN=cleaner-*,O=us", "client CN=*", "limits rate=1 CN=a*,O=us");
+        assertEquals("CN=cleaner-x\\,O\\=us", new X500Principal("CN=\"cleaner-x,O=us\"").getName());
+        assertNull(roles.of("CN=cleaner-x\\,O\\=us"));
+        assertNull(roles.of("CN=cleaner-x\\,O=us"));
+        assertEquals(Role.CLEANER, roles.of("CN=cleaner-x\\+y,O=us"));
+        assertEquals(Limits.NONE, roles.limits("CN=a\\,O=us"));
     }
 
     @Test
