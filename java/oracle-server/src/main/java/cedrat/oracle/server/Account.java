@@ -47,7 +47,8 @@ final class Account {
 
     /// Whether it is as a new one: a client that connects again has used its rate nevertheless.
     boolean isUnused(long now) {
-        return connections == 0 && outstanding == 0 && usedUntil - (now - BURST_NANOS) <= 0;
+        boolean isEmpty = connections == 0 && outstanding == 0 && bytes == 0 && held.isEmpty() && paused.isEmpty();
+        return isEmpty && usedUntil - (now - BURST_NANOS) <= 0;
     }
 
     /// Counts so many requests that were decided.

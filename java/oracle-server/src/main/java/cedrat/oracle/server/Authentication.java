@@ -54,6 +54,7 @@ final class Authentication implements AutoCloseable {
     private final KerberosLogin kerberos;
     private final String service;
     private final Roles roles;
+    private final Fault fault;
     private final ScheduledExecutorService thread;
     private final AtomicLong waitingBytes = new AtomicLong();
     private final AtomicLong failed = new AtomicLong();
@@ -67,8 +68,9 @@ final class Authentication implements AutoCloseable {
     /// Reads the files, and follows their changes.
     ///
     /// @throws IOException if one of them cannot be used
-    Authentication(AuthenticationOptions options, Roles roles) throws IOException {
+    Authentication(AuthenticationOptions options, Roles roles, Fault fault) throws IOException {
         this.roles = roles;
+        this.fault = fault;
         tokens = options.tokens().isPresent() ? new Tokens(options.tokens().get()) : null;
         AuthenticationOptions.Kerberos keys = options.kerberos().orElse(null);
         kerberos = keys == null ? null : KerberosLogin.server(keys.principal(), keys.keytab());
@@ -200,7 +202,9 @@ final class Authentication implements AutoCloseable {
 
     private void refresh() {
         try {
-            roles.refresh();
+            if (fault != Fault.KEEPS_ROLES) {
+                roles.refresh();
+            }
         } catch (IOException problem) {
             RECORDS.atWarn().setCause(problem).log("changed roles cannot be used; those from before still are");
         }

@@ -163,7 +163,9 @@ final class Decider {
     void closed(Connection connection) {
         connection.finished = true;
         connection.input.clear();
-        accounts.leave(connection);
+        if (fault != Fault.KEEPS_CUT_CONNECTIONS) {
+            accounts.leave(connection);
+        }
         persister.backup().closed(connection);
         sessions.closed(connection);
     }
@@ -259,7 +261,7 @@ final class Decider {
 
     /// A batch counts as what it contains.
     private int requestCount() {
-        boolean isBatch = request.kind() == Protocol.BATCH;
+        boolean isBatch = request.kind() == Protocol.BATCH && fault != Fault.COUNTS_BATCH_ONCE;
         return isBatch ? Math.max(1, request.commits() + request.starts() + request.begins()) : 1;
     }
 
@@ -600,7 +602,8 @@ final class Decider {
             return;
         }
         Connection replaced = known == null ? null : known.connection;
-        if (!accounts.enter(connection, connection.name, options.roles().limits(connection.name), replaced)) {
+        Limits limits = fault == Fault.IGNORES_LIMITS ? Limits.NONE : options.roles().limits(connection.name);
+        if (!accounts.enter(connection, connection.name, limits, replaced)) {
             String text = connection.name + " has as many connections as the limits in --roles permit: try again later";
             refuse(connection, request.id(), ErrorCode.LIMIT, text);
             return;
@@ -748,6 +751,12 @@ final class Decider {
     /// The numbers of this moment.
     Reading reading() {
         return Reading.of(oracle, sessions, persister, accounts);
+    }
+
+    /// Returns the number of identities that use something of their limits, or may not use all at once.
+    int accounts() {
+        accounts.forgetUnused();
+        return accounts.count();
     }
 
     /// Returns what a function makes of the oracle and its sessions.

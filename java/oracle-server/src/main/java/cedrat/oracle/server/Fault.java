@@ -21,6 +21,14 @@ enum Fault {
     IGNORES_FAILURES,
     /// Clients of another oracle are served.
     SERVES_OTHERS,
+    /// Limits of clients delay and refuse nothing.
+    IGNORES_LIMITS,
+    /// A batch counts as one request for the limits of its client.
+    COUNTS_BATCH_ONCE,
+    /// Changed roles and limits are not read.
+    KEEPS_ROLES,
+    /// A connection that is cut counts as before.
+    KEEPS_CUT_CONNECTIONS,
     /// A transaction that has only read commits though its session has expired and its snapshot was pruned.
     COMMITS_PRUNED_READERS
 }

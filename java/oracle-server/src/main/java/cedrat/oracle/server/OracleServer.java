@@ -88,7 +88,7 @@ public final class OracleServer implements AutoCloseable {
         this.log = log;
         options.checkAuthentication();
         handshakes = new Handshakes(options.tls(), options.authentication().isEmpty(), options.helloTimeout());
-        authentication = new Authentication(options.authentication(), options.roles());
+        authentication = new Authentication(options.authentication(), options.roles(), fault);
         EntryWriter entry = new EntryWriter();
         scratch = new ScratchFile(options.scratch());
         StatusOracle oracle = new StatusOracle(options.rowsLog2(), entry, options.outcomeBytesMax(), scratch);
@@ -277,6 +277,13 @@ public final class OracleServer implements AutoCloseable {
         AtomicReference<T> result = new AtomicReference<>();
         decider.run(() -> result.set(decider.inspect(function))).join();
         return result.get();
+    }
+
+    /// Returns [Decider#accounts].
+    int accounts() {
+        AtomicInteger count = new AtomicInteger();
+        decider.run(() -> count.set(decider.accounts())).join();
+        return count.get();
     }
 
     /// Waits until everything that the server had begun is done, and everything written that it had to write.

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.protocol.ErrorCode;
+import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.server.cluster.RawClient;
 import io.netty.buffer.PooledByteBufAllocator;
@@ -18,6 +19,7 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -69,9 +71,13 @@ class LimitsTest {
 
     @Test
     void connectionsOfClientAreLimited() throws Exception {
+        connectionsOfClientAreLimited(Fault.NONE);
+    }
+
+    private void connectionsOfClientAreLimited(Fault fault) throws Exception {
         for (int threads = 0; threads < 3; threads++) {
             try (OracleServer server = OracleServer.start(
-                            limited("connections=2").withNetworkThreads(threads), new VolatileLog());
+                            limited("connections=2").withNetworkThreads(threads), new VolatileLog(), fault);
                     RawClient first = new RawClient(server, 1);
                     RawClient second = new RawClient(server, 2)) {
                 try (RawClient third = new RawClient(server)) {
@@ -96,11 +102,15 @@ class LimitsTest {
     /// Requests above a limit wait; none is refused or lost.
     @Test
     void requestsAboveLimitsWait() throws Exception {
+        requestsAboveLimitsWait(Fault.NONE);
+    }
+
+    private void requestsAboveLimitsWait(Fault fault) throws Exception {
         for (String limits :
                 new String[] {"outstanding=3", "rate=1000", "bytes=40", "outstanding=5 rate=2000 bytes=64"}) {
             for (int threads = 0; threads < 3; threads++) {
                 ServerOptions options = limited(limits).withNetworkThreads(threads);
-                try (OracleServer server = OracleServer.start(options, new VolatileLog())) {
+                try (OracleServer server = OracleServer.start(options, new VolatileLog(), fault)) {
                     List<RawClient> clients = new ArrayList<>();
                     for (int count = 1; count <= 5; count++) {
                         RawClient client = new RawClient(server, count);
@@ -131,6 +141,115 @@ class LimitsTest {
                 }
             }
         }
+    }
+
+    @Test
+    void batchUsesRateOfItsRequests() throws Exception {
+        batchUsesRateOfItsRequests(Fault.NONE);
+    }
+
+    /// The ping arrives with the batch, and waits for another second.
+    private void batchUsesRateOfItsRequests(Fault fault) throws Exception {
+        try (OracleServer server = OracleServer.start(limited("rate=100"), new VolatileLog(), fault);
+                RawClient client = new RawClient(server, 1)) {
+            client.out.endBatch(client.out.beginBatch(client.id(), 0, 0, 0, 0, 200));
+            client.out.plain(Protocol.PING, client.id());
+            client.send().receive();
+            assertEquals(Protocol.BATCH, client.reply.request());
+            client.receive();
+            assertEquals(Protocol.PING, client.reply.request());
+            assertTrue(server.reading().limited()[Limits.Kind.RATE.ordinal()] > 0, "the batch counts as one request");
+        }
+    }
+
+    @Test
+    void changedLimitsApplyToLaterHellos() throws Exception {
+        changedLimitsApplyToLaterHellos(Fault.NONE);
+    }
+
+    private void changedLimitsApplyToLaterHellos(Fault fault) throws Exception {
+        try (OracleServer server = OracleServer.start(limited("connections=1"), new VolatileLog(), fault);
+                RawClient first = new RawClient(server, 1)) {
+            roles("administrator *", "limits connections=20");
+            server.authentication().refreshNow();
+            try (RawClient second = new RawClient(server, 2)) {
+                assertTrue(first.begin() < second.begin());
+            }
+        }
+    }
+
+    @Test
+    void cutConnectionsLeaveNothing() throws Exception {
+        cutConnectionsLeaveNothing(Fault.NONE);
+    }
+
+    /// Connections are cut in each state: within a frame, while they are held, while their replies wait for the log,
+    /// with more bytes than permitted, after a refusal. Then nothing is counted any more.
+    private void cutConnectionsLeaveNothing(Fault fault) throws Exception {
+        SplittableRandom random = new SplittableRandom(7);
+        for (int threads = 0; threads < 2; threads++) {
+            HeldLog log = new HeldLog();
+            ServerOptions options = limited("connections=40 outstanding=6 bytes=300").withNetworkThreads(threads);
+            try (OracleServer server = OracleServer.start(options, log, fault)) {
+                for (int round = 0; round < 10; round++) {
+                    List<RawClient> clients = new ArrayList<>();
+                    log.hold();
+                    for (int count = 0; count < 20; count++) {
+                        RawClient client = new RawClient(server);
+                        clients.add(client);
+                        client.send(hostile(client, random, 1 + random.nextInt(15)));
+                    }
+                    server.settle();
+                    if (random.nextBoolean()) {
+                        log.go();
+                        server.settle();
+                    }
+                    for (RawClient client : clients) {
+                        client.close();
+                    }
+                    log.go();
+                    while (server.connections() > 0) {
+                        Thread.onSpinWait();
+                    }
+                    for (int turns = 0; turns < 100 && server.accounts() > 0; turns++) {
+                        server.settle();
+                    }
+                    assertEquals(0, server.accounts(), "round " + round);
+                    assertEquals(0, server.outstanding());
+                }
+                new RawClient(server, 1000).close();
+            }
+        }
+    }
+
+    /// A hello, and requests of which the last one is cut, or invalid.
+    private static byte[] hostile(RawClient client, SplittableRandom random, long session) {
+        FrameWriter out = client.out;
+        if (random.nextInt(10) > 0) {
+            out.hello(client.id(), 1, 1 + random.nextInt(Protocol.VERSION), session);
+        }
+        for (int count = random.nextInt(20); count > 0; count--) {
+            switch (random.nextInt(6)) {
+                case 0 -> out.endBatch(out.beginBatch(client.id(), 0, 0, 0, 0, random.nextInt(Protocol.BATCH_MAX + 2)));
+                case 1 -> out.endBatch(out.beginBatch(client.id(), 1, 1, 1, 1, 1));
+                case 2 -> out.starts(Protocol.CLEANED, 0, client.id(), new long[] {1, 2, 3}, 0, 3);
+                case 3 -> out.hello(client.id(), 1, Protocol.VERSION, session);
+                case 4 -> out.commit(client.id(), 1, new long[] {3, 4}, 2, new long[0], 0);
+                default -> out.plain(Protocol.BEGIN, client.id());
+            }
+        }
+        byte[] bytes = Arrays.copyOf(out.bytes(), random.nextInt(out.length() + 1));
+        out.clear();
+        return bytes;
+    }
+
+    @Test
+    void plantedFaultsAreFound() {
+        assertThrows(AssertionError.class, () -> connectionsOfClientAreLimited(Fault.IGNORES_LIMITS));
+        assertThrows(AssertionError.class, () -> requestsAboveLimitsWait(Fault.IGNORES_LIMITS));
+        assertThrows(AssertionError.class, () -> batchUsesRateOfItsRequests(Fault.COUNTS_BATCH_ONCE));
+        assertThrows(AssertionError.class, () -> changedLimitsApplyToLaterHellos(Fault.KEEPS_ROLES));
+        assertThrows(AssertionError.class, () -> cutConnectionsLeaveNothing(Fault.KEEPS_CUT_CONNECTIONS));
     }
 
     /// A client with many unanswered requests makes no other client wait.
