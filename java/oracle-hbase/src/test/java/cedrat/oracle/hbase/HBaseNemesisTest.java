@@ -32,6 +32,8 @@ class HBaseNemesisTest {
                 HBaseNemesisTest.class,
                 stores,
                 () -> new EmbeddedLog(EmbeddedLog.Options.keeping(data, CrashableServer.LOG_BYTES_MAX)),
+                false,
+                folder,
                 POLLS,
                 faults);
         try {

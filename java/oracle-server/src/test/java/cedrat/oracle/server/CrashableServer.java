@@ -39,17 +39,15 @@ public final class CrashableServer implements AutoCloseable {
     /// Opens a fresh instance of a log, and starts a server over it, with one of the bugs that tests plant, or none
     /// (`NONE`).
     ///
-    /// @param rowsLog2 power of two of the number of committed rows that it remembers about
-    public static CrashableServer start(Log fresh, int rowsLog2, String fault)
+    /// @param options all but those of its address, of its log, and of time
+    public static CrashableServer start(Log fresh, ServerOptions options, String fault)
             throws IOException, DamagedEntryException {
         CrashableLog log = new CrashableLog(fresh);
-        ServerOptions options = ServerOptions.DEFAULTS
-                .withListen(new InetSocketAddress("127.0.0.1", 0))
-                .withRowsLog2(rowsLog2)
+        ServerOptions all = options.withListen(new InetSocketAddress("127.0.0.1", 0))
                 .withLogBytesMax(LOG_BYTES_MAX)
                 .withSessionTimeout(LONG)
                 .withHelloTimeout(LONG);
-        return new CrashableServer(log, OracleServer.start(options, log, Fault.valueOf(fault)));
+        return new CrashableServer(log, OracleServer.start(all, log, Fault.valueOf(fault)));
     }
 
     /// Returns the address that it listens on.
@@ -61,6 +59,11 @@ public final class CrashableServer implements AutoCloseable {
     public void tick() {
         server.tick();
         server.helloTick();
+    }
+
+    /// Reads the files of tokens and roles again, and closes the connections of removed tokens.
+    public void refresh() {
+        server.authentication().refreshNow();
     }
 
     /// Stops the disk.

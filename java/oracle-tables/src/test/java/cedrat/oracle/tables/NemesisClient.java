@@ -1,8 +1,10 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.authentication.Credentials;
 import cedrat.oracle.client.ClientClosedException;
 import cedrat.oracle.client.ClientOptions;
 import cedrat.oracle.client.OracleClient;
+import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.client.UnavailableException;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.server.cluster.Links;
@@ -10,19 +12,22 @@ import cedrat.oracle.tables.AppendHistory.Entry;
 import cedrat.oracle.tables.AppendHistory.Outcome;
 import cedrat.oracle.tables.ListHistory.Operation;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Optional;
 import java.util.Set;
 import java.util.SplittableRandom;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.Executor;
-import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.AtomicReferenceArray;
+import java.util.random.RandomGenerator;
 
-/// A client of a [NemesisWorld] that runs one transaction after the other, in one session after the other. One thread
-/// runs it; others may call the methods that say so.
+/// A client of a [NemesisWorld] that runs one transaction after the other, each in one of its sessions, which are
+/// replaced as they end. One thread runs it; others may call the methods that say so.
 final class NemesisClient {
-    private static final Duration SILENCE = Duration.ofMillis(100);
     private static final Duration SHORT_PATIENCE = Duration.ofMillis(300);
     private static final Duration LONG_PATIENCE = Duration.ofSeconds(30);
     private static final Duration RECONNECT_MIN = Duration.ofMillis(1);
@@ -36,125 +41,199 @@ final class NemesisClient {
     private final NemesisWorld world;
     private final int number;
     private final SplittableRandom random;
-    private final AtomicLong commits = new AtomicLong();
-    private volatile Session session;
-    /// Client that was ended on purpose.
-    private volatile OracleClient ended;
+    private final AtomicReferenceArray<Session> sessions;
+    /// Whether sessions without a commit have their turn first.
+    private volatile boolean isCounting;
 
     /// A session and its way to the server.
-    ///
-    /// @param cleaner of the namespace that ends with it; `null` if it has none
-    private record Session(Links.Link link, OracleClient oracle, List<TransactionManager> managers, Cleaner cleaner) {}
+    private static final class Session {
+        final Links.Link link;
+        final OracleClient oracle;
+        final List<TransactionManager> managers = new ArrayList<>();
+        /// Cleaner of the namespace that ends with it; `null` if it has none.
+        Cleaner cleaner;
+        /// Whether it has committed since the counting began.
+        volatile boolean hasCommitted;
+        /// Whether it was ended on purpose.
+        volatile boolean isEnded;
 
-    NemesisClient(NemesisWorld world, int number, SplittableRandom random) {
-        this.world = world;
-        this.number = number;
-        this.random = random;
-    }
-
-    /// Returns the options of a client of this link.
-    static ClientOptions options(Links.Link link, boolean isPatient) {
-        return ClientOptions.of(link.addresses())
-                .withSilence(SILENCE)
-                .withPatience(isPatient ? LONG_PATIENCE : SHORT_PATIENCE)
-                .withReconnect(RECONNECT_MIN, RECONNECT_MAX);
-    }
-
-    /// Returns the number of committed transactions. Any thread may call.
-    long commits() {
-        return commits.get();
-    }
-
-    /// Returns its way to the server; `null` if it has no session. Any thread may call.
-    Links.Link link() {
-        Session present = session;
-        return present == null ? null : present.link;
-    }
-
-    /// Ends its session: the server hears of it only if the link lets it. Any thread may call.
-    void end(boolean isCut) {
-        Session present = session;
-        if (present != null) {
-            ended = present.oracle;
-            world.journal().record("client " + number + (isCut ? " is cut, and ends" : " ends"));
-            if (isCut) {
-                present.link.refuse();
-            }
-            present.oracle.close();
+        Session(Links.Link link, OracleClient oracle) {
+            this.link = link;
+            this.oracle = oracle;
         }
     }
 
-    /// Ends its last session, and its way to the server.
-    void leave() throws IOException {
-        Session last = session;
-        last.oracle.close();
-        last.link.close();
+    /// A client with so many sessions.
+    NemesisClient(NemesisWorld world, int number, int sessions, SplittableRandom random) {
+        this.world = world;
+        this.number = number;
+        this.random = random;
+        this.sessions = new AtomicReferenceArray<>(sessions);
     }
 
-    /// Lets the server hear of it. Any thread may call.
+    /// Returns the options of a client with a way to the server over these addresses.
+    static ClientOptions options(
+            InetSocketAddress[] addresses, Duration silence, boolean isPatient, Optional<Credentials> credentials) {
+        ClientOptions options = ClientOptions.of(addresses)
+                .withSilence(silence)
+                .withPatience(isPatient ? LONG_PATIENCE : SHORT_PATIENCE)
+                .withReconnect(RECONNECT_MIN, RECONNECT_MAX);
+        return credentials.isPresent() ? options.withCredentials(credentials.get()) : options;
+    }
+
+    /// Forgets which sessions have committed. Any thread may call.
+    void beginCounting() {
+        for (int index = 0; index < sessions.length(); index++) {
+            Session session = sessions.get(index);
+            if (session != null) {
+                session.hasCommitted = false;
+            }
+        }
+        isCounting = true;
+    }
+
+    /// Whether each of its sessions has committed since the counting began. Any thread may call.
+    boolean hasCommittedAgain() {
+        isCounting = without() < sessions.length();
+        return !isCounting;
+    }
+
+    /// Returns the number of the first session without a commit; the number of all if there is none.
+    private int without() {
+        int index = 0;
+        while (index < sessions.length() && sessions.get(index) != null && sessions.get(index).hasCommitted) {
+            index++;
+        }
+        return index;
+    }
+
+    /// Returns the way of one of its sessions to the server; `null` if there is none now. Any thread may call.
+    Links.Link link(RandomGenerator choice) {
+        Session session = sessions.get(choice.nextInt(sessions.length()));
+        return session == null ? null : session.link;
+    }
+
+    /// Ends one of its sessions: the server hears of it only if the link lets it. Any thread may call.
+    void end(RandomGenerator choice) {
+        Session session = sessions.get(choice.nextInt(sessions.length()));
+        boolean isCut = choice.nextInt(3) > 0;
+        if (session != null) {
+            world.journal()
+                    .record("the session of client " + number + " over " + session.link
+                            + (isCut ? " is cut, and ends" : " ends"));
+            end(session, isCut);
+        }
+    }
+
+    private static void end(Session session, boolean isCut) {
+        session.isEnded = true;
+        if (isCut) {
+            session.link.refuse();
+        }
+        session.oracle.close();
+    }
+
+    /// Ends all its sessions without a word to the server. Any thread may call.
+    void endAll() {
+        for (int index = 0; index < sessions.length(); index++) {
+            Session session = sessions.get(index);
+            if (session != null) {
+                end(session, true);
+            }
+        }
+    }
+
+    /// Ends its last sessions, and their ways to the server.
+    void leave() throws IOException {
+        for (int index = 0; index < sessions.length(); index++) {
+            Session last = sessions.get(index);
+            last.oracle.close();
+            last.link.close();
+        }
+    }
+
+    /// Lets the server hear of its sessions. Any thread may call.
     void beHeard() {
-        session.oracle.lowWaterMark();
+        List<CompletableFuture<StartTimestamp>> heard = new ArrayList<>();
+        for (int index = 0; index < sessions.length(); index++) {
+            heard.add(sessions.get(index).oracle.lowWaterMarkAsync());
+        }
+        heard.forEach(CompletableFuture::join);
     }
 
     void run() throws IOException {
         while (!world.isOver()) {
+            int drawn = random.nextInt(sessions.length());
+            int first = isCounting ? without() : drawn;
+            int index = first < sessions.length() ? first : drawn;
+            Session session = sessions.get(index);
             if (session == null) {
-                open();
+                session = open();
+                sessions.set(index, session);
             }
             try {
-                transact();
+                transact(session);
                 if (session.cleaner != null) {
                     session.cleaner.sweep();
                 }
             } catch (ClientClosedException closed) {
-                if (ended != session.oracle && closed.code() != ErrorCode.OTHER_ORACLE) {
+                if (!session.isEnded && !mayHappen(closed.code())) {
                     throw closed;
                 }
-                forget();
+                forget(index);
             } catch (TableException refused) { // by tables of one oracle to a client of another
                 session.oracle.close();
-                forget();
+                forget(index);
             } catch (UnavailableException later) {
                 // the next one may begin
             }
         }
     }
 
-    /// Goes on in another session.
-    private void forget() throws IOException {
-        session.link.close();
-        session = null;
+    /// Whether a session may have been refused for this reason.
+    private boolean mayHappen(ErrorCode code) {
+        return code == ErrorCode.OTHER_ORACLE
+                || code == ErrorCode.AUTHENTICATION && world.access().isFaulty();
     }
 
-    private void open() throws IOException {
+    /// Goes on in another session.
+    private void forget(int index) throws IOException {
+        sessions.get(index).link.close();
+        sessions.set(index, null);
+    }
+
+    private Session open() throws IOException {
         Links.Link link = world.links().link();
         world.journal().record("client " + number + " has " + link);
         if (random.nextInt(10) == 0 && !world.isHealed()) {
             world.misdirect(link);
         }
-        OracleClient oracle = OracleClient.open(options(link, number % 3 != 0));
-        List<TransactionManager> managers = new ArrayList<>();
+        ClientOptions options = options(
+                link.addresses(),
+                world.silence(),
+                number % 3 != 0,
+                world.access().credentials(number));
+        Session session = new Session(link, OracleClient.open(options));
         for (Tables store : world.stores()) {
-            managers.add(manager(oracle, store));
+            session.managers.add(manager(session.oracle, store));
         }
-        Cleaner cleaner = null;
         if (number % 8 == 0) {
             MemoryTables own = new MemoryTables(); // a namespace that ends with the session
-            managers.add(manager(oracle, own));
-            cleaner = new Cleaner(oracle, own);
+            session.managers.add(manager(session.oracle, own));
+            session.cleaner = new Cleaner(session.oracle, own);
         }
-        session = new Session(link, oracle, managers, cleaner);
+        return session;
     }
 
     private TransactionManager manager(OracleClient oracle, Tables store) {
         Executor cleanUp = random.nextInt(4) == 0 ? World.NEVER : Runnable::run;
+        CleanUps again = new CleanUps(oracle, store, CleanUps.Timer.BACKGROUND, world.clock());
         return new TransactionManager(
-                oracle, store, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), world.fault());
+                oracle, store, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), again, world.fault());
     }
 
     /// Runs one transaction, which may write rows of all namespaces: each is named before.
-    private void transact() {
-        Session present = session;
+    private void transact(Session present) {
         for (TransactionManager manager : present.managers) {
             manager.begin(world.isolation()).close();
         }
@@ -179,7 +258,7 @@ final class NemesisClient {
             world.history().add(new Entry(number, began, world.history().now(), outcome, List.copyOf(done)));
         }
         if (outcome == Outcome.OK) {
-            commits.incrementAndGet();
+            present.hasCommitted = true;
         }
     }
 

@@ -55,6 +55,8 @@ class NemesisTest {
                 NemesisTest.class,
                 List.of(TestStore.memory(), TestStore.memory()),
                 () -> new EmbeddedLog(EmbeddedLog.Options.keeping(data, CrashableServer.LOG_BYTES_MAX)),
+                false,
+                folder,
                 POLLS,
                 NemesisWorld.OtherFaults.NONE);
     }

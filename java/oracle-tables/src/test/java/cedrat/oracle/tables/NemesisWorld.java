@@ -11,21 +11,22 @@ import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.client.UnavailableException;
 import cedrat.oracle.log.DamagedEntryException;
 import cedrat.oracle.log.Log;
-import cedrat.oracle.log.VolatileLog;
 import cedrat.oracle.server.CrashableServer;
 import cedrat.oracle.server.CrashableServer.Figures;
+import cedrat.oracle.server.ServerOptions;
 import cedrat.oracle.server.cluster.Journal;
 import cedrat.oracle.server.cluster.Links;
 import java.io.IOException;
+import java.net.InetSocketAddress;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.SecureRandom;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.Optional;
 import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.concurrent.Callable;
@@ -34,6 +35,7 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.LockSupport;
 import java.util.function.Supplier;
 import java.util.random.RandomGenerator;
+import java.util.stream.Collectors;
 
 /// An oracle over a durable log, several namespaces of tables with cleaners and pruners, clients, and a
 /// *nemesis*: a seed determines the faults, their order and the transactions of each client. Threads are scheduled by
@@ -43,8 +45,14 @@ import java.util.random.RandomGenerator;
 public final class NemesisWorld implements AutoCloseable {
     private static final String SEED = "cedrat.nemesis.seed";
     private static final int STORES = 2;
-    private static final int CLIENTS = 16;
-    private static final int STEPS_BETWEEN_CALMS = 50;
+    /// Number of clients, from 0 on.
+    static final int CLIENTS = 16;
+    /// Number of clients, and of what keeps a namespace: the numbers after those of the clients.
+    static final int MEMBERS = CLIENTS + STORES;
+    /// Number of sessions of each client, in a part of the histories.
+    private static final int SESSIONS_MANY = 13;
+    /// Time for which writes may arrive late, in a part of the histories: only a clock that jumps reaches it.
+    private static final Duration WRITES_LAST = Duration.ofHours(1);
     private static final int ROWS_LOG2_MIN = 8;
     private static final int ROWS_LOG2_MAX = 14;
 
@@ -52,19 +60,23 @@ public final class NemesisWorld implements AutoCloseable {
     private static final Duration LIMIT = Duration.ofSeconds(60);
 
     private static final long POLL_NANOS = 1_000_000;
+    private static final Duration SILENCE = Duration.ofMillis(100);
+    private static final Duration SILENCE_OF_MANY = Duration.ofSeconds(1);
 
-    private final SplittableRandom random;
     private final Setting setting;
     private final int rowsLog2;
-    /// Number of the faults of servers, of ten drawn ones, that are injected: outcomes are forgotten only where servers
-    /// last.
-    private final int serverFaults;
+    private final int sessions;
+    private final Duration writesLast;
     private final Plan plan;
     private final Isolation isolation;
     private final Interference interference;
+    private final NemesisClock clock = new NemesisClock();
     /// The faults and sessions of the run, for the case that it fails.
     private final Journal journal = new Journal();
+    private final NemesisAccess access;
     private final Links links;
+    private final NemesisServers servers;
+    private final Nemesis nemesis;
     /// Client that opens the stores. Its link has no faults.
     private final OracleClient founder;
     private final AppendHistory history = new AppendHistory();
@@ -75,16 +87,7 @@ public final class NemesisWorld implements AutoCloseable {
     private final List<Keeper> keepers = new ArrayList<>();
     private final List<Thread> threads = new ArrayList<>();
     private final ConcurrentLinkedQueue<Throwable> failures = new ConcurrentLinkedQueue<>();
-    private final List<CrashableServer> replaced = new ArrayList<>();
-    private CrashableServer server;
-    /// Server of another oracle, as if the log of the first was wiped.
-    private final CrashableServer other;
-    /// Why a server has failed to start; `null` if none has.
-    private IOException startProblem;
     private final AtomicLong forgotten = new AtomicLong();
-    private int crashes;
-    private int stops;
-    private int replacements;
     private volatile boolean isHealed;
     private volatile boolean isOver;
 
@@ -93,10 +96,19 @@ public final class NemesisWorld implements AutoCloseable {
     /// @param test runs the history
     /// @param stores fresh, each of a namespace of its own
     /// @param logs returns an instance of the same log each time
+    /// @param isShared whether an instance waits for its turn while another one has the log
+    /// @param folder for files of clients
     /// @param polls number of milliseconds within which some transactions commit, if there are no faults
     /// @param others faults of the stores and of the log
     @SuppressWarnings("exports") // the servers are those of tests
-    public record Setting(Class<?> test, List<TestStore> stores, Supplier<Log> logs, int polls, OtherFaults others) {
+    public record Setting(
+            Class<?> test,
+            List<TestStore> stores,
+            Supplier<Log> logs,
+            boolean isShared,
+            Path folder,
+            int polls,
+            OtherFaults others) {
         /// Returns the command that repeats the faults of a seed.
         private String command(long seed) {
             return "mvn --file java/pom.xml --projects "
@@ -108,12 +120,23 @@ public final class NemesisWorld implements AutoCloseable {
     }
 
     /// Faults of a particular store or log.
+    @SuppressWarnings("exports") // logs are those of tests
     public interface OtherFaults {
         /// Injects one.
         void inject(RandomGenerator random) throws Exception;
 
         /// Ends all.
         void heal() throws Exception;
+
+        /// Returns how many of a hundred faults are of these.
+        default int perCent() {
+            return 4;
+        }
+
+        /// Cuts the server that has a shared log off from what elects.
+        default void cutOff(Log log) {
+            throw new UnsupportedOperationException("the log is not shared");
+        }
 
         /// No faults.
         OtherFaults NONE = new OtherFaults() {
@@ -125,6 +148,11 @@ public final class NemesisWorld implements AutoCloseable {
             @Override
             public void inject(RandomGenerator random) {
                 // none
+            }
+
+            @Override
+            public int perCent() {
+                return 0;
             }
 
             @Override
@@ -155,20 +183,24 @@ public final class NemesisWorld implements AutoCloseable {
     /// Starts a server, the clients and what keeps the tables.
     private NemesisWorld(long seed, Setting setting, Plan plan, Isolation isolation)
             throws IOException, DamagedEntryException {
-        random = new SplittableRandom(seed);
+        SplittableRandom random = new SplittableRandom(seed);
         this.setting = setting;
         rowsLog2 = random.nextInt(ROWS_LOG2_MIN, ROWS_LOG2_MAX + 1);
-        serverFaults = random.nextInt(11);
+        sessions = random.nextInt(4) == 0 ? SESSIONS_MANY : 1;
+        writesLast = random.nextBoolean() ? WRITES_LAST : Duration.ZERO;
         this.plan = plan;
         this.isolation = isolation;
         interference = new Interference(random.nextLong());
         links = new Links(random.nextLong(), journal);
-        startServer();
-        other = CrashableServer.start(new VolatileLog(), rowsLog2, plan.serverFault);
-        founder = OracleClient.open(NemesisClient.options(links.link(), true));
+        access = random.nextBoolean()
+                ? NemesisAccess.byTokens(setting.folder.resolve("tokens-" + seed), journal)
+                : NemesisAccess.none();
+        ServerOptions options = ServerOptions.DEFAULTS.withRowsLog2(rowsLog2);
+        servers = new NemesisServers(setting, () -> access.options(options), plan.serverFault, links, journal);
+        founder = OracleClient.open(NemesisClient.options(links.link().addresses(), SILENCE, true, access.ofFounder()));
         setting.stores.forEach(this::addStore);
         for (int number = 0; number < CLIENTS; number++) {
-            NemesisClient client = new NemesisClient(this, number, random.split());
+            NemesisClient client = new NemesisClient(this, number, sessions, random.split());
             clients.add(client);
             start(client::run);
         }
@@ -177,6 +209,7 @@ public final class NemesisWorld implements AutoCloseable {
             keepers.add(keeper);
             start(keeper::run);
         }
+        nemesis = new Nemesis(this, random.split());
     }
 
     private void addStore(TestStore store) {
@@ -185,13 +218,13 @@ public final class NemesisWorld implements AutoCloseable {
         store.tables().bind(founder.identity().orElseThrow()); // before a client that is misdirected does
         store.create(prefix + "rows", Granularity.ROW, true);
         store.create(prefix + "cells", Granularity.CELL, true);
-        Tables hooked = new HookedTables(new Lasting(store.tables()), interference);
+        Tables hooked = new HookedTables(new Lasting(store.tables(), writesLast), interference);
         stores.add(hooked);
         tables.addAll(hooked.all());
     }
 
     /// Tables whose rows outlive the sessions of their clients.
-    private record Lasting(Tables tables) implements Tables {
+    private record Lasting(Tables tables, Duration writesLast) implements Tables {
         @Override
         public Table table(String name) {
             return tables.table(name);
@@ -210,11 +243,6 @@ public final class NemesisWorld implements AutoCloseable {
         @Override
         public List<Table> all() {
             return tables.all();
-        }
-
-        @Override
-        public Duration writesLast() {
-            return Duration.ZERO;
         }
     }
 
@@ -241,7 +269,8 @@ public final class NemesisWorld implements AutoCloseable {
         Isolation isolation = seed % 2 == 0 ? Isolation.SNAPSHOT : Isolation.SERIALISABLE;
         try (NemesisWorld world = new NemesisWorld(seed, setting, plan, isolation)) {
             try {
-                world.run(steps);
+                world.nemesis.run(steps);
+                assertEquals(List.of(), List.copyOf(world.failures));
                 world.heal();
                 world.check();
                 if (plan == Plan.NONE) {
@@ -262,13 +291,20 @@ public final class NemesisWorld implements AutoCloseable {
     /// Writes the newest events to a file. Returns its name, and the state of the server.
     private String explain(long seed) throws IOException {
         Path file = Files.createDirectories(Path.of("target", "nemesis")).resolve(seed + ".txt");
-        Files.writeString(file, journal.toString());
-        String events = "\nevents: " + file.toAbsolutePath() + "\n";
-        try {
-            return events + (server == null ? "no server" : server.describe());
-        } catch (RuntimeException stopped) {
-            return events + "the server has stopped: " + stopped.getMessage();
-        }
+        Files.writeString(file, journal + "\n" + stacks());
+        return "\nevents: " + file.toAbsolutePath() + "\n" + servers.describe();
+    }
+
+    /// Returns the stacks of the threads that run classes of Cedrat.
+    private static String stacks() {
+        StringBuilder text = new StringBuilder();
+        Thread.getAllStackTraces().forEach((thread, stack) -> {
+            if (Arrays.stream(stack).anyMatch(frame -> frame.getClassName().startsWith("cedrat."))) {
+                text.append("\nthread ").append(thread.getName()).append("\n  ");
+                text.append(Arrays.stream(stack).map(Object::toString).collect(Collectors.joining("\n  ")));
+            }
+        });
+        return text.toString();
     }
 
     private interface Work {
@@ -323,7 +359,20 @@ public final class NemesisWorld implements AutoCloseable {
     /// Leads a link to the server of another oracle. Any thread may call.
     void misdirect(Links.Link link) {
         journal.record(link + " leads to another oracle");
-        link.lead(other.address());
+        link.lead(servers.other().address());
+    }
+
+    NemesisAccess access() {
+        return access;
+    }
+
+    NemesisClock clock() {
+        return clock;
+    }
+
+    /// Returns the time after which clients leave a silent server. Many clients say less while they are idle.
+    Duration silence() {
+        return sessions > 1 ? SILENCE_OF_MANY : SILENCE;
     }
 
     Fault fault() {
@@ -345,11 +394,11 @@ public final class NemesisWorld implements AutoCloseable {
             this.store = store;
             link = links.link();
             journal.record("a keeper has " + link);
-            oracle = OracleClient.open(NemesisClient.options(link, false));
+            oracle = OracleClient.open(NemesisClient.options(link.addresses(), silence(), false, access.ofKeeper()));
         }
 
         void run() {
-            Cleaner cleaner = new Cleaner(oracle, store, System::nanoTime, plan.fault);
+            Cleaner cleaner = new Cleaner(oracle, store, clock, plan.fault);
             Pruner pruner = new Pruner(oracle, store, plan.fault);
             while (!isOver) {
                 try {
@@ -363,235 +412,94 @@ public final class NemesisWorld implements AutoCloseable {
         }
     }
 
-    // ---- the nemesis ------------------------------------------------------------------------------------------------
+    // ---- for the nemesis --------------------------------------------------------------------------------------------
 
-    private void startServer() throws IOException, DamagedEntryException {
-        server = CrashableServer.start(setting.logs.get(), rowsLog2, plan.serverFault);
-        journal.record("server starts on port " + server.address().getPort() + " with " + server.figures());
-        lead();
+    Setting setting() {
+        return setting;
     }
 
-    /// Starts a server as a supervisor does: a later attempt may open a log whose bookies are away now.
-    private void tryToStart() throws DamagedEntryException {
-        try {
-            startServer();
-        } catch (IOException problem) {
-            startProblem = problem;
-            journal.record("server does not start: " + problem);
-            server = null;
-            lead();
-        }
+    NemesisServers servers() {
+        return servers;
     }
 
-    /// Ends a server that has stopped by itself.
-    private void endStopped() throws IOException {
-        if (server != null && server.isStopped()) {
-            stops++;
-            journal.record("server has stopped by itself");
-            server.close();
-            server = null;
-            lead();
-        }
+    Interference interference() {
+        return interference;
     }
 
-    private void lead() {
-        links.leadTo(
-                server == null ? null : server.address(),
-                replaced.isEmpty() ? null : replaced.getLast().address());
+    boolean hasFailed() {
+        return !failures.isEmpty();
     }
 
-    /// Injects so many faults, and lets transactions run between them.
-    private void run(int steps) throws Exception {
-        for (int step = 1; step <= steps && failures.isEmpty(); step++) {
-            endStopped();
-            if (server == null && random.nextInt(3) == 0) {
-                tryToStart();
-            }
-            inject(random.nextInt(100));
-            awaitTransactions(random.nextInt(40), 1);
-            if (step % STEPS_BETWEEN_CALMS == 0) {
-                calm();
-            }
-        }
-        assertEquals(List.of(), List.copyOf(failures));
+    NemesisClient client(int number) {
+        return clients.get(number);
+    }
+
+    /// Returns the thread of a client, or of what keeps a namespace.
+    Thread thread(int number) {
+        return threads.get(number);
+    }
+
+    /// Returns a link of a client, or that of what keeps a namespace; `null` if it has none now.
+    Links.Link link(int number, RandomGenerator random) {
+        return number < CLIENTS ? clients.get(number).link(random) : keepers.get(number - CLIENTS).link;
     }
 
     /// Waits until so many more transactions have begun, or it was polled so often: clients may have no server.
-    private void awaitTransactions(int count, int polls) {
+    void awaitTransactions(int count, int polls) {
         long end = transactions.get() + count;
         for (int poll = 0; poll < polls * setting.polls && transactions.get() < end; poll++) {
             LockSupport.parkNanos(POLL_NANOS);
         }
     }
 
-    private void inject(int drawn) throws Exception {
-        if (drawn < 50) {
-            injectIntoLink(drawn);
-        } else if (drawn < 60) {
-            injectIntoServer();
-        } else if (drawn < 61) {
-            journal.record("the disk is full");
-            server().ifPresent(CrashableServer::fillDisk);
-        } else if (drawn < 65) {
-            journal.record("the disk stops");
-            server().ifPresent(CrashableServer::holdLog);
-        } else if (drawn < 72) {
-            journal.record("the disk goes on");
-            server().ifPresent(CrashableServer::releaseLog);
-        } else if (drawn < 80) {
-            tick(1);
-        } else if (drawn < 81) {
-            tick(CrashableServer.TICKS + 1);
-        } else if (drawn < 84) {
-            suspendPastExpiry();
-        } else if (drawn < 87) {
-            interference.set(random.nextInt(60), random.nextInt(6));
-        } else if (drawn < 90) {
-            interference.set(0, random.nextInt(6));
-        } else if (drawn < 91) {
-            interference.deliver();
-        } else if (drawn < 93) {
-            interference.resume();
-        } else if (drawn < 97) {
-            setting.others.inject(random);
-            journal.record(setting.others.toString());
-        } else {
-            client().end(random.nextInt(3) > 0);
+    /// Lets a part of the session timeout pass, so many times.
+    void tick(int count) {
+        journal.record(count + " ticks");
+        for (int tick = 0; tick < count; tick++) {
+            servers.tick();
         }
     }
 
-    private Optional<CrashableServer> server() {
-        return Optional.ofNullable(server);
-    }
-
-    private NemesisClient client() {
-        return clients.get(random.nextInt(clients.size()));
-    }
-
-    /// Returns the link of a client, or of what keeps a namespace; `null` if it has none now.
-    private Links.Link link(int number) {
-        return number < CLIENTS ? clients.get(number).link() : keepers.get(number - CLIENTS).link;
-    }
-
-    private void injectIntoLink(int drawn) {
-        int number = random.nextInt(CLIENTS + STORES);
-        Links.Link link = link(number);
-        int bytes = random.nextInt(1, 200);
-        if (link == null) {
-            return;
-        }
-        journal.record("fault " + drawn / 5 + " of " + link);
-        switch (drawn / 5) {
-            case 0 -> link.cut();
-            case 1 -> {
-                if (number < CLIENTS) {
-                    misdirect(link);
-                } else {
-                    link.cut();
-                }
-            }
-            case 2 -> link.cutAfter(bytes);
-            case 3 -> link.hold(Links.Direction.REQUESTS);
-            case 4 -> link.hold(Links.Direction.REPLIES);
-            case 5 -> link.refuse();
-            case 6 -> link.release();
-            case 7, 8 -> link.heal();
-            default -> links.heal();
-        }
-    }
-
-    private void injectIntoServer() throws IOException, DamagedEntryException {
-        int drawn = random.nextInt(5);
-        if (server == null || random.nextInt(10) >= serverFaults) {
-            return;
-        }
-        if (drawn < 2) {
-            replace();
-        } else if (drawn == 2 && !replaced.isEmpty()) {
-            endReplaced();
-        } else if (drawn == 3 && !replaced.isEmpty()) {
-            journal.record("a replaced server hears of its log");
-            replaced.getLast().wake();
-        } else {
-            crashes++;
-            journal.record("server crashes");
-            server.crash(random);
-            server = null;
-            lead();
-        }
-    }
-
-    /// Replaces the server, while an append of it may be under way. Its acknowledgement may come late: when others have
-    /// committed by the next server, and clients wait for answers of both.
-    private void replace() throws IOException, DamagedEntryException {
-        if (random.nextBoolean()) {
-            server.holdLog();
-            awaitTransactions(2, 1);
-        }
-        journal.record("server is replaced");
-        server.fence(random);
-        replaced.add(server);
-        replacements++;
-        tryToStart();
-        if (random.nextBoolean()) {
-            awaitTransactions(100, 20);
-            replaced.getLast().wake();
-        }
-    }
-
-    /// Suspends a client, or what cleans and prunes a namespace, until its session has expired and others have gone on.
-    private void suspendPastExpiry() {
-        int number = random.nextInt(CLIENTS + STORES);
-        Links.Link link = link(number);
-        if (link == null) {
-            return;
-        }
-        journal.record("suspends the thread of " + link + " past the expiry of its session");
-        interference.suspend(threads.get(number));
-        link.hold(Links.Direction.REQUESTS);
-        link.hold(Links.Direction.REPLIES);
-        for (int tick = 0; tick <= CrashableServer.TICKS; tick++) {
-            awaitTransactions(10, 1);
-            tick(1);
-        }
-        awaitTransactions(60, 6);
-        if (number < CLIENTS && random.nextBoolean()) {
-            clients.get(number).end(true);
-        }
-        if (random.nextBoolean()) {
-            link.release();
-            interference.resume();
-        }
-    }
-
-    private void endReplaced() throws IOException {
-        journal.record("a replaced server ends");
-        replaced.removeLast().close();
-        lead();
-    }
-
-    /// Ends the faults of the network and the disk for a moment, so that sessions expire and sweeps end.
-    private void calm() throws IOException, DamagedEntryException {
+    /// Ends the faults for a moment, and fails if not all goes on: sessions expire, each client commits again, and the
+    /// low-water mark passes the transactions that there were.
+    void calm() throws Exception {
         journal.record("a calm begins");
-        links.heal();
         interference.set(0, 0);
         interference.resume();
-        if (server == null) {
-            tryToStart();
-        }
-        server().ifPresent(CrashableServer::releaseLog);
+        healServices();
         for (int tick = 0; tick <= CrashableServer.TICKS; tick++) {
             awaitTransactions(CLIENTS, 1);
             tick(1);
         }
         awaitTransactions(4 * CLIENTS, 2);
+        awaitCommits();
+        StartTimestamp mark = founder.begin();
+        founder.end(mark);
+        await("the low-water mark passes " + mark.value(), () -> {
+            awaitTransactions(4 * CLIENTS, 2);
+            tick(1);
+            return founder.lowWaterMark().value() > mark.value();
+        });
     }
 
-    private void tick(int count) {
-        journal.record(count + " ticks");
-        for (int tick = 0; tick < count; tick++) {
-            server().ifPresent(CrashableServer::tick);
-            replaced.forEach(CrashableServer::tick);
+    /// Ends the faults of the network, the services and the servers.
+    private void healServices() throws Exception {
+        setting.others.heal();
+        links.heal();
+        await("a server serves", servers::isServing);
+        servers.serving().releaseLog();
+        if (access.isFaulty()) {
+            access.heal(servers);
+            links.cut(); // connections keep the limits that they were made with
+        }
+    }
+
+    private void awaitCommits() throws Exception {
+        for (NemesisClient client : clients) {
+            client.beginCounting();
+        }
+        for (NemesisClient client : clients) {
+            await("a client commits again in each session", client::hasCommittedAgain);
         }
     }
 
@@ -603,18 +511,10 @@ public final class NemesisWorld implements AutoCloseable {
         journal.record("all faults end");
         isHealed = true;
         interference.calm();
-        setting.others.heal();
-        endStopped();
-        while (!replaced.isEmpty()) {
-            endReplaced();
-        }
-        await("server starts", () -> server != null);
-        server.releaseLog();
-        links.heal();
-        for (NemesisClient client : clients) {
-            long before = client.commits();
-            await("client commits again", () -> client.commits() > before + 1);
-        }
+        healServices();
+        servers.endOthers();
+        await("a server serves", servers::isServing);
+        awaitCommits();
         isOver = true;
         for (Thread thread : threads) {
             thread.join(plan.limit);
@@ -622,7 +522,9 @@ public final class NemesisWorld implements AutoCloseable {
         }
         assertEquals(List.of(), List.copyOf(failures));
         interference.deliver();
-        try (OracleClient probe = OracleClient.open(ClientOptions.of(server.address()))) {
+        ClientOptions options = NemesisClient.options(
+                new InetSocketAddress[] {servers.serving().address()}, SILENCE, true, access.ofFounder());
+        try (OracleClient probe = OracleClient.open(options)) {
             journal.record("the low-water mark is to pass");
             awaitLowWaterMark(probe);
             journal.record("all clients end");
@@ -635,7 +537,7 @@ public final class NemesisWorld implements AutoCloseable {
             }
             journal.record("sweeps begin");
             checkMemory(probe);
-            assertEquals(0, other.figures().newest(), "timestamps are issued by another oracle");
+            assertEquals(0, servers.other().figures().newest(), "timestamps are issued by another oracle");
         }
     }
 
@@ -645,11 +547,11 @@ public final class NemesisWorld implements AutoCloseable {
     private void awaitLowWaterMark(OracleClient probe) throws Exception {
         StartTimestamp mark = probe.begin();
         probe.end(mark);
-        await("low-water mark passes " + mark.value() + ", and no transaction is open", () -> {
+        await("the low-water mark passes " + mark.value() + ", and no transaction is open", () -> {
             clients.forEach(NemesisClient::beHeard);
             tickBeside(probe);
             return probe.lowWaterMark().value() > mark.value()
-                    && server.figures().open() == 0;
+                    && servers.serving().figures().open() == 0;
         });
     }
 
@@ -657,16 +559,18 @@ public final class NemesisWorld implements AutoCloseable {
     private void tickBeside(OracleClient probe) {
         founder.lowWaterMark();
         probe.lowWaterMark();
-        server.tick();
+        servers.tick();
     }
 
     private void checkMemory(OracleClient probe) throws Exception {
-        await("sweep makes the oracle forget all outcomes, and sessions end", () -> {
+        List<Cleaner> cleaners = stores.stream()
+                .map(store -> new Cleaner(probe, store, clock, Fault.NONE))
+                .toList();
+        await("a sweep makes the oracle forget all outcomes, and sessions end", () -> {
             tickBeside(probe);
-            for (Tables store : stores) {
-                new Cleaner(probe, store).sweep();
-            }
-            Figures figures = server.figures();
+            cleaners.forEach(Cleaner::sweep);
+            clock.jump(writesLast);
+            Figures figures = servers.serving().figures();
             return figures.outcomes() == 0 && figures.sessions() == 2;
         });
         for (int number = 0; number < STORES; number++) {
@@ -682,7 +586,8 @@ public final class NemesisWorld implements AutoCloseable {
         history.write(isolation == Isolation.SNAPSHOT ? "strong-snapshot-isolation" : "strict-serializable", name);
     }
 
-    private void await(String what, Callable<Boolean> condition) throws Exception {
+    /// Waits for progress. A server that is missing is started.
+    void await(String what, Callable<Boolean> condition) throws Exception {
         long end = System.nanoTime() + plan.limit.toNanos();
         while (true) {
             assertEquals(List.of(), List.copyOf(failures));
@@ -693,13 +598,14 @@ public final class NemesisWorld implements AutoCloseable {
             } catch (OracleException later) {
                 // no answer yet
             }
-            endStopped();
-            if (server == null) {
-                tryToStart();
+            servers.poll();
+            if (!servers.isServing()) {
+                servers.start();
             }
             assertTrue(
                     System.nanoTime() - end < 0,
-                    () -> "waited for " + plan.limit + " until a " + what + "; newest failed start: " + startProblem);
+                    () -> "waited for " + plan.limit + " until " + what + "; newest failed start: "
+                            + servers.startProblem());
             LockSupport.parkNanos(POLL_NANOS);
         }
     }
@@ -733,9 +639,8 @@ public final class NemesisWorld implements AutoCloseable {
         return history.count(AppendHistory.Outcome.OK) + " committed, "
                 + history.count(AppendHistory.Outcome.FAIL) + " aborted, "
                 + history.count(AppendHistory.Outcome.INFO) + " unknown; "
-                + links + "; " + interference + "; " + crashes + " crashes, " + stops + " servers stopped, "
-                + replacements + " servers replaced, "
-                + forgotten + " outcomes forgotten; "
+                + CLIENTS * sessions + " sessions, " + links + "; " + interference + "; " + servers + ", "
+                + forgotten + " outcomes forgotten; " + clock + "; " + access + "; "
                 + setting.others;
     }
 
@@ -743,16 +648,10 @@ public final class NemesisWorld implements AutoCloseable {
     public void close() throws IOException {
         isOver = true;
         interference.calm();
-        clients.forEach(client -> client.end(true));
+        clients.forEach(NemesisClient::endAll);
         keepers.forEach(keeper -> keeper.oracle.close());
         founder.close();
         links.close();
-        while (!replaced.isEmpty()) {
-            endReplaced();
-        }
-        other.close();
-        if (server != null) {
-            server.close();
-        }
+        servers.close();
     }
 }

@@ -5,7 +5,10 @@ import java.io.ByteArrayOutputStream;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.util.ArrayDeque;
+import java.util.Comparator;
 import java.util.HexFormat;
+import java.util.stream.Collectors;
+import java.util.stream.Stream;
 
 /// The newest events of a test, in memory, to be printed when it fails. **Threads:** any may call.
 public final class Journal {
@@ -13,20 +16,36 @@ public final class Journal {
     private static final long NANOS_PER_MS = 1_000_000;
 
     private final long began = System.nanoTime();
-    private final ArrayDeque<String> events = new ArrayDeque<>();
+    private final ArrayDeque<Event> events = new ArrayDeque<>();
+    /// Events of connections, of which there are so many that others would be lost.
+    private final ArrayDeque<Event> connections = new ArrayDeque<>();
+
+    private record Event(long nanos, String text) {}
 
     /// Records an event.
     public synchronized void record(String event) {
-        if (events.size() == EVENTS_MAX) {
-            events.remove();
+        add(events, event);
+    }
+
+    /// Records an event of a connection.
+    synchronized void recordConnection(String event) {
+        add(connections, event);
+    }
+
+    private void add(ArrayDeque<Event> to, String event) {
+        if (to.size() == EVENTS_MAX) {
+            to.remove();
         }
-        events.add((System.nanoTime() - began) / NANOS_PER_MS + " ms: " + event);
+        to.add(new Event(System.nanoTime() - began, event));
     }
 
     /// Returns the events in their order, one in a line.
     @Override
     public synchronized String toString() {
-        return String.join("\n", events);
+        return Stream.concat(events.stream(), connections.stream())
+                .sorted(Comparator.comparingLong(Event::nanos))
+                .map(event -> event.nanos / NANOS_PER_MS + " ms: " + event.text)
+                .collect(Collectors.joining("\n"));
     }
 
     /// Returns a tap of the requests that a connection of this name delivers.
@@ -68,18 +87,18 @@ public final class Journal {
             boolean isLast = frame.get(KIND + 1) != 0;
             switch (frame.get(KIND)) {
                 case Protocol.HELLO ->
-                    record(connection + " hello of session "
+                    recordConnection(connection + " hello of session "
                             + HexFormat.of().toHexDigits(frame.getLong(HELLO_SESSION)));
                 case Protocol.NAMESPACE ->
-                    record(connection + " namespace " + frame.getLong(Protocol.HEADER_BYTES)
+                    recordConnection(connection + " namespace " + frame.getLong(Protocol.HEADER_BYTES)
                             + (isLast ? " while open" : ""));
                 case Protocol.ANNOUNCE -> {
                     int starts = (frame.limit() - Protocol.HEADER_BYTES) / Long.BYTES;
-                    record(connection + " announces " + starts + " transactions"
+                    recordConnection(connection + " announces " + starts + " transactions"
                             + (starts == 1 ? ": " + frame.getLong(Protocol.HEADER_BYTES) : "")
                             + (isLast ? "" : ", and more"));
                 }
-                case Protocol.CLOSE -> record(connection + " close");
+                case Protocol.CLOSE -> recordConnection(connection + " close");
                 default -> {
                     // of a transaction
                 }

@@ -28,6 +28,8 @@ public final class Links implements AutoCloseable {
 
     private final SplittableRandom random;
     private final Journal journal;
+    /// Whether the bytes are of the oracle's protocol, whose requests are recorded.
+    private final boolean isOfOracle;
     private final List<Link> links = Collections.synchronizedList(new ArrayList<>());
     private volatile InetSocketAddress server;
     /// Server that was replaced and goes on; `null` if there is none.
@@ -41,8 +43,20 @@ public final class Links implements AutoCloseable {
     ///
     /// @param journal records its connections, and what they deliver about sessions
     public Links(long seed, Journal journal) {
+        this(seed, journal, true);
+    }
+
+    private Links(long seed, Journal journal, boolean isOfOracle) {
         random = new SplittableRandom(seed);
         this.journal = journal;
+        this.isOfOracle = isOfOracle;
+    }
+
+    /// A network to a server of any protocol.
+    public static Links to(InetSocketAddress address, long seed, Journal journal) {
+        Links links = new Links(seed, journal, false);
+        links.leadTo(address, null);
+        return links;
     }
 
     private synchronized int nextLink() {
@@ -91,6 +105,11 @@ public final class Links implements AutoCloseable {
         List.copyOf(links).forEach(Link::heal);
     }
 
+    /// Cuts all connections.
+    public void cut() {
+        List.copyOf(links).forEach(Link::cut);
+    }
+
     @Override
     public void close() throws IOException {
         for (Link link : List.copyOf(links)) {
@@ -129,8 +148,8 @@ public final class Links implements AutoCloseable {
         public InetSocketAddress[] addresses() {
             InetSocketAddress[] addresses = new InetSocketAddress[listening.length];
             for (int index = 0; index < listening.length; index++) {
-                addresses[index] =
-                        new InetSocketAddress(listening[index].getInetAddress(), listening[index].getLocalPort());
+                addresses[index] = new InetSocketAddress(
+                        "127.0.0.1", listening[index].getLocalPort()); // a literal is not resolved
             }
             return addresses;
         }
@@ -261,7 +280,8 @@ public final class Links implements AutoCloseable {
             this.server = server;
             name = link + " connection " + nextConnection();
             tap = journal.tap(name);
-            journal.record(name + " to port " + server.getPort() + ", from its port " + server.getLocalPort());
+            journal.recordConnection(
+                    name + " to port " + server.getPort() + ", from its port " + server.getLocalPort());
             client.setTcpNoDelay(true);
             server.setTcpNoDelay(true);
             left[0] = budget == 0 ? -1 : draw(budget);
@@ -279,7 +299,7 @@ public final class Links implements AutoCloseable {
                 for (int count = in.read(bytes); count >= 0 && !isClosed; count = in.read(bytes)) {
                     link.awaitPass(direction, this);
                     int passing = take(direction, count);
-                    if (isToServer) {
+                    if (isToServer && isOfOracle) {
                         tap.pass(bytes, passing);
                     }
                     if (isReceived) {
@@ -323,7 +343,7 @@ public final class Links implements AutoCloseable {
             if (!isClosed) {
                 isClosed = true;
                 count(false);
-                journal.record(name + " ends");
+                journal.recordConnection(name + " ends");
             }
             try (client;
                     server) {
