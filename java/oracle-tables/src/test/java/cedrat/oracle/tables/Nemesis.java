@@ -87,7 +87,7 @@ final class Nemesis {
     }
 
     private void injectOther() throws Exception {
-        if (world.setting().isShared() && servers.isServing() && random.nextInt(6) == 0) {
+        if (world.setting().isShared() && servers.isServing() && random.nextInt(4) == 0) {
             cutOff();
         } else {
             world.setting().others().inject(random);

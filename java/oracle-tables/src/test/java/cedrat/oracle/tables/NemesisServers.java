@@ -159,7 +159,11 @@ final class NemesisServers {
             return;
         }
         endings.add(later("nemesis ending", () -> {
-            ending.run();
+            try {
+                ending.run();
+            } catch (IOException problem) {
+                journal.record("a server has ended, but not its log: " + problem); // which is another server's now
+            }
             return null;
         }));
     }
