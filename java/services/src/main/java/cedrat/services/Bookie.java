@@ -78,8 +78,7 @@ public final class Bookie implements AutoCloseable {
     private static Path configure(Path folder, int port, String zooKeeper) throws IOException {
         Files.createDirectories(folder);
         Path configuration = folder.resolve("bookie.conf");
-        Files.writeString(
-                configuration, """
+        Files.writeString(configuration, """
                 bookiePort=%d
                 advertisedAddress=127.0.0.1
                 listeningInterface=lo
@@ -107,13 +106,15 @@ public final class Bookie implements AutoCloseable {
                 serverNumIOThreads=1
                 numAddWorkerThreads=0
                 numReadWorkerThreads=1
-                """.formatted(port, zooKeeper, folder.resolve("journal"), folder.resolve("ledgers")));
+                """.formatted(
+                        port, zooKeeper.replace(',', ';'), folder.resolve("journal"), folder.resolve("ledgers")));
         return configuration;
     }
 
     /// Waits until clients can find it.
     public void awaitReady(ZooKeeper zooKeeper) throws IOException {
-        service.awaitReady(() -> isFound(port, zooKeeper.port()));
+        service.awaitReady(
+                () -> FreePorts.isTaken(port) && zooKeeper.hasEphemeral("/ledgers/available/127.0.0.1:" + port));
     }
 
     /// Whether clients can find the one at this port in that ZooKeeper.

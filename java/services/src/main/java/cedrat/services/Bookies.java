@@ -19,7 +19,16 @@ public final class Bookies implements AutoCloseable {
     /// Starts so many bookies with their data below this folder, on free ports; returns when they serve. The
     /// folder is fresh: for those that were there before, start each again by itself.
     public static Bookies start(Path folder, int count) throws IOException {
-        Bookies bookies = new Bookies(folder, ZooKeeper.start(folder.resolve("zookeeper"), FreePorts.next()));
+        return start(folder, count, ZooKeeper.start(folder.resolve("zookeeper"), FreePorts.next()));
+    }
+
+    /// The same, with an ensemble of so many servers of ZooKeeper.
+    public static Bookies startOverEnsemble(Path folder, int count, int servers) throws IOException {
+        return start(folder, count, ZooKeeper.startEnsemble(folder.resolve("zookeeper"), servers));
+    }
+
+    private static Bookies start(Path folder, int count, ZooKeeper zooKeeper) throws IOException {
+        Bookies bookies = new Bookies(folder, zooKeeper);
         try {
             Bookie.format(folder.resolve("format"), bookies.zooKeeper);
             for (int number = 0; number < count; number++) {

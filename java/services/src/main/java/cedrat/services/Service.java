@@ -116,11 +116,20 @@ public final class Service implements AutoCloseable {
         signal("CONT");
     }
 
+    /// Lets each write to a file fail from now on, as on a full disk.
+    public void fillDisk() throws IOException {
+        run("cannot be limited in the length of its files", "prlimit", "--pid=" + pid(), "--fsize=1:");
+    }
+
     private void signal(String signal) throws IOException {
-        Process kill = new ProcessBuilder("kill", "-" + signal, Long.toString(pid())).start();
+        run("cannot be sent a signal", "kill", "-" + signal, Long.toString(pid()));
+    }
+
+    private void run(String failure, String... command) throws IOException {
+        Process process = new ProcessBuilder(command).start();
         try {
-            if (kill.waitFor() != 0) {
-                throw problem("cannot be sent a signal");
+            if (process.waitFor() != 0) {
+                throw problem(failure);
             }
         } catch (InterruptedException interrupted) {
             Thread.currentThread().interrupt();

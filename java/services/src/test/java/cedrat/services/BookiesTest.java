@@ -31,4 +31,15 @@ class BookiesTest {
             assertTrue(bookies.zooKeeper().hasEphemeral("127.0.0.1:" + port));
         }
     }
+
+    @Test
+    void ensembleOutlivesOneServer() throws Exception {
+        try (Bookies bookies = Bookies.startOverEnsemble(folder, 1, 3)) {
+            bookies.zooKeeper().service(2).kill();
+            bookies.restart(0);
+            bookies.zooKeeper().restart(2);
+            assertTrue(bookies.zooKeeper()
+                    .hasEphemeral("127.0.0.1:" + bookies.get(0).port()));
+        }
+    }
 }

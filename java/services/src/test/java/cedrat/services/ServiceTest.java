@@ -70,6 +70,15 @@ class ServiceTest {
     }
 
     @Test
+    void fullDiskLimitsFiles() throws Exception {
+        try (Service service = command("stay").start()) {
+            service.fillDisk();
+            String limits = Files.readString(Path.of("/proc/" + service.pid() + "/limits"));
+            assertTrue(limits.matches("(?s).*Max file size +1 .*"), limits);
+        }
+    }
+
+    @Test
     void stopEndsService() throws Exception {
         try (Service service = command("stay").start()) {
             service.awaitReady(() -> said(service, "here"));

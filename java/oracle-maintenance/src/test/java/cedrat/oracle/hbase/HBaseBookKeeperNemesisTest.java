@@ -34,7 +34,7 @@ class HBaseBookKeeperNemesisTest {
         long end = System.nanoTime() + TIME.toNanos();
         long seed = NemesisWorld.seed();
         int count = 0;
-        try (Bookies bookies = Bookies.start(folder.resolve("services"), BookKeeperFaults.BOOKIES)) {
+        try (Bookies bookies = BookKeeperFaults.start(folder.resolve("services"))) {
             do {
                 run(bookies, seed + count++);
             } while (!NemesisWorld.isRepeated() && (System.nanoTime() - end < 0 || count < 2));

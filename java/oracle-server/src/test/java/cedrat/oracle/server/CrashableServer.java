@@ -76,6 +76,11 @@ public final class CrashableServer implements AutoCloseable {
         log.release();
     }
 
+    /// Lets a stopped disk write one more entry.
+    public void writeOne() {
+        log.releaseOne();
+    }
+
     /// Lets the log fail at its next append, as if no more space was left.
     public void fillDisk() {
         log.fill();

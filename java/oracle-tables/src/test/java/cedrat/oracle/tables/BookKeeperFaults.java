@@ -18,20 +18,23 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.random.RandomGenerator;
+import java.util.stream.Collectors;
 import org.apache.bookkeeper.proto.DataFormats.BookieServiceInfoFormat;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.retry.RetryOneTime;
 
-/// Faults below a log in BookKeeper: bookies and a ZooKeeper that are suspended, bookies that are killed and started
-/// again, and a network between servers of the oracle, bookies and ZooKeeper that is cut in either direction.
+/// Faults below a log in BookKeeper: bookies and servers of ZooKeeper that are suspended, or killed and started again,
+/// bookies whose disk is full, and a network between servers of the oracle, bookies and ZooKeeper that is cut in either
+/// direction.
 ///
 /// Bookies publish their address in ZooKeeper. It is replaced there by that of a link, so that servers connect over
 /// it. A bookie that was started again publishes its own: until the faults end, its connections have none.
 @SuppressWarnings("exports") // bookies and logs are those of tests
 public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoCloseable {
-    /// Number of bookies.
-    public static final int BOOKIES = 3;
+    private static final int BOOKIES = 3;
+
+    private static final int ZOOKEEPERS = 3;
 
     /// So short that ledgers are rolled all the time.
     private static final int LEDGER_BYTES_MAX = 64 << 10;
@@ -48,19 +51,28 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
     private final Bookies bookies;
     private final Path properties;
     private final String path;
-    private final Links toZooKeeper;
+    private final List<Links> toZooKeepers = new ArrayList<>();
     private final List<Links> toBookies = new ArrayList<>();
     private final List<Links.Link> bookieLinks = new ArrayList<>();
-    /// The way of each server to ZooKeeper.
-    private final Map<Log, Links.Link> zooKeeperLinks = new ConcurrentHashMap<>();
+    /// The ways of each server to those of ZooKeeper.
+    private final Map<Log, List<Links.Link>> zooKeeperLinks = new ConcurrentHashMap<>();
     /// Number of the suspended bookie; below 0 if none is.
     private int suspended = -1;
-    /// Number of the killed one; below 0 if none is.
+    /// Number of the one that was killed, or whose disk is full; below 0 if none is.
     private int killed = -1;
 
-    private boolean isZooKeeperSuspended;
+    /// Number of the suspended server of ZooKeeper; below 0 if none is.
+    private int suspendedZooKeeper = -1;
+    /// Number of the killed one; below 0 if none is.
+    private int killedZooKeeper = -1;
+
     private boolean isCut;
     private int count;
+
+    /// Starts what the log stands on.
+    public static Bookies start(Path folder) throws IOException {
+        return Bookies.startOverEnsemble(folder, BOOKIES, ZOOKEEPERS);
+    }
 
     /// Faults of these bookies, below an oracle of this seed.
     public BookKeeperFaults(Bookies bookies, Path folder, long seed) throws IOException {
@@ -68,7 +80,9 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
         properties = folder.resolve("bookkeeper.properties");
         Files.writeString(properties, CLIENT);
         path = "/cedrat/nemesis-" + Long.toHexString(seed);
-        toZooKeeper = links(bookies.zooKeeper().port(), seed);
+        for (int port : bookies.zooKeeper().ports()) {
+            toZooKeepers.add(links(port, seed + port));
+        }
         for (int number = 0; number < BOOKIES; number++) {
             Links links = links(bookies.get(number).port(), seed + number);
             toBookies.add(links);
@@ -84,9 +98,14 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
     /// Returns an instance of the log, with a way of its own to ZooKeeper.
     public Log log() {
         try {
-            Links.Link link = toZooKeeper.link();
+            List<Links.Link> links = new ArrayList<>();
+            for (Links each : toZooKeepers) {
+                links.add(each.link());
+            }
             Place place = new Place(
-                    "127.0.0.1:" + link.addresses()[0].getPort(),
+                    links.stream()
+                            .map(link -> "127.0.0.1:" + link.addresses()[0].getPort())
+                            .collect(Collectors.joining(",")),
                     path,
                     SESSION,
                     LEDGER_BYTES_MAX,
@@ -95,7 +114,7 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
                     Optional.of(properties),
                     Optional.empty());
             Log log = new BookKeeperLog(place);
-            zooKeeperLinks.put(log, link);
+            zooKeeperLinks.put(log, links);
             return log;
         } catch (IOException problem) {
             throw new IllegalStateException(problem);
@@ -144,20 +163,29 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
         switch (drawn) {
             case 0 -> kill(number);
             case 1 -> suspend(number);
-            case 2 -> suspendZooKeeper();
-            case 3, 4, 5, 6, 7, 8, 9 -> cut(bookieLinks.get(number), random);
+            case 2 -> breakZooKeeper(number, random.nextBoolean());
+            case 3 -> fill(number);
+            case 4, 5, 6, 7, 8, 9 -> cut(bookieLinks.get(number), random);
             default -> cutServers(random);
         }
     }
 
     private boolean hasFault() {
-        return suspended >= 0 || killed >= 0 || isZooKeeperSuspended || isCut;
+        return suspended >= 0 || killed >= 0 || suspendedZooKeeper >= 0 || killedZooKeeper >= 0 || isCut;
     }
 
     private void kill(int number) {
         if (suspended < 0 && killed < 0) {
             killed = number;
             bookies.get(number).service().kill();
+        }
+    }
+
+    /// A bookie that cannot write ends.
+    private void fill(int number) throws IOException {
+        if (suspended < 0 && killed < 0) {
+            killed = number;
+            bookies.get(number).service().fillDisk();
         }
     }
 
@@ -168,14 +196,28 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
         }
     }
 
-    private void suspendZooKeeper() throws IOException {
-        isZooKeeperSuspended = true;
-        bookies.zooKeeper().service().pause();
+    private void breakZooKeeper(int number, boolean isKilled) throws IOException {
+        if (suspendedZooKeeper >= 0 || killedZooKeeper >= 0) {
+            return;
+        }
+        if (isKilled) {
+            killedZooKeeper = number;
+            bookies.zooKeeper().service(number).kill();
+        } else {
+            suspendedZooKeeper = number;
+            bookies.zooKeeper().service(number).pause();
+        }
     }
 
+    /// Cuts the servers of the oracle off from one server of ZooKeeper, or from all.
     private void cutServers(RandomGenerator random) {
-        for (Links.Link link : List.copyOf(zooKeeperLinks.values())) {
-            cut(link, random);
+        int only = random.nextInt(2 * ZOOKEEPERS);
+        for (List<Links.Link> links : List.copyOf(zooKeeperLinks.values())) {
+            for (int number = 0; number < ZOOKEEPERS; number++) {
+                if (only == number || only >= ZOOKEEPERS) {
+                    cut(links.get(number), random);
+                }
+            }
         }
     }
 
@@ -198,18 +240,23 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
     public void cutOff(Log log) {
         count++;
         isCut = true;
-        Links.Link link = zooKeeperLinks.get(log);
-        link.hold(Links.Direction.REQUESTS);
-        link.hold(Links.Direction.REPLIES);
+        for (Links.Link link : zooKeeperLinks.get(log)) {
+            link.hold(Links.Direction.REQUESTS);
+            link.hold(Links.Direction.REPLIES);
+        }
     }
 
     @Override
     public void heal() throws IOException {
-        if (isZooKeeperSuspended) {
-            bookies.zooKeeper().service().resume();
-            isZooKeeperSuspended = false;
+        if (suspendedZooKeeper >= 0) {
+            bookies.zooKeeper().service(suspendedZooKeeper).resume();
+            suspendedZooKeeper = -1;
         }
-        toZooKeeper.heal();
+        if (killedZooKeeper >= 0) {
+            bookies.zooKeeper().restart(killedZooKeeper);
+            killedZooKeeper = -1;
+        }
+        toZooKeepers.forEach(Links::heal);
         toBookies.forEach(Links::heal);
         isCut = false;
         if (suspended >= 0) {
@@ -226,7 +273,9 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
     @Override
     public void close() throws IOException {
         heal();
-        toZooKeeper.close();
+        for (Links links : toZooKeepers) {
+            links.close();
+        }
         for (Links links : toBookies) {
             links.close();
         }

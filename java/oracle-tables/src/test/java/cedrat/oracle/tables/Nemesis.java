@@ -152,6 +152,9 @@ final class Nemesis {
         } else if (drawn < 65) {
             journal.record("the disk stops");
             servers.serving().holdLog();
+        } else if (drawn < 69) {
+            journal.record("the disk writes an entry");
+            servers.serving().writeOne();
         } else {
             journal.record("the disk goes on");
             servers.serving().releaseLog();
@@ -170,17 +173,27 @@ final class Nemesis {
         } else if (drawn == 3 && servers.hasReplaced()) {
             servers.wakeReplaced();
         } else {
+            stopDisk();
             servers.crash(random);
+        }
+    }
+
+    /// Stops the disk in half of the cases, while appends are under way. It may write some of their entries.
+    private void stopDisk() {
+        if (random.nextBoolean()) {
+            servers.serving().holdLog();
+            world.awaitTransactions(2, 1);
+            for (int entries = random.nextInt(3); entries > 0; entries--) {
+                servers.serving().writeOne();
+                world.awaitTransactions(2, 1);
+            }
         }
     }
 
     /// Replaces the server, while an append of it may be under way. Its acknowledgement may come late: when others have
     /// committed by the next server, and clients wait for answers of both.
     private void replace() throws IOException, DamagedEntryException {
-        if (random.nextBoolean()) {
-            servers.serving().holdLog();
-            world.awaitTransactions(2, 1);
-        }
+        stopDisk();
         servers.replace(random);
         if (random.nextBoolean()) {
             world.awaitTransactions(100, 20);

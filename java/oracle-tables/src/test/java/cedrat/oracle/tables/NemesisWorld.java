@@ -186,7 +186,8 @@ public final class NemesisWorld implements AutoCloseable {
         SplittableRandom random = new SplittableRandom(seed);
         this.setting = setting;
         rowsLog2 = random.nextInt(ROWS_LOG2_MIN, ROWS_LOG2_MAX + 1);
-        sessions = random.nextInt(4) == 0 ? SESSIONS_MANY : 1;
+        boolean hasManySessions = random.nextInt(4) == 0 && plan == Plan.NONE;
+        sessions = hasManySessions ? SESSIONS_MANY : 1;
         writesLast = random.nextBoolean() ? WRITES_LAST : Duration.ZERO;
         this.plan = plan;
         this.isolation = isolation;
