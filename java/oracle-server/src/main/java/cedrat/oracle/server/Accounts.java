@@ -36,9 +36,8 @@ final class Accounts {
         return limited.clone();
     }
 
-    /// Admits a connection to the account of its client. It may take the place of another one of the same session,
-    // which
-    /// then [#leave]s.
+    /// Admits a connection to the account of its client. It may take the place of another one of the same
+    /// session, which then [#leave]s.
     ///
     /// @return whether there is room for it
     boolean enter(Connection connection, String name, Limits limits, Connection replaced) {
@@ -54,9 +53,8 @@ final class Accounts {
         return true;
     }
 
-    /// The connection is closed, or replaced. It counts no more, except for its requests without an answer. A second
-    // call
-    /// does nothing.
+    /// The connection is closed, or replaced. It counts no more, except for its requests without an answer. A
+    /// second call does nothing.
     void leave(Connection connection) {
         Account account = connection.account;
         if (account == null || connection.hasLeft) {
