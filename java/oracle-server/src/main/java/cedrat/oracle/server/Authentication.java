@@ -36,7 +36,8 @@ import org.slf4j.LoggerFactory;
 ///   says which: no client of one mechanism has the name of a client of another.
 /// - A2  Exchanges run on a thread of their own: neither the decide thread nor a network thread waits for them.
 /// - A3  All connections together hold at most [#WAITING_BYTES_MAX] of input before their hello, each at most
-///   [Protocol#FIRST_FRAME_BYTES_MAX] and one read. Their time is that of the hello.
+///   [Protocol#FIRST_FRAME_BYTES_MAX] and one read, besides a record of TLS that arrives. Their time is that of the
+///   hello.
 /// - A4  A removed token is refused from then on, and connections that it has authenticated are closed within
 ///   [#REFRESH_MS] and the time to read the file, also if their clients read no reply.
 final class Authentication implements AutoCloseable {

@@ -602,7 +602,8 @@ final class Decider {
             return;
         }
         Connection replaced = known == null ? null : known.connection;
-        Limits limits = fault == Fault.IGNORES_LIMITS ? Limits.NONE : options.roles().limits(connection.name);
+        Limits limits =
+                fault == Fault.IGNORES_LIMITS ? Limits.NONE : options.roles().limits(connection.name);
         if (!accounts.enter(connection, connection.name, limits, replaced)) {
             String text = connection.name + " has as many connections as the limits in --roles permit: try again later";
             refuse(connection, request.id(), ErrorCode.LIMIT, text);

@@ -2,6 +2,7 @@ package cedrat.oracle.server;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.log.VolatileLog;
@@ -10,10 +11,13 @@ import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.server.cluster.RawClient;
+import java.io.IOException;
 import java.net.InetSocketAddress;
 import java.time.Duration;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
+import java.util.SplittableRandom;
 import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -188,6 +192,58 @@ class BatchFrameTest {
             assertEquals(2, client.reply.value(0));
             assertEquals(3, client.reply.value(1));
         }
+    }
+
+    /// Some bytes of a batch are changed behind its length: it is decided, or refused, and others are served.
+    @Test
+    void changedBatchesLeaveOthersAlone() throws Exception {
+        try (OracleServer server = OracleServer.start(OPTIONS.withRowsMax(100), new VolatileLog());
+                RawClient witness = new RawClient(server, SESSION + 1)) {
+            new Batch().begin(9).answer(witness);
+            CommitKeys keys = new CommitKeys();
+            keys.write(1, "b".getBytes());
+            keys.write(2, new byte[40]);
+            keys.scan(1, "a".getBytes(), "c".getBytes());
+            keys.scan(2, "z".getBytes(), "a".getBytes());
+            for (int seed = 0; seed < 400; seed++) {
+                SplittableRandom random = new SplittableRandom(seed);
+                try (RawClient client = connect(server)) {
+                    client.send(changedBatch(client, keys, random));
+                    client.out.plain(Protocol.CLOSE, 0);
+                    client.send();
+                    while (client.receive().request() != Protocol.CLOSE) {
+                        // decided, or refused
+                    }
+                } catch (IOException closed) {
+                    // by the server, or within the reply of a CLOSE that the changed batch was part of
+                }
+                long start = witness.begin();
+                assertEquals(start, witness.ask(Protocol.END, start), "seed " + seed);
+            }
+            assertFalse(server.stopped().toCompletableFuture().isDone());
+        }
+    }
+
+    private static byte[] changedBatch(RawClient client, CommitKeys keys, SplittableRandom random) {
+        FrameWriter commit = new FrameWriter(64);
+        int at = client.out.beginBatch(client.id(), 3, 2, 1, 2, 3);
+        for (int start = 1; start <= 5; start++) {
+            client.out.batchStart(1 + random.nextInt(9));
+        }
+        for (int count = 0; count < 3; count++) {
+            long[] rows = {1 + random.nextInt(3), 9, 9};
+            commit.clear();
+            commit.commit(
+                    0, 1 + random.nextInt(9), rows, 3, rows, random.nextInt(4), count == 0 ? new CommitKeys() : keys);
+            client.out.batchCommit(commit);
+        }
+        client.out.endBatch(at);
+        byte[] bytes = Arrays.copyOf(client.out.bytes(), client.out.length());
+        client.out.clear();
+        for (int changes = random.nextInt(4); changes > 0; changes--) {
+            bytes[random.nextInt(Integer.BYTES, bytes.length)] = (byte) random.nextInt(256);
+        }
+        return bytes;
     }
 
     /// D6: the decisions of a batch may fill several entries of the log, between any two commits.

@@ -9,7 +9,8 @@ import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.server.cluster.RawClient;
-import io.netty.buffer.PooledByteBufAllocator;
+import io.netty.buffer.ByteBufAllocator;
+import io.netty.buffer.ByteBufAllocatorMetricProvider;
 import java.io.IOException;
 import java.lang.management.ManagementFactory;
 import java.net.InetSocketAddress;
@@ -189,7 +190,8 @@ class LimitsTest {
         SplittableRandom random = new SplittableRandom(7);
         for (int threads = 0; threads < 2; threads++) {
             HeldLog log = new HeldLog();
-            ServerOptions options = limited("connections=40 outstanding=6 bytes=300").withNetworkThreads(threads);
+            ServerOptions options =
+                    limited("connections=40 outstanding=6 bytes=300").withNetworkThreads(threads);
             try (OracleServer server = OracleServer.start(options, log, fault)) {
                 for (int round = 0; round < 10; round++) {
                     List<RawClient> clients = new ArrayList<>();
@@ -337,13 +339,52 @@ class LimitsTest {
             assertEquals(0, server.outstandingBytes());
             long each = (heapBytes() - before) / count;
             assertTrue(each < 16_384, each + " bytes of heap for each connection and its client");
-            long pinned = PooledByteBufAllocator.DEFAULT.pinnedDirectMemory();
-            assertTrue(pinned < 64 << 20, pinned + " bytes of buffers");
+            assertTrue(bufferBytes() < 64 << 20, bufferBytes() + " bytes of buffers");
         } finally {
             for (RawClient client : clients) {
                 client.close();
             }
         }
+    }
+
+    /// Peers that begin a handshake and do not go on: each has a record of TLS, which must arrive entirely.
+    @Test
+    void slowHandshakesTakeBoundedMemory() throws Exception {
+        int count = 1000;
+        Authority authority = new Authority(folder.resolve("authority"));
+        ServerOptions options = options().withTls(authority.issue("server", "127.0.0.1", authority));
+        byte[] record = new byte[16_000];
+        record[0] = 22;
+        record[1] = 3;
+        record[2] = 1;
+        record[3] = 0x40;
+        List<RawClient> clients = new ArrayList<>();
+        try (OracleServer server = OracleServer.start(options, new VolatileLog())) {
+            long heapBefore = heapBytes();
+            long buffersBefore = bufferBytes();
+            byte[] bytes = new byte[0];
+            while (clients.size() < count) {
+                clients.add(new RawClient(server.address(), bytes).send(record));
+            }
+            while (bufferBytes() - buffersBefore < count * (long) record.length) {
+                server.settle();
+            }
+            long heap = (heapBytes() - heapBefore) / count;
+            assertTrue(heap < 16_384, heap + " bytes of heap for each connection and its client");
+            long buffers = (bufferBytes() - buffersBefore) / count;
+            assertTrue(buffers < 65_536, buffers + " bytes of buffers for each connection");
+        } finally {
+            for (RawClient client : clients) {
+                client.close();
+            }
+        }
+    }
+
+    /// The bytes of Netty's buffers.
+    private static long bufferBytes() {
+        return ((ByteBufAllocatorMetricProvider) ByteBufAllocator.DEFAULT)
+                .metric()
+                .usedDirectMemory();
     }
 
     private static long heapBytes() {

@@ -9,13 +9,18 @@ import java.net.ServerSocket;
 import java.net.Socket;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
 
 /// A network between clients and a server that can be cut. **Threads:** any may call.
 final class Proxy implements AutoCloseable {
+    private static final int ALL = -1;
+
     private final ServerSocket listening;
     private final List<Socket> sockets = new ArrayList<>();
     private volatile InetSocketAddress server;
     private volatile boolean refuses;
+    private final AtomicInteger requestsLeft = new AtomicInteger(ALL);
+    private final AtomicInteger repliesLeft = new AtomicInteger(ALL);
 
     Proxy(InetSocketAddress server) throws IOException {
         this.server = server;
@@ -40,6 +45,16 @@ final class Proxy implements AutoCloseable {
         sockets.clear();
     }
 
+    /// Cuts the connection behind so many more bytes of requests; later ones are whole.
+    void cutRequestsBehind(int bytes) {
+        requestsLeft.set(bytes);
+    }
+
+    /// Cuts the connection behind so many more bytes of replies; later ones are whole.
+    void cutRepliesBehind(int bytes) {
+        repliesLeft.set(bytes);
+    }
+
     /// Whether new connections are cut at once.
     void refuse(boolean whether) {
         refuses = whether;
@@ -60,22 +75,30 @@ final class Proxy implements AutoCloseable {
                     sockets.add(client);
                     sockets.add(there);
                 }
-                Thread.ofPlatform().daemon().name("proxy-there").start(() -> pass(client, there));
-                Thread.ofPlatform().daemon().name("proxy-back").start(() -> pass(there, client));
+                Thread.ofPlatform().daemon().name("proxy-there").start(() -> pass(client, there, requestsLeft));
+                Thread.ofPlatform().daemon().name("proxy-back").start(() -> pass(there, client, repliesLeft));
             } catch (IOException closed) {
                 // this, or the server
             }
         }
     }
 
-    private static void pass(Socket one, Socket other) {
+    private static void pass(Socket one, Socket other, AtomicInteger left) {
         byte[] bytes = new byte[1 << 16];
         try (one;
                 other) {
             InputStream in = one.getInputStream();
             OutputStream out = other.getOutputStream();
             for (int count = in.read(bytes); count >= 0; count = in.read(bytes)) {
-                out.write(bytes, 0, count);
+                int limit = left.get();
+                out.write(bytes, 0, limit == ALL ? count : Math.min(limit, count));
+                if (limit != ALL && limit <= count) {
+                    left.set(ALL);
+                    return;
+                }
+                if (limit != ALL) {
+                    left.set(limit - count);
+                }
             }
         } catch (IOException cut) {
             // both ends will notice

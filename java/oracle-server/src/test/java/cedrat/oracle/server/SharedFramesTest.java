@@ -2,6 +2,7 @@ package cedrat.oracle.server;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.client.ClientOptions;
@@ -282,6 +283,65 @@ class SharedFramesTest {
             assertTrue(values.get(2) > 5, "another begin: the first has no client");
             ask(() -> pipeline.lowWaterMark(0));
             assertTrue(next().value() > 5, "and holds nothing back");
+        }
+    }
+
+    @Test
+    void batchCutWithinFrameIsRepeated() throws Exception {
+        batchCutWithinFrameIsRepeated(Fault.NONE);
+    }
+
+    @Test
+    void plantedFaultIsFound() {
+        assertThrows(AssertionError.class, () -> batchCutWithinFrameIsRepeated(Fault.RESENT_COMMITS_CONFLICT));
+    }
+
+    /// O6l and C1: the batch, or its reply, is cut behind each of some bytes. Each request has one answer, its own.
+    private void batchCutWithinFrameIsRepeated(Fault fault) throws Exception {
+        try (OracleServer server = OracleServer.start(OPTIONS, new VolatileLog(), fault);
+                Proxy proxy = new Proxy(server.address())) {
+            open(proxy.address());
+            for (int bytes = 0; bytes < 130; bytes += 3) {
+                ask(() -> {
+                    pipeline.begin(0);
+                    pipeline.begin(1);
+                    pipeline.begin(2);
+                });
+                List<Long> starts = values(3);
+                boolean isReply = bytes % 2 == 0;
+                if (isReply) {
+                    proxy.cutRepliesBehind(bytes / 3);
+                } else {
+                    proxy.cutRequestsBehind(bytes);
+                }
+                long row = 1 + bytes;
+                ask(() -> {
+                    pipeline.commit(0, starts.get(0), new long[] {row}, 1);
+                    pipeline.commit(1, starts.get(1), new long[] {row}, 1);
+                    pipeline.abort(2, starts.get(2));
+                    pipeline.begin(3);
+                    pipeline.begin(4);
+                });
+                Map<Integer, Long> values = byTag(5);
+                assertEquals(5, values.size(), "an answer for each");
+                long committed = values.get(0);
+                assertTrue(committed > starts.get(2), committed + " behind " + starts);
+                assertEquals(Protocol.ABORTED_CONFLICT, values.get(1));
+                assertEquals(Protocol.ABORTED_RESOLVED, values.get(2));
+                assertTrue(!values.get(3).equals(values.get(4)));
+                long reader = Math.max(values.get(3), values.get(4));
+                ask(() -> pipeline.status(0, reader, new long[] {starts.get(0)}, 1));
+                assertEquals(committed, next().value());
+                ask(() -> {
+                    pipeline.end(0, values.get(3));
+                    pipeline.end(1, values.get(4));
+                });
+                byTag(2);
+                proxy.cutRepliesBehind(-1);
+                proxy.cutRequestsBehind(-1);
+            }
+            assertEquals(0, pipeline.outstanding());
+            assertTrue(answers.isEmpty(), "a second answer");
         }
     }
 
