@@ -1,5 +1,10 @@
 package cedrat.oracle.server;
 
+import cedrat.oracle.protocol.FrameWriter;
+import cedrat.oracle.protocol.Protocol;
+import cedrat.oracle.protocol.ProtocolException;
+import cedrat.oracle.protocol.RequestReader;
+import java.io.DataInputStream;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.OutputStream;
@@ -7,23 +12,36 @@ import java.net.InetAddress;
 import java.net.InetSocketAddress;
 import java.net.ServerSocket;
 import java.net.Socket;
+import java.nio.ByteBuffer;
+import java.nio.ByteOrder;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 
-/// A network between clients and a server that can be cut. **Threads:** any may call.
+/// A network between clients and a server that can be cut, and that can let both take each other for programs of an
+/// earlier version of the protocol. **Threads:** any may call.
 final class Proxy implements AutoCloseable {
     private static final int ALL = -1;
 
     private final ServerSocket listening;
     private final List<Socket> sockets = new ArrayList<>();
     private volatile InetSocketAddress server;
+    /// The newest version of the protocol that passes.
+    private final int version;
     private volatile boolean refuses;
     private final AtomicInteger requestsLeft = new AtomicInteger(ALL);
     private final AtomicInteger repliesLeft = new AtomicInteger(ALL);
 
     Proxy(InetSocketAddress server) throws IOException {
+        this(server, Protocol.VERSION);
+    }
+
+    /// Each hello offers versions up to this one, in the form of a client of that version. So the server answers as one
+    /// that speaks no later version.
+    Proxy(InetSocketAddress server, int version) throws IOException {
         this.server = server;
+        this.version = version;
         listening = new ServerSocket(0, 100, InetAddress.getLoopbackAddress());
         Thread.ofPlatform().daemon().name("proxy").start(this::accept);
     }
@@ -75,12 +93,47 @@ final class Proxy implements AutoCloseable {
                     sockets.add(client);
                     sockets.add(there);
                 }
-                Thread.ofPlatform().daemon().name("proxy-there").start(() -> pass(client, there, requestsLeft));
+                Thread.ofPlatform().daemon().name("proxy-there").start(() -> passRequests(client, there));
                 Thread.ofPlatform().daemon().name("proxy-back").start(() -> pass(there, client, repliesLeft));
             } catch (IOException closed) {
                 // this, or the server
             }
         }
+    }
+
+    private void passRequests(Socket client, Socket there) {
+        try (client;
+                there) {
+            if (version < Protocol.VERSION) {
+                passHello(client.getInputStream(), there.getOutputStream());
+            }
+            pass(client, there, requestsLeft);
+        } catch (IOException cut) {
+            // both ends will notice
+        }
+    }
+
+    private void passHello(InputStream from, OutputStream to) throws IOException {
+        DataInputStream in = new DataInputStream(from);
+        byte[] length = in.readNBytes(Integer.BYTES);
+        int rest = ByteBuffer.wrap(length).order(ByteOrder.LITTLE_ENDIAN).getInt();
+        byte[] frame = Arrays.copyOf(length, Integer.BYTES + rest);
+        in.readFully(frame, Integer.BYTES, rest);
+        RequestReader hello = new RequestReader(Protocol.ROWS_MAX);
+        try {
+            hello.next(frame, 0, frame.length);
+        } catch (ProtocolException none) {
+            throw new IOException(none);
+        }
+        FrameWriter out = new FrameWriter(frame.length);
+        out.hello(
+                hello.id(),
+                hello.versionLowest(),
+                Math.min(hello.versionHighest(), version),
+                hello.session(),
+                hello.identity(),
+                hello.generation());
+        to.write(out.bytes(), 0, out.length());
     }
 
     private static void pass(Socket one, Socket other, AtomicInteger left) {
