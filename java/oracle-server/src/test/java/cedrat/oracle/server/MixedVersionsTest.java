@@ -24,7 +24,7 @@ class MixedVersionsTest {
 
     private CrashableServer start() throws Exception {
         EmbeddedLog.Options log = EmbeddedLog.Options.keeping(folder.resolve("log"), CrashableServer.LOG_BYTES_MAX);
-        return CrashableServer.start(new EmbeddedLog(log), 12, "NONE");
+        return CrashableServer.start(new EmbeddedLog(log), ServerOptions.DEFAULTS.withRowsLog2(12), "NONE");
     }
 
     private static ClientOptions options(InetSocketAddress... servers) {
