@@ -36,8 +36,8 @@ final class Accounts {
         return limited.clone();
     }
 
-    /// Admits a connection to the account of its client. It may take the place of another one of the same
-    /// session, which then [#leave]s.
+    /// Admits a connection to the account of its client. It may take the place of another one of the same session, and
+    /// that one [#leave]s then.
     ///
     /// @return whether there is room for it
     boolean enter(Connection connection, String name, Limits limits, Connection replaced) {

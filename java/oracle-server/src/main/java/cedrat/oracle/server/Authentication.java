@@ -192,8 +192,8 @@ final class Authentication implements AutoCloseable {
         }
     }
 
-    /// Refuses a connection before its hello, and closes it. It has asked nothing about the state of the oracle,
-    /// so this waits for no append (D1).
+    /// Refuses a connection before its hello, and closes it. It has asked nothing about the state of the oracle, so
+    /// this waits for no append (D1).
     static void refuse(Channel channel, long id, ErrorCode code, String text) {
         FrameWriter refusal = new FrameWriter(REFUSAL_BYTES);
         refusal.error(id, Protocol.FLAG_CLOSING, code, text);

@@ -549,8 +549,8 @@ final class Decider {
         sessions.finished(connection);
     }
 
-    /// Refuses a connection whose replies need not arrive any more: it is closed, also if its client reads none
-    /// of them.
+    /// Refuses a connection whose replies need not arrive any more. It is closed also if its client reads none of
+    /// them.
     private void cut(Connection connection, ErrorCode code, String text) {
         if (connection.finished) {
             connection.channel.close();

@@ -14,9 +14,9 @@ import java.util.regex.Pattern;
 ///
 /// A file of them has a line for each rule: a role, and a name. The name is that in a certificate, as RFC 2253 writes
 /// it, or `token:NAME`, or `kerberos:PRINCIPAL`. In it, `*` stands for any text without a comma and without a backslash
-/// at its end, and in a principal also without a slash and an at sign. The first rule that fits the whole name
-/// counts. A line of limits is `limits`, one or more of `connections=N`, `outstanding=N`, `bytes=N` and `rate=N`,
-/// and a name, or nothing for all clients. Empty lines, and lines that begin with `#`, are skipped.
+/// at its end, and in a principal also without a slash and an at sign. The first rule that fits the whole name counts.
+/// A line of limits is `limits`, one or more of `connections=N`, `outstanding=N`, `bytes=N` and `rate=N`, and a name,
+/// or nothing for all clients. Empty lines, and lines that begin with `#`, are skipped.
 public final class Roles {
     /// Everyone is an administrator, without limits.
     public static final Roles ALL =

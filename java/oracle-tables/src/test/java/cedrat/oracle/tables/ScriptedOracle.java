@@ -16,8 +16,7 @@ import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicLong;
 
 /// A server that answers commits, and questions for their outcome, as a script says. It speaks version 3, so each
-// request
-/// has a frame of its own.
+/// request has a frame of its own.
 final class ScriptedOracle implements AutoCloseable {
     /// Reaction to a request.
     enum Answer {
