@@ -36,6 +36,9 @@ import org.apache.hadoop.hbase.client.ResultScanner;
 import org.apache.hadoop.hbase.client.RowMutations;
 import org.apache.hadoop.hbase.client.Scan;
 import org.apache.hadoop.hbase.filter.BinaryComparator;
+import org.apache.hadoop.hbase.filter.BinaryPrefixComparator;
+import org.apache.hadoop.hbase.filter.FilterList;
+import org.apache.hadoop.hbase.filter.QualifierFilter;
 import org.apache.hadoop.hbase.filter.ValueFilter;
 import org.apache.hadoop.hbase.io.TimeRange;
 
@@ -334,12 +337,18 @@ final class HBaseTable implements Table {
     }
 
     @Override
-    public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below, int versionsMax) {
-        Scan scan = (isReversed ? reversed(range) : scan(range)).readVersions(versionsMax);
-        if (!columns.isEmpty()) {
-            columns.forEach(column ->
-                    scan.addColumn(column.family().toArray(), column.qualifier().toArray()));
+    public StoredRows scan(cedrat.oracle.tables.Scan wanted, long below, int versionsMax) {
+        KeyRange range = wanted.range();
+        Scan scan = (wanted.isReversed() ? reversed(range) : scan(range)).readVersions(versionsMax);
+        if (!wanted.columns().isEmpty()) {
+            wanted.columns()
+                    .forEach(column -> scan.addColumn(
+                            column.family().toArray(), column.qualifier().toArray()));
             scan.addFamily(Cells.PENDING);
+        } else if (!wanted.columnPrefixes().isEmpty()) {
+            wanted.columnPrefixes()
+                    .forEach(prefix -> scan.addFamily(prefix.family().toArray()));
+            scan.addFamily(Cells.PENDING).setFilter(anyOf(wanted.columnPrefixes()));
         }
         try {
             scan.setTimeRange(0, below);
@@ -347,6 +356,17 @@ final class HBaseTable implements Table {
             throw new IllegalArgumentException("invalid timestamp " + below, impossible);
         }
         return new ScannedRows(this, again.getScanner(scan), false);
+    }
+
+    /// Passes columns by their qualifiers, also that of the markers. A filter of families would end the row at the
+    /// first other family, and so might lose the markers.
+    private static FilterList anyOf(Set<Column> prefixes) {
+        FilterList any = new FilterList(FilterList.Operator.MUST_PASS_ONE);
+        any.addFilter(new QualifierFilter(CompareOperator.EQUAL, new BinaryComparator(Cells.stateQualifier())));
+        prefixes.forEach(prefix -> any.addFilter(new QualifierFilter(
+                CompareOperator.EQUAL,
+                new BinaryPrefixComparator(prefix.qualifier().toArray()))));
+        return any;
     }
 
     /// Looks for markers only, and then reads the rows that have one. Region servers pass over commit timestamps.

@@ -80,6 +80,12 @@ public final class Bytes implements Comparable<Bytes> {
         return new String(bytes, StandardCharsets.UTF_8);
     }
 
+    /// Whether it begins with these.
+    public boolean startsWith(Bytes prefix) {
+        return length() >= prefix.length()
+                && Arrays.equals(bytes, 0, prefix.length(), prefix.bytes, 0, prefix.length());
+    }
+
     @Override
     public int compareTo(Bytes other) {
         return Arrays.compareUnsigned(bytes, other.bytes);

@@ -35,6 +35,11 @@ public final class Column implements Comparable<Column> {
         return families != 0 ? families : qualifier.compareTo(other.qualifier);
     }
 
+    /// Whether it is of the family of that column, and its qualifier begins with that one's.
+    public boolean startsWith(Column prefix) {
+        return family.equals(prefix.family) && qualifier.startsWith(prefix.qualifier);
+    }
+
     @Override
     public boolean equals(Object other) {
         if (!(other instanceof Column)) {

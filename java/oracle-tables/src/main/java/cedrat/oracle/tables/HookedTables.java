@@ -132,8 +132,8 @@ public final class HookedTables implements Tables {
         }
 
         @Override
-        public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below, int versionsMax) {
-            return hooked(table.scan(range, isReversed, columns, below, versionsMax));
+        public StoredRows scan(Scan scan, long below, int versionsMax) {
+            return hooked(table.scan(scan, below, versionsMax));
         }
 
         @Override

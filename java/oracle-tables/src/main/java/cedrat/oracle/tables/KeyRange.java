@@ -21,6 +21,19 @@ public final class KeyRange {
         }
     }
 
+    /// The keys that begin so.
+    public static KeyRange prefix(Bytes prefix) {
+        byte[] end = prefix.toArray();
+        int length = end.length;
+        while (length > 0 && end[length - 1] == (byte) 0xff) {
+            length--;
+        }
+        if (length > 0) {
+            end[length - 1]++;
+        }
+        return new KeyRange(prefix, Bytes.of(end, 0, length));
+    }
+
     /// Returns the first key.
     public Bytes from() {
         return from;

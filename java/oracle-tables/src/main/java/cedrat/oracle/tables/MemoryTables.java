@@ -2,7 +2,6 @@ package cedrat.oracle.tables;
 
 import cedrat.oracle.client.OracleIdentity;
 import java.time.Duration;
-import java.util.ArrayList;
 import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
@@ -206,16 +205,17 @@ public final class MemoryTables implements Tables {
 
         @Override
         public StoredRow read(Bytes row, Set<Column> columns, long below, int versionsMax) {
-            return copy(row, rows.get(row), columns, below, versionsMax);
+            return copy(row, rows.get(row), Scan.ALL.withColumns(columns), below, versionsMax);
         }
 
         @Override
-        public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below, int versionsMax) {
+        public StoredRows scan(Scan scan, long below, int versionsMax) {
+            KeyRange range = scan.range();
             NavigableMap<Bytes, MemoryRow> part = range.to().length() == 0
                     ? rows.tailMap(range.from(), true)
                     : rows.subMap(range.from(), true, range.to(), false);
             Iterator<Bytes> keys =
-                    (isReversed ? part.descendingMap() : part).keySet().iterator();
+                    (scan.isReversed() ? part.descendingMap() : part).keySet().iterator();
             return new StoredRows() {
                 @Override
                 public boolean hasNext() {
@@ -227,7 +227,8 @@ public final class MemoryTables implements Tables {
                     if (!keys.hasNext()) {
                         throw new NoSuchElementException();
                     }
-                    return read(keys.next(), columns, below, versionsMax);
+                    Bytes key = keys.next();
+                    return copy(key, rows.get(key), scan, below, versionsMax);
                 }
 
                 @Override
@@ -242,7 +243,7 @@ public final class MemoryTables implements Tables {
             return scan(range, Set.of(), Long.MAX_VALUE);
         }
 
-        private static StoredRow copy(Bytes key, MemoryRow row, Set<Column> columns, long below, int versionsMax) {
+        private static StoredRow copy(Bytes key, MemoryRow row, Scan scan, long below, int versionsMax) {
             if (row == null) {
                 return new StoredRow(
                         key,
@@ -254,9 +255,9 @@ public final class MemoryTables implements Tables {
             NavigableSet<Long> pending;
             NavigableMap<Long, Long> commits;
             synchronized (row) {
-                for (Column column : columns.isEmpty() ? new ArrayList<>(row.versions.keySet()) : columns) {
+                for (Column column : scan.columns().isEmpty() ? row.versions.keySet() : scan.columns()) {
                     TreeMap<Long, Bytes> all = row.versions.get(column);
-                    if (all != null && all.firstKey() < below) {
+                    if (all != null && all.firstKey() < below && scan.selects(column)) {
                         NavigableMap<Long, Bytes> older = all.headMap(below, false);
                         versions.put(
                                 column, new TreeMap<>(older.tailMap(newest(older.descendingKeySet(), versionsMax))));

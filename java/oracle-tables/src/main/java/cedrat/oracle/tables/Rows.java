@@ -137,6 +137,8 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
         lastKey = key;
         if (order <= 0) {
             seen.putAll(batch.poll().getValue());
+            // A row that was read again has all columns.
+            seen.keySet().removeIf(column -> !scan.selects(column));
         }
         if (order >= 0) {
             overlay(seen, own.pollFirstEntry().getValue(), scan);
@@ -150,7 +152,7 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
 
     private static void overlay(Map<Column, Bytes> seen, Map<Column, Bytes> written, Scan scan) {
         written.forEach((column, value) -> {
-            if (scan.columns().isEmpty() || scan.columns().contains(column)) {
+            if (scan.selects(column)) {
                 seen.put(column, value);
             }
         });

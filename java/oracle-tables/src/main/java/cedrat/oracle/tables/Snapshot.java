@@ -98,7 +98,7 @@ final class Snapshot {
 
     /// Begins a scan of rows for [#see].
     StoredRows scan(Table table, Scan scan) {
-        return table.scan(scan.range(), scan.isReversed(), scan.columns(), start.value(), VERSIONS_FIRST);
+        return table.scan(scan, start.value(), VERSIONS_FIRST);
     }
 
     /// Dates a row of such a scan, which began at [#now].

@@ -105,12 +105,12 @@ public interface Table {
 
     /// Reads all versions of rows, as the next method, in the order of their keys.
     default StoredRows scan(KeyRange range, Set<Column> columns, long below) {
-        return scan(range, false, columns, below, ALL_VERSIONS);
+        return scan(Scan.ALL.withRange(range).withColumns(columns), below, ALL_VERSIONS);
     }
 
-    /// Reads rows as [#read] does, in the order of their keys or in the opposite one. Rows that are empty then may be
-    /// left out.
-    StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below, int versionsMax);
+    /// Reads rows as [#read] does, in the order of the scan. Rows that are empty then may be left out, and columns that
+    /// begin with none of its prefixes. Its filter and its limit do not concern the store.
+    StoredRows scan(Scan scan, long below, int versionsMax);
 
     /// Rows that have a marker, whole, in the order of their keys; others may be among them.
     StoredRows marked(KeyRange range);

@@ -108,9 +108,9 @@ final class CountingTables implements Tables {
         }
 
         @Override
-        public StoredRows scan(KeyRange range, boolean isReversed, Set<Column> columns, long below, int versionsMax) {
+        public StoredRows scan(Scan scan, long below, int versionsMax) {
             calls.incrementAndGet();
-            StoredRows rows = table.scan(range, isReversed, columns, below, versionsMax);
+            StoredRows rows = table.scan(scan, below, versionsMax);
             return new StoredRows() {
                 @Override
                 public boolean hasNext() {

@@ -8,6 +8,7 @@ import static cedrat.oracle.tables.World.put;
 import static cedrat.oracle.tables.World.see;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.client.CommitTimestamp;
 import cedrat.oracle.client.StartTimestamp;
@@ -62,16 +63,20 @@ public abstract class VersionsContract {
         return start;
     }
 
+    private Table counted(CountingTables counting) {
+        return counting.all().stream()
+                .filter(table -> table.name().equals(rows.name()))
+                .findFirst()
+                .orElseThrow();
+    }
+
     @Test
     void snapshotReadsNewestFewVersions() {
         for (int count = 0; count < VERSIONS; count++) {
             commit(VALUE, "v" + count);
         }
         CountingTables counting = new CountingTables(world.store.tables());
-        Table counted = counting.all().stream()
-                .filter(table -> table.name().equals(rows.name()))
-                .findFirst()
-                .orElseThrow();
+        Table counted = counted(counting);
         TransactionManager reader = new TransactionManager(world.oracle, counting);
         String newest = "v" + (VERSIONS - 1);
         List<String> counts = new ArrayList<>();
@@ -187,5 +192,45 @@ public abstract class VersionsContract {
         TransactionManager dying = world.manager(NEVER, Fault.NONE);
         assertNull(see(dying, rows, "a"));
         assertEquals(0, read(manager).size());
+    }
+
+    /// Only the columns with the prefix are read, and their markers with them.
+    @Test
+    void scanReadsColumnsWithPrefix() {
+        int others = 100;
+        manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+            for (int count = 0; count < others; count++) {
+                transaction.put(rows, ROW, Column.of("f", "other" + count), Bytes.of("x"));
+                transaction.put(rows, Bytes.of("b" + count), OTHER, Bytes.of("x"));
+            }
+            transaction.put(rows, ROW, VALUE, Bytes.of("old"));
+            return null;
+        });
+        Scan scan = Scan.ALL.withColumnPrefixes(Set.of(Column.of("f", "val")));
+        CountingTables counting = new CountingTables(world.store.tables());
+        Table table = counted(counting);
+        List<StartTimestamp> open = new ArrayList<>();
+        for (int writers : List.of(1, 10)) {
+            while (open.size() < writers) {
+                open.add(write(VALUE, "uncommitted"));
+            }
+            for (Scan each : List.of(scan, scan.reversed())) {
+                TransactionManager reader = new TransactionManager(world.oracle, counting);
+                try (Transaction transaction = reader.begin(Isolation.SNAPSHOT)) {
+                    transaction.put(table, Bytes.of("own"), OTHER, Bytes.of("x"));
+                    transaction.put(table, Bytes.of("own"), Column.of("f", "val"), Bytes.of("y"));
+                    List<Row> found = transaction.scan(table, each).toList();
+                    assertEquals(2, found.size());
+                    Row row = found.get(each.isReversed() ? 1 : 0);
+                    assertEquals(Map.of(VALUE, Bytes.of("old")), row.cells());
+                    assertEquals(1, found.get(each.isReversed() ? 0 : 1).cells().size());
+                }
+            }
+            if (writers == 1) {
+                // A store may return the commit timestamps of rows without such a column.
+                assertTrue(counting.cells.get() <= 2 * (others + 4), counting.takeCounts());
+            }
+        }
+        open.forEach(world.oracle::resolve);
     }
 }
