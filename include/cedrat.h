@@ -338,7 +338,8 @@ uint64_t cedrat_heap_first_offset(const cedrat_heap *heap);
 /* Checks the allocator's metadata and all blocks, and returns the use of space. Exact while nothing is allocated or freed.
  *
  * Errors: CEDRAT_DAMAGED with the place. CEDRAT_MISUSE: a raw heap; or, with encounter_locking, a transaction that this thread
- * has begun has allocated or freed blocks: end it first. CEDRAT_IN_DOUBT: a prepared transaction has. */
+ * has begun has allocated or freed blocks: end it first. CEDRAT_IN_DOUBT: a prepared transaction has. CEDRAT_ABORTED: for ten
+ * seconds, transactions of other threads have held or changed blocks that lie together; call it again. */
 cedrat_status cedrat_heap_verify(cedrat_heap *heap, cedrat_usage *usage);
 
 /* ---- before the threads start ----------------------------------------------------------------------------------- */

@@ -7,6 +7,8 @@ use crate::{Commit, HeapMap, HeapOptions, HeapOrderedMap, Held, Joined, Locking,
 use std::collections::BTreeMap;
 #[cfg(not(cedrat_shuttle))]
 use std::panic::{AssertUnwindSafe, catch_unwind};
+#[cfg(not(cedrat_shuttle))]
+use std::time::Duration;
 
 #[cfg(not(cedrat_shuttle))]
 fn heap(name: &str, memory: &Memory) -> Heap {
@@ -436,4 +438,33 @@ fn spans_being_cleared_fill_no_heap() {
     emptied.spans.iter().for_each(|of| known.give_emptied(of));
     drop(emptied);
     allocate().expect("all of the heap is free");
+}
+
+/// E17.8: the owner of a word may itself wait for a lock of the thread that walks.
+#[cfg(not(cedrat_shuttle))]
+#[test]
+fn walk_awaits_no_transaction_without_end() {
+    let options = MemoryOptions { locking: Locking::EncounterTime, ..MemoryOptions::small() };
+    let memory = Memory::volatile(options).expect("memory");
+    let heap = heap("walked", &memory);
+    let (told, has_locked) = std::sync::mpsc::channel();
+    let (end, may_end) = std::sync::mpsc::channel::<()>();
+    let other = heap.clone();
+    let owner = std::thread::spawn(move || {
+        let mut held = Held::new(other.memory()).expect("a session");
+        held.begin().expect("none runs");
+        held.allocate_filled(&other, 100).expect("room");
+        told.send(()).expect("the test waits");
+        let _ = may_end.recv();
+        held.commit(Commit::Async).expect("no conflict");
+    });
+    has_locked.recv().expect("it has locked words");
+    let (walked, result) = std::sync::mpsc::channel();
+    let walk = heap.clone();
+    std::thread::spawn(move || walked.send(walk.each_block_within(Duration::ZERO, |_, _, _| {}).map(drop)));
+    let refused = result.recv_timeout(Duration::from_secs(60)).expect("E17.8: no wait without end");
+    assert!(matches!(refused, Err(crate::Error::Conflict)), "E17.8: {refused:?}");
+    drop(end);
+    owner.join().expect("no panic");
+    assert_eq!(heap.verify().expect("the headers are whole").blocks, 1);
 }

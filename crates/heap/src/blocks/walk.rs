@@ -7,7 +7,11 @@ use crate::heap::Heap;
 use crate::options::Commit;
 use crate::region::WORD_LEN;
 use crate::tx::Tx;
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, planted};
+use std::time::{Duration, Instant};
+
+/// Time after which the walk fails if other transactions keep it from reading a span.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Usage of a heap.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +43,7 @@ impl Heap {
     ///
     /// # Errors
     /// [`Error::Damaged`] with the offset of an invalid word, [`Error::Misuse`] for a heap without blocks.
+    /// [`Error::Conflict`]: other transactions have held or changed blocks of one span for ten seconds.
     pub fn verify(&self) -> Result<Usage> {
         let mut usage = Usage::default();
         self.each_block(|_, len, taken| {
@@ -53,7 +58,17 @@ impl Heap {
     ///
     /// # Errors
     /// Those of [`Heap::verify`].
-    pub fn each_block(&self, mut see: impl FnMut(u64, u64, u64)) -> Result<(u64, u64)> {
+    pub fn each_block(&self, see: impl FnMut(u64, u64, u64)) -> Result<(u64, u64)> {
+        self.each_block_within(PATIENCE, see)
+    }
+
+    /// Calls `see` as [`each_block`](Heap::each_block) does, and begins the read of no span again after `patience`. The thread
+    /// may hold locks for which the owner of a word waits, directly or not.
+    pub(super) fn each_block_within(
+        &self,
+        patience: Duration,
+        mut see: impl FnMut(u64, u64, u64),
+    ) -> Result<(u64, u64)> {
         let core = &self.core;
         let blocks = core.blocks().map_err(Interrupt::into_error)?;
         let mut session = self.memory.session()?;
@@ -61,9 +76,17 @@ impl Heap {
         let (mut span, mut free) = (blocks.layout.first_span, 0);
         let mut found = Vec::new();
         while span < core.words() / blocks.layout.span_words {
+            let begun = Instant::now();
             let done = session.run(Commit::Async, |tx| {
                 found.clear();
-                tx.walk_span(core, blocks, span, &mut found)
+                let walked = tx.walk_span(core, blocks, span, &mut found);
+                walked.map_err(|interrupt| {
+                    match interrupt.is_conflict() && begun.elapsed() >= patience && !planted!("walk_waits_without_end")
+                    {
+                        true => Interrupt::failed(Error::Conflict),
+                        false => interrupt,
+                    }
+                })
             })?;
             free += if done.value == 0 { span_len } else { 0 };
             span += done.value.max(1);
