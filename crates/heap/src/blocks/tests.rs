@@ -447,14 +447,14 @@ fn walk_awaits_no_transaction_without_end() {
     let options = MemoryOptions { locking: Locking::EncounterTime, ..MemoryOptions::small() };
     let memory = Memory::volatile(options).expect("memory");
     let heap = heap("walked", &memory);
-    let (told, has_locked) = std::sync::mpsc::channel();
+    let (locked, has_locked) = std::sync::mpsc::channel();
     let (end, may_end) = std::sync::mpsc::channel::<()>();
     let other = heap.clone();
     let owner = std::thread::spawn(move || {
         let mut held = Held::new(other.memory()).expect("a session");
         held.begin().expect("none runs");
         held.allocate_filled(&other, 100).expect("room");
-        told.send(()).expect("the test waits");
+        locked.send(()).expect("the test waits");
         let _ = may_end.recv();
         held.commit(Commit::Async).expect("no conflict");
     });
