@@ -15,7 +15,7 @@ import org.junit.jupiter.api.io.TempDir;
 /// names the seed, and `-Dcedrat.nemesis.seed=` repeats its faults.
 @Tag("services")
 class HBaseNemesisTest {
-    private static final int STEPS = 120;
+    private static final int STEPS = 80;
     private static final int POLLS = 100;
 
     /// Time for which new histories begin.

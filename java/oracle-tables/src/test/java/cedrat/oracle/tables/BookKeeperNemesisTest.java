@@ -1,5 +1,7 @@
 package cedrat.oracle.tables;
 
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
 import cedrat.services.Bookies;
 import java.nio.file.Path;
 import java.time.Duration;
@@ -13,6 +15,12 @@ import org.junit.jupiter.api.io.TempDir;
 class BookKeeperNemesisTest {
     private static final int STEPS = 50;
     private static final int POLLS = 30;
+
+    /// Number of histories in which a planted fault is looked for.
+    private static final int HISTORIES_MAX = 20;
+
+    /// Time for a fail-over.
+    private static final Duration LIMIT = Duration.ofSeconds(40);
 
     /// Time for which new histories begin.
     private static final Duration TIME = Duration.ofSeconds(Long.getLong("cedrat.nemesis.seconds", 15));
@@ -29,12 +37,36 @@ class BookKeeperNemesisTest {
         int count = 0;
         try (Bookies bookies = BookKeeperFaults.start(folder.resolve("services"))) {
             do {
-                run(bookies, seed + count++);
+                run(bookies, seed + count++, NemesisWorld.Plan.NONE);
             } while (!NemesisWorld.isRepeated() && (System.nanoTime() - end < 0 || count < 2));
         }
     }
 
-    private void run(Bookies bookies, long seed) throws Exception {
+    /// The faults that only a server shows which was cut off, or has lost its log.
+    @Test
+    @Tag("soak")
+    void plantedFaultsAreFound() throws Exception {
+        try (Bookies bookies = BookKeeperFaults.start(folder.resolve("services"))) {
+            for (String fault : List.of("REPLIES_BEFORE_THE_LOG", "STARTS_BEFORE_THE_LOG", "IGNORES_FAILURES")) {
+                NemesisWorld.Plan plan = new NemesisWorld.Plan(Fault.NONE, fault, LIMIT);
+                assertTrue(isFound(bookies, plan), plan + " is found in none of " + HISTORIES_MAX + " histories");
+            }
+        }
+    }
+
+    private boolean isFound(Bookies bookies, NemesisWorld.Plan plan) {
+        for (int count = 1; count <= HISTORIES_MAX; count++) {
+            try {
+                run(bookies, NemesisWorld.seed(), plan);
+            } catch (Exception | AssertionError found) {
+                System.out.println(plan + " found in history " + count + ": " + found.getMessage());
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private void run(Bookies bookies, long seed, NemesisWorld.Plan plan) throws Exception {
         try (BookKeeperFaults faults = new BookKeeperFaults(bookies, folder, seed)) {
             NemesisWorld.Setting setting = new NemesisWorld.Setting(
                     BookKeeperNemesisTest.class,
@@ -44,7 +76,7 @@ class BookKeeperNemesisTest {
                     folder,
                     POLLS,
                     faults);
-            NemesisWorld.run(seed, setting, STEPS, "nemesis-bookkeeper");
+            NemesisWorld.run(seed, setting, plan, STEPS, "nemesis-bookkeeper");
         }
     }
 }

@@ -201,7 +201,8 @@ final class Nemesis {
         }
     }
 
-    /// Suspends a client, or what cleans and prunes a namespace, until its session has expired and others have gone on.
+    /// Suspends a client, or what cleans and prunes a namespace, until its session has expired, no write of it may
+    /// arrive any more, and others have gone on.
     private void suspendPastExpiry() {
         int number = random.nextInt(NemesisWorld.MEMBERS);
         Links.Link link = world.link(number, random);
@@ -216,7 +217,8 @@ final class Nemesis {
             world.awaitTransactions(10, 1);
             world.tick(1);
         }
-        world.awaitTransactions(60, 6);
+        world.clock().jump(JUMP);
+        world.awaitTransactions(120, 12);
         if (number < NemesisWorld.CLIENTS && random.nextBoolean()) {
             world.client(number).end(random);
         }

@@ -188,7 +188,7 @@ public final class NemesisWorld implements AutoCloseable {
         rowsLog2 = random.nextInt(ROWS_LOG2_MIN, ROWS_LOG2_MAX + 1);
         boolean hasManySessions = random.nextInt(4) == 0 && plan == Plan.NONE;
         sessions = hasManySessions ? SESSIONS_MANY : 1;
-        writesLast = random.nextBoolean() ? WRITES_LAST : Duration.ZERO;
+        writesLast = random.nextInt(4) == 0 ? WRITES_LAST : Duration.ZERO;
         this.plan = plan;
         this.isolation = isolation;
         interference = new Interference(random.nextLong());
