@@ -24,11 +24,15 @@ import java.util.concurrent.atomic.AtomicInteger;
 final class Proxy implements AutoCloseable {
     private static final int ALL = -1;
 
+    /// The place of the kind in a frame.
+    private static final int KIND = Integer.BYTES;
+
     private final ServerSocket listening;
     private final List<Socket> sockets = new ArrayList<>();
     private volatile InetSocketAddress server;
     /// The newest version of the protocol that passes.
     private final int version;
+    private final AtomicInteger unknown = new AtomicInteger();
     private volatile boolean refuses;
     private final AtomicInteger requestsLeft = new AtomicInteger(ALL);
     private final AtomicInteger repliesLeft = new AtomicInteger(ALL);
@@ -73,6 +77,11 @@ final class Proxy implements AutoCloseable {
         repliesLeft.set(bytes);
     }
 
+    /// Returns the number of requests that a server of the version does not know.
+    int unknown() {
+        return unknown.get();
+    }
+
     /// Whether new connections are cut at once.
     void refuse(boolean whether) {
         refuses = whether;
@@ -102,23 +111,39 @@ final class Proxy implements AutoCloseable {
     }
 
     private void passRequests(Socket client, Socket there) {
+        if (version == Protocol.VERSION) {
+            pass(client, there, requestsLeft);
+            return;
+        }
         try (client;
                 there) {
-            if (version < Protocol.VERSION) {
-                passHello(client.getInputStream(), there.getOutputStream());
+            DataInputStream in = new DataInputStream(client.getInputStream());
+            OutputStream out = there.getOutputStream();
+            out.write(older(frame(in)));
+            while (true) {
+                byte[] frame = frame(in);
+                if (version < Protocol.VERSION_BATCH && frame[KIND] == Protocol.BATCH) {
+                    unknown.incrementAndGet();
+                    return;
+                }
+                out.write(frame);
             }
-            pass(client, there, requestsLeft);
         } catch (IOException cut) {
             // both ends will notice
         }
     }
 
-    private void passHello(InputStream from, OutputStream to) throws IOException {
-        DataInputStream in = new DataInputStream(from);
-        byte[] length = in.readNBytes(Integer.BYTES);
+    private static byte[] frame(DataInputStream in) throws IOException {
+        byte[] length = new byte[Integer.BYTES];
+        in.readFully(length);
         int rest = ByteBuffer.wrap(length).order(ByteOrder.LITTLE_ENDIAN).getInt();
         byte[] frame = Arrays.copyOf(length, Integer.BYTES + rest);
         in.readFully(frame, Integer.BYTES, rest);
+        return frame;
+    }
+
+    /// Returns a hello as a client of the version writes it.
+    private byte[] older(byte[] frame) throws IOException {
         RequestReader hello = new RequestReader(Protocol.ROWS_MAX);
         try {
             hello.next(frame, 0, frame.length);
@@ -133,7 +158,7 @@ final class Proxy implements AutoCloseable {
                 hello.session(),
                 hello.identity(),
                 hello.generation());
-        to.write(out.bytes(), 0, out.length());
+        return Arrays.copyOf(out.bytes(), out.length());
     }
 
     private static void pass(Socket one, Socket other, AtomicInteger left) {
