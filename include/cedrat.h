@@ -427,8 +427,8 @@ cedrat_status cedrat_prepare(cedrat_thread *thread, const void *id, size_t len, 
 /* Commits a prepared transaction. After any mode but CEDRAT_SYNC a crash may lose the outcome, never the transaction: it is
  * in doubt again.
  *
- * Errors: CEDRAT_UNKNOWN: there is none of this identifier. CEDRAT_IN_USE: another call is ending it. CEDRAT_MISUSE for
- * CEDRAT_PARTITION. CEDRAT_STOPPED: the next opening decides. */
+ * Errors: CEDRAT_UNKNOWN: there is none of this identifier. CEDRAT_LIMIT: a longer identifier than CEDRAT_BRANCH_ID_MAX.
+ * CEDRAT_IN_USE: another call is ending it. CEDRAT_MISUSE for CEDRAT_PARTITION. CEDRAT_STOPPED: the next opening decides. */
 cedrat_status cedrat_commit_prepared(cedrat_store *store, const void *id, size_t len, cedrat_commit_mode mode);
 
 /* Rolls back a prepared transaction, durably.

@@ -40,8 +40,14 @@ pub enum Error {
     /// This transaction was rolled back because it held too much of the log. Run it again, in smaller steps, or
     /// raise the limit.
     #[error(
-        "transaction {txn} was rolled back: it kept {pinned_bytes} bytes of the log, from LSN {first} on, and the limit is \
-         {limit_bytes}; use smaller transactions, or raise log_limit_bytes or txn_log_limit_bytes"
+        "transaction {txn} was rolled back: it kept {pinned_bytes} bytes of the log, from LSN {first} on, {}",
+        if pinned_bytes > limit_bytes {
+            format!(
+                "and the limit is {limit_bytes}; use smaller transactions, or raise log_limit_bytes or txn_log_limit_bytes"
+            )
+        } else {
+            "and was the oldest when the log was full; use shorter transactions, or raise log_limit_bytes".into()
+        }
     )]
     PinsLog {
         /// The transaction.

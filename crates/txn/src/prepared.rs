@@ -154,8 +154,10 @@ impl Store {
     /// opened.
     ///
     /// # Errors
-    /// [`BranchError::Unknown`]; [`BranchError::Held`] while another handle exists.
+    /// [`BranchError::Unknown`]; [`BranchError::Held`] while another handle exists; [`Error::TooLarge`] for an identifier
+    /// that no transaction can have.
     pub fn prepared(&self, id: &[u8]) -> Result<Prepared> {
+        check_len(id)?;
         let (since, txn) = self.inner.branches.take_up(id)?;
         Ok(Prepared { store: self.clone(), txn, id: id.to_vec(), since, ending: None, has_ended: false })
     }
@@ -175,13 +177,10 @@ impl Txn {
     /// cannot roll back; [`Error::LogFull`]; a conflict over heap words. The transaction was rolled back.
     /// [`Error::Stopped`]: only reopening the store shows whether it is prepared.
     pub fn prepare(mut self, id: &[u8]) -> Result<Vote> {
-        if id.is_empty() || id.len() > BRANCH_ID_LEN_MAX {
-            let (what, given) = ("the identifier of a prepared transaction", id.len() as u64);
-            return Err(match id.len() {
-                0 => Error::Misuse("the identifier of a prepared transaction is empty; give it one"),
-                _ => Error::TooLarge { what, given, limit: BRANCH_ID_LEN_MAX as u64 },
-            });
+        if id.is_empty() {
+            return Err(Error::Misuse("the identifier of a prepared transaction is empty; give it one"));
         }
+        check_len(id)?;
         if !self.options.atomicity {
             return Err(Error::Misuse("a transaction without atomicity cannot be rolled back, so it cannot prepare"));
         }
@@ -547,6 +546,14 @@ pub(crate) struct Found {
     pub(crate) words: Option<PreparedWords>,
     /// The LSN of its prepare record.
     pub(crate) since: Lsn,
+}
+
+fn check_len(id: &[u8]) -> Result<()> {
+    if id.len() <= BRANCH_ID_LEN_MAX {
+        return Ok(());
+    }
+    let (what, given) = ("the identifier of a prepared transaction", id.len() as u64);
+    Err(Error::TooLarge { what, given, limit: BRANCH_ID_LEN_MAX as u64 })
 }
 
 /// Restores the state of prepared transactions, before any transaction begins and before the first checkpoint.

@@ -175,6 +175,7 @@ fn an_identifier_is_one_transactions_alone() {
     assert!(matches!(begun(other).prepare(b""), Err(Error::Misuse(_))));
     let long = [7; BRANCH_ID_LEN_MAX + 1];
     assert!(matches!(begun(other).prepare(&long), Err(Error::TooLarge { limit: 140, .. })));
+    assert!(matches!(store.prepared(&long), Err(Error::TooLarge { limit: 140, .. })));
     let second = prepared(begun(other), &long[1..]);
     assert_eq!(store.in_doubt().len(), 2);
     assert!(store.in_doubt()[0].since < store.in_doubt()[1].since);
