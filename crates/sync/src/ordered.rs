@@ -331,6 +331,13 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { inner: self.inner.write(), _held: self.number.taken() }
     }
 
+    /// As [`write`](RwLock::write), for at most `patience`; then threads that wait to read come first.
+    #[track_caller]
+    pub fn try_write_for(&self, patience: Duration) -> Option<RwLockWriteGuard<'_, T>> {
+        self.number.wait();
+        Some(RwLockWriteGuard { inner: self.inner.try_write_for(patience)?, _held: self.number.taken() })
+    }
+
     /// Reads if no thread writes.
     #[track_caller]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {

@@ -250,6 +250,11 @@ impl<T: ?Sized> RwLock<T> {
         self.0.write().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// As [`write`](RwLock::write): no time passes.
+    pub fn try_write_for(&self, _patience: Duration) -> Option<RwLockWriteGuard<'_, T>> {
+        Some(self.write())
+    }
+
     /// Locks it shared if no thread holds it exclusively.
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
         free(self.0.try_read())

@@ -205,7 +205,7 @@ impl Graph {
     fn try_prepare(&self, entries: &Entries<'_>, id: &[u8]) -> Result<Branch> {
         // Held until the branch is entered below: a garbage collection that begins after that finds the branch
         // (E21.9).
-        let _open = self.shared.collecting.gate.read();
+        let _open = self.shared.collecting.enter();
         let mut txn = self.begin();
         let mut roots = BTreeMap::new();
         for name in entries.root_names() {

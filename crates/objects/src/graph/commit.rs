@@ -152,7 +152,7 @@ impl Graph {
 
     fn try_commit(&self, entries: &Entries<'_>, txn: impl FnOnce() -> Txn) -> Result<Changed> {
         // Held to the end: a garbage collection begins before this commit has changed anything, or after its end (E21.5).
-        let _open = self.shared.collecting.gate.read();
+        let _open = self.shared.collecting.enter();
         let mut txn = txn(); // declared after the gate, so that a rollback happens before the gate opens
         let mut work = Work::of(&self.shared, &mut txn, false);
         let ticket = match work.make(entries, true) {

@@ -16,11 +16,12 @@
 //! objects stay removed: the marks are kept, and the next collection continues with them (E21.7).
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use crate::{ObjectError, ObjectId};
 use cedrat_pages::PageId;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::{Mutex, RwLock, planted};
+use cedrat_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, planted};
 use cedrat_txn::{Commit, Error, Result, Txn};
 
 use crate::graph::handle::{Graph, Shared};
@@ -36,6 +37,9 @@ const MARK_WORDS: usize = 2;
 
 /// Number of neighbouring identities in one group.
 const NEIGHBOURS: u64 = 64 * MARK_WORDS as u64;
+
+/// Time after which a collection that waits at the gate lets commits pass.
+const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 10_000 });
 
 /// Marks of one group: the marked objects, and those of them that were scanned.
 #[derive(Clone, Copy, Debug, Default)]
@@ -199,7 +203,7 @@ struct Running {
 #[derive(Debug, Default)]
 pub(crate) struct Collecting {
     /// Held shared by each commit, so that a garbage collection begins, and turns from marking to sweeping, between commits.
-    pub(crate) gate: RwLock<()>,
+    gate: RwLock<()>,
     /// Whether a collection runs, or was abandoned in its sweep phase. Changes only while the gate is held exclusively.
     is_running: AtomicBool,
     running: Mutex<Option<Running>>,
@@ -223,6 +227,27 @@ pub(crate) struct GcNotice {
 }
 
 impl Collecting {
+    /// Opens the gate for a commit, which holds it to its end.
+    #[inline]
+    pub(crate) fn enter(&self) -> RwLockReadGuard<'_, ()> {
+        self.gate.read()
+    }
+
+    /// Waits for all commits, and closes the gate.
+    ///
+    /// Commits that come meanwhile wait behind it. One of them may have a lock for which, through others, one before it waits,
+    /// and no search for cycles sees the gate: so after a while they pass (E21.5e).
+    pub(crate) fn close(&self) -> RwLockWriteGuard<'_, ()> {
+        loop {
+            if planted!("commits_kept_at_gate") {
+                return self.gate.write();
+            }
+            if let Some(closed) = self.gate.try_write_for(PATIENCE) {
+                return closed;
+            }
+        }
+    }
+
     pub(crate) fn beside(&self) -> GcPhase {
         if !self.is_running.load(Ordering::Acquire) {
             return GcPhase::Nothing;
@@ -395,7 +420,7 @@ impl Empty {
 impl Drop for Collection {
     fn drop(&mut self) {
         let collecting = &self.graph.shared.collecting;
-        let _closed = collecting.gate.write();
+        let _closed = collecting.close();
         if self.stage == Stage::Sweeping {
             collecting.with(|running| running.is_given_up = true);
             return;
@@ -410,7 +435,8 @@ impl Graph {
     /// objects that the program holds otherwise. Objects that are reachable now stay, and so do those that are made from now
     /// on.
     ///
-    /// The call waits for running commits, and reads the roots; [`Collection::step`] does the rest, in any thread, while
+    /// The call waits for running commits, which may wait for locks of other transactions: the calling thread should have none
+    /// open. It reads the roots; [`Collection::step`] does the rest, in any thread, while
     /// commits and reads continue. One collection of a graph runs at a time.
     ///
     /// If a collection was abandoned in its sweep phase, the call continues that one: its stage is
@@ -431,7 +457,7 @@ impl Graph {
         };
         // Collected first, because the program's iterator may read and commit.
         let alive: Vec<Identity> = alive.into_iter().collect();
-        let closed = collecting.gate.write();
+        let closed = collecting.close();
         if collecting.takes_up()? {
             // Commits wait at the gate, and what they make from now on is marked. Dropping the collection abandons it again.
             drop(closed);
@@ -539,7 +565,7 @@ impl Collection {
         // are made from now on, and these are marked.
         let pages = last_first(shared.objects.pages(&self.graph.store)?);
         let alive: Vec<Identity> = alive.into_iter().collect();
-        let closed = shared.collecting.gate.write();
+        let closed = shared.collecting.close();
         // Reads do not use the gate: one critical section over the marks, so that no read comes in between.
         let is_open = shared.collecting.with(|running| {
             alive.into_iter().for_each(|identity| running.marks.reach(identity));
@@ -671,6 +697,52 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(not(cedrat_shuttle))]
+    use crate::graph::{Changes, Mode, Options};
+    #[cfg(not(cedrat_shuttle))]
+    use cedrat_sync::{Arc, thread};
+
+    /// E21.5e: the lock table sees no wait at the gate.
+    #[cfg(not(cedrat_shuttle))]
+    #[test]
+    fn awaited_commit_passes_waiting_collection() {
+        let locks = Arc::new(cedrat_txn::locks::PageLocks::default());
+        let manager = Arc::<cedrat_txn::locks::PageLocks>::clone(&locks);
+        let options = cedrat_txn::Options { locks: manager, ..cedrat_txn::Options::simulated() };
+        let registry = cedrat_txn::Registry::new().with(cedrat_structures::register).with(crate::register);
+        let store = cedrat_txn::Store::open(Arc::new(cedrat_media::SimDisk::new()), options, registry).unwrap();
+        let graph = Graph::create(&store, "graph", Options::default()).unwrap();
+        graph.define_class(b"").unwrap();
+        let mut changes = Changes::new();
+        changes.add(1, b"new", &[]);
+        let bytes = changes.as_ref().to_vec();
+        let in_thread = |work: fn(Graph, Vec<u8>) -> Result<()>| {
+            let (graph, bytes) = (graph.clone(), bytes.clone());
+            thread::spawn(move || work(graph, bytes))
+        };
+        let until_blocked = |count: u64| {
+            while locks.counts().blocked < count {
+                thread::yield_now();
+            }
+        };
+        let mut txn = store.begin();
+        cedrat_structures::Catalogue::open(&store).unwrap().list(&mut txn).unwrap();
+        let dropping = in_thread(|graph, _| graph.drop("graph"));
+        until_blocked(1); // for the name, with the objects locked
+        let behind = in_thread(|graph, bytes| graph.commit(bytes, Mode::Async).map(drop));
+        until_blocked(2); // for the objects, with the gate open
+        let collecting = in_thread(|graph, _| graph.collect([]).map(drop));
+        while graph.shared.collecting.gate.try_read().is_some() {
+            thread::yield_now();
+        }
+        let (told, ended) = std::sync::mpsc::channel();
+        let at_gate = graph.clone();
+        thread::spawn(move || told.send(at_gate.commit_with(txn, bytes, Mode::Async, u64::MAX).map(drop)));
+        let refused = ended.recv_timeout(Duration::from_secs(60)).expect("E21.5e: no wait without end");
+        assert!(matches!(refused, Err(Error::Deadlock(_))), "{refused:?}");
+        dropping.join().unwrap().unwrap();
+        assert!(behind.join().unwrap().is_err() && collecting.join().unwrap().is_err(), "it is gone");
+    }
 
     /// Each open object is scanned once, and finding them all takes one walk over the marks, however many there are.
     #[test]

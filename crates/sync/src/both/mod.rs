@@ -290,6 +290,16 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { held: Some(held), lock }
     }
 
+    /// As [`write`](RwLock::write), for at most `patience`; then threads that wait to lock it shared come first. Under the
+    /// scheduler no time passes.
+    #[track_caller]
+    pub fn try_write_for(&self, patience: Duration) -> Option<RwLockWriteGuard<'_, T>> {
+        if is_scheduled() {
+            return Some(self.write());
+        }
+        Some(RwLockWriteGuard { held: Some(self.0.try_write_for(patience)?), lock: address(self) })
+    }
+
     /// Locks it shared if no thread holds it exclusively.
     #[track_caller]
     pub fn try_read(&self) -> Option<RwLockReadGuard<'_, T>> {
