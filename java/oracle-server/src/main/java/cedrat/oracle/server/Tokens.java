@@ -238,6 +238,11 @@ final class Tokens {
             }
             out.force(true);
             Files.move(next, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
+            // Otherwise a token that was removed may be there again after a power failure.
+            try (FileChannel directory =
+                    FileChannel.open(file.toAbsolutePath().getParent(), StandardOpenOption.READ)) {
+                directory.force(true);
+            }
         } catch (FileAlreadyExistsException busy) {
             throw new IOException(
                     "cannot change " + file + ": " + next + " exists, because another command changes it now, or was"
