@@ -227,7 +227,9 @@ class ClusterTest {
     /// Its parent may never ask for its exit code.
     @Test
     void zombieHasEnded() throws Exception {
-        Process parent = new ProcessBuilder("sh", "-c", "sleep 1000 & echo $!; exec sleep 1000").start();
+        // The shell that says the number is another one than has started the child, and so waits for no child.
+        String shells = "sleep 1000 & exec sh -c 'echo $0; read -r line' $!";
+        Process parent = new ProcessBuilder("sh", "-c", shells).start();
         try {
             long child = Long.parseLong(parent.inputReader().readLine());
             OsProcess process = OsProcess.of(child).orElseThrow();
