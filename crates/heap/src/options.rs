@@ -13,7 +13,9 @@ pub enum Locking {
     ///
     /// Another transaction that the same thread runs meanwhile, within the work of this one, fails with
     /// [`Error::Misuse`](crate::Error::Misuse) where it needs a word that this one has written. Within a
-    /// [`Held`](crate::Held), which another thread may commit, it waits without end.
+    /// [`Held`](crate::Held), which another thread may commit, it waits without end. So does a call that repeats its work after
+    /// conflicts ([`Session::run`](crate::Session::run)), if its thread has a lock for which the owner of a word waits, directly
+    /// or not: the locks of words are in no search for cycles.
     EncounterTime,
 }
 
