@@ -305,3 +305,19 @@ impl From<OpenError> for Error {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// E16.3: a transaction within its limit is rolled back only as the oldest, because the log is full.
+    #[test]
+    fn error_names_limit_or_full_log() {
+        let error = |pinned_bytes| {
+            let error = Error::PinsLog { txn: TxnId::NONE, first: Lsn::ZERO, pinned_bytes, limit_bytes: 1000 };
+            error.to_string()
+        };
+        assert!(error(1001).contains("the limit is 1000"), "{}", error(1001));
+        assert!(error(142).contains("the oldest when the log was full"), "{}", error(142));
+    }
+}

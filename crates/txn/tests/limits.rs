@@ -15,7 +15,6 @@ use cedrat_txn::locks::{LockManager, LockMode, Resource};
 use cedrat_txn::{
     Clock, Commit, Error, LogicalUndo, NoLocks, Options, PageLocks, Prepared, Result, Store, Txn, Undo, Vote,
 };
-use cedrat_wal::{Lsn, TxnId};
 use common::*;
 use serde::{Deserialize, Serialize};
 
@@ -82,17 +81,6 @@ fn prepare(txn: Txn, id: &[u8]) -> Prepared {
 /// Returns the disk of the next opening, without the bytes that were not durable.
 fn after_a_crash(disk: &SimDisk) -> Arc<SimDisk> {
     Arc::new(disk.journal().crash(disk.journal_len(), Loss::Everything))
-}
-
-/// E16.3: a transaction within its limit is rolled back only as the oldest, because the log is full.
-#[test]
-fn error_names_limit_or_full_log() {
-    let error = |pinned_bytes| {
-        let error = Error::PinsLog { txn: TxnId::NONE, first: Lsn::ZERO, pinned_bytes, limit_bytes: 1000 };
-        error.to_string()
-    };
-    assert!(error(1001).contains("the limit is 1000"), "{}", error(1001));
-    assert!(error(142).contains("the oldest when the log was full"), "{}", error(142));
 }
 
 #[test]

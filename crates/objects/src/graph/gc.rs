@@ -735,9 +735,9 @@ mod tests {
         while graph.shared.collecting.gate.try_read().is_some() {
             thread::yield_now();
         }
-        let (told, ended) = std::sync::mpsc::channel();
+        let (outcome, ended) = std::sync::mpsc::channel();
         let at_gate = graph.clone();
-        thread::spawn(move || told.send(at_gate.commit_with(txn, bytes, Mode::Async, u64::MAX).map(drop)));
+        thread::spawn(move || outcome.send(at_gate.commit_with(txn, bytes, Mode::Async, u64::MAX).map(drop)));
         let refused = ended.recv_timeout(Duration::from_secs(60)).expect("E21.5e: no wait without end");
         assert!(matches!(refused, Err(Error::Deadlock(_))), "{refused:?}");
         dropping.join().unwrap().unwrap();
