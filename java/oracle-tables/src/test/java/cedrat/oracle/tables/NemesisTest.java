@@ -25,9 +25,11 @@ class NemesisTest {
     /// faults need a rare moment.
     private static final int HISTORIES_MAX = 100;
 
-    /// Planted faults that no history here can show.
+    /// Planted faults that no history here can show, or few of them.
     private static final Set<Fault> INVISIBLE = Set.of(
             Fault.NONE,
+            Fault.FEW_VERSIONS, // many writers of a row at a time are rare: `VersionsContract` has them
+            Fault.FEW_STAMPS, // so are many writers of one column of a row, and none of another
             Fault.LARGEST_START, // all writers of a cell conflict, so that commits have the order of starts
             Fault.SWEEP_EARLY, // a write in memory arrives before its thread goes on
             Fault.UNCHECKED_CLEANER); // it erases only what another stamps, and the oracle forgets, while it waits
