@@ -239,8 +239,7 @@ final class Tokens {
             out.force(true);
             Files.move(next, file, StandardCopyOption.ATOMIC_MOVE, StandardCopyOption.REPLACE_EXISTING);
             // Otherwise a token that was removed may be there again after a power failure.
-            try (FileChannel directory =
-                    FileChannel.open(file.toAbsolutePath().getParent(), StandardOpenOption.READ)) {
+            try (FileChannel directory = FileChannel.open(file.toAbsolutePath().getParent(), StandardOpenOption.READ)) {
                 directory.force(true);
             }
         } catch (FileAlreadyExistsException busy) {
