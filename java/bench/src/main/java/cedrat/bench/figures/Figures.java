@@ -76,6 +76,13 @@ public final class Figures {
                 .max();
     }
 
+    /// Returns one figure over another; empty if one of them was not measured.
+    public static OptionalDouble ratio(OptionalDouble one, OptionalDouble other) {
+        return one.isPresent() && other.isPresent()
+                ? OptionalDouble.of(one.getAsDouble() / other.getAsDouble())
+                : OptionalDouble.empty();
+    }
+
     /// A goal: reached, if it is as large as this.
     public void atLeast(String what, OptionalDouble reached, double wanted) {
         goal(what, reached, "≥", wanted, reached.isPresent() && reached.getAsDouble() >= wanted);

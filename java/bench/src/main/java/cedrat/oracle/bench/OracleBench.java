@@ -36,16 +36,10 @@ public final class OracleBench implements Callable<Integer> {
     private static final int OUTSTANDING_WARM = 100;
     private static final int BOOKIES_WARM_UP_S = 60;
     private static final int ROWS_LOG2 = 25;
-    /// An older Netty, which Omid uses, would be slowed down by warnings.
-    private static final String UNSAFE = "--sun-misc-unsafe-memory-access=allow";
-
     private static final List<String> CLIENT_JVM =
-            List.of("-XX:+UseSerialGC", "-Xmx512m", "--enable-native-access=ALL-UNNAMED", UNSAFE);
+            List.of("-XX:+UseSerialGC", "-Xmx512m", "--enable-native-access=ALL-UNNAMED", PointOptions.UNSAFE);
 
     private static final String OMID_HBASE = "omid-hbase";
-
-    /// Its conflict map takes 1.6 GB, of which a collector that marks in the background would never let go.
-    private static final List<String> OMID_JVM = List.of("-XX:+UseParallelGC", "-Xms4g", "-Xmx4g", UNSAFE);
 
     /// Number of clients, and of requests in flight of each.
     record Pressure(int clients, int outstanding) {}
@@ -189,7 +183,7 @@ public final class OracleBench implements Callable<Integer> {
         return new Target(
                 system,
                 Map.of("log", log, "batch", batch),
-                new Program(options.omid, OMID_JVM, "cedrat.oracle.bench.omid.OmidServer"),
+                new Program(options.omid, PointOptions.OMID_JVM, "cedrat.oracle.bench.omid.OmidServer"),
                 List.of(batch, log),
                 "cedrat.oracle.bench.omid.OmidPeer",
                 options.omid,
@@ -510,9 +504,7 @@ public final class OracleBench implements Callable<Integer> {
         Map<String, Object> one = Map.of("clients", 1, "outstanding", 1);
         OptionalDouble embedded = figures.best("cedrat", "commits_per_s", Map.of("log", "embedded"));
         OptionalDouble tuned = figures.best("omid-null", "commits_per_s", Map.of("batch", "tuned"));
-        OptionalDouble ratio = embedded.isPresent() && tuned.isPresent()
-                ? OptionalDouble.of(embedded.getAsDouble() / tuned.getAsDouble())
-                : OptionalDouble.empty();
+        OptionalDouble ratio = Figures.ratio(embedded, tuned);
         figures.atLeast("commits/s, log in the server / Omid with nothing persisted, tuned", ratio, 10);
         figures.atLeast("commits/s, log in the server", embedded, 400_000);
         figures.atMost("µs of a commit alone, log in the server", one("embedded", one), 200);

@@ -30,10 +30,8 @@ final class TablesBench implements Callable<Integer> {
     private static final List<Integer> OUTSTANDING = List.of(1, 10, 100, 1_000);
     private static final List<Integer> OUTSTANDING_QUICK = List.of(1, 100);
 
-    private static final String UNSAFE = "--sun-misc-unsafe-memory-access=allow";
     private static final List<String> CLIENT_JVM =
-            List.of("-XX:+UseParallelGC", "-Xmx1g", "--enable-native-access=ALL-UNNAMED", UNSAFE);
-    private static final List<String> OMID_JVM = List.of("-XX:+UseParallelGC", "-Xms4g", "-Xmx4g", UNSAFE);
+            List.of("-XX:+UseParallelGC", "-Xmx1g", "--enable-native-access=ALL-UNNAMED", PointOptions.UNSAFE);
 
     /// A system in a setting.
     ///
@@ -116,7 +114,8 @@ final class TablesBench implements Callable<Integer> {
                 targets.add(new Target(
                         "omid",
                         Map.of("batch", batch),
-                        new Program(withHBase(options.omid), OMID_JVM, "cedrat.oracle.bench.omid.OmidServer"),
+                        new Program(
+                                withHBase(options.omid), PointOptions.OMID_JVM, "cedrat.oracle.bench.omid.OmidServer"),
                         List.of(batch, "hbase"),
                         "cedrat.oracle.bench.omid.OmidTables",
                         client(options.omid, jvm)));
@@ -217,10 +216,12 @@ final class TablesBench implements Callable<Integer> {
         for (int outstanding : options.quick ? OUTSTANDING_QUICK : OUTSTANDING) {
             OptionalDouble cedrat = rate("cedrat", outstanding);
             figures.atLeast(
-                    "commits/s / Omid, " + outstanding + " outstanding", ratio(cedrat, rate("omid", outstanding)), 2);
+                    "commits/s / Omid, " + outstanding + " outstanding",
+                    Figures.ratio(cedrat, rate("omid", outstanding)),
+                    2);
             figures.atLeast(
                     "commits/s / HBase without transactions, " + outstanding + " outstanding",
-                    ratio(cedrat, rate("hbase", outstanding)),
+                    Figures.ratio(cedrat, rate("hbase", outstanding)),
                     0.7);
         }
         figures.printGoals();
@@ -228,11 +229,5 @@ final class TablesBench implements Callable<Integer> {
 
     private OptionalDouble rate(String system, int outstanding) {
         return figures.best(system, "commits_per_s", Map.of("outstanding", outstanding));
-    }
-
-    private static OptionalDouble ratio(OptionalDouble one, OptionalDouble other) {
-        return one.isPresent() && other.isPresent()
-                ? OptionalDouble.of(one.getAsDouble() / other.getAsDouble())
-                : OptionalDouble.empty();
     }
 }

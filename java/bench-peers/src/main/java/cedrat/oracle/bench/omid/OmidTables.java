@@ -1,5 +1,6 @@
 package cedrat.oracle.bench.omid;
 
+import cedrat.oracle.bench.HBaseRows;
 import cedrat.oracle.bench.TableSystem;
 import java.io.IOException;
 import java.net.InetSocketAddress;
@@ -12,13 +13,11 @@ import org.apache.hadoop.hbase.client.Admin;
 import org.apache.hadoop.hbase.client.ColumnFamilyDescriptorBuilder;
 import org.apache.hadoop.hbase.client.Connection;
 import org.apache.hadoop.hbase.client.ConnectionFactory;
-import org.apache.hadoop.hbase.client.Get;
 import org.apache.hadoop.hbase.client.Put;
 import org.apache.hadoop.hbase.client.Result;
 import org.apache.hadoop.hbase.client.ResultScanner;
 import org.apache.hadoop.hbase.client.Scan;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
-import org.apache.hadoop.hbase.util.Bytes;
 import org.apache.omid.transaction.HBaseOmidClientConfiguration;
 import org.apache.omid.transaction.HBaseTransactionManager;
 import org.apache.omid.transaction.RollbackException;
@@ -31,9 +30,6 @@ import org.apache.omid.tso.client.OmidClientConfiguration.PostCommitMode;
 /// Tables of HBase with Apache Omid. With the system property `omid.post-commit` set to `async`, a client writes the
 /// commit timestamps beside the cells after its commit has returned.
 public final class OmidTables implements TableSystem {
-    private static final byte[] FAMILY_BYTES = Bytes.toBytes(FAMILY);
-    private static final byte[] QUALIFIER_BYTES = Bytes.toBytes(QUALIFIER);
-
     private Connection connection;
     private TransactionManager manager;
     private String table;
@@ -60,7 +56,7 @@ public final class OmidTables implements TableSystem {
         if (create) {
             try (Admin admin = connection.getAdmin()) {
                 admin.createTable(TableDescriptorBuilder.newBuilder(TableName.valueOf(name))
-                        .setColumnFamily(ColumnFamilyDescriptorBuilder.newBuilder(FAMILY_BYTES)
+                        .setColumnFamily(ColumnFamilyDescriptorBuilder.newBuilder(HBaseRows.FAMILY)
                                 .setMaxVersions(Integer.MAX_VALUE)
                                 .build())
                         .build());
@@ -72,7 +68,7 @@ public final class OmidTables implements TableSystem {
     public void load(long first, int count, long balance) throws IOException, TransactionException {
         List<Put> puts = new ArrayList<>();
         for (int at = 0; at < count; at++) {
-            puts.add(put(first + at, balance));
+            puts.add(HBaseRows.put(first + at, balance));
         }
         try (TTable accounts = new TTable(connection, table)) {
             Transaction transaction = manager.begin();
@@ -89,10 +85,12 @@ public final class OmidTables implements TableSystem {
         return (from, to, amount) -> {
             Transaction transaction = manager.begin();
             try {
-                Result[] found = accounts.get(transaction, List.of(get(from), get(to)));
+                Result[] found = accounts.get(transaction, List.of(HBaseRows.get(from), HBaseRows.get(to)));
                 accounts.put(
                         transaction,
-                        List.of(put(from, balance(found[0]) - amount), put(to, balance(found[1]) + amount)));
+                        List.of(
+                                HBaseRows.put(from, HBaseRows.balance(found[0]) - amount),
+                                HBaseRows.put(to, HBaseRows.balance(found[1]) + amount)));
                 manager.commit(transaction);
                 return true;
             } catch (RollbackException aborted) {
@@ -101,26 +99,14 @@ public final class OmidTables implements TableSystem {
         };
     }
 
-    private static Get get(long account) {
-        return new Get(TableSystem.row(account)).addColumn(FAMILY_BYTES, QUALIFIER_BYTES);
-    }
-
-    private static Put put(long account, long balance) {
-        return new Put(TableSystem.row(account)).addColumn(FAMILY_BYTES, QUALIFIER_BYTES, TableSystem.value(balance));
-    }
-
-    private static long balance(Result found) {
-        return TableSystem.balance(found.getValue(FAMILY_BYTES, QUALIFIER_BYTES));
-    }
-
     @Override
     public OptionalLong total() throws IOException, TransactionException {
         long total = 0;
         Transaction transaction = manager.begin();
         try (TTable accounts = new TTable(connection, table);
-                ResultScanner rows = accounts.getScanner(transaction, new Scan().addFamily(FAMILY_BYTES))) {
+                ResultScanner rows = accounts.getScanner(transaction, new Scan().addFamily(HBaseRows.FAMILY))) {
             for (Result row = rows.next(); row != null; row = rows.next()) {
-                total += balance(row);
+                total += HBaseRows.balance(row);
             }
         }
         manager.rollback(transaction);
