@@ -81,10 +81,10 @@ impl Heap {
                 found.clear();
                 let walked = tx.walk_span(core, blocks, span, &mut found);
                 walked.map_err(|interrupt| {
-                    match interrupt.is_conflict() && begun.elapsed() >= patience && !planted!("walk_waits_without_end")
-                    {
-                        true => Interrupt::failed(Error::Conflict),
-                        false => interrupt,
+                    if interrupt.is_conflict() && begun.elapsed() >= patience && !planted!("walk_waits_without_end") {
+                        Interrupt::failed(Error::Conflict)
+                    } else {
+                        interrupt
                     }
                 })
             })?;

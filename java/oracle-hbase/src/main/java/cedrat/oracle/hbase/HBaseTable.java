@@ -131,8 +131,8 @@ final class HBaseTable implements Table {
         return CHANGED_ROWS;
     }
 
-    /// One request for each region server, sent once; large values are sent in several parts. A row that is refused for
-    /// now is then changed by itself.
+    /// One request for each region server, sent once; large values are sent in several parts. A row that is refused
+    /// temporarily is then changed by itself.
     @Override
     public Map<Bytes, TableException> mutate(Map<Bytes, Mutation> changes) {
         Map<Bytes, TableException> failures = new HashMap<>();
@@ -154,15 +154,15 @@ final class HBaseTable implements Table {
     }
 
     private void mutatePart(Map<Bytes, Mutation> changes, Map<Bytes, TableException> failures) {
-        if (changes.isEmpty()) {
-            return;
-        }
         Map<Bytes, org.apache.hadoop.hbase.client.Row> requests = new LinkedHashMap<>();
         changes.forEach((row, mutation) -> collect(row, failures, () -> {
             org.apache.hadoop.hbase.client.Row change = change(row, mutation);
             locate(row);
             requests.put(row, change);
         }));
+        if (requests.isEmpty()) {
+            return;
+        }
         Iterator<CompletableFuture<Object>> answers =
                 once.batch(List.copyOf(requests.values())).iterator();
         List<Bytes> refused = new ArrayList<>();

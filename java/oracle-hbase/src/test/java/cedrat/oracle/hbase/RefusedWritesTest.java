@@ -140,7 +140,7 @@ class RefusedWritesTest {
                 TableException.Effect.UNKNOWN, failures.get(Bytes.of("unknown")).effect());
         assertEquals(
                 TableException.Effect.NONE, failures.get(Bytes.of("refused")).effect());
-        assertEquals(3, mixed.requests, "one for all rows, and two for the one that was refused for now");
+        assertEquals(3, mixed.requests, "one for all rows, and two more for the one that is repeated");
         assertEquals(6, mixed.sent);
     }
 
