@@ -17,6 +17,7 @@ final class OneRun {
     private final long rowsPerSecond;
     private final Waiting waiting;
     private final PrintWriter out;
+    private final PrintWriter err;
     private final Outages outages;
 
     OneRun(Store.Opener opener, long rowsPerSecond, Waiting waiting, PrintWriter out, PrintWriter err) {
@@ -24,16 +25,21 @@ final class OneRun {
         this.rowsPerSecond = rowsPerSecond;
         this.waiting = waiting;
         this.out = out;
+        this.err = err;
         outages = new Outages(waiting, new Records() {
             @Override
             public void began(Problem problem) {
-                err.println("cedrat-oracle: " + problem.message());
-                err.flush();
+                say(problem.message());
             }
 
             @Override
             public void ended(Problem problem, Duration time, long failures) {}
         });
+    }
+
+    private void say(String message) {
+        err.println("cedrat-oracle: " + message);
+        err.flush();
     }
 
     private final class Lines implements Progress {
@@ -46,6 +52,10 @@ final class OneRun {
                             line.append(' ').append(name).append(' ').append(value));
             out.println(line);
             out.flush();
+            if (pass.tables() == 0 && pass.refusals().isEmpty()) {
+                say("the namespace " + namespace
+                        + " has no tables for transactions: name those that have some with --namespace");
+            }
         }
 
         @Override

@@ -250,4 +250,14 @@ class ServiceTest {
         refused = List.of("rows");
         assertEquals(OneRun.EXIT_REFUSED, run.run(Job.PRUNE, true));
     }
+
+    @Test
+    void namespaceWithoutTablesIsNamed() {
+        namespaces.put("empty", new MemoryTables());
+        StringWriter err = new StringWriter();
+        OneRun run =
+                new OneRun(opener(), 0, new TestTime(), new PrintWriter(Writer.nullWriter()), new PrintWriter(err));
+        assertEquals(OneRun.EXIT_DONE, run.run(Job.SWEEP, false));
+        assertTrue(err.toString().startsWith("cedrat-oracle: the namespace empty has no tables"), err.toString());
+    }
 }

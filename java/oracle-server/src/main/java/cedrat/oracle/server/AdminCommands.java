@@ -232,10 +232,11 @@ final class AdminCommands {
 
         @Override
         void run(AdminConnection server, PrintWriter out) throws IOException {
-            long newest = State.NEWEST.of(server.entry(AdminKind.STATE, 0));
+            List<long[]> open = first(server.entries(AdminKind.OPEN, 1, count));
             Map<Long, long[]> sessions = new HashMap<>();
             sessions(server).forEach(session -> sessions.put(session[1], session));
-            for (long[] transaction : first(server.entries(AdminKind.OPEN, 1, count))) {
+            long newest = State.NEWEST.of(server.entry(AdminKind.STATE, 0)); // last, so that no age is below 0
+            for (long[] transaction : open) {
                 String session = transaction[1] == 0 ? "-" : hex(transaction[1]);
                 out.println("transaction " + transaction[0] + " age " + (newest - transaction[0]) + " session "
                         + session + " address " + address(sessions.get(transaction[1])));

@@ -45,7 +45,7 @@ final class ListNode implements OwnedList {
             zooKeeper.sync().forPath(path); // it may have been made just now, through another server of ZooKeeper
             return zooKeeper.checkExists().forPath(path) != null;
         } catch (Exception problem) {
-            throw unreachable(problem);
+            throw unavailable(problem);
         }
     }
 
@@ -62,7 +62,7 @@ final class ListNode implements OwnedList {
         } catch (KeeperException.NoNodeException none) {
             return false;
         } catch (Exception problem) {
-            throw unreachable(problem);
+            throw unavailable(problem);
         }
     }
 
@@ -82,7 +82,7 @@ final class ListNode implements OwnedList {
         } catch (IOException problem) {
             throw new IOException("the ZooKeeper node " + path + ": " + problem.getMessage(), problem);
         } catch (Exception problem) {
-            throw unreachable(problem);
+            throw unavailable(problem);
         }
     }
 
@@ -93,7 +93,7 @@ final class ListNode implements OwnedList {
         } catch (KeeperException.NodeExistsException another) {
             // another process has created it
         } catch (Exception problem) {
-            throw unreachable(problem);
+            throw unavailable(problem);
         }
     }
 
@@ -128,7 +128,7 @@ final class ListNode implements OwnedList {
             }
             version++;
         } catch (Exception problem) {
-            throw unreachable(problem);
+            throw unavailable(problem);
         }
         list = other;
     }
@@ -140,13 +140,19 @@ final class ListNode implements OwnedList {
             byte[] found = zooKeeper.getData().storingStatIn(stat).forPath(path);
             return stat.getVersion() == version + 1 && Arrays.equals(found, bytes);
         } catch (Exception problem) {
-            throw unreachable(problem);
+            throw unavailable(problem);
         }
     }
 
-    private static IOException unreachable(Exception problem) {
+    private static IOException unavailable(Exception problem) {
         if (problem instanceof InterruptedException) {
             Thread.currentThread().interrupt();
+        }
+        if (problem instanceof KeeperException.NoAuthException refused) {
+            return new IOException(
+                    "ZooKeeper does not admit these credentials to the node " + refused.getPath()
+                            + ": give those of the oracle that made it, with --zookeeper-credentials",
+                    problem);
         }
         return new IOException("cannot reach ZooKeeper: " + problem.getMessage(), problem);
     }
