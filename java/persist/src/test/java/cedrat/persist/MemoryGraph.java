@@ -39,13 +39,16 @@ public final class MemoryGraph {
     private long reads;
     private boolean refusesCommits;
     private boolean refusesSyncs;
+    private boolean refusesClosing;
     private boolean isStopped;
     private Error thrownBehindCommits;
+    private Runnable beforeWait = () -> {};
 
     /// Opens it.
     public GraphStore open() {
         isStopped = false;
         refusesSyncs = false;
+        refusesClosing = false;
         refusesCommits = false;
         thrownBehindCommits = null;
         return new Opened();
@@ -64,6 +67,22 @@ public final class MemoryGraph {
     /// From here on each wait fails, and the store is stopped.
     public synchronized void refuseSyncs() {
         refusesSyncs = true;
+    }
+
+    /// From here on closing fails.
+    public synchronized void refuseClosing() {
+        refusesClosing = true;
+    }
+
+    /// Does something at the beginning of the next wait.
+    public synchronized void beforeWait(Runnable action) {
+        beforeWait = action;
+    }
+
+    private synchronized Runnable takeBeforeWait() {
+        Runnable taken = beforeWait;
+        beforeWait = () -> {};
+        return taken;
     }
 
     /// Returns the number of bytes of all commits so far.
@@ -452,7 +471,11 @@ public final class MemoryGraph {
 
         @Override
         public void waitDurable(long upTo) throws GraphStoreException {
+            takeBeforeWait().run();
             synchronized (MemoryGraph.this) {
+                if (isClosed) {
+                    throw new GraphStoreException("the store is closed", null, false);
+                }
                 enter();
                 check(upTo <= lsn, "a wait for what was not committed");
                 if (refusesSyncs) {
@@ -465,8 +488,15 @@ public final class MemoryGraph {
         }
 
         @Override
-        public void close() {
-            isClosed = true;
+        public void close() throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                boolean fails = refusesClosing && !isClosed;
+                isClosed = true;
+                if (fails) {
+                    throw new GraphStoreException("a sync has failed", null, true);
+                }
+                durable = lsn;
+            }
         }
     }
 }

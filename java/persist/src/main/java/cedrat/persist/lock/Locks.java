@@ -88,11 +88,6 @@ public final class Locks {
             this.birth = birth;
         }
 
-        /// Whether it has read or written under a lock. On its own thread.
-        public boolean holdsAny() {
-            return heldCount != 0;
-        }
-
         /// Whether it may write the object for certain, as its newest locks say: most callers have written before.
         /// On its own thread: a lock is not taken from its writer.
         private boolean isSurelyWriter(Object object) {

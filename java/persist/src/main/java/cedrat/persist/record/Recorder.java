@@ -112,7 +112,7 @@ public final class Recorder implements Handler {
     }
 
     /// The store of a persistent object, or null: of anything else.
-    private static Persistent storeOf(Object base) {
+    static Persistent storeOf(Object base) {
         return base instanceof Persistable object && object.cedrat$identity() instanceof StoredIdentity identity
                 ? identity.store()
                 : null;
@@ -247,7 +247,12 @@ public final class Recorder implements Handler {
         }
         context.isUnrecorded = true;
         try {
-            Object locked = base instanceof Persistable ? base : lockedToRead(top, base);
+            Object locked = base;
+            if (base instanceof Persistable) {
+                top.reads(storeOf(base));
+            } else {
+                locked = lockedToRead(top, base);
+            }
             if (locked != null) {
                 transactions.lock(transaction, locked, false);
                 top.lockedToRead(base);
@@ -277,6 +282,7 @@ public final class Recorder implements Handler {
         for (Persistent store : locking) {
             Object owner = store.livingOwner(base);
             if (owner != null) {
+                top.reads(store);
                 return owner;
             }
         }
@@ -284,9 +290,10 @@ public final class Recorder implements Handler {
     }
 
     /// The transaction of this thread, if it is in one, is about to read what is no object of the program's: names.
-    public void lockNamesToRead(Object names) {
+    public void lockNamesToRead(Persistent store, Object names) {
         Context context = contexts.get();
         if (context.innermost != null && context.suspended == 0) {
+            context.innermost.top.reads(store);
             transactions.lock(context.innermost, names, false);
         }
     }

@@ -4,6 +4,7 @@ import cedrat.persist.DeadlockException;
 import cedrat.persist.PersistenceException;
 import cedrat.persist.lock.Locks;
 import java.util.Arrays;
+import java.util.List;
 
 /// Common state of a top-level transaction and those nested in it.
 ///
@@ -24,6 +25,8 @@ public final class TopLevel {
 
     /// The stores whose objects it was about to change, one at most unless its commit is going to be refused.
     private Persistent[] changed = NONE;
+    /// The stores whose objects or names it has locked to read.
+    private Persistent[] read = NONE;
     /// Its changes beside objects, or null.
     Faces faces;
     /// Some of the objects whose read lock it has, by their hashes, or null. These need no further look-up.
@@ -77,13 +80,31 @@ public final class TopLevel {
 
     /// It is about to change an object of a store.
     public void changes(Persistent store) {
-        for (Persistent known : changed) {
+        changed = with(changed, store);
+    }
+
+    /// It has locked an object or a name of a store to read it.
+    void reads(Persistent store) {
+        read = with(read, store);
+    }
+
+    private static Persistent[] with(Persistent[] stores, Persistent store) {
+        for (Persistent known : stores) {
             if (known == store) {
-                return;
+                return stores;
             }
         }
-        changed = Arrays.copyOf(changed, changed.length + 1);
-        changed[changed.length - 1] = store;
+        Persistent[] longer = Arrays.copyOf(stores, stores.length + 1);
+        longer[stores.length] = store;
+        return longer;
+    }
+
+    /// Returns the stores of which it may have read what is not durable yet.
+    List<Persistent> seen() {
+        for (Persistent store : changed) {
+            reads(store);
+        }
+        return List.of(read);
     }
 
     /// Returns the changed stores. The array is not to be modified.

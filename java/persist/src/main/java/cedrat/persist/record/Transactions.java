@@ -154,7 +154,7 @@ public final class Transactions {
 
     /// Stores what a transaction has changed. If that fails, all is restored, and the transaction has ended.
     ///
-    /// @return the stores to wait for: that, or those whose objects may have been read
+    /// @return the stores to wait for: that, or those of which something was read under a lock
     private List<Persistent> store(TransactionLevel transaction) {
         try {
             Persistent changed = null;
@@ -177,7 +177,7 @@ public final class Transactions {
                 changes.commit();
                 return List.of(changed);
             }
-            return transaction.top.owner.holdsAny() ? stores : List.of();
+            return transaction.top.seen();
         } catch (DeadlockException e) {
             doom(transaction);
             throw e;
@@ -350,6 +350,7 @@ public final class Transactions {
             if (whole != locked) {
                 lock(transaction, whole, toWrite);
             }
+            reads(transaction.top, whole);
         } finally {
             context.isUnrecorded = wasUnrecorded;
         }
@@ -368,6 +369,21 @@ public final class Transactions {
             }
         }
         return object;
+    }
+
+    private void reads(TopLevel top, Object whole) {
+        if (whole instanceof Persistable) {
+            Persistent store = Recorder.storeOf(whole);
+            if (store != null) {
+                top.reads(store);
+            }
+            return;
+        }
+        for (Persistent store : stores) {
+            if (store.owner(whole) != null) {
+                top.reads(store);
+            }
+        }
     }
 
     /// Does something in pages or heaps, as part of the transaction that this thread is in.

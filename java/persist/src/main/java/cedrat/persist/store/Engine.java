@@ -30,6 +30,7 @@ import cedrat.persist.record.TopLevel;
 import cedrat.persist.record.TransactionLevel;
 import java.lang.reflect.Array;
 import java.util.Map;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
@@ -73,8 +74,8 @@ final class Engine implements BranchStore {
     private volatile String end;
 
     private volatile Throwable cause;
-    /// The store below is closed. Under the lock of collections.
-    private boolean isClosed;
+    /// Whether closing the store below has made all commits durable, when it is closed.
+    private final CompletableFuture<Boolean> closed = new CompletableFuture<>();
     /// The appended LSN and the durable LSN.
     private final AtomicLong appended = new AtomicLong();
 
@@ -132,11 +133,12 @@ final class Engine implements BranchStore {
         // A collection sees that the end has come.
         collecting.lock();
         try {
-            if (!isClosed) {
+            if (!closed.isDone()) {
                 graph.close();
-                isClosed = true;
+                closed.complete(true);
             }
         } finally {
+            closed.complete(false);
             collecting.unlock();
         }
     }
@@ -178,13 +180,20 @@ final class Engine implements BranchStore {
         if (place <= durable) {
             return;
         }
-        check();
         try {
-            graph.waitDurable(place);
+            if (end == null) {
+                graph.waitDurable(place);
+                becameDurable(place);
+                return;
+            }
         } catch (GraphStoreException e) {
-            throw stop(e);
+            if (!isClosing()) {
+                throw stop(e);
+            }
         }
-        becameDurable(place);
+        if (!isClosing() || !closed.join()) {
+            check();
+        }
     }
 
     @Override
@@ -192,16 +201,28 @@ final class Engine implements BranchStore {
         if (place <= durable) {
             return true;
         }
-        check();
         try {
-            if (!graph.isDurable(place)) {
-                return false;
+            if (end == null) {
+                if (!graph.isDurable(place)) {
+                    return false;
+                }
+                becameDurable(place);
+                return true;
             }
         } catch (GraphStoreException e) {
-            throw stop(e);
+            if (!isClosing()) {
+                throw stop(e);
+            }
         }
-        becameDurable(place);
-        return true;
+        if (!isClosing() || closed.isDone() && !closed.join()) {
+            check();
+        }
+        return closed.isDone();
+    }
+
+    /// Whether it is closed, or about to be. That makes durable what was committed, or fails.
+    private boolean isClosing() {
+        return CLOSED.equals(end);
     }
 
     private synchronized void becameDurable(long place) {

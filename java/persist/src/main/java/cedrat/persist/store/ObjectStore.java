@@ -131,11 +131,11 @@ final class ObjectStore extends Persistence {
     private Root lockedRoot(String name) {
         Root root = engine.roots.get(name);
         if (root == null) {
-            recorder.lockNamesToRead(engine.absentNames.of(name));
+            recorder.lockNamesToRead(engine, engine.absentNames.of(name));
             root = engine.roots.get(name);
         }
         if (root != null) {
-            recorder.lockNamesToRead(root);
+            recorder.lockNamesToRead(engine, root);
         }
         return root;
     }
@@ -144,7 +144,7 @@ final class ObjectStore extends Persistence {
     public Set<String> roots() {
         return recorder.unrecorded(() -> {
             if (engine.locksReads()) {
-                recorder.lockNamesToRead(engine.roots);
+                recorder.lockNamesToRead(engine, engine.roots);
             }
             Set<String> names = new TreeSet<>();
             for (Root root : engine.roots.values()) {

@@ -11,6 +11,7 @@ import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.PersistenceOptions.Durability;
+import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
@@ -88,7 +89,7 @@ class CommitTokenTest {
         }
         assertFalse(before.isDurable());
         try (var transaction = Transaction.begin()) {
-            cedrat.persist.RwLock.acquireRead(counter);
+            RwLock.acquireRead(counter);
             CommitToken token = transaction.commit(Durability.ASYNC);
             assertFalse(token.isDurable());
             token.await();
@@ -123,5 +124,45 @@ class CommitTokenTest {
         graph.refuseSyncs();
         assertThrows(PersistenceException.class, token::await);
         assertThrows(PersistenceException.class, token::isDurable);
+    }
+
+    /// J9d.
+    @Test
+    void ordinaryObjectsWaitForNoStore() {
+        CommitToken before = count(Durability.ASYNC);
+        Counter ordinary = new Counter();
+        graph.refuseSyncs();
+        Transaction.run(() -> {
+            RwLock.acquireRead(this);
+            ordinary.value++;
+        });
+        assertEquals(1, ordinary.value);
+        assertFalse(before.isDurable());
+    }
+
+    /// J9e: the store is closed between a commit and its wait.
+    @Test
+    void closingMakesCommitsDurable() {
+        CommitToken token = count(Durability.ASYNC);
+        graph.beforeWait(store::close);
+        assertTrue(count(Durability.SYNC).isDurable());
+        token.await();
+        assertTrue(token.isDurable());
+    }
+
+    /// J9e.
+    @Test
+    void failedClosingIsReported() {
+        CommitToken token = count(Durability.ASYNC);
+        graph.refuseClosing();
+        for (int closing = 0; closing < 2; closing++) {
+            if (closing == 0) {
+                assertThrows(PersistenceException.class, store::close);
+            } else {
+                store.close();
+            }
+            assertThrows(IllegalStateException.class, token::await);
+            assertThrows(IllegalStateException.class, token::isDurable);
+        }
     }
 }
