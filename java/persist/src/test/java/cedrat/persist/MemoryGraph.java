@@ -471,6 +471,7 @@ public final class MemoryGraph {
 
         @Override
         public void waitDurable(long upTo) throws GraphStoreException {
+            check(!Thread.currentThread().isVirtual(), "a virtual thread keeps its carrier");
             takeBeforeWait().run();
             synchronized (MemoryGraph.this) {
                 if (isClosed) {

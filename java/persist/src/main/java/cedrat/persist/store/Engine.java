@@ -80,9 +80,11 @@ final class Engine implements BranchStore {
     private final AtomicLong appended = new AtomicLong();
 
     private volatile long durable;
+    private final VirtualWaits virtualWaits;
 
     Engine(GraphStore graph, Recorder recorder, PersistenceRuntime.Settings settings) throws GraphStoreException {
         this.graph = graph;
+        virtualWaits = new VirtualWaits(graph::waitDurable);
         this.recorder = recorder;
         this.settings = settings;
         loaded = new Loaded(this, settings.loadedBytesMax());
@@ -182,7 +184,11 @@ final class Engine implements BranchStore {
         }
         try {
             if (end == null) {
-                graph.waitDurable(place);
+                if (Thread.currentThread().isVirtual()) {
+                    virtualWaits.until(place);
+                } else {
+                    graph.waitDurable(place);
+                }
                 becameDurable(place);
                 return;
             }

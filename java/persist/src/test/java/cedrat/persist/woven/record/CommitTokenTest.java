@@ -2,6 +2,7 @@ package cedrat.persist.woven.record;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -13,6 +14,11 @@ import cedrat.persist.PersistenceOptions;
 import cedrat.persist.PersistenceOptions.Durability;
 import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -40,6 +46,7 @@ class CommitTokenTest {
 
     private CommitToken count(Durability durability) {
         try (var transaction = Transaction.begin()) {
+            RwLock.acquireWrite(counter);
             counter.value++;
             return transaction.commit(durability);
         }
@@ -163,6 +170,26 @@ class CommitTokenTest {
             }
             assertThrows(IllegalStateException.class, token::await);
             assertThrows(IllegalStateException.class, token::isDurable);
+        }
+    }
+
+    /// J9f.
+    @Test
+    void virtualThreadsKeepNoCarrier() throws Exception {
+        try (var threads = Executors.newVirtualThreadPerTaskExecutor()) {
+            List<Future<CommitToken>> tokens = new ArrayList<>();
+            for (int i = 0; i < 50; i++) {
+                tokens.add(threads.submit(() -> count(Durability.SYNC)));
+            }
+            for (Future<CommitToken> token : tokens) {
+                assertTrue(token.get().isDurable());
+            }
+            assertEquals(50, counter.value);
+            graph.refuseSyncs();
+            Future<CommitToken> refused = threads.submit(() -> count(Durability.SYNC));
+            assertInstanceOf(
+                    PersistenceException.class,
+                    assertThrows(ExecutionException.class, refused::get).getCause());
         }
     }
 }
