@@ -443,7 +443,8 @@ cedrat_status cedrat_in_doubt(cedrat_store *store, cedrat_branch *branches, size
 /* ---- words and blocks in transactions --------------------------------------------------------------------------- */
 
 /* For the following calls: CEDRAT_ABORTED has ended the transaction and rolled it back. After any other error it continues
- * as if the call had not been made. CEDRAT_MISUSE: no transaction runs. */
+ * as if the call had not been made. CEDRAT_MISUSE: no transaction runs; or, with encounter_locking, after ten seconds of
+ * CEDRAT_ABORTED: the owner of a word waits for another transaction of this thread. End that one first. */
 
 /* Loads the 8 bytes at an address, in native byte order.
  *

@@ -16,7 +16,7 @@ use crate::commit::Committed;
 use crate::error::{Error, Interrupt, Result};
 use crate::memory::Shared;
 use crate::options::{Commit, Locking};
-use crate::session::{Session, back_off, interrupted, wait_for};
+use crate::session::{Repetition, Session, back_off, interrupted, wait_for};
 use crate::tx::{Descriptor, Tx};
 
 /// Maximum number of transactions that share a commit.
@@ -121,7 +121,7 @@ impl Batch<'_> {
         let mut touched = 0;
         // A lock taken by a write is not held for longer than one transaction.
         let most = if self.shared.options.locking == Locking::EncounterTime { 1 } else { GROUP_MAX };
-        let (mut len, mut attempt) = (most, 0);
+        let (mut len, mut attempt, mut repetition) = (most, 0, None);
         while self.committed < count {
             self.shared.clock.running()?;
             let mut tx = Tx::begin(self.shared, self.descriptor);
@@ -150,13 +150,14 @@ impl Batch<'_> {
                 Ran::Committed(committed) => {
                     std::mem::forget(tx); // the transaction holds nothing any more
                     self.note(at, &committed);
-                    attempt = 0;
+                    (attempt, repetition) = (0, None);
                     // A failed transaction runs again, alone.
                     len = if failed { 1 } else { (2 * len).min(most) };
                 }
                 Ran::Interrupted(interrupt) if at - self.committed <= 1 || interrupt.is_conflict() => {
                     interrupted(tx, interrupt)?;
                     attempt += 1;
+                    repetition.get_or_insert_with(|| Repetition::begin(self.shared, self.descriptor));
                     len = (len / 2).max(1);
                     back_off(self.descriptor, attempt);
                 }

@@ -4,6 +4,7 @@
 use std::fmt;
 use std::mem::ManuallyDrop;
 use std::ptr::NonNull;
+use std::time::Instant;
 
 use cedrat_sync::atomic::Ordering;
 use cedrat_sync::planted;
@@ -130,7 +131,8 @@ impl Held {
     /// # Errors
     /// [`Error::Conflict`]: the transaction lost a write conflict and was rolled back; begin again. Any other error of
     /// `work` rolls back what it has done, and leaves the transaction running; it cannot commit if `work` had rolled back to a
-    /// savepoint of an earlier call. [`Error::Misuse`] if none runs.
+    /// savepoint of an earlier call. [`Error::Misuse`] if none runs; also after ten seconds of conflicts, if the owner of a word
+    /// waits for another transaction of this thread ([`Locking`](crate::Locking)).
     ///
     /// # Panics
     /// If `work` does. The transaction then cannot commit: [`Error::Misuse`].
@@ -236,7 +238,8 @@ impl Held {
                 return Err(error);
             }
         };
-        (self.running, self.attempts) = (false, 0);
+        self.running = false;
+        self.ends_repetition();
         wait_for(self.memory.shared(), mode, &committed)?;
         Ok(Done { value: (), lsn: committed.up_to, alone: committed.position })
     }
@@ -255,10 +258,11 @@ impl Held {
             return Err(Error::Misuse("the two transactions belong to different stores"));
         }
         let mut other = memory.shared().take_descriptor()?;
+        self.ends_repetition();
         // The address stays with this object; the content moves.
         std::mem::swap(self.descriptor(), &mut *other);
         other.hide();
-        (self.running, self.attempts) = (false, 0);
+        self.running = false;
         let mut joined = Joined::around(memory, other);
         if !planted!("handed_over_with_locks") {
             joined.tx().lock_at_commit(); // E10.4
@@ -272,14 +276,27 @@ impl Held {
             self.running = false;
             self.tx().abandon();
         }
-        self.attempts = 0;
+        self.ends_repetition();
     }
 
     /// Rolls back as [`Held::abort`] does, in order to begin again: the next [`Held::begin`] waits as after a conflict.
     pub fn restart(&mut self) {
-        let attempts = self.attempts;
-        self.abort();
-        self.attempts = attempts.saturating_add(1);
+        if self.running {
+            self.running = false;
+            self.tx().abandon();
+        }
+        if self.attempts == 0 {
+            self.tx().slot().repeats(Instant::now());
+        }
+        self.attempts = self.attempts.saturating_add(1);
+    }
+
+    #[inline]
+    fn ends_repetition(&mut self) {
+        if self.attempts > 0 {
+            self.tx().slot().ends_repetition();
+            self.attempts = 0;
+        }
     }
 }
 

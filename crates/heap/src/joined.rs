@@ -3,6 +3,7 @@
 
 use std::fmt;
 use std::mem::ManuallyDrop;
+use std::time::Instant;
 
 use cedrat_sync::atomic::Ordering;
 use cedrat_sync::planted;
@@ -40,6 +41,12 @@ impl Joined {
         }
         tx.slot().locks_early(false);
         Ok(Joined { memory: memory.clone(), descriptor: Some(descriptor) })
+    }
+
+    /// Notes that the larger transaction is repeated after conflicts, since that moment. A later conflict becomes
+    /// [`Error::Misuse`] if it lasts because the owner of a word waits for another transaction of this thread (E15.7b).
+    pub fn set_repeated_since(&mut self, since: Instant) {
+        self.tx().slot().repeats(since);
     }
 
     /// Wraps a transaction that already runs.
@@ -182,6 +189,7 @@ impl Drop for Joined {
         tx.abandon();
         tx.slot().committed();
         tx.slot().holds(0);
+        tx.slot().ends_repetition();
         if let Some(descriptor) = self.descriptor.take() {
             self.memory.shared().give_back_descriptor(descriptor);
         }

@@ -11,7 +11,7 @@
 //! 1. `region`, `stripes`, `slots`, `alone`: words, their locks, and the published state of transactions and sessions;
 //! 2. `tx`, `write_set`: a transaction while its work runs;
 //! 3. `commit`, `redo`: encoding, logging and publishing its writes;
-//! 4. `session`, `batch`: running until it commits, one at a time and several in one commit;
+//! 4. `session`, `batch`, `waits`: running until it commits, one at a time and several in one commit; waits that never end;
 //! 5. `files`, `checkpoint`, `load`, `replay`, `look`: files on the disk, and recovery from them;
 //! 6. `blocks`: allocation;
 //! 7. `typed`: the program's own structs as values in a heap;
@@ -48,6 +48,7 @@ mod tx;
 mod typed;
 #[allow(unsafe_code)]
 mod view;
+mod waits;
 mod write_set;
 
 pub use batch::BatchFailed;
@@ -60,7 +61,7 @@ pub use held::Held;
 pub use joined::Joined;
 pub use load::FoundHeaps;
 pub use look::{HeapInfo, LookedAt, look, look_at_chunks};
-pub use memory::{Counted, LogKeeper, Memory};
+pub use memory::{Counted, Memory, StoreLink};
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;
 pub use options::{Commit, HeapOptions, Locking, MemoryOptions};
@@ -72,6 +73,7 @@ pub use session::{Done, Session};
 pub use structures::{HeapCounter, HeapMap, HeapOrderedMap, HeapQueue, HeapVec};
 pub use tx::Tx;
 pub use typed::{Array, Bytes, Field, Handle, HeapTx, Place, Plain, Whole};
+pub use waits::ThreadWait;
 
 #[doc(inline)]
 pub use cedrat_heap_derive::Plain;

@@ -20,6 +20,7 @@ use crate::session::{Done, Session};
 use crate::slots::Slots;
 use crate::stripes::Stripes;
 use crate::tx::{Descriptor, Tx};
+use crate::waits::Waits;
 
 /// A set of heaps that transactions may use together. Cheap to clone; all clones refer to the same memory.
 ///
@@ -50,7 +51,8 @@ pub(crate) struct Shared {
     seats: Mutex<Seats>,
     waiting: Waiting,
     dropped: AtomicBool,
-    keeper: Mutex<Option<Arc<dyn LogKeeper>>>,
+    pub(crate) waits: Waits,
+    store: Mutex<Option<Arc<dyn StoreLink>>>,
 }
 
 /// Assignment of sessions, and of transactions without one, to partitions of the log.
@@ -75,13 +77,16 @@ impl Seats {
     }
 }
 
-/// The store's part in keeping log space available to commits.
-pub trait LogKeeper: Send + Sync {
+/// What a memory needs of the store that it belongs to.
+pub trait StoreLink: Send + Sync {
     /// Called when commits are about to write approximately this many bytes.
     fn taken(&self, bytes: u64);
 
     /// Takes a checkpoint, or waits for one, because the log is full. The caller holds no locks.
     fn free_log_space(&self);
+
+    /// Returns the threads for which `thread` waits in requests to the store's lock manager; 0 stands for no thread.
+    fn awaited_by(&self, thread: usize) -> Vec<usize>;
 }
 
 /// Event counters since the memory was created.
@@ -157,7 +162,8 @@ impl Memory {
             seats: Mutex::new(Seats::new(partitions)),
             waiting: Waiting::default(),
             dropped: AtomicBool::new(false),
-            keeper: Mutex::new(None),
+            waits: Waits::default(),
+            store: Mutex::new(None),
         };
         Ok(Memory { shared: Arc::new(shared), _lease: None })
     }
@@ -167,9 +173,9 @@ impl Memory {
         Memory { shared: Arc::clone(&self.shared), _lease: Some(lease) }
     }
 
-    /// Sets the keeper of the log.
-    pub fn set_log_keeper(&self, keeper: Arc<dyn LogKeeper>) {
-        *self.shared.keeper.lock() = Some(keeper);
+    /// Sets the link to the store.
+    pub fn set_store_link(&self, store: Arc<dyn StoreLink>) {
+        *self.shared.store.lock() = Some(store);
     }
 
     #[inline(always)]
@@ -415,18 +421,21 @@ impl Shared {
         self.dropped.load(Ordering::Acquire)
     }
 
-    /// Frees log space: idle descriptors give up their reservations, then the keeper makes room.
+    /// Frees log space: idle descriptors give up their reservations, then the store makes room.
     pub(crate) fn free_log_space(&self) {
         self.seats.lock().idle.iter_mut().for_each(|descriptor| descriptor.room = None);
-        let keeper = self.keeper.lock().clone();
-        if let Some(keeper) = keeper {
-            keeper.free_log_space();
+        if let Some(store) = self.store_link() {
+            store.free_log_space();
         }
     }
 
+    pub(crate) fn store_link(&self) -> Option<Arc<dyn StoreLink>> {
+        self.store.lock().clone()
+    }
+
     pub(crate) fn log_taken(&self, bytes: u64) {
-        if let Some(keeper) = &*self.keeper.lock() {
-            keeper.taken(bytes);
+        if let Some(store) = &*self.store.lock() {
+            store.taken(bytes);
         }
     }
 

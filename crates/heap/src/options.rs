@@ -12,10 +12,11 @@ pub enum Locking {
     /// changes pages still locks at commit.
     ///
     /// Another transaction that the same thread runs meanwhile, within the work of this one, fails with
-    /// [`Error::Misuse`](crate::Error::Misuse) where it needs a word that this one has written. Within a
-    /// [`Held`](crate::Held), which another thread may commit, it waits without end. So does a call that repeats its work after
-    /// conflicts ([`Session::run`](crate::Session::run)), if its thread has a lock for which the owner of a word waits, directly
-    /// or not: the locks of words are in no search for cycles.
+    /// [`Error::Misuse`](crate::Error::Misuse) where it needs a word that this one has written.
+    ///
+    /// A call that repeats its work after conflicts, such as [`Session::run`](crate::Session::run), also does so after ten seconds
+    /// if the owner of a word that it needs waits, directly or through others, for another transaction of its thread: for a word,
+    /// or for a lock of the store.
     EncounterTime,
 }
 

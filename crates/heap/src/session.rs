@@ -2,6 +2,7 @@
 //! commits.
 
 use std::fmt;
+use std::time::Instant;
 
 use cedrat_sync::atomic::Ordering;
 use cedrat_sync::{spin_hint, thread};
@@ -11,6 +12,7 @@ use crate::commit::Committed;
 use crate::error::{Error, Interrupt, InterruptCause, Result};
 use crate::memory::{Memory, Shared};
 use crate::options::Commit;
+use crate::slots::Slot;
 use crate::tx::{Descriptor, Tx};
 
 /// Outcome of a committed transaction.
@@ -56,7 +58,8 @@ impl Session {
     /// this one has written, or another transaction of its thread ([`Held`](crate::Held)).
     ///
     /// # Errors
-    /// Those of `work`. [`Error::LogFull`]: rolled back. [`Error::Stopped`]: only reopening the store shows whether the
+    /// Those of `work`. [`Error::LogFull`]: rolled back. [`Error::Misuse`]: a word that it needs is locked by a transaction that
+    /// waits for another one of this thread ([`Locking`](crate::Locking)). [`Error::Stopped`]: only reopening the store shows whether the
     /// commit was kept.
     #[inline]
     pub fn run<T>(
@@ -66,7 +69,7 @@ impl Session {
     ) -> Result<Done<T>> {
         let shared = self.memory.shared();
         let descriptor = self.descriptor.as_mut().expect("a session has its descriptor until it is dropped");
-        let mut attempt = 0;
+        let (mut attempt, mut repetition) = (0, None);
         let (value, committed) = loop {
             shared.clock.running()?;
             let mut tx = Tx::begin(shared, descriptor);
@@ -82,8 +85,10 @@ impl Session {
             };
             interrupted(tx, interrupt)?;
             attempt += 1;
+            repetition.get_or_insert_with(|| Repetition::begin(shared, descriptor));
             back_off(descriptor, attempt);
         };
+        drop(repetition);
         wait_for(shared, mode, &committed)?;
         Ok(Done { value, lsn: committed.up_to, alone: committed.position })
     }
@@ -101,6 +106,24 @@ impl Session {
     pub(crate) fn parts(&mut self) -> (&Shared, &mut Descriptor) {
         let descriptor = self.descriptor.as_mut().expect("a session has its descriptor until it is dropped");
         (self.memory.shared(), descriptor)
+    }
+}
+
+/// Repeated attempts of one transaction, in one call. Dropping it ends them.
+pub(crate) struct Repetition<'m>(&'m Slot);
+
+impl<'m> Repetition<'m> {
+    #[cold]
+    pub(crate) fn begin(shared: &'m Shared, descriptor: &Descriptor) -> Repetition<'m> {
+        let slot = shared.slots.slot(descriptor.number);
+        slot.repeats(Instant::now());
+        Repetition(slot)
+    }
+}
+
+impl Drop for Repetition<'_> {
+    fn drop(&mut self) {
+        self.0.ends_repetition();
     }
 }
 

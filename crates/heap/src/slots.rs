@@ -12,7 +12,12 @@
 //! published before it, or the end of the write-back after it. Every commit up to `before` is therefore in the words that
 //! are copied from then on (E4.1).
 
+use std::time::{Duration, Instant};
+
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use cedrat_sync::{Mutex, thread_number};
+
+use crate::stripes::Stripes;
 
 /// Not an LSN: no transaction runs, none is being committed.
 const NONE: u64 = u64::MAX;
@@ -32,6 +37,16 @@ pub(crate) struct Slot {
     within_call: AtomicBool,
     /// Number of the prepared transaction that holds its locks until it receives its outcome; else 0.
     prepared: AtomicU64,
+    /// Set while the session repeats a transaction.
+    repetition: Mutex<Option<Repetition>>,
+}
+
+/// Repetition of a transaction after conflicts.
+#[derive(Clone, Copy, Debug)]
+struct Repetition {
+    since: Instant,
+    /// The stripe that it last met locked, once it has been repeated for long.
+    awaits: Option<u32>,
 }
 
 /// All slots of a memory.
@@ -51,6 +66,7 @@ impl Slots {
             thread: AtomicU64::new(0),
             within_call: AtomicBool::new(false),
             prepared: AtomicU64::new(0),
+            repetition: Mutex::new(None),
         };
         Slots { slots: (0..count).map(|_| slot()).collect(), high: AtomicU64::new(0) }
     }
@@ -85,15 +101,19 @@ impl Slots {
         let bound = self.used().map(|slot| slot.committing.load(Ordering::Acquire)).min().unwrap_or(NONE);
         clock.min(bound - 1)
     }
-}
 
-cedrat_sync::thread_local! {
-    static HERE: u8 = const { 0 };
-}
+    /// Returns whether a repeated transaction awaits a stripe.
+    #[cfg(test)]
+    pub(crate) fn awaits_any(&self) -> bool {
+        self.used().any(|slot| slot.awaited().is_some())
+    }
 
-/// Returns a number that is unique among the living threads.
-fn this_thread() -> u64 {
-    HERE.with(|here| std::ptr::from_ref(here).addr() as u64)
+    /// Returns the threads of the transactions whose words `thread` waits for, as it repeats a transaction.
+    pub(crate) fn awaited_by(&self, thread: usize, stripes: &Stripes) -> Vec<usize> {
+        let repeated = self.used().filter(|slot| slot.thread() == thread).filter_map(Slot::awaited);
+        let owners = repeated.filter_map(|stripe| stripes.look(stripe).owner());
+        owners.map(|owner| self.slot(owner).thread()).collect()
+    }
 }
 
 impl Slot {
@@ -113,13 +133,44 @@ impl Slot {
 
     /// Publishes that this thread acquires locks for the transaction.
     pub(crate) fn lock_here(&self) {
-        self.thread.store(this_thread(), Ordering::Relaxed);
+        self.thread.store(thread_number() as u64, Ordering::Relaxed);
+    }
+
+    /// Returns the thread that has begun the running transaction, or has acquired its newest lock, if it takes locks before it
+    /// commits; else 0, or any other.
+    pub(crate) fn thread(&self) -> usize {
+        self.thread.load(Ordering::Relaxed) as usize
+    }
+
+    /// Publishes that the session repeats a transaction, since that moment or an earlier one.
+    pub(crate) fn repeats(&self, since: Instant) {
+        self.repetition.lock().get_or_insert(Repetition { since, awaits: None });
+    }
+
+    /// Publishes that the session repeats none any more.
+    pub(crate) fn ends_repetition(&self) {
+        *self.repetition.lock() = None;
+    }
+
+    /// Publishes that the repeated transaction has met a locked stripe, if it has been repeated for `patience`, and returns whether
+    /// it has.
+    pub(crate) fn awaits(&self, stripe: u32, patience: Duration) -> bool {
+        let mut repetition = self.repetition.lock();
+        let Some(repetition) = repetition.as_mut().filter(|repetition| repetition.since.elapsed() >= patience) else {
+            return false;
+        };
+        repetition.awaits = Some(stripe);
+        true
+    }
+
+    fn awaited(&self) -> Option<u32> {
+        self.repetition.lock().as_ref()?.awaits
     }
 
     /// Returns whether a transaction that meets a lock of this one, on the current thread, would wait for that thread: one of
     /// the two runs in a call that does not return before it has committed.
     pub(crate) fn waits_for_this_thread(&self, other: &Slot) -> bool {
-        self.thread.load(Ordering::Relaxed) == this_thread()
+        self.thread() == thread_number()
             && (self.within_call.load(Ordering::Relaxed) || other.within_call.load(Ordering::Relaxed))
     }
 

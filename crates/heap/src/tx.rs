@@ -20,6 +20,7 @@ use crate::region::WORD_LEN;
 use crate::slots::Slot;
 use crate::stripes::{Look, Stripes};
 use crate::view::{List, Window};
+use crate::waits::PATIENCE;
 use crate::write_set::{Bytes, Filter, Write, WriteMark, WriteSet};
 use cedrat_sync::atomic::Ordering;
 use cedrat_wal::{PartitionId, Reservation, TxnId};
@@ -427,7 +428,7 @@ impl<'a> Tx<'a> {
                 None => spin_hint(),
             }
         }
-        Err(self.met(seen))
+        Err(self.met(stripe, seen))
     }
 
     /// Returns the prepared transaction that holds a stripe until it receives its outcome.
@@ -438,13 +439,21 @@ impl<'a> Tx<'a> {
     /// Returns the interrupt for a stripe that stays locked. If its owner cannot continue before this thread does, waiting
     /// for it would not end.
     #[cold]
-    pub(crate) fn met(&mut self, seen: Look) -> Interrupt {
+    pub(crate) fn met(&mut self, stripe: u32, seen: Look) -> Interrupt {
         if let Some(txn) = self.held_by(seen) {
             return Interrupt::failed(Error::InDoubt { txn }); // E9.9: the outcome may take days
         }
-        if seen.owner().is_some_and(|owner| self.shared.slots.slot(owner).waits_for_this_thread(self.slot())) {
+        let Some(owner) = seen.owner().map(|owner| self.shared.slots.slot(owner)) else { return self.this.conflict() };
+        if owner.waits_for_this_thread(self.slot()) {
             return Interrupt::failed(Error::Misuse(
                 "another transaction of this thread has locked what this one needs (Locking::EncounterTime): end it first",
+            ));
+        }
+        let may_wait = self.shared.options.locking == Locking::EncounterTime;
+        if may_wait && self.slot().awaits(stripe, PATIENCE) && self.shared.wait_leads_here(vec![owner.thread()]) {
+            return Interrupt::failed(Error::Misuse(
+                "the owner of a word that this transaction needs waits for another transaction of this thread \
+                 (Locking::EncounterTime): end that one first",
             ));
         }
         self.this.conflict()
@@ -616,7 +625,7 @@ impl<'a> Tx<'a> {
             }
             looks += 1;
             if looks > LOOKS_AT_LOCKED {
-                return Err(self.met(seen));
+                return Err(self.met(stripe, seen));
             }
             spin_hint();
         }

@@ -43,6 +43,7 @@ mod fetch;
 mod hurry;
 mod lane;
 mod limits;
+mod number;
 mod planted;
 #[cfg_attr(feature = "scheduler", allow(unreachable_pub))] // as above
 mod word;
@@ -53,6 +54,7 @@ pub const HAS_SCHEDULER: bool = cfg!(any(feature = "scheduler", cedrat_shuttle))
 pub use fetch::prefetch_to_write;
 pub use hurry::hurry;
 pub use limits::{Hang, Limits};
+pub use number::thread_number;
 pub use world::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult, atomic, explore, is_free,
     is_scheduled, schedule, spin_hint, spins, thread, thread_local,

@@ -48,7 +48,13 @@ impl Txn {
         let mut heap = self.heap.borrow_mut();
         let joined = match &mut *heap {
             Some(joined) => joined,
-            none => none.insert(Joined::begin(&self.store.inner.memory)?),
+            none => {
+                let joined = none.insert(Joined::begin(&self.store.inner.memory)?);
+                if let Some(since) = self.repeated_since {
+                    joined.set_repeated_since(since);
+                }
+                joined
+            }
         };
         let plain = self.change_mode == ChangeMode::Plain && self.nesting.depth == 0 && !self.undoing;
         let value = if plain { joined.run(work)? } else { joined.run_reading(work)? };

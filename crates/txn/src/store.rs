@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Instant;
 
-use cedrat_heap::{FoundHeaps, LogKeeper, Memory};
+use cedrat_heap::{FoundHeaps, Memory, StoreLink, ThreadWait};
 use cedrat_media::Media;
 use cedrat_pages::layout::Layouts;
 use cedrat_pages::{Cleaner, LatchedPage, OptimisticPage, PageId, Pool};
@@ -145,7 +146,7 @@ impl Store {
         let this = Arc::downgrade(&inner);
         let has_stopped = move || this.upgrade().is_none_or(|inner| inner.may_wait().is_err());
         inner.locks.serves(HasStopped::new(has_stopped));
-        inner.memory.set_log_keeper(Arc::new(LogOfHeaps(Arc::downgrade(&inner))));
+        inner.memory.set_store_link(Arc::new(LinkOfMemory(Arc::downgrade(&inner))));
         let lease = Lease::of(&inner, false);
         Store { inner, lease }
     }
@@ -211,11 +212,13 @@ impl Store {
     ///
     /// # Errors
     /// Those of `work`, in which [`Error::user`] wraps the application's own; [`Error::Deadlock`] after
-    /// [`Options::attempts`] runs; those of [`Txn::commit`].
+    /// [`Options::attempts`] runs; those of [`Txn::commit`]. [`cedrat_heap::Error::Misuse`]: it was repeated for ten seconds, and
+    /// the owner of a heap word that it needs waits, directly or not, for another transaction of this thread.
     pub fn transact<T>(&self, mut work: impl FnMut(&mut Txn) -> Result<T>) -> Result<T> {
-        let mut attempts_left = self.inner.attempts;
+        let (mut attempts_left, mut repeated_since) = (self.inner.attempts, None);
         loop {
             let mut txn = self.begin();
+            txn.repeated_since = repeated_since;
             let (error, rolled_back) = match work(&mut txn) {
                 Ok(value) => match txn.commit(Commit::Sync) {
                     Ok(_) => return Ok(value),
@@ -230,7 +233,12 @@ impl Store {
             rolled_back?;
             // Conflicts over heap words are not counted: the other transaction may be waiting for this processor with
             // its stripes locked, and a hundred attempts would pass sooner.
-            attempts_left = attempts_left.saturating_sub(u32::from(matches!(error, Error::Deadlock(_))));
+            match error {
+                Error::Deadlock(_) => attempts_left = attempts_left.saturating_sub(1),
+                _ => {
+                    repeated_since.get_or_insert_with(Instant::now);
+                }
+            }
             if attempts_left == 0 {
                 return Err(error);
             }
@@ -318,6 +326,12 @@ impl Store {
     pub fn memory(&self) -> Memory {
         let lease: Arc<Lease> = Arc::clone(&self.lease);
         self.inner.memory.with_lease(lease)
+    }
+
+    /// Registers that the calling thread waits for these threads ([`cedrat_sync::thread_number`]), at something that the lock
+    /// manager does not know: for structures with waits of their own. The result tells whether the wait would end.
+    pub fn waits_for(&self, threads: Vec<usize>) -> ThreadWait<'_> {
+        self.inner.memory.waits_for(threads)
     }
 
     /// Returns the page pool.
@@ -559,10 +573,10 @@ pub(crate) struct StoreParts {
     pub(crate) lock: DirectoryLock,
 }
 
-/// Counts the log that heap commits take.
-struct LogOfHeaps(Weak<Inner>);
+/// The store, as its memory uses it.
+struct LinkOfMemory(Weak<Inner>);
 
-impl LogKeeper for LogOfHeaps {
+impl StoreLink for LinkOfMemory {
     fn taken(&self, bytes: u64) {
         if let Some(inner) = self.0.upgrade() {
             inner.checkpoints.note(bytes, &inner.limits);
@@ -573,6 +587,11 @@ impl LogKeeper for LogOfHeaps {
         if let Some(inner) = self.0.upgrade() {
             inner.free_log_space();
         }
+    }
+
+    fn awaited_by(&self, thread: usize) -> Vec<usize> {
+        let store = self.0.upgrade().filter(|_| !planted!("lock_waits_not_followed"));
+        store.map(|inner| inner.locks.awaited_by(thread)).unwrap_or_default()
     }
 }
 

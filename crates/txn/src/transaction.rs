@@ -13,6 +13,7 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::time::Instant;
 
 use cedrat_heap::Joined;
 use cedrat_pages::{LatchedPage, OptimisticPage, PageId};
@@ -156,6 +157,8 @@ pub struct Txn {
     pub(crate) holder: OnceCell<Arc<Holder>>,
     /// Its reads and writes in heaps.
     pub(crate) heap: RefCell<Option<Joined>>,
+    /// Moment since which its work is repeated after conflicts over heap words.
+    pub(crate) repeated_since: Option<Instant>,
     /// Space that becomes free when the transaction ends (E7.1).
     pub(crate) freed: Vec<Freed>,
     /// Changes that are not in their pages.
@@ -205,6 +208,7 @@ impl Txn {
             entry: None,
             holder: OnceCell::new(),
             heap: RefCell::new(None),
+            repeated_since: None,
             freed: Vec::new(),
             deferred: Deferred::default(),
             head: Vec::new(),

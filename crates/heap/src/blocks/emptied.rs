@@ -17,8 +17,8 @@ pub(super) enum Uncleared {
     /// They are to be cleared at the end of the transaction that needs them: it has itself locked their words in the table,
     /// or there is no session left to clear them in.
     BeforeEnd,
-    /// Another transaction has locked their words.
-    Locked(Look),
+    /// Another transaction has locked their words: a stripe, and its state.
+    Locked(u32, Look),
     /// Another session is clearing them.
     Elsewhere,
     /// The transaction that was to clear them failed.
@@ -55,10 +55,11 @@ impl Tx<'_> {
         };
         let (locks, cleared) = clear(self.shared, &mut descriptor, core, emptied);
         self.shared.give_back_descriptor(descriptor);
-        match (locks.contains(&Look::owned_by(self.this.number)), cleared) {
+        let is_own = |&(_, lock): &(u32, Look)| lock == Look::owned_by(self.this.number);
+        match (locks.iter().any(is_own), cleared) {
             (true, _) => Some(Uncleared::BeforeEnd),
             (false, Err(failed)) => Some(Uncleared::Failed(failed)),
-            (false, Ok(())) => locks.first().copied().map(Uncleared::Locked),
+            (false, Ok(())) => locks.first().map(|&(stripe, lock)| Uncleared::Locked(stripe, lock)),
         }
     }
 
@@ -76,7 +77,7 @@ impl Tx<'_> {
                 self.this.conflict()
             }
             Some(Uncleared::Failed(failed)) => failed,
-            Some(Uncleared::Locked(lock)) => self.met(lock),
+            Some(Uncleared::Locked(stripe, lock)) => self.met(stripe, lock),
             Some(Uncleared::Elsewhere) => Interrupt::CONFLICT,
             _ if blocks.more_later_than(self.slot().started()) => Interrupt::CONFLICT,
             _ => core.full(len),
@@ -105,15 +106,16 @@ fn clear(
     this: &mut Descriptor,
     core: &Arc<Core>,
     emptied: Emptying<'_>,
-) -> (Vec<Look>, Result<(), Interrupt>) {
+) -> (Vec<(u32, Look)>, Result<(), Interrupt>) {
     let blocks = emptied.blocks;
     let word = |of: &Emptied| blocks.layout.table_word(of.open.span);
     let (mut clear, mut locks) = (Vec::new(), Vec::new());
     for of in &emptied.spans {
-        let seen = shared.stripes.look(shared.stripes.of(core.salt, word(of)));
+        let stripe = shared.stripes.of(core.salt, word(of));
+        let seen = shared.stripes.look(stripe);
         if seen.is_locked() && !planted!("locked_span_ends_clearing") {
             blocks.give_emptied(of);
-            locks.push(seen);
+            locks.push((stripe, seen));
         } else {
             clear.push(of);
         }

@@ -265,6 +265,16 @@ pub trait LockManager: Send + Sync + fmt::Debug {
         let _ = has_stopped;
     }
 
+    /// Returns the threads that will end the transactions for which `thread` waits in a request, directly or through the requests
+    /// before it. They are numbers of [`cedrat_sync::thread_number`]; 0 stands for a transaction that any thread may end. Called
+    /// to find out whether a wait of another kind would end ([`Store::waits_for`](crate::Store::waits_for)).
+    ///
+    /// The default returns none: then such a wait through a lock does not end.
+    fn awaited_by(&self, thread: usize) -> Vec<usize> {
+        let _ = thread;
+        Vec::new()
+    }
+
     /// Returns a lock manager of the same kind without any locks, for another store: transactions of two stores have
     /// the same numbers. Called when [`Options`](crate::Options) are cloned.
     ///

@@ -118,6 +118,10 @@ impl LockManager for PageLocks {
         self.table.serves(has_stopped);
     }
 
+    fn awaited_by(&self, thread: usize) -> Vec<usize> {
+        self.table.awaited_by(thread)
+    }
+
     fn for_another_store(&self) -> Option<Arc<dyn LockManager>> {
         Some(Arc::new(PageLocks::with_key_stripes(self.key_stripes)))
     }

@@ -12,7 +12,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 use std::time::Duration;
 
 use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use cedrat_sync::{Arc, Mutex, MutexGuard, planted, thread_local};
+use cedrat_sync::{Arc, Mutex, MutexGuard, planted, thread_number};
 use cedrat_wal::TxnId;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
@@ -38,16 +38,6 @@ const SPARE: usize = 4;
 ///
 /// A transaction may have been moved to another thread since its newest lock: then it usually ends earlier.
 const PATIENCE: Duration = Duration::from_secs(10);
-
-thread_local! {
-    static HERE: u8 = const { 0 };
-}
-
-/// Returns a number that is unique among the living threads, and not 0.
-#[inline]
-pub(super) fn this_thread() -> usize {
-    HERE.with(|here| std::ptr::from_ref(here).addr())
-}
 
 /// Returns the place of a lock in its shard while it is uncontended. The shard is chosen by bits beside these.
 fn place_of(of: Hashed) -> usize {
@@ -128,7 +118,7 @@ impl Txns {
         let mut locks = || spare.pop().unwrap_or_else(|| Vec::with_capacity(RESOURCES));
         let held = self.held.get_or_insert_with(txn, || Held { locks: locks(), thread: 0, is_rolled_back: false });
         if !held.is_rolled_back || planted!("late_lock_moves_transaction") {
-            held.thread = this_thread();
+            held.thread = thread_number();
         }
         &mut held.locks
     }
@@ -599,7 +589,7 @@ impl LockTable {
     /// Notes that this thread rolls a transaction back. Another transaction that the undo runs may wait for it.
     pub(super) fn rolls_back(&self, txn: TxnId, ends: bool) {
         if let Some(held) = self.txns(txn).lock().held.get_mut(txn) {
-            (held.thread, held.is_rolled_back) = (this_thread(), ends);
+            (held.thread, held.is_rolled_back) = (thread_number(), ends);
         }
     }
 
@@ -666,6 +656,20 @@ impl LockTable {
     /// Returns the thread that has acquired the newest lock of a transaction; 0 if it has none, or has prepared.
     pub(super) fn thread_of(&self, txn: TxnId) -> usize {
         self.txns(txn).lock().held.get(txn).map_or(0, |held| held.thread)
+    }
+
+    /// Returns the threads that end the transactions for which the blocked requests of `thread` wait; 0 for a prepared one.
+    pub(super) fn awaited_by(&self, thread: usize) -> Vec<usize> {
+        let mut awaited = Vec::new();
+        for waiter in self.all_waiting().into_iter().filter(|waiter| waiter.thread == thread) {
+            let shard = self.shard(waiter.of).lock();
+            let lock = shard.find(waiter.of).filter(|_| waiter.outcome() == Outcome::Waiting);
+            let holders = lock.map(|lock| lock.holders_before(&waiter)).unwrap_or_default();
+            drop(shard);
+            let thread_of = |txn| self.waiting(txn).map_or_else(|| self.thread_of(txn), |waiter| waiter.thread);
+            awaited.extend(holders.into_iter().map(thread_of));
+        }
+        awaited
     }
 
     /// Returns all blocked requests.

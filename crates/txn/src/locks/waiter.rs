@@ -3,12 +3,11 @@
 use std::time::{Duration, Instant};
 
 use cedrat_sync::atomic::{AtomicU64, Ordering};
-use cedrat_sync::{Arc, WaitWord};
+use cedrat_sync::{Arc, WaitWord, thread_number};
 use cedrat_wal::TxnId;
 
 use super::LockMode;
 use super::lock::Hashed;
-use super::table::this_thread;
 
 const WAITING: u32 = 0;
 const GRANTED: u32 = 1;
@@ -62,7 +61,7 @@ impl Waiter {
         arrival: u64,
     ) -> Waiter {
         let (outcome, prepared) = (WaitWord::new(WAITING), AtomicU64::new(0));
-        Waiter { txn, of, wanted, upgrades, unless_prepared, arrival, thread: this_thread(), outcome, prepared }
+        Waiter { txn, of, wanted, upgrades, unless_prepared, arrival, thread: thread_number(), outcome, prepared }
     }
 
     /// Whether it precedes `other` in the queue of their lock: upgrades first, then by arrival.
