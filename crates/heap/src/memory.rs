@@ -77,7 +77,7 @@ impl Seats {
     }
 }
 
-/// What a memory needs of the store that it belongs to.
+/// Services of the store for its memory.
 pub trait StoreLink: Send + Sync {
     /// Called when commits are about to write approximately this many bytes.
     fn taken(&self, bytes: u64);

@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::time::Duration;
 
-use cedrat_sync::{Mutex, planted, thread_number};
+use cedrat_sync::{Arc, Mutex, planted, thread_number};
 
 use crate::memory::{Memory, Shared};
 
@@ -19,7 +19,7 @@ pub(crate) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 10 }
 
 /// Waits that structures have registered.
 #[derive(Debug, Default)]
-pub(crate) struct Waits(Mutex<Vec<Wait>>);
+pub(crate) struct Waits(Mutex<Vec<Arc<Wait>>>);
 
 /// A wait of a thread for any of others.
 #[derive(Debug)]
@@ -31,16 +31,16 @@ struct Wait {
 /// A registered wait of the thread that has created it. Dropping it ends the registration.
 pub struct ThreadWait<'m> {
     shared: &'m Shared,
-    thread: usize,
+    wait: Arc<Wait>,
 }
 
 impl Memory {
     /// Registers that the calling thread waits for these threads ([`cedrat_sync::thread_number`]), at something that neither the
-    /// memory nor the lock manager of its store knows. A thread registers one wait at a time.
+    /// memory nor the lock manager of its store knows.
     pub fn waits_for(&self, awaited: Vec<usize>) -> ThreadWait<'_> {
-        let (shared, thread) = (self.shared(), thread_number());
-        shared.waits.0.lock().push(Wait { thread, awaited });
-        ThreadWait { shared, thread }
+        let (shared, wait) = (self.shared(), Arc::new(Wait { thread: thread_number(), awaited }));
+        shared.waits.0.lock().push(Arc::clone(&wait));
+        ThreadWait { shared, wait }
     }
 }
 
@@ -48,19 +48,19 @@ impl ThreadWait<'_> {
     /// Returns whether one of the awaited threads waits, directly or through others, for this one. Then the wait does not end,
     /// unless this thread ends another of its transactions.
     pub fn is_endless(&self) -> bool {
-        self.shared.wait_leads_here(self.shared.waits.awaited_by(self.thread))
+        self.shared.wait_leads_here(self.wait.awaited.clone())
     }
 }
 
 impl Drop for ThreadWait<'_> {
     fn drop(&mut self) {
-        self.shared.waits.0.lock().retain(|wait| wait.thread != self.thread);
+        self.shared.waits.0.lock().retain(|wait| !Arc::ptr_eq(wait, &self.wait));
     }
 }
 
 impl fmt::Debug for ThreadWait<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ThreadWait").field("thread", &self.thread).finish_non_exhaustive()
+        f.debug_struct("ThreadWait").field("wait", &self.wait).finish_non_exhaustive()
     }
 }
 
@@ -100,7 +100,7 @@ mod tests {
     use std::sync::mpsc;
 
     use cedrat_sync::atomic::{AtomicUsize, Ordering};
-    use cedrat_sync::{Arc, thread};
+    use cedrat_sync::thread;
 
     use super::*;
     use crate::{Commit, Error, Heap, HeapOptions, Held, Locking, MemoryOptions, StoreLink};

@@ -16,14 +16,14 @@
 //! objects stay removed: the marks are kept, and the next collection continues with them (E21.7).
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use crate::{ObjectError, ObjectId};
 use cedrat_pages::PageId;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, planted};
-use cedrat_txn::{Commit, Error, Result, Txn};
+use cedrat_sync::{Mutex, RwLockWriteGuard, planted};
+use cedrat_txn::{Commit, Error, Result, Store, Txn};
 
+use crate::graph::gate::{Entered, Gate};
 use crate::graph::handle::{Graph, Shared};
 use crate::graph::long::Stored;
 use crate::graph::word::Identity;
@@ -37,9 +37,6 @@ const MARK_WORDS: usize = 2;
 
 /// Number of neighbouring identities in one group.
 const NEIGHBOURS: u64 = 64 * MARK_WORDS as u64;
-
-/// Time after which a collection that waits at the gate lets commits pass.
-const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 10_000 });
 
 /// Marks of one group: the marked objects, and those of them that were scanned.
 #[derive(Clone, Copy, Debug, Default)]
@@ -203,8 +200,8 @@ struct Running {
 #[derive(Debug, Default)]
 pub(crate) struct Collecting {
     /// Held shared by each commit, so that a garbage collection begins, and turns from marking to sweeping, between commits.
-    gate: RwLock<()>,
-    /// Whether a collection runs, or was abandoned in its sweep phase. Changes only while the gate is held exclusively.
+    pub(crate) gate: Gate,
+    /// Whether a collection runs, or was abandoned in its sweep phase. Set only while the gate is held exclusively.
     is_running: AtomicBool,
     running: Mutex<Option<Running>>,
 }
@@ -229,23 +226,13 @@ pub(crate) struct GcNotice {
 impl Collecting {
     /// Opens the gate for a commit, which holds it to its end.
     #[inline]
-    pub(crate) fn enter(&self) -> RwLockReadGuard<'_, ()> {
-        self.gate.read()
+    pub(crate) fn enter(&self) -> Entered<'_> {
+        self.gate.enter()
     }
 
-    /// Waits for all commits, and closes the gate.
-    ///
-    /// Commits that come meanwhile wait behind it. One of them may have a lock for which, through others, one before it waits,
-    /// and no search for cycles sees the gate: so after a while they pass (E21.5e).
-    pub(crate) fn close(&self) -> RwLockWriteGuard<'_, ()> {
-        loop {
-            if planted!("commits_kept_at_gate") {
-                return self.gate.write();
-            }
-            if let Some(closed) = self.gate.try_write_for(PATIENCE) {
-                return closed;
-            }
-        }
+    /// Closes the gate, as [`Gate::close`] does.
+    pub(crate) fn close(&self, store: &Store) -> Result<RwLockWriteGuard<'_, ()>> {
+        self.gate.close(store)
     }
 
     pub(crate) fn beside(&self) -> GcPhase {
@@ -419,14 +406,17 @@ impl Empty {
 
 impl Drop for Collection {
     fn drop(&mut self) {
+        // The gate stays open: this thread may have a transaction for which a commit waits. A commit that has begun beside the
+        // collection finds that there is none, and ends before another one begins.
         let collecting = &self.graph.shared.collecting;
-        let _closed = collecting.close();
-        if self.stage == Stage::Sweeping {
-            collecting.with(|running| running.is_given_up = true);
-            return;
+        let mut running = collecting.running.lock();
+        match running.as_mut().filter(|_| self.stage == Stage::Sweeping) {
+            Some(running) => running.is_given_up = true,
+            None => {
+                *running = None;
+                collecting.is_running.store(false, Ordering::Release);
+            }
         }
-        collecting.is_running.store(false, Ordering::Release);
-        *collecting.running.lock() = None;
     }
 }
 
@@ -435,16 +425,16 @@ impl Graph {
     /// objects that the program holds otherwise. Objects that are reachable now stay, and so do those that are made from now
     /// on.
     ///
-    /// The call waits for running commits, which may wait for locks of other transactions: the calling thread should have none
-    /// open. It reads the roots; [`Collection::step`] does the rest, in any thread, while
-    /// commits and reads continue. One collection of a graph runs at a time.
+    /// The call waits for running commits. It reads the roots; [`Collection::step`] does the rest, in any thread, while commits
+    /// and reads continue. One collection of a graph runs at a time.
     ///
     /// If a collection was abandoned in its sweep phase, the call continues that one: its stage is
     /// [`Sweeping`](Stage::Sweeping) at once. Objects that have become unreachable since then are left to the following
     /// collection.
     ///
     /// # Errors
-    /// [`Error::Misuse`] while another one lives; if the roots cannot be read, or the collection's pages cannot be listed.
+    /// [`Error::Misuse`] while another one lives; also after ten seconds, if a commit waits for a lock of a transaction that this
+    /// thread has open; if the roots cannot be read, or the collection's pages cannot be listed.
     pub fn collect(&self, alive: impl IntoIterator<Item = Identity>) -> Result<Collection> {
         let Shared { collecting, objects, .. } = &*self.shared;
         let collection = |stage| Collection {
@@ -457,7 +447,7 @@ impl Graph {
         };
         // Collected first, because the program's iterator may read and commit.
         let alive: Vec<Identity> = alive.into_iter().collect();
-        let closed = collecting.close();
+        let closed = collecting.close(&self.store)?;
         if collecting.takes_up()? {
             // Commits wait at the gate, and what they make from now on is marked. Dropping the collection abandons it again.
             drop(closed);
@@ -553,7 +543,8 @@ impl Collection {
     /// call it again once they were scanned.
     ///
     /// # Errors
-    /// [`Error::Misuse`] unless the stage is [`Marked`](Stage::Marked); if the collection's pages cannot be listed.
+    /// [`Error::Misuse`] unless the stage is [`Marked`](Stage::Marked), and as [`collect`](Graph::collect); if the collection's
+    /// pages cannot be listed.
     pub fn seal(&mut self, alive: impl IntoIterator<Item = Identity>) -> Result<Stage> {
         if self.stage != Stage::Marked {
             return Err(Error::Misuse(
@@ -565,7 +556,7 @@ impl Collection {
         // are made from now on, and these are marked.
         let pages = last_first(shared.objects.pages(&self.graph.store)?);
         let alive: Vec<Identity> = alive.into_iter().collect();
-        let closed = shared.collecting.close();
+        let closed = shared.collecting.close(&self.graph.store)?;
         // Reads do not use the gate: one critical section over the marks, so that no read comes in between.
         let is_open = shared.collecting.with(|running| {
             alive.into_iter().for_each(|identity| running.marks.reach(identity));
@@ -697,53 +688,6 @@ impl Graph {
 #[cfg(test)]
 mod tests {
     use super::*;
-    #[cfg(not(cedrat_shuttle))]
-    use crate::graph::{Changes, Mode, Options};
-    #[cfg(not(cedrat_shuttle))]
-    use cedrat_sync::{Arc, thread};
-
-    /// E21.5e: the lock table sees no wait at the gate.
-    #[cfg(not(cedrat_shuttle))]
-    #[test]
-    fn awaited_commit_passes_waiting_collection() {
-        let locks = Arc::new(cedrat_txn::locks::PageLocks::default());
-        let manager = Arc::<cedrat_txn::locks::PageLocks>::clone(&locks);
-        let options = cedrat_txn::Options { locks: manager, ..cedrat_txn::Options::simulated() };
-        let registry = cedrat_txn::Registry::new().with(cedrat_structures::register).with(crate::register);
-        let store = cedrat_txn::Store::open(Arc::new(cedrat_media::SimDisk::new()), options, registry).unwrap();
-        let graph = Graph::create(&store, "graph", Options::default()).unwrap();
-        graph.define_class(b"").unwrap();
-        let mut changes = Changes::new();
-        changes.add(1, b"new", &[]);
-        let bytes = changes.as_ref().to_vec();
-        let in_thread = |work: fn(Graph, Vec<u8>) -> Result<()>| {
-            let (graph, bytes) = (graph.clone(), bytes.clone());
-            thread::spawn(move || work(graph, bytes))
-        };
-        let until_blocked = |count: u64| {
-            while locks.counts().blocked < count {
-                thread::yield_now();
-            }
-        };
-        let mut txn = store.begin();
-        cedrat_structures::Catalogue::open(&store).unwrap().list(&mut txn).unwrap();
-        let dropping = in_thread(|graph, _| graph.drop("graph"));
-        until_blocked(1); // for the name, with the objects locked
-        let behind = in_thread(|graph, bytes| graph.commit(bytes, Mode::Async).map(drop));
-        until_blocked(2); // for the objects, with the gate open
-        let collecting = in_thread(|graph, _| graph.collect([]).map(drop));
-        while graph.shared.collecting.gate.try_read().is_some() {
-            thread::yield_now();
-        }
-        let (outcome, ended) = std::sync::mpsc::channel();
-        let at_gate = graph.clone();
-        thread::spawn(move || outcome.send(at_gate.commit_with(txn, bytes, Mode::Async, u64::MAX).map(drop)));
-        let refused = ended.recv_timeout(Duration::from_secs(60)).expect("E21.5e: no wait without end");
-        assert!(matches!(refused, Err(Error::Deadlock(_))), "{refused:?}");
-        dropping.join().unwrap().unwrap();
-        assert!(behind.join().unwrap().is_err() && collecting.join().unwrap().is_err(), "it is gone");
-    }
-
     /// Each open object is scanned once, and finding them all takes one walk over the marks, however many there are.
     #[test]
     fn pages_missing_in_list_found_by_walk() {

@@ -187,7 +187,7 @@ impl Graph {
     pub fn root(&self, name: &str) -> Result<Option<Reference>> {
         match self.root_in(&mut self.begin(), name) {
             Err(error) if is_in_doubt(&error) => {
-                let _closed = self.shared.collecting.close();
+                let _closed = self.shared.collecting.close(&self.store)?;
                 let roots = self.roots_beside_branches()?;
                 Ok(roots.into_iter().find(|(other, _)| other == name).map(|(_, to)| to))
             }
@@ -208,7 +208,7 @@ impl Graph {
     pub fn roots(&self) -> Result<Vec<(String, Reference)>> {
         match self.roots_in(&mut self.begin()) {
             Err(error) if is_in_doubt(&error) => {
-                let _closed = self.shared.collecting.close();
+                let _closed = self.shared.collecting.close(&self.store)?;
                 self.roots_beside_branches()
             }
             roots => roots,

@@ -24,6 +24,7 @@ mod classes;
 mod commit;
 mod entries;
 mod error;
+mod gate;
 mod gc;
 mod handle;
 mod long;
