@@ -5,20 +5,20 @@ mod common;
 
 use std::path::Path;
 
-use cedrat::heap::HeapOptions;
+use cedrat::heap::{HeapOptions, MemoryOptions};
 use cedrat::prelude::*;
 use cedrat::txn::Vote;
 use common::{cedrat, errors, files, json, printed, text};
 
-/// A store with a table and a heap, and two prepared transactions that have written to both.
-fn with_two_in_doubt(folder: &Path) {
-    let store = cedrat::open(folder).expect("a folder");
-    let words = store.memory().create_heap("words", &HeapOptions::raw(1 << 16)).expect("a heap");
+/// A store with a table and a heap, and two prepared transactions that have written to both, to words with this distance.
+fn with_two_in_doubt(folder: &Path, options: Options, distance: u64) {
+    let store = cedrat::open_with(folder, options, cedrat::registry()).expect("a folder");
+    let words = store.memory().create_heap("words", &HeapOptions::raw(4 * distance)).expect("a heap");
     let table = store.transact(|txn| HashTable::<u64, u64>::open_or_create(txn, "table")).expect("a table");
     for (id, key) in [(&b"first"[..], 1), (b"second", 2)] {
         let mut txn = store.begin();
         table.insert(&mut txn, &key, &(10 * key)).expect("it is not locked");
-        txn.heap(|tx| tx.write(&words, key * 4096, 10 * key)).expect("it is not locked");
+        txn.heap(|tx| tx.write(&words, key * distance, 10 * key)).expect("it is not locked");
         assert!(matches!(txn.prepare(id).expect("there is room"), Vote::Prepared(_)));
     }
 }
@@ -27,7 +27,7 @@ fn with_two_in_doubt(folder: &Path) {
 fn transactions_in_doubt_are_shown_and_resolved() {
     let folder = tempfile::tempdir().expect("a folder");
     let store = folder.path().join("store");
-    with_two_in_doubt(&store);
+    with_two_in_doubt(&store, Options::default(), 4096);
     let (place, before) = (text(&store), files(&store));
 
     let info = json(&cedrat(&["info", place, "--json"]));
@@ -68,5 +68,27 @@ fn transactions_in_doubt_are_shown_and_resolved() {
     assert_eq!(
         [1, 2].map(|key| words.atomically(|tx| tx.read(&words, key * 4096)).expect("it is not locked")),
         [10, 0]
+    );
+}
+
+/// The program has more locks of heap words than the command asks for, and the two words have the same of these.
+#[test]
+fn branches_with_more_locks_are_resolved() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = folder.path().join("store");
+    let given = Options::default();
+    let distance = 8 << (given.memory.stripes_log2 + given.memory.stripe_words_log2);
+    let memory = MemoryOptions { stripes_log2: given.memory.stripes_log2 + 2, ..given.memory.clone() };
+    with_two_in_doubt(&store, Options { memory, ..given }, distance);
+    let place = text(&store);
+    let verdict = json(&cedrat(&["verify", place, "--json"]));
+    assert!(verdict["ok"] == true && verdict["in_doubt"] == 2, "{verdict}");
+    assert!(printed(&cedrat(&["resolve", place, "6669727374", "commit"])).contains("committed"));
+    assert!(printed(&cedrat(&["resolve", place, "7365636f6e64", "commit"])).contains("committed"));
+    let store = cedrat::open(&store).expect("it is whole");
+    let words = store.memory().heap("words").expect("it is there");
+    assert_eq!(
+        [1, 2].map(|key| words.atomically(|tx| tx.read(&words, key * distance)).expect("it is not locked")),
+        [10, 20]
     );
 }

@@ -38,7 +38,12 @@ pub enum Commit {
     Partition,
 }
 
-/// Options of transactional memory.
+pub(crate) const STRIPES_LOG2_MAX: u32 = 32;
+
+pub(crate) const STRIPE_WORDS_LOG2_MAX: u32 = 16;
+
+/// Options of transactional memory. An opening takes more and smaller stripes, and more sessions, if prepared transactions of the
+/// store need them.
 #[derive(Clone, Debug)]
 pub struct MemoryOptions {
     /// Number of lock stripes, as a power of two. More stripes mean fewer false conflicts and more cache misses.
@@ -106,10 +111,10 @@ impl MemoryOptions {
     /// [`Error::Options`].
     pub fn check(&self) -> Result<()> {
         let wrong = |option, what: &str| Err(Error::Options { option, what: what.to_owned() });
-        if !(4..=32).contains(&self.stripes_log2) {
+        if !(4..=STRIPES_LOG2_MAX).contains(&self.stripes_log2) {
             return wrong("stripes_log2", "choose 4 to 32");
         }
-        if self.stripe_words_log2 > 16 {
+        if self.stripe_words_log2 > STRIPE_WORDS_LOG2_MAX {
             return wrong("stripe_words_log2", "choose 0 to 16");
         }
         if !(1..=1 << 20).contains(&self.sessions_max) {

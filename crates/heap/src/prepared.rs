@@ -18,6 +18,7 @@ use crate::heap::Core;
 use crate::joined::Joined;
 use crate::load::FoundHeaps;
 use crate::memory::Memory;
+use crate::options::{MemoryOptions, STRIPE_WORDS_LOG2_MAX, STRIPES_LOG2_MAX};
 use crate::redo::Runs;
 use crate::stripes::Stripes;
 use crate::tx::Tx;
@@ -178,7 +179,39 @@ impl Tx<'_> {
 #[derive(Debug, Default)]
 pub(crate) struct FoundPrepared {
     count: u32,
+    words: Vec<OwnedWords>,
     owners: HashMap<u32, TxnId>,
+}
+
+/// Words of a heap that a prepared transaction has locked.
+#[derive(Clone, Copy, Debug)]
+struct OwnedWords {
+    txn: TxnId,
+    salt: u64,
+    first: u64,
+    words: u64,
+}
+
+impl OwnedWords {
+    fn stripes(self, options: &MemoryOptions) -> impl Iterator<Item = u32> {
+        Stripes::of_range(options.stripes_log2, options.stripe_words_log2, self.salt, self.first, self.words)
+    }
+}
+
+impl FoundPrepared {
+    /// Adds the stripes of words; returns `false` if another transaction has one of them.
+    fn add(&mut self, words: OwnedWords, options: &MemoryOptions) -> bool {
+        words.stripes(options).all(|stripe| *self.owners.entry(stripe).or_insert(words.txn) == words.txn)
+    }
+
+    /// Returns whether no two transactions have the same stripe in this table.
+    fn fits(&mut self, options: &MemoryOptions) -> bool {
+        self.owners.clear();
+        let all = std::mem::take(&mut self.words);
+        let fits = all.iter().all(|&words| self.add(words, options));
+        self.words = all;
+        fits
+    }
 }
 
 impl FoundHeaps {
@@ -186,8 +219,8 @@ impl FoundHeaps {
     /// the records up to `lsn`.
     ///
     /// # Errors
-    /// [`Error::Damaged`] if the bytes are invalid for the existing heaps. [`Error::Options`] if with these options two
-    /// such transactions would share a lock, or there would be more of them than sessions.
+    /// [`Error::Damaged`] if the bytes are invalid for the existing heaps. [`Error::Options`] if no table of locks is fine enough
+    /// for all such transactions, or there are more of them than a memory can have sessions.
     pub fn prepared(&mut self, txn: TxnId, lsn: Lsn, bytes: &[u8]) -> Result<PreparedWords> {
         let bad = |what: &str| Error::damaged("the log", 0, format!("the prepare record with LSN {lsn}: {what}"));
         let Ok((Logged { words, blocks, batches }, [])) = postcard::take_from_bytes::<Logged<'_>>(bytes) else {
@@ -221,12 +254,10 @@ impl FoundHeaps {
             }
             prepared.batches.push(batch);
         }
-        let limit = self.options.sessions_max;
+        // Of two programs that open a store, the second need not know the options of the first.
         self.found_prepared.count += 1;
-        if self.found_prepared.count > limit {
-            let what = format!("{limit} given, but more transactions are in doubt; choose more");
-            return Err(Error::Options { option: "sessions_max", what });
-        }
+        self.options.sessions_max = self.options.sessions_max.max(self.found_prepared.count);
+        self.options.check()?;
         Ok(prepared)
     }
 
@@ -240,16 +271,26 @@ impl FoundHeaps {
         }
     }
 
-    /// Records the stripes of words as owned by a transaction.
+    /// Records the stripes of words as owned by a transaction. If another one has one of them, the memory gets more stripes, or
+    /// smaller ones: as many as it had when both prepared suffice.
     fn locks(&mut self, salt: u64, first: u64, words: u64, txn: TxnId) -> Result<()> {
-        let (count_log2, words_log2) = (self.options.stripes_log2, self.options.stripe_words_log2);
-        for stripe in Stripes::of_range(count_log2, words_log2, salt, first, words) {
-            if *self.found_prepared.owners.entry(stripe).or_insert(txn) != txn {
-                let what = "two transactions in doubt would share a lock; choose as many as when they prepared";
-                return Err(Error::Options { option: "stripes_log2", what: what.into() });
+        let words = OwnedWords { txn, salt, first, words };
+        self.found_prepared.words.push(words);
+        if self.found_prepared.add(words, &self.options) {
+            return Ok(());
+        }
+        let given = &self.options;
+        let sizes = [given.stripe_words_log2].into_iter().chain(0..=STRIPE_WORDS_LOG2_MAX);
+        let tables = sizes.flat_map(|size| (given.stripes_log2..=STRIPES_LOG2_MAX).map(move |count| (count, size)));
+        for (stripes_log2, stripe_words_log2) in tables.filter(|_| !planted!("stripes_as_given")) {
+            let finer = MemoryOptions { stripes_log2, stripe_words_log2, ..given.clone() };
+            if self.found_prepared.fits(&finer) {
+                self.options = finer;
+                return Ok(());
             }
         }
-        Ok(())
+        let what = "two transactions in doubt would share a lock; choose as many as when they prepared";
+        Err(Error::Options { option: "stripes_log2", what: what.into() })
     }
 }
 
@@ -262,7 +303,7 @@ mod tests {
     use super::*;
     use crate::blocks::{all_known, forget_known};
     use crate::region::WORD_LEN;
-    use crate::{Commit, Heap, HeapOptions, Interrupt, MemoryOptions};
+    use crate::{Commit, Heap, HeapOptions, Held, Interrupt};
 
     const TXN: TxnId = TxnId(77);
 
@@ -282,9 +323,13 @@ mod tests {
 
     /// Creates a heap whose account of blocks was used heavily, and some of its blocks.
     fn used() -> (Arc<dyn Media>, Log, Memory, Heap, Vec<u64>) {
+        used_with(&options())
+    }
+
+    fn used_with(of_memory: &MemoryOptions) -> (Arc<dyn Media>, Log, Memory, Heap, Vec<u64>) {
         let media: Arc<dyn Media> = Arc::new(SimDisk::new());
         let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
-        let memory = found(&media, &log, &options()).open(log.clone(), Arc::new(AtomicU64::new(1))).expect("it opens");
+        let memory = found(&media, &log, of_memory).open(log.clone(), Arc::new(AtomicU64::new(1))).expect("it opens");
         let options = HeapOptions { chunk_len: 4096, blocks: true, ..HeapOptions::raw(2 << 20) };
         let heap = memory.create_heap("blocks", &options).expect("a heap");
         let mut blocks = Vec::new();
@@ -378,31 +423,48 @@ mod tests {
         }
     }
 
-    /// Options under which two in-doubt transactions would share a lock are refused before anything is written (R2).
+    /// E9.3c: prepared with finer locks, and more of them, than the opening asks for.
     #[test]
-    fn mismatched_options_are_refused_by_name() {
-        let (media, log, memory, heap, blocks) = used();
-        let bytes: Vec<Vec<u8>> = [3, 30]
-            .map(|at| {
-                let mut joined = Joined::begin(&memory).expect("a seat");
-                joined.run(|tx| tx.write(&heap, blocks[at], 1)).expect("no other transaction runs");
-                joined.prepare(log.body_len_max()).expect("no other transaction runs");
-                let mut bytes = Vec::new();
-                joined.put_prepared(&mut bytes);
-                bytes
-            })
-            .into();
-        drop((heap, memory));
-        let both = |options: &MemoryOptions| {
-            let mut found = found(&media, &log, options);
-            found.prepared(TxnId(1), Lsn::new(1), &bytes[0])?;
-            found.prepared(TxnId(2), Lsn::new(2), &bytes[1]).map(drop)
-        };
-        both(&options()).expect("they went together before");
-        let one = MemoryOptions { sessions_max: 1, ..options() };
-        assert!(matches!(both(&one), Err(Error::Options { option: "sessions_max", .. })));
-        let coarse = MemoryOptions { stripes_log2: 4, stripe_words_log2: 16, ..options() };
-        assert!(matches!(both(&coarse), Err(Error::Options { option: "stripes_log2", .. })));
+    fn opening_takes_locks_that_branches_need() {
+        for prepared_with in [options(), MemoryOptions { stripes_log2: 20, stripe_words_log2: 0, ..options() }] {
+            let (media, log, memory, heap, _) = used_with(&prepared_with);
+            // The first three are in one stripe of the default, the last ones in stripes of few numbers.
+            let neighbours = if prepared_with.stripe_words_log2 == 0 { [8, 16] } else { [32, 64] };
+            let offsets: Vec<u64> = [0].into_iter().chain(neighbours).chain([32 << 8, 32 << 12]).collect();
+            let at = |offset: u64| heap.size() / 2 + offset;
+            let bytes: Vec<Vec<u8>> = (offsets.iter())
+                .map(|&offset| {
+                    let mut joined = Joined::begin(&memory).expect("a seat");
+                    joined.run(|tx| tx.write(&heap, at(offset), offset + 1)).expect("no other transaction has it");
+                    joined.prepare(log.body_len_max()).expect("no other transaction has it");
+                    let mut bytes = Vec::new();
+                    joined.put_prepared(&mut bytes);
+                    bytes
+                })
+                .collect();
+            let offsets: Vec<u64> = offsets.iter().map(|&offset| at(offset)).collect();
+            drop((heap, memory));
+            for stripe_words_log2 in [0, 2, 16] {
+                let coarse = MemoryOptions { stripes_log2: 4, stripe_words_log2, sessions_max: 2, ..options() };
+                let mut found = found(&media, &log, &coarse);
+                let number = |at: usize| TxnId(at as u64 + 1);
+                let words: Vec<PreparedWords> = (bytes.iter().enumerate())
+                    .map(|(at, bytes)| found.prepared(number(at), Lsn::new(1), bytes).expect("they prepared together"))
+                    .collect();
+                let (memory, heap) = open(found, &log);
+                let mut branches: Vec<_> =
+                    words.into_iter().map(|words| Joined::restored(&memory, words).expect("a seat")).collect();
+                let refused = Held::new(&memory).expect_err("all sessions have branches");
+                assert!(matches!(refused, Error::Limit { limit: 5, .. }), "{refused}");
+                drop(branches.pop());
+                for (at, &offset) in offsets.iter().enumerate().take(4) {
+                    let read = heap.atomically(|tx| tx.read(&heap, offset));
+                    let is_held = matches!(read, Err(Error::InDoubt { txn }) if txn == number(at));
+                    assert!(is_held, "E9.3c: {read:?} at {offset}");
+                }
+                assert_eq!(heap.atomically(|tx| tx.read(&heap, offsets[4])).expect("it has ended"), 0);
+            }
+        }
     }
 
     /// E9.3: a free, and a write to each stripe: those that prepare beside the free share no lock with its block when they are
