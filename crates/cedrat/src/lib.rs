@@ -115,7 +115,8 @@ pub mod prelude {
 ///
 /// # Errors
 /// [`OpenError::InUse`] if the store is open elsewhere; damage, with file and offset; [`OpenError::Unregistered`] if the log needs
-/// operations of the program's own: then use [`open_with`]. A store that is refused is not changed.
+/// operations of the program's own: then use [`open_with`]. A store that is refused before its
+/// recovery begins is not changed.
 pub fn open(directory: impl AsRef<Path>) -> Result<Store, OpenError> {
     open_with(directory, Options::default(), registry())
 }

@@ -241,6 +241,7 @@ impl Pool {
         if planted!("page_before_its_log") {
             return Ok(None);
         }
+        // Refused after a stop, also if the log is durable: one of the pages may be half changed (E6.3b).
         Ok(Some(self.log.force(up_to)?))
     }
 

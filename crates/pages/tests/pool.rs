@@ -203,6 +203,24 @@ fn panicking_change_stops_the_store() {
     assert!(matches!(fixture.pool.write_back(WriteBack::Below(Lsn::MAX)), Err(PoolError::Stopped(_))));
 }
 
+/// E6.3b: as in recovery, where the records of all changes are durable.
+#[test]
+fn half_change_is_not_written_home() {
+    let (disk, fixture) = Fixture::simulated(options(8), 8);
+    fixture.set(page(2), 0, 7).unwrap();
+    fixture.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
+    let mut exclusive = fixture.pool.exclusive(page(2)).unwrap();
+    exclusive.will_change(fixture.log.current_lsn().next());
+    let lsn = fixture.append(page(2), 0, 8);
+    fixture.log.force(lsn).unwrap();
+    let before = disk.image().hash();
+    exclusive.change(lsn, |page| page.put(100, b"half").unwrap());
+    fixture.log.stop("the change has failed");
+    drop(exclusive);
+    assert!(fixture.pool.write_back(WriteBack::Below(Lsn::MAX)).is_err());
+    assert_eq!(disk.image().hash(), before, "E6.3b");
+}
+
 #[test]
 fn fresh_page_is_unread_and_needs_format() {
     let (disk, fixture) = Fixture::simulated(options(8), 100);

@@ -273,8 +273,7 @@ impl ToPages<'_> {
         page.will_change(since);
         let put = |page: &mut PageMut<'_>| VersionedMut::of(page)?.put(at.slot, version, 0, bytes);
         let done = page.change_record(version, committed, put);
-        drop(page);
-        done.map_err(|damaged| inner.stop_for_damage(&damaged, "flushing a record"))
+        done.map_err(|damaged| inner.stop_for_damage(&damaged, "flushing a record")) // under the latch (E6.3b)
     }
 }
 

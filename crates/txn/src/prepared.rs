@@ -518,17 +518,14 @@ impl Inner {
         page.will_change(late.iter().map(|change| change.lsn).min().unwrap_or(first.lsn));
         for change in late {
             let table = self.numbers.operation(change.operation).ok_or_else(|| self.unregistered(change.operation))?;
+            let stop = |misfit| self.stop_for_misfit(misfit, change.operation, change.lsn);
             let has = has_change(&page.page_ref(), change.at.slot, change.lsn);
-            if has.map_err(|damaged| self.pool.damaged(damaged))? {
+            if has.map_err(|damaged| stop(Misfit::Page(damaged)))? {
                 continue;
             }
             for _ in 0..1 + u32::from(self.plants(Plant::DeferredMadeTwice)) {
                 let redo = |page: &mut cedrat_pages::PageMut<'_>| (table.redo)(&change.arguments, page, change.at.slot);
-                page.change_record(change.lsn, commit, redo).map_err(|misfit| match misfit {
-                    Misfit::Page(damaged) => self.pool.damaged(damaged).into(),
-                    Misfit::Record(refused) => refused.into(),
-                    Misfit::Arguments => Error::bad_record(change.lsn, "its arguments are not those of its operation"),
-                })?;
+                page.change_record(change.lsn, commit, redo).map_err(stop)?;
             }
         }
         Ok(())

@@ -108,7 +108,8 @@ impl Store {
     /// [in-doubt](Store::in_doubt) ones were not: they have their locks again.
     ///
     /// # Errors
-    /// [`OpenError::InUse`]; [`OpenError::Unregistered`], and damage of any file, with nothing written.
+    /// [`OpenError::InUse`]; [`OpenError::Unregistered`], and damage of any file, with nothing written, except that of a page which
+    /// recovery has to change: then the next opening continues.
     pub fn open(media: Arc<dyn Media>, options: Options, registry: Registry) -> Result<Store, OpenError> {
         Ok(Store::open_any(media, options, registry)?)
     }

@@ -22,7 +22,7 @@ use cedrat_wal::{Kind, LogOffset, Lsn, PartitionId, RecordHead, Spending};
 
 use crate::body::{CARRIED_LONGER_MAX, COMPENSATION_LONGER_MAX, Head, UndoShape, record_space};
 use crate::error::{Error, Result};
-use crate::operation::{Operation, RecordId, Refused};
+use crate::operation::{Operation, RecordId};
 use crate::registry::Misfit;
 use crate::store::Inner;
 use crate::transaction::{ChangeMode, END_SPACE, Txn};
@@ -108,8 +108,10 @@ impl Txn {
                 }
                 operation.first(page, at.slot)
             });
+            // Under the latch: no copy of the page is made before the store has stopped (E6.3b).
+            let done = done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME));
             drop(page);
-            done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))?;
+            done?;
             self.cursor.logged += body_len_bound + CARRIED_LONGER_MAX as u64;
             self.note_logged(body_len_bound);
             return Ok(appended.lsn);
@@ -135,18 +137,9 @@ impl Txn {
         let mut page = self.store.inner.pool.exclusive(at.page)?;
         let appended = announce_and_append!(self, page, Kind::COMPENSATION, &[]);
         let done = page.change(appended.lsn, |page| (table.redo)(&self.arguments, page, at.slot));
+        let done = done.map_err(|misfit| self.inner().stop_for_misfit(misfit, operation, appended.lsn));
         drop(page);
-        done.map_err(|misfit| {
-            let name = self.inner().name_of(operation);
-            match misfit {
-                Misfit::Page(damaged) => self.inner().stop_for_damage(&damaged, &name),
-                Misfit::Record(refused) => self.inner().stop_for_refusal(&refused, &name),
-                Misfit::Arguments => {
-                    self.inner().log.stop(format!("the undo {name} cannot read its own arguments"));
-                    Error::bad_record(appended.lsn, "the arguments of an undo are not those of its operation")
-                }
-            }
-        })?;
+        done?;
         self.note_space_change(operation, at, appended.lsn);
         Ok(())
     }
@@ -188,9 +181,10 @@ impl Txn {
         operation.prepare(&page.page_ref(), at.slot)?;
         let appended = announce_and_append!(self, page, Kind::COMPENSATION, &[]);
         let done = page.change(appended.lsn, |page| operation.first(page, at.slot));
+        let done = done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME));
         drop(page);
         self.forget_savepoints_since(next);
-        done.map_err(|damaged| self.store.inner.stop_for_damage(&damaged, O::NAME))
+        done
     }
 
     /// Whether changes are logged without undo: in an ordered sequence, and without atomicity.
@@ -288,11 +282,23 @@ impl Inner {
         self.pool.damaged(*damaged).into()
     }
 
-    /// Stops the store because a deferred change does not fit its record: the logged change cannot be redone.
+    /// Stops the store because the redo of record `lsn` has failed. The caller has the latch of the page, which may be half
+    /// changed (E6.3b).
     #[cold]
-    pub(crate) fn stop_for_refusal(&self, refused: &Refused, delta: &str) -> Error {
-        self.log.stop(format!("{delta}: {refused}"));
-        refused.clone().into()
+    pub(crate) fn stop_for_misfit(&self, misfit: Misfit, operation: u32, lsn: Lsn) -> Error {
+        let name = self.name_of(operation);
+        match misfit {
+            Misfit::Page(damaged) => self.stop_for_damage(&damaged, &name),
+            Misfit::Record(refused) => {
+                self.log.stop(format!("{name}: {refused}"));
+                refused.into()
+            }
+            Misfit::Arguments => {
+                let what = format!("its arguments are not those of {name}");
+                self.log.stop(what.clone());
+                Error::bad_record(lsn, what)
+            }
+        }
     }
 
     #[cold]

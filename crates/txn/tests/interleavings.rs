@@ -5,13 +5,53 @@ mod kept;
 
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
 use cedrat_sync::{Arc, explore, thread};
 use cedrat_txn::object_cache::UnflushedRecords;
-use cedrat_txn::{Commit, Error, NoLocks, Options, PageLocks, Registry, Store, Undo, Vote};
+use cedrat_txn::{Commit, Error, NoLocks, Operation, Options, PageLocks, Refused, Registry, Store, Undo, Vote};
 use common::*;
 use kept::{Back, Mixed, TestCache, in_page, page_of_records};
 
 const SCHEDULES: usize = 40;
+
+/// A change that fails half-way, against E6.3.
+#[derive(Debug, serde::Serialize, serde::Deserialize)]
+struct Fails;
+
+impl Operation for Fails {
+    const NAME: &'static str = "test.fails";
+
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::none())
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        page.put_u64(usize::from(at.0) * 8, 7)?;
+        Err(Damaged::in_body(page.page_ref().id(), 0, "it is damaged"))
+    }
+}
+
+/// E6.3b: a thread that writes pages home sees the half change only after the stop.
+#[test]
+fn half_change_is_seen_only_stopped() {
+    explore(15, SCHEDULES, || {
+        let (store, page) = store_with(options(), registry().operation::<Fails>());
+        let changing = {
+            let store = store.clone();
+            thread::spawn(move || store.begin().update(at(page, 0), &Fails).expect_err("it is damaged"))
+        };
+        loop {
+            let latched = store.read(page).unwrap();
+            if number(&latched, Slot(0)).unwrap() == 7 {
+                assert!(store.log().stopped().is_some(), "E6.3b");
+                break;
+            }
+            drop(latched);
+            thread::yield_now();
+        }
+        changing.join().unwrap();
+    });
+}
 
 /// Two pages, two threads, opposite orders, and a concurrent checkpoint: the victim of the deadlock runs again, so in
 /// the end each change was made once.

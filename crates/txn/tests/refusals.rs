@@ -282,3 +282,53 @@ fn lost_page_and_space_map_are_named() {
     assert!(is_named(&error, 0), "{error}");
     open(&disk).unwrap().check().unwrap();
 }
+
+/// As [`Add`] in the log, with a redo that changes half of its number and then finds the page damaged.
+#[derive(Debug, Serialize, Deserialize)]
+struct HalfAdd {
+    amount: i64,
+}
+
+impl Operation for HalfAdd {
+    const NAME: &'static str = Add::NAME;
+
+    fn prepare(&self, _: &PageRef<'_>, _: Slot) -> Result<Undo, Refused> {
+        Ok(Undo::op(HalfAdd { amount: -self.amount }))
+    }
+
+    fn redo(&self, page: &mut PageMut<'_>, at: Slot) -> Result<(), Damaged> {
+        page.put(usize::from(at.0) * 8, &[77; 4])?;
+        Err(Damaged::in_body(page.page_ref().id(), 0, "it is damaged"))
+    }
+}
+
+/// R2a: what such openings write changes nothing for the next one, which finds the same damage, or none after a repair.
+#[test]
+fn damage_in_redo_is_found_again() {
+    let options = |redo_threads| Options { redo_threads, ..options() };
+    let (page, disk) = {
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk).unwrap();
+        let [page, other] = [(); 2].map(|()| store.transact(page_with_zeros).unwrap());
+        store.checkpoint().unwrap();
+        store.transact(|txn| txn.update(at(other, 0), &Add { amount: 1 })).unwrap();
+        store.checkpoint().unwrap(); // its image is in the double-write area, in place of that of the first page
+        store.transact(|txn| txn.update(at(page, 1), &Add { amount: 1 })).unwrap();
+        (page, Arc::new(SimDisk::from_image(disk.image())))
+    };
+    let home = page.get() * PAGE_LEN as u64 + 100;
+    let flip = || disk.corrupt(PAGE_FILE, home, cedrat_media::Damage::Flip { bit: 0 }).unwrap();
+    let broken = || Registry::new().operation::<HalfAdd>().logical::<Subtract>().logical::<SubtractTen>();
+    for redo_threads in [0, 2, 0, 2] {
+        flip();
+        let refused: Error = open_with(&disk, options(redo_threads)).map(drop).expect_err("R2a").into();
+        assert!(matches!(&refused, Error::Pages(PoolError::Damaged { file, .. }) if file == PAGE_FILE), "{refused}");
+        flip();
+        let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&disk);
+        let refused: Error = Store::open(media, options(redo_threads), broken()).map(drop).expect_err("R2a").into();
+        assert!(refused.to_string().contains("it is damaged"), "{refused}");
+    }
+    let store = open_with(&disk, options(2)).expect("R2a: it is repaired");
+    assert_eq!(numbers(&store, page), [0, 1, 0, 0], "E6.3b");
+    store.check().unwrap();
+}

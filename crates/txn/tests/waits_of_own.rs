@@ -62,7 +62,7 @@ impl Cycle {
             assert_eq!(repeated(&self.store, &self.words).unwrap(), 1);
             done.send(refused)
         });
-        result.recv_timeout(Duration::from_secs(60)).expect("E15.7b: no wait without end")
+        result.recv_timeout(Duration::from_secs(40)).expect("E15.7b: no wait without end")
     }
 }
 
@@ -96,6 +96,6 @@ fn transact_is_refused_word_of_own_thread() {
         held.run(|tx| tx.write(&words, 0, 1)).unwrap();
         done.send(store.transact(|txn| txn.heap(|tx| tx.read(&words, 0))))
     });
-    let refused = result.recv_timeout(Duration::from_secs(60)).expect("E15.7b: no wait without end");
+    let refused = result.recv_timeout(Duration::from_secs(40)).expect("E15.7b: no wait without end");
     assert!(matches!(refused, Err(Error::Heap(cedrat_heap::Error::Misuse(_)))), "{refused:?}");
 }

@@ -144,7 +144,7 @@ mod tests {
         let (outcome, ended) = mpsc::channel();
         let at_gate = graph.clone();
         thread::spawn(move || outcome.send(at_gate.commit_with(txn, bytes, Mode::Async, u64::MAX).map(drop)));
-        let refused = ended.recv_timeout(Duration::from_secs(60)).expect("E21.5e: no wait without end");
+        let refused = ended.recv_timeout(Duration::from_secs(40)).expect("E21.5e: no wait without end");
         assert!(matches!(refused, Err(Error::Deadlock(_))), "{refused:?}");
         dropping.join().unwrap().unwrap();
         assert!(behind.join().unwrap().is_err() && collecting.join().unwrap().is_err(), "it is gone");
@@ -181,7 +181,7 @@ mod tests {
             let again = graph.collect([object]).map(|again| again.stage());
             outcome.send((refused, again))
         });
-        let (refused, again) = ended.recv_timeout(Duration::from_secs(60)).expect("E15.7c: no wait without end");
+        let (refused, again) = ended.recv_timeout(Duration::from_secs(40)).expect("E15.7c: no wait without end");
         for refused in refused {
             let is_clear = matches!(refused, Err(Error::Misuse(what)) if what.contains("end that transaction first"));
             assert!(is_clear, "E15.7c: {refused:?}");

@@ -259,6 +259,7 @@ impl<'a> Worker<'a> {
         // A page that is formatted first need not be read: all its later records follow.
         let mut page = if self.formats(batch.item(first)) { pool.exclusive_fresh(id)? } else { pool.exclusive(id)? };
         let mut newest = page.page_ref().lsn();
+        let stop = |item: &Item, misfit| self.inner.stop_for_misfit(misfit, item.operation, item.lsn);
         for &(_, number) in items {
             let item = batch.item(number);
             let table =
@@ -266,7 +267,7 @@ impl<'a> Worker<'a> {
             let redo = |page: &mut PageMut<'_>| (table.redo)(batch.arguments(item), page, item.at.slot);
             let done = if self.is_by_version(table) {
                 let has = has_change(&page.page_ref(), item.at.slot, item.lsn);
-                if has.map_err(|damaged| self.misfit(item, Misfit::Page(damaged)))? {
+                if has.map_err(|damaged| stop(item, Misfit::Page(damaged)))? {
                     continue; // the record already has the change (E19.2)
                 }
                 page.will_change(item.lsn);
@@ -278,7 +279,7 @@ impl<'a> Worker<'a> {
                 page.will_change(item.lsn);
                 page.change(item.lsn, redo)
             };
-            done.map_err(|misfit| self.misfit(item, misfit))?;
+            done.map_err(|misfit| stop(item, misfit))?;
             newest = newest.max(item.lsn);
             self.redone += 1;
         }
@@ -292,18 +293,5 @@ impl<'a> Worker<'a> {
             return false;
         }
         table.by_version && !planted!("delta_redone_by_page_lsn")
-    }
-
-    #[cold]
-    fn misfit(&self, item: &Item, misfit: Misfit) -> Error {
-        match misfit {
-            Misfit::Page(damaged) => self.inner.stop_for_damage(&damaged, &self.inner.name_of(item.operation)),
-            Misfit::Record(refused) => self.inner.stop_for_refusal(&refused, &self.inner.name_of(item.operation)),
-            Misfit::Arguments => {
-                let what = format!("its arguments are not those of {}", self.inner.name_of(item.operation));
-                self.inner.log.stop(what.clone());
-                Error::bad_record(item.lsn, what)
-            }
-        }
     }
 }
