@@ -18,10 +18,10 @@ class Transfer {
 
     public static void main(String[] arguments) {
         InetSocketAddress server = new InetSocketAddress(arguments[0], Integer.parseInt(arguments[1]));
-        try (OracleClient oracle = OracleClient.open(ClientOptions.of(server))) {
-            MemoryTables tables = new MemoryTables();
-            Table accounts = tables.create("accounts", Granularity.ROW);
-            TransactionManager manager = new TransactionManager(oracle, tables);
+        MemoryTables tables = new MemoryTables();
+        Table accounts = tables.create("accounts", Granularity.ROW);
+        try (OracleClient oracle = OracleClient.open(ClientOptions.of(server));
+                TransactionManager manager = new TransactionManager(oracle, tables)) {
             manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
                 transaction.put(accounts, ALICE, BALANCE, Bytes.of(100));
                 transaction.put(accounts, BOB, BALANCE, Bytes.of(0));

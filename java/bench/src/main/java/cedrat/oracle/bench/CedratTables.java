@@ -87,6 +87,7 @@ final class CedratTables implements TableSystem {
 
     @Override
     public void close() {
+        manager.close();
         tables.close();
         oracle.close();
     }

@@ -94,11 +94,10 @@ final class HBaseTable implements Table {
     // ---- changes
     // ----------------------------------------------------------------------------------------------------
 
-    /// A mutation that only removes may be repeated: no timestamp is used again.
     @Override
     public void mutate(Bytes row, Mutation mutation) {
         org.apache.hadoop.hbase.client.Row change = change(row, mutation);
-        if (mutation.onlyRemoves()) {
+        if (mutation.isRepeatable()) {
             Calls.await(send(again, change), problem -> refused(row, problem));
             return;
         }
@@ -131,11 +130,15 @@ final class HBaseTable implements Table {
         return CHANGED_ROWS;
     }
 
-    /// One request for each region server, sent once; large values are sent in several parts. A row that is refused
-    /// temporarily is then changed by itself.
+    /// One request for each region server. It is sent once, unless all changes may be repeated; large values are sent in
+    /// several parts. A row that is refused temporarily is then changed by itself.
     @Override
     public Map<Bytes, TableException> mutate(Map<Bytes, Mutation> changes) {
         Map<Bytes, TableException> failures = new HashMap<>();
+        if (changes.values().stream().allMatch(Mutation::isRepeatable)) {
+            repeat(changes, failures);
+            return failures;
+        }
         Map<Bytes, Mutation> part = new LinkedHashMap<>();
         long bytes = 0;
         for (Map.Entry<Bytes, Mutation> change : changes.entrySet()) {
@@ -151,6 +154,17 @@ final class HBaseTable implements Table {
         }
         mutatePart(part, failures);
         return failures;
+    }
+
+    private void repeat(Map<Bytes, Mutation> changes, Map<Bytes, TableException> failures) {
+        Map<Bytes, org.apache.hadoop.hbase.client.Row> requests = new LinkedHashMap<>();
+        changes.forEach((row, mutation) -> collect(row, failures, () -> requests.put(row, change(row, mutation))));
+        Iterator<CompletableFuture<Object>> answers =
+                again.batch(List.copyOf(requests.values())).iterator();
+        for (Bytes row : requests.keySet()) {
+            CompletableFuture<Object> answer = answers.next();
+            collect(row, failures, () -> Calls.await(answer, problem -> refused(row, problem)));
+        }
     }
 
     private void mutatePart(Map<Bytes, Mutation> changes, Map<Bytes, TableException> failures) {
@@ -172,7 +186,7 @@ final class HBaseTable implements Table {
                     row,
                     failures,
                     () -> Calls.await(answer, problem -> {
-                        if (Refusals.isForNow(problem) || changes.get(row).onlyRemoves()) {
+                        if (Refusals.isForNow(problem) || changes.get(row).isRepeatable()) {
                             refused.add(row);
                         }
                         return written(row, problem);

@@ -56,11 +56,12 @@ class BoundTablesTest {
         store.open(oracle);
         store.create("rows", Granularity.ROW, false);
         name = TableName.valueOf(store.namespace, "rows");
-        TransactionManager manager = new TransactionManager(oracle, store.tables());
-        manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
-            transaction.put(store.tables().table("rows"), Bytes.of("a"), COLUMN, Bytes.of(100));
-            return null;
-        });
+        try (TransactionManager manager = new TransactionManager(oracle, store.tables())) {
+            manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+                transaction.put(store.tables().table("rows"), Bytes.of("a"), COLUMN, Bytes.of(100));
+                return null;
+            });
+        }
         otherServer = start();
         other = OracleClient.open(ClientOptions.of(otherServer.address()));
         for (StartTimestamp start = other.begin(); start.value() < 1000; start = other.begin()) {

@@ -20,6 +20,9 @@ final class ClientProcess {
     static final Bytes ROW = Bytes.of("a");
     static final Column VALUE = Column.of("f", "value");
 
+    /// Another place than a [HookedTables.Point]: before the commit timestamp is written.
+    static final String BEFORE_CLEAN_UP = "BEFORE_CLEAN_UP";
+
     private static final long LOOK_AGAIN_NS = 10_000_000;
 
     private ClientProcess() {}
@@ -27,12 +30,14 @@ final class ClientProcess {
     /// The oracle's port, ZooKeeper's port, the namespace, and where it waits.
     public static void main(String[] arguments) {
         InetSocketAddress server = new InetSocketAddress("127.0.0.1", Integer.parseInt(arguments[0]));
-        HookedTables.Point place = HookedTables.Point.valueOf(arguments[3]);
+        String place = arguments[3];
         try (OracleClient oracle = OracleClient.open(ClientOptions.of(server));
                 HBaseTables store =
                         HBaseTables.open(Cluster.configuration(Integer.parseInt(arguments[1])), oracle, arguments[2])) {
             Tables tables = new HookedTables(store, (point, table, row, mutation) -> {
-                if (point == place) {
+                boolean isStamp = point == HookedTables.Point.BEFORE_MUTATE
+                        && !mutation.stamps().isEmpty();
+                if (place.equals(isStamp ? BEFORE_CLEAN_UP : point.name())) {
                     System.out.println("there");
                     while (!Files.exists(Path.of("go"))) {
                         LockSupport.parkNanos(LOOK_AGAIN_NS);
@@ -40,7 +45,9 @@ final class ClientProcess {
                 }
             });
             Table table = tables.all().getFirst();
-            Transaction transaction = new TransactionManager(oracle, tables).begin(Isolation.SNAPSHOT);
+            Transaction transaction = new TransactionManager(
+                            oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(Runnable::run))
+                    .begin(Isolation.SNAPSHOT);
             transaction.put(table, ROW, VALUE, Bytes.of("new"));
             try {
                 transaction.commit();

@@ -55,7 +55,8 @@ class DeadClientsTest {
         oracle = OracleClient.open(ClientOptions.of(server.address()));
         store.open(oracle);
         store.create("cells", Granularity.CELL, false);
-        manager = new TransactionManager(oracle, store.tables());
+        manager = new TransactionManager(
+                oracle, store.tables(), TransactionManager.Options.DEFAULTS.withCleanUp(Runnable::run));
         table = store.tables().all().getFirst();
         manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
             transaction.put(table, ClientProcess.ROW, ClientProcess.VALUE, Bytes.of("old"));
@@ -71,7 +72,7 @@ class DeadClientsTest {
     }
 
     /// A client that has got to this point, and waits there.
-    private Service clientAt(HookedTables.Point point) throws IOException {
+    private Service clientAt(String place) throws IOException {
         Service client = Command.of(
                         "a client",
                         folder,
@@ -82,7 +83,7 @@ class DeadClientsTest {
                                 "" + server.address().getPort(),
                                 "" + Cluster.get().zooKeeperPort(),
                                 store.namespace,
-                                point.name()))
+                                place))
                 .start();
         client.awaitReady(() -> said(client, "there"));
         return client;
@@ -112,7 +113,7 @@ class DeadClientsTest {
 
     @Test
     void oneIsKilledBetweenPutAndCommit() throws Exception {
-        clientAt(HookedTables.Point.AFTER_MUTATE).kill();
+        clientAt(HookedTables.Point.AFTER_MUTATE.name()).kill();
         assertEquals(1, Contents.of(store.tables()).pending());
         assertEquals("old", see());
         assertEquals(1, sweepAll().aborted());
@@ -122,7 +123,7 @@ class DeadClientsTest {
 
     @Test
     void sweepCompletesCommitOfKilledClient() throws Exception {
-        clientAt(HookedTables.Point.BEFORE_MUTATE_IF_MARKED).kill();
+        clientAt(ClientProcess.BEFORE_CLEAN_UP).kill();
         assertEquals(1, Contents.of(store.tables()).pending());
         assertEquals("new", see());
         assertEquals(1, sweepAll().committed());
@@ -135,7 +136,7 @@ class DeadClientsTest {
     /// written its cell meanwhile.
     @Test
     void clientPausedBeforePutAbortsAfterSweep() throws Exception {
-        try (Service client = clientAt(HookedTables.Point.BEFORE_MUTATE)) {
+        try (Service client = clientAt(HookedTables.Point.BEFORE_MUTATE.name())) {
             client.pause();
             manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
                 transaction.put(table, ClientProcess.ROW, Column.of("f", "beside"), Bytes.of("it"));

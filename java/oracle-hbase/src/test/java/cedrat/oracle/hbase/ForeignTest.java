@@ -144,7 +144,8 @@ class ForeignTest {
     /// A sweep does not read rows whose markers were replaced, in memory and in files.
     @Test
     void replacedMarkersAreNotFound() {
-        TransactionManager manager = new TransactionManager(oracle, store.tables());
+        TransactionManager manager = new TransactionManager(
+                oracle, store.tables(), TransactionManager.Options.DEFAULTS.withCleanUp(Runnable::run));
         for (String row : List.of("a", "b")) {
             manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
                 transaction.put(table, Bytes.of(row), Column.of("f", "x"), Bytes.of("x"));

@@ -162,10 +162,12 @@ class HBaseMaintenanceTest {
     }
 
     private void put(Table table, String row) {
-        new TransactionManager(client, tables).runInTransaction(Isolation.SNAPSHOT, transaction -> {
-            transaction.put(table, Bytes.of(row), VALUE, Bytes.of(row));
-            return null;
-        });
+        try (TransactionManager manager = new TransactionManager(client, tables)) {
+            manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+                transaction.put(table, Bytes.of(row), VALUE, Bytes.of(row));
+                return null;
+            });
+        }
     }
 
     /// Leaves a row of a client that dies before its commit, or after it and before its clean-up.

@@ -75,10 +75,12 @@ class RunnerTest {
     }
 
     private void put(String row, String value) {
-        new TransactionManager(client, tables).runInTransaction(Isolation.SNAPSHOT, transaction -> {
-            transaction.put(rows, Bytes.of(row), VALUE, Bytes.of(value));
-            return null;
-        });
+        try (TransactionManager manager = new TransactionManager(client, tables)) {
+            manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+                transaction.put(rows, Bytes.of(row), VALUE, Bytes.of(value));
+                return null;
+            });
+        }
     }
 
     /// Leaves a row of a client that has died before its commit.
@@ -252,10 +254,12 @@ class RunnerTest {
     @Test
     void tableRefusedDuringPassLeavesOthersClean() {
         Table before = tables.create("before", Granularity.ROW);
-        new TransactionManager(client, tables).runInTransaction(Isolation.SNAPSHOT, transaction -> {
-            transaction.put(before, Bytes.of("a"), VALUE, Bytes.of("x"));
-            return null;
-        });
+        try (TransactionManager manager = new TransactionManager(client, tables)) {
+            manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+                transaction.put(before, Bytes.of("a"), VALUE, Bytes.of("x"));
+                return null;
+            });
+        }
         die("b");
         hook = (point, table, row, mutation) -> {
             if (table.name().equals("before") && time.waits.size() < 2) {

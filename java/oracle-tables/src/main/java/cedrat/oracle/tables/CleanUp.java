@@ -1,6 +1,5 @@
 package cedrat.oracle.tables;
 
-import cedrat.oracle.client.CommitTimestamp;
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
 import cedrat.oracle.client.Outcome;
@@ -8,6 +7,7 @@ import cedrat.oracle.client.StartTimestamp;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Collectors;
@@ -39,19 +39,43 @@ final class CleanUp {
     /// Clean-up of a transaction whose writes may have reached these rows.
     ///
     /// @param isInDoubt whether one of them may still arrive
-    /// @param nowNanos the time, after all calls of the store have returned
+    /// @param nowNanos the time, after all writes have returned
     /// @param outcome `null` if it is not known
     CleanUp(StartTimestamp start, List<Writes.RowWrite> writes, boolean isInDoubt, long nowNanos, Outcome outcome) {
         this.start = start;
         this.isInDoubt = isInDoubt;
         this.outcome = outcome;
         sinceNanos = nowNanos;
-        rows = marked(writes);
+        rows = writes.stream().map(MarkedRow::new).collect(Collectors.toUnmodifiableList());
+    }
+
+    /// Returns the start timestamp of the transaction.
+    StartTimestamp start() {
+        return start;
+    }
+
+    /// Whether a write may still arrive.
+    boolean isInDoubt() {
+        return isInDoubt;
     }
 
     /// Returns the rows that may have the marker.
-    static List<MarkedRow> marked(List<Writes.RowWrite> writes) {
-        return writes.stream().map(MarkedRow::new).collect(Collectors.toUnmodifiableList());
+    List<MarkedRow> marked() {
+        return rows;
+    }
+
+    /// Returns the commit timestamp of the rows; empty if the transaction has not committed, as far as is known.
+    Optional<Mutation.Stamp> stamp() {
+        Outcome known = outcome;
+        return known == null || known.kind() != Outcome.Kind.COMMITTED
+                ? Optional.empty()
+                : Optional.of(new Mutation.Stamp(
+                        start.value(), known.commitTimestamp().value()));
+    }
+
+    /// Returns the time since its transaction ended.
+    long age(long nowNanos) {
+        return nowNanos - sinceNanos;
     }
 
     /// Returns the outcome of the transaction; `null` if it is not known yet. **Threads:** any may call.
@@ -66,7 +90,7 @@ final class CleanUp {
 
     /// Whether no write can arrive any more that is not there now, if writes last so long (W3).
     boolean isDue(long nowNanos, long writesLastNanos) {
-        return !isInDoubt || nowNanos - sinceNanos >= writesLastNanos;
+        return !isInDoubt || age(nowNanos) >= writesLastNanos;
     }
 
     /// Cleans the rows, and notifies the oracle. The outcome is kept before the oracle forgets it. An earlier
@@ -80,28 +104,22 @@ final class CleanUp {
         } else {
             oracle.confirm();
         }
-        CommitTimestamp commit = outcome.kind() == Outcome.Kind.COMMITTED ? outcome.commitTimestamp() : null;
-        List<RuntimeException> failures = clean(calls, callsMax, start, rows, commit);
+        List<RuntimeException> failures = cleanMarked(calls, callsMax);
         if (!failures.isEmpty()) {
             throw failures.get(0);
         }
         oracle.cleaned(List.of(start));
     }
 
-    /// Cleans rows, as a [Cleaner] does, and returns what has failed. A row of a transaction that the oracle has
-    /// forgotten has no marker, or the transaction has aborted.
-    ///
-    /// @param commit `null` if the transaction has aborted
-    static List<RuntimeException> clean(
-            Calls calls, int callsMax, StartTimestamp start, List<MarkedRow> rows, CommitTimestamp commit) {
+    /// Cleans the rows that have the marker, as a [Cleaner] does, and returns what has failed. A row of a transaction
+    /// that the oracle has forgotten has no marker, or the transaction has aborted.
+    List<RuntimeException> cleanMarked(Calls calls, int callsMax) {
         long name = start.value();
+        Optional<Mutation> stamped = stamp().map(stamp -> Mutations.stamps(List.of(stamp)));
         ConcurrentLinkedQueue<RuntimeException> failures = new ConcurrentLinkedQueue<>();
         failures.addAll(calls.forEach(Calls.groups(rows, row -> row.table), callsMax, group -> {
             Map<Bytes, Mutation> changes = new LinkedHashMap<>();
-            for (MarkedRow row : group) {
-                changes.put(
-                        row.row, commit == null ? Mutations.erase(name, row.columns) : Mutations.stamp(name, commit));
-            }
+            group.forEach(row -> changes.put(row.row, stamped.orElseGet(() -> Mutations.erase(name, row.columns))));
             failures.addAll(group.get(0).table.mutateIfMarked(name, changes).values());
         }));
         return List.copyOf(failures);

@@ -19,7 +19,8 @@ import java.util.stream.Collectors;
 ///
 /// - K1  What becomes of a row is decided by the oracle, before the row changes.
 /// - K2  A row changes only while it has the marker, in one step with the look at it. A cleaner that was held
-///   up for however long erases nothing that others have found committed, and stamps nothing that was pruned.
+///   up for however long erases nothing that others have found committed (O7a), and leaves no commit timestamps
+///   where a pruner has been.
 /// - K3  The outcomes of dead clients are forgotten after a sweep of all tables of the namespace, if all
 ///   other namespaces of the oracle were swept as well. The sweep began so long after the end of their
 ///   sessions that no write of theirs could arrive any more ([Tables#writesLast]).

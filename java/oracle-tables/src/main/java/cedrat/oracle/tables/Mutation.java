@@ -200,6 +200,12 @@ public final class Mutation {
         return puts.isEmpty() && marks.isEmpty() && stamps.isEmpty();
     }
 
+    /// Whether it may be made twice, or late, and does no harm: it writes no version, and sets no marker. A commit
+    /// timestamp is true whenever it arrives, and what is removed does not come back.
+    public boolean isRepeatable() {
+        return puts.isEmpty() && marks.isEmpty();
+    }
+
     @Override
     public boolean equals(Object other) {
         if (!(other instanceof Mutation)) {

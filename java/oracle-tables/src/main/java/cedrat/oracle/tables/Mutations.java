@@ -22,7 +22,11 @@ final class Mutations {
 
     /// The clean-up after a commit: the commit timestamp replaces the marker. The versions stay as they are.
     static Mutation stamp(long start, CommitTimestamp commit) {
-        List<Mutation.Stamp> stamps = List.of(new Mutation.Stamp(start, commit.value()));
+        return stamps(List.of(new Mutation.Stamp(start, commit.value())));
+    }
+
+    /// The same after commits of several transactions.
+    static Mutation stamps(List<Mutation.Stamp> stamps) {
         return new Mutation(List.of(), List.of(), List.of(), List.of(), stamps, List.of());
     }
 

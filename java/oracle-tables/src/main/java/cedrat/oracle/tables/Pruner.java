@@ -27,6 +27,8 @@ import java.util.stream.Collectors;
 ///   newest version below the mark is left then, and every reader that may come sees it, or a newer one. The start
 ///   timestamp serves as its commit timestamp from then on. Exactly this one is removed: a store that removed all
 ///   that are older might also hide the marker of a write that is still to come (O4d).
+/// - P5  A commit timestamp that arrives after that is of a version that stays, and true, or of none: an orphan, which
+///   counts for nothing here, and goes by P4.
 ///
 /// A row that has changed since it was read does no harm: what was the newest below the mark remains so, and
 /// timestamps are not used again. So any number of pruners, cleaners, readers

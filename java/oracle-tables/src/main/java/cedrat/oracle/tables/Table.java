@@ -22,7 +22,8 @@ import java.util.stream.Collectors;
 ///   moments, and of any since the scan began: a store may read many rows ahead.
 /// - B4  A version stays until it is erased or cut: no limit of versions, no time to live.
 /// - B5  A call that has returned, or has failed with [TableException.Effect#NONE], has no later effect: a
-///   store that resends requests by itself must prevent an earlier one from arriving later.
+///   store that resends requests by itself must prevent an earlier one from arriving later. A mutation that
+///   [may be repeated][Mutation#isRepeatable] is exempt from this.
 /// - B6  A change whose call has returned survives the failures that the store is made to survive.
 /// **Threads:** any may call.
 ///

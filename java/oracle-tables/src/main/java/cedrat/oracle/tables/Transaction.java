@@ -39,11 +39,13 @@ import java.util.stream.Collectors;
 /// - W3  The oracle receives `cleaned` when no marker is left and no write is in flight, or of unknown outcome and
 ///   may still arrive ([Tables#writesLast]). Otherwise it would forget a transaction of which a row may still
 ///   appear, or needs its outcome.
-/// - W4  Rows change after the outcome only where the marker still is: another client may have cleaned them,
-///   and others may have pruned the versions left.
+/// - W4 After the outcome rows get a commit timestamp, which is true whenever it arrives. Versions are erased
+/// only where
+///   the marker still is: another client may have cleaned the row.
 ///
-/// Rows are cleaned after the commit, by [TransactionManager.Options#cleanUp]. A failure of this clean-up does
-/// no harm: readers ask the oracle, and the manager tries it again ([TransactionManager#cleanUpsPending]).
+/// Rows are cleaned after the commit, by [TransactionManager.Options#cleanUp], those of several transactions together.
+/// A failure of this clean-up does no harm: readers ask the oracle, and the manager tries it again
+/// ([TransactionManager#cleanUpsPending]).
 ///
 /// Its methods block. There are none with futures: the next read or write of a transaction depends on its
 /// previous reads, and a waiting virtual thread costs no more than a future does, and keeps its stack.
@@ -376,7 +378,7 @@ public final class Transaction implements AutoCloseable {
             throw unreachable;
         }
         if (end(outcome)) {
-            manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
+            manager.cleanUp(leftOver(outcome));
         } else {
             requireAbortInRows();
         }
@@ -459,7 +461,7 @@ public final class Transaction implements AutoCloseable {
             throw new AbortedException(start, isolation, AbortReason.UNKNOWN);
         }
         if (!writes.isEmpty()) {
-            manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
+            manager.cleanUp(leftOver(outcome));
         }
         if (state == State.ABORTED) {
             throw new AbortedException(start, isolation, outcome.abortReason());
@@ -482,7 +484,7 @@ public final class Transaction implements AutoCloseable {
             throw new OutcomeUnknownException(start);
         }
         state = State.ABORTED;
-        manager.cleanUp(this::cleanUp, () -> leftOver(Outcome.unknown()));
+        manager.cleanUp(leftOver(Outcome.unknown()));
     }
 
     /// Returns the rows that may be in the store.
@@ -498,7 +500,7 @@ public final class Transaction implements AutoCloseable {
             // Decided first: a row that is removed must not commit.
             Outcome outcome = oracle.abort(start);
             if (outcome.kind() == Outcome.Kind.ABORTED) {
-                manager.cleanUp(this::cleanUp, () -> leftOver(outcome));
+                manager.cleanUp(leftOver(outcome));
             }
         } catch (OracleException unreachable) {
             because.addSuppressed(unreachable);
@@ -508,17 +510,6 @@ public final class Transaction implements AutoCloseable {
 
     private CleanUp leftOver(Outcome outcome) {
         return new CleanUp(start, written(), isInDoubt, manager.nowNanos(), outcome);
-    }
-
-    /// Cleans the rows (W3, W4). Not for a transaction that is open. Returns `false` if something is left to be done.
-    private boolean cleanUp() {
-        boolean areClean = CleanUp.clean(manager.calls(), manager.callsMax(), start, CleanUp.marked(written()), commit)
-                .isEmpty();
-        boolean isClean = areClean && !isInDoubt || fault == Fault.CLEANED_IN_FLIGHT;
-        if (isClean) {
-            oracle.cleanedLater(start);
-        }
-        return isClean;
     }
 
     private void requireOpen() {

@@ -4,13 +4,11 @@ import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
 import java.time.Duration;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.concurrent.Executor;
-import java.util.concurrent.RejectedExecutionException;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.function.BooleanSupplier;
-import java.util.function.Supplier;
 
 /// Begins transactions over the tables of a store, by the timestamps of an oracle.
 ///
@@ -27,18 +25,21 @@ import java.util.function.Supplier;
 /// It owns neither the client nor the store. The oracle's session is the client's: when the client is closed,
 /// or dies, what it has open aborts.
 ///
+/// Rows are cleaned in the background, soon after a commit has returned. [#close] waits for that. Without it, a program
+/// that ends leaves the rows of its last transactions to a [Cleaner]; their values are visible all the same.
+///
 /// **Threads:** any may call.
-public final class TransactionManager {
+public final class TransactionManager implements AutoCloseable {
     /// How transactions are run.
     public static final class Options {
-        /// A hundred attempts, 1 ms to 1 s apart; the thread that commits cleans up.
+        /// A hundred attempts, 1 ms to 1 s apart; threads of the manager clean up.
         public static final Options DEFAULTS =
-                new Options(100, Duration.ofMillis(1), Duration.ofSeconds(1), Runnable::run);
+                new Options(100, Duration.ofMillis(1), Duration.ofSeconds(1), Optional.empty());
 
         private final int attempts;
         private final Duration backOffMin;
         private final Duration backOffMax;
-        private final Executor cleanUp;
+        private final Optional<Executor> cleanUp;
 
         /// All options; [#DEFAULTS] and the methods that change one are shorter.
         ///
@@ -46,9 +47,11 @@ public final class TransactionManager {
         /// @param backOffMin it waits up to so long before the second attempt, then up to twice as long, and so
         ///     on; how long in between is left to chance, so that two which have met do not meet again
         /// @param backOffMax but never longer
-        /// @param cleanUp runs what cleans up after a transaction; rows that wait for it cost their readers a
-        ///     question to the oracle. Where it is not the thread that commits, that thread waits less
-        public Options(int attempts, Duration backOffMin, Duration backOffMax, Executor cleanUp) {
+        /// @param cleanUp runs what cleans up after transactions, a task after each; empty for a few threads of
+        /// the
+        /// manager. Rows that wait for it cost their readers a question to the oracle. A task cleans up after
+        ///     all transactions that wait, so that with few threads many share a request to the store
+        public Options(int attempts, Duration backOffMin, Duration backOffMax, Optional<Executor> cleanUp) {
             this.attempts = attempts;
             this.backOffMin = backOffMin;
             this.backOffMax = backOffMax;
@@ -77,8 +80,8 @@ public final class TransactionManager {
             return backOffMax;
         }
 
-        /// Returns what runs clean-ups.
-        public Executor cleanUp() {
+        /// Returns what runs clean-ups; empty for threads of the manager.
+        public Optional<Executor> cleanUp() {
             return cleanUp;
         }
 
@@ -92,9 +95,9 @@ public final class TransactionManager {
             return new Options(attempts, min, max, cleanUp);
         }
 
-        /// The same, with another way to clean up.
+        /// The same, with another way to clean up: `Runnable::run` for the thread that commits.
         public Options withCleanUp(Executor executor) {
-            return new Options(attempts, backOffMin, backOffMax, executor);
+            return new Options(attempts, backOffMin, backOffMax, Optional.of(executor));
         }
 
         @Override
@@ -129,15 +132,12 @@ public final class TransactionManager {
         T run(Transaction transaction);
     }
 
-    /// For so long after it was received, an outcome is used without asking whether the oracle was restored since: less
-    /// than it takes to stop the servers of an oracle, restore a backup and begin again.
-    static final Duration OUTCOME_LASTS = Duration.ofSeconds(1);
-
     private final OracleClient oracle;
     private final Tables tables;
     private final Options options;
     private final Fault fault;
     private final CleanUps cleanUps;
+    private final CleanUpQueue queue;
     private final AtomicLong cleanUpsFailed = new AtomicLong();
     /// Whether the oracle knows that this client writes rows of the namespace.
     private volatile boolean usesNamespace;
@@ -162,6 +162,7 @@ public final class TransactionManager {
         this.options = Objects.requireNonNull(options);
         this.cleanUps = cleanUps;
         this.fault = fault;
+        queue = new CleanUpQueue(oracle, tables, cleanUps, options.cleanUp(), this::later, fault);
     }
 
     /// Begins a transaction. Who begins it ends it, or [Transaction#close]s it: while one is open, no version
@@ -240,6 +241,19 @@ public final class TransactionManager {
         return cleanUps.count();
     }
 
+    /// Cleans up after the transactions that have ended, as far as the store and the oracle let it; what fails is not
+    /// tried again. To be called before the client and the store are closed. The manager remains usable.
+    ///
+    /// When the thread is interrupted, it returns at once, and stays interrupted.
+    @Override
+    public void close() {
+        try {
+            queue.drain();
+        } catch (InterruptedException interrupted) {
+            Thread.currentThread().interrupt();
+        }
+    }
+
     OracleClient oracle() {
         return oracle;
     }
@@ -258,30 +272,8 @@ public final class TransactionManager {
 
     /// Cleans up, now or later. The transaction has its outcome already, and keeps it whatever happens here. A clean-up
     /// for which no thread had time soon waits until the oracle has confirmed that it was not restored (O6j).
-    ///
-    /// @param work returns whether the oracle was notified that the transaction is clean
-    /// @param otherwise what is left to be done if it was not
-    void cleanUp(BooleanSupplier work, Supplier<CleanUp> otherwise) {
-        long decidedNanos = nowNanos();
-        try {
-            options.cleanUp().execute(() -> {
-                boolean isDone = false;
-                try {
-                    if (nowNanos() - decidedNanos > OUTCOME_LASTS.toNanos()) {
-                        oracle.confirm();
-                    }
-                    isDone = work.getAsBoolean();
-                } catch (RuntimeException failed) {
-                    isDone = false;
-                } finally {
-                    if (!isDone) {
-                        later(otherwise.get());
-                    }
-                }
-            });
-        } catch (RejectedExecutionException left) {
-            later(otherwise.get());
-        }
+    void cleanUp(CleanUp ended) {
+        queue.add(ended);
     }
 
     /// Tries a clean-up later, and again until it succeeds.

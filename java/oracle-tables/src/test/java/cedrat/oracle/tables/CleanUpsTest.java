@@ -75,8 +75,11 @@ class CleanUpsTest {
     }
 
     private void failCleanUps() {
-        world.hook = (point, table, row, mutation) ->
-                refuse(HookedTables.Point.BEFORE_MUTATE_IF_MARKED, point, TableException.Effect.NONE);
+        world.hook = (point, table, row, mutation) -> {
+            if (World.isCleanUp(point, mutation)) {
+                throw new TableException(TableException.Effect.NONE, "the store fails", null);
+            }
+        };
     }
 
     private void recover() {
@@ -255,7 +258,7 @@ class CleanUpsTest {
             CountDownLatch cleaned = new CountDownLatch(1);
             boolean[] hasFailed = {false};
             other.hook = (point, table, row, mutation) -> {
-                if (point == HookedTables.Point.BEFORE_MUTATE_IF_MARKED && !hasFailed[0]) {
+                if (World.isCleanUp(point, mutation) && !hasFailed[0]) {
                     hasFailed[0] = true;
                     throw new TableException(TableException.Effect.NONE, "the store fails", null);
                 }

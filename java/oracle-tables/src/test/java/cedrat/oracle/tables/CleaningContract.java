@@ -94,7 +94,7 @@ public abstract class CleaningContract {
     void sweepOfAnotherNamespaceKeepsOutcomes() {
         MemoryTables others = new MemoryTables();
         Table other = others.create("other", Granularity.ROW);
-        put(new TransactionManager(world.oracle, others), other, "x", "other");
+        put(new TransactionManager(world.oracle, others, World.PROMPT), other, "x", "other");
         Cleaner elsewhere = new Cleaner(world.oracle, others);
         Cleaner here = new Cleaner(world.oracle, world.tables);
         assertNull(see(manager, rows, "a"), "a client that lives uses the namespace");
@@ -114,7 +114,7 @@ public abstract class CleaningContract {
     void commitThatNamesNoNamespaceIsKept() {
         MemoryTables others = new MemoryTables();
         Table other = others.create("other", Granularity.ROW);
-        put(new TransactionManager(world.oracle, others), other, "x", "other");
+        put(new TransactionManager(world.oracle, others, World.PROMPT), other, "x", "other");
         dieBeforeCleaning(Fault.FORGET_NAMESPACES, "new");
         new Cleaner(world.oracle, others).sweep();
         assertEquals("new", see(manager, rows, "a"), "it belongs to the unnamed namespace, which was not swept");

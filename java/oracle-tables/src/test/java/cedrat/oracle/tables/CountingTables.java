@@ -3,17 +3,22 @@ package cedrat.oracle.tables;
 import cedrat.oracle.client.OracleIdentity;
 import java.time.Duration;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.Collectors;
 
-/// The tables of another store, with a count of what is read from them.
+/// The tables of another store, with a count of what is read from them, and of calls that change them.
 final class CountingTables implements Tables {
+    private static final int ROWS_PER_CALL = 100;
+
     private final Tables tables;
     /// Versions, markers and commit timestamps.
     final AtomicLong cells = new AtomicLong();
     /// Calls of the store that read.
     final AtomicLong calls = new AtomicLong();
+    /// Calls of the store that change several rows without a look at their markers.
+    final AtomicLong changes = new AtomicLong();
 
     CountingTables(Tables tables) {
         this.tables = tables;
@@ -86,6 +91,17 @@ final class CountingTables implements Tables {
         @Override
         public void mutate(Bytes row, Mutation mutation) {
             table.mutate(row, mutation);
+        }
+
+        @Override
+        public int rowsPerCall() {
+            return ROWS_PER_CALL;
+        }
+
+        @Override
+        public Map<Bytes, TableException> mutate(Map<Bytes, Mutation> all) {
+            changes.incrementAndGet();
+            return table.mutate(all);
         }
 
         @Override

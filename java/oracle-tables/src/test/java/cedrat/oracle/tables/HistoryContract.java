@@ -43,7 +43,9 @@ public abstract class HistoryContract {
             TransactionManager manager = new TransactionManager(
                     oracle,
                     number % 2 == 0 ? world.tables : world.sideBySide(),
-                    TransactionManager.Options.DEFAULTS.withCleanUp(isCareless ? NEVER : Runnable::run),
+                    number < 2 && !isCareless
+                            ? TransactionManager.Options.DEFAULTS
+                            : TransactionManager.Options.DEFAULTS.withCleanUp(isCareless ? NEVER : Runnable::run),
                     fault);
             long begunAt = history.now();
             Transaction transaction = manager.begin(Isolation.SNAPSHOT);

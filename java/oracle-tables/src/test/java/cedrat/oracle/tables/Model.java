@@ -71,7 +71,7 @@ final class Model {
         world = new World(store);
         manager = world.manager(cleanUps::add, (delay, work) -> cleanUps.add(work), fault);
         world.hook = (point, table, row, mutation) -> {
-            if (point == HookedTables.Point.BEFORE_MUTATE_IF_MARKED && random.nextInt(20) == 0) {
+            if (World.isCleanUp(point, mutation) && random.nextInt(20) == 0) {
                 throw new TableException(TableException.Effect.NONE, "planted", null);
             }
         };
@@ -249,6 +249,8 @@ final class Model {
         assertEquals(committed.size(), world.contents().versions());
         cleanUp();
         open.clear();
+        new Pruner(world.oracle, world.tables, fault).prune();
+        assertEquals(0, world.contents().stamps(), "late ones are pruned");
         open.add(new Mine(manager.begin(Isolation.SNAPSHOT), committed, commits));
         for (int count = 0; count < 20; count++) {
             read(open.getFirst());

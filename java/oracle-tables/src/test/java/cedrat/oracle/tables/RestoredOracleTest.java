@@ -120,7 +120,7 @@ class RestoredOracleTest {
         World.put(manager, hooked, "a", "before");
         List<byte[]> backup = log.kept();
         hook = (point, table, row, mutation) -> {
-            if (point == HookedTables.Point.BEFORE_MUTATE_IF_MARKED) {
+            if (World.isCleanUp(point, mutation)) {
                 throw new TableException(TableException.Effect.NONE, "the store fails", null);
             }
         };
@@ -138,7 +138,7 @@ class RestoredOracleTest {
         List<byte[]> backup = log.kept();
         World.put(manager(survivor, later), hooked, "a", "after");
         restore(backup);
-        now += TransactionManager.OUTCOME_LASTS.toNanos() + 1;
+        now += CleanUpQueue.OUTCOME_LASTS.toNanos() + 1;
         assertChangesNothing(() -> {
             later.runOne();
             List.copyOf(scheduled).forEach(Runnable::run);

@@ -217,6 +217,124 @@ public abstract class StampsContract {
         assertEquals(new Contents(1, 1, 0, 0), world.contents());
     }
 
+    /// Commits a write of which the clean-up waits, and completes it by a sweep, as another client does.
+    private World.Later commitAndSweep(String value) {
+        World.Later waiting = new World.Later();
+        put(world.manager(waiting, Fault.NONE), rows, "a", value);
+        assertEquals(1, new Cleaner(world.oracle, world.tables).sweep().committed());
+        return waiting;
+    }
+
+    private int scanned() {
+        try (Transaction reader = manager.begin(Isolation.SNAPSHOT);
+                Rows all = reader.scan(rows, Scan.ALL)) {
+            return all.toList().size();
+        }
+    }
+
+    /// O7k: the version was replaced and pruned.
+    @Test
+    void lateStampOfPrunedVersionIsOrphan() {
+        World.Later waiting = commitAndSweep("old");
+        put(manager, rows, "a", "new");
+        pruner.prune();
+        world.store.compact();
+        assertEquals(new Contents(1, 1, 0, 0), world.contents());
+        waiting.runOne();
+        assertEquals(new Contents(1, 1, 0, 1), world.contents());
+        assertEquals("new", see(manager, rows, "a"));
+        assertEquals(0, new Cleaner(world.oracle, world.tables).sweep().rows());
+        put(manager, rows, "a", "newest");
+        assertEquals("newest", see(manager, rows, "a"));
+        pruner.prune();
+        assertEquals(new Contents(1, 1, 0, 0), world.contents());
+        assertEquals("newest", see(manager, rows, "a"));
+    }
+
+    /// O7k: the version stays, and its commit timestamp was pruned.
+    @Test
+    void lateStampOfSettledVersionIsTrue() {
+        World.Later waiting = commitAndSweep("x");
+        pruner.prune();
+        world.store.compact();
+        waiting.runOne();
+        assertEquals(new Contents(1, 1, 0, 1), world.contents());
+        assertEquals("x", see(manager, rows, "a"));
+        pruner.prune();
+        assertEquals(new Contents(1, 1, 0, 0), world.contents());
+        assertEquals("x", see(manager, rows, "a"));
+    }
+
+    /// O7k: the row was deleted, pruned, and then written by another.
+    @Test
+    void lateStampOfDeletedRowIsOrphan() {
+        World.Later waiting = commitAndSweep("ghost");
+        manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+            transaction.delete(rows, Bytes.of("a"));
+            return null;
+        });
+        pruner.prune();
+        world.store.compact();
+        assertEquals(0, world.contents().rows());
+        waiting.runOne();
+        assertEquals(new Contents(1, 0, 0, 1), world.contents());
+        assertNull(see(manager, rows, "a"));
+        assertEquals(0, scanned());
+        assertEquals(0, new Cleaner(world.oracle, world.tables).sweep().rows());
+        put(manager, rows, "a", "new");
+        assertEquals("new", see(manager, rows, "a"));
+        manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
+            transaction.delete(rows, Bytes.of("a"));
+            return null;
+        });
+        pruner.prune();
+        assertEquals(0, world.contents().rows());
+    }
+
+    /// O7k: a client and a sweep clean up at the same time, in either order.
+    @Test
+    void twoCleanersWriteTheSame() {
+        for (HookedTables.Point held : List.of(HookedTables.Point.BEFORE_MUTATE, HookedTables.Point.AFTER_MUTATE)) {
+            world.hook = (point, table, row, mutation) -> {
+                if (point == held && !mutation.stamps().isEmpty()) {
+                    world.hook = NOTHING;
+                    boolean isFirst = held == HookedTables.Point.BEFORE_MUTATE;
+                    assertEquals(
+                            isFirst ? 1 : 0,
+                            new Cleaner(world.oracle, world.tables).sweep().committed());
+                }
+            };
+            put(manager, rows, "a", held.name());
+            assertEquals(held.name(), see(manager, rows, "a"));
+        }
+        assertEquals(new Contents(1, 2, 0, 2), world.contents());
+        pruner.prune();
+        assertEquals(new Contents(1, 1, 0, 0), world.contents());
+    }
+
+    /// O7k: an orphan below the mark of a reader that is open, and markers of another row's writer beside it.
+    @Test
+    void orphansHideNoVersionFromReaders() {
+        List<World.Later> all = new ArrayList<>();
+        for (int count = 0; count < 10; count++) {
+            all.add(commitAndSweep("" + count));
+        }
+        pruner.prune();
+        world.store.compact();
+        put(manager, rows, "a", "last");
+        try (Transaction reader = manager.begin(Isolation.SNAPSHOT)) {
+            all.forEach(World.Later::runOne);
+            assertEquals(new Contents(1, 2, 0, 11), world.contents());
+            assertEquals("last", get(reader, rows, "a"));
+            put(manager, rows, "a", "after");
+            pruner.prune();
+            assertEquals("last", get(reader, rows, "a"));
+        }
+        assertEquals("after", see(manager, rows, "a"));
+        pruner.prune();
+        assertEquals(new Contents(1, 1, 0, 0), world.contents());
+    }
+
     /// K2: a cleaner has read the marker, and asks the oracle when others have stamped the row, and the oracle has
     /// forgotten its writer: what is forgotten is taken for aborted.
     private String cleanWhatIsForgotten(Fault fault) {

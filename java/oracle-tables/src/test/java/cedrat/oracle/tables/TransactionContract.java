@@ -572,7 +572,7 @@ public abstract class TransactionContract {
         for (Fault fault : List.of(Fault.NONE, Fault.CLEANED_IN_FLIGHT)) {
             AtomicBoolean fail = new AtomicBoolean(true);
             world.hook = (point, table, row, mutation) -> {
-                if (point == HookedTables.Point.BEFORE_MUTATE_IF_MARKED && fail.get()) {
+                if (World.isCleanUp(point, mutation) && fail.get()) {
                     throw new TableException(TableException.Effect.NONE, "no", null);
                 }
             };
@@ -676,7 +676,8 @@ public abstract class TransactionContract {
     void lostOutcomeIsRequestedAgain() {
         HeldLog log = new HeldLog();
         try (World silent = new World(store(), 10, log)) {
-            Transaction transaction = new TransactionManager(silent.client(Duration.ofSeconds(2)), silent.tables)
+            Transaction transaction = new TransactionManager(
+                            silent.client(Duration.ofSeconds(2)), silent.tables, World.PROMPT)
                     .begin(Isolation.SNAPSHOT);
             transaction.put(silent.rows, Bytes.of("a"), VALUE, Bytes.of("x"));
             log.hold();

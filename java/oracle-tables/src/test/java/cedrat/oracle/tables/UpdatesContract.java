@@ -47,18 +47,19 @@ public abstract class UpdatesContract {
     }
 
     private static void updateSideBySide(World world, Table table, int updates) throws InterruptedException {
-        TransactionManager manager = new TransactionManager(world.oracle, world.store.tables());
         ConcurrentLinkedQueue<Throwable> failures = new ConcurrentLinkedQueue<>();
-        List<Thread> clients = new ArrayList<>();
-        for (int number = 0; number < CLIENTS; number++) {
-            int client = number;
-            Thread thread = new Thread(() -> update(manager, table, client, updates / CLIENTS));
-            thread.setUncaughtExceptionHandler((which, failure) -> failures.add(failure));
-            thread.start();
-            clients.add(thread);
-        }
-        for (Thread client : clients) {
-            client.join();
+        try (TransactionManager manager = new TransactionManager(world.oracle, world.store.tables())) {
+            List<Thread> clients = new ArrayList<>();
+            for (int number = 0; number < CLIENTS; number++) {
+                int client = number;
+                Thread thread = new Thread(() -> update(manager, table, client, updates / CLIENTS));
+                thread.setUncaughtExceptionHandler((which, failure) -> failures.add(failure));
+                thread.start();
+                clients.add(thread);
+            }
+            for (Thread client : clients) {
+                client.join();
+            }
         }
         assertEquals(List.of(), List.copyOf(failures));
     }

@@ -23,6 +23,9 @@ public final class World implements AutoCloseable {
     /// Clean-ups of a client that has died before them.
     static final Executor NEVER = task -> {};
 
+    /// The thread that commits cleans up.
+    static final TransactionManager.Options PROMPT = TransactionManager.Options.DEFAULTS.withCleanUp(Runnable::run);
+
     volatile HookedTables.Hook hook = (point, table, row, mutation) -> {};
     final TestStore store;
     final Tables tables;
@@ -162,6 +165,13 @@ public final class World implements AutoCloseable {
         CleanUps cleanUps = new CleanUps(oracle, tables, again, System::nanoTime);
         return new TransactionManager(
                 oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), cleanUps, fault);
+    }
+
+    /// Whether a row is about to be cleaned: a commit timestamp is written, or the marker is looked at.
+    static boolean isCleanUp(HookedTables.Point point, Mutation mutation) {
+        return point == HookedTables.Point.BEFORE_MUTATE_IF_MARKED
+                || point == HookedTables.Point.BEFORE_MUTATE
+                        && !mutation.stamps().isEmpty();
     }
 
     /// Writes one cell in a transaction of its own.

@@ -58,10 +58,10 @@ record Processes(
     Transfers.Report run() throws IOException, InterruptedException {
         List<Process> processes = new ArrayList<>();
         try (OracleClient oracle = OracleClient.open(options);
-                HBaseTables tables = tables(oracle)) {
+                HBaseTables tables = tables(oracle);
+                TransactionManager manager = new TransactionManager(oracle, tables)) {
             tables.create(Accounts.CURRENT, Granularity.ROW, List.of(Accounts.FAMILY));
             tables.create(Accounts.SAVINGS, Granularity.ROW, List.of(Accounts.FAMILY));
-            TransactionManager manager = new TransactionManager(oracle, tables);
             Accounts all = new Accounts(tables, accounts, witness);
             all.open(manager);
             for (int number = 0; number < clients; number++) {
@@ -160,8 +160,8 @@ record Processes(
     int pay(boolean dies) {
         SplittableRandom random = new SplittableRandom(seed);
         try (OracleClient oracle = OracleClient.open(options);
-                HBaseTables tables = tables(oracle)) {
-            TransactionManager manager = new TransactionManager(oracle, tables);
+                HBaseTables tables = tables(oracle);
+                TransactionManager manager = new TransactionManager(oracle, tables)) {
             Accounts all = new Accounts(tables, accounts, witness);
             for (int count = 0; count < (dies ? transfersEach / 2 : transfersEach); count++) {
                 all.transferSome(manager, random);

@@ -63,8 +63,8 @@ final class Transfers {
     // -------------------------------------------------------------------------------------------
 
     Report run() throws InterruptedException {
-        try (OracleClient oracle = OracleClient.open(options)) {
-            TransactionManager manager = new TransactionManager(oracle, tables);
+        try (OracleClient oracle = OracleClient.open(options);
+                TransactionManager manager = new TransactionManager(oracle, tables)) {
             accounts.open(manager);
 
             ConcurrentLinkedQueue<Throwable> failures = new ConcurrentLinkedQueue<>();
@@ -113,8 +113,8 @@ final class Transfers {
 
     /// A client with a session of its own. One of them dies half-way, and the others end only after it has.
     private void pay(SplittableRandom random, boolean dies, CountDownLatch dead) {
-        try (OracleClient oracle = OracleClient.open(options)) {
-            TransactionManager manager = new TransactionManager(oracle, tables);
+        try (OracleClient oracle = OracleClient.open(options);
+                TransactionManager manager = new TransactionManager(oracle, tables)) {
             for (int count = 0; count < transfersEach; count++) {
                 if (dies && count == transfersEach / 2) {
                     dieInACommit(manager);
