@@ -57,6 +57,11 @@ public final class Service implements AutoCloseable {
         return process.pid();
     }
 
+    /// Returns the processors' time that it has taken.
+    public Duration time() {
+        return process.info().totalCpuDuration().orElse(Duration.ZERO);
+    }
+
     /// The file with all that it has said.
     public Path log() {
         return log;

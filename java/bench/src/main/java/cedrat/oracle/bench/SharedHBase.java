@@ -3,6 +3,7 @@ package cedrat.oracle.bench;
 import cedrat.services.HBaseCluster;
 import java.io.IOException;
 import java.nio.file.Path;
+import java.time.Duration;
 
 /// HBase over HDFS, for tables and for the commit table of Apache Omid: what is written is in the log of a region
 /// server before it is answered, as bytes are in the log of a status oracle. Started for the first who asks, it
@@ -20,6 +21,11 @@ final class SharedHBase implements AutoCloseable {
             cluster = HBaseCluster.start(folder, 1);
         }
         return cluster.hbase().configuration();
+    }
+
+    /// Returns the processors' time that the region server has taken.
+    Duration regionServerTime() {
+        return cluster.hbase().regionServer(0).time();
     }
 
     @Override

@@ -177,6 +177,7 @@ final class TablesBench implements Callable<Integer> {
             client.tell(Phase.SETTLING);
             Duration before = client.time();
             Duration serverBefore = server == null ? Duration.ZERO : server.time();
+            Duration storeBefore = hbase.regionServerTime();
             long began = System.nanoTime();
             client.tell(Phase.MEASURING);
             Thread.sleep(Duration.ofSeconds(options.seconds != null ? options.seconds : options.quick ? 5 : 15));
@@ -184,8 +185,10 @@ final class TablesBench implements Callable<Integer> {
             double passed = (System.nanoTime() - began) / 1e9;
             Duration clientTime = client.time().minus(before);
             Duration serverTime = server == null ? Duration.ZERO : server.time().minus(serverBefore);
+            Duration storeTime = hbase.regionServerTime().minus(storeBefore);
             Results results = Results.read(said);
-            add(target, params, results, passed, clientTime, serverTime);
+            add(target, params, results, passed);
+            addTimes(target, params, results, clientTime, serverTime, storeTime);
             if (!results.wrong().isEmpty()) {
                 System.err.println("wrong: " + results.wrong());
             }
@@ -193,21 +196,28 @@ final class TablesBench implements Callable<Integer> {
         }
     }
 
-    private void add(
-            Target target,
-            Map<String, Object> params,
-            Results results,
-            double seconds,
-            Duration clientTime,
-            Duration serverTime) {
+    private void add(Target target, Map<String, Object> params, Results results, double seconds) {
         double count = Math.max(1, results.commits.total());
         String system = target.system();
         figures.add(system, params, "commits_per_s", (results.commits.total() - results.aborted) / seconds, "1/s");
         figures.add(system, params, "p50_us", results.commits.quantileMicros(0.50), "us");
         figures.add(system, params, "p99_us", results.commits.quantileMicros(0.99), "us");
         figures.add(system, params, "abort_rate", results.aborted / count, "1");
-        figures.add(system, params, "client_cpu_us_per_commit", clientTime.toNanos() / 1e3 / count, "us");
-        figures.add(system, params, "server_cpu_us_per_commit", serverTime.toNanos() / 1e3 / count, "us");
+    }
+
+    /// Adds the processors' time of the client, of the server that decides, and of the region server.
+    private void addTimes(
+            Target target,
+            Map<String, Object> params,
+            Results results,
+            Duration client,
+            Duration server,
+            Duration regionServer) {
+        double count = Math.max(1, results.commits.total());
+        String system = target.system();
+        figures.add(system, params, "client_cpu_us_per_commit", client.toNanos() / 1e3 / count, "us");
+        figures.add(system, params, "server_cpu_us_per_commit", server.toNanos() / 1e3 / count, "us");
+        figures.add(system, params, "region_server_cpu_us_per_commit", regionServer.toNanos() / 1e3 / count, "us");
     }
 
     // ---- goals ----

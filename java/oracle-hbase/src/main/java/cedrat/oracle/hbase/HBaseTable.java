@@ -130,8 +130,8 @@ final class HBaseTable implements Table {
         return CHANGED_ROWS;
     }
 
-    /// One request for each region server. It is sent once, unless all changes may be repeated; large values are sent in
-    /// several parts. A row that is refused temporarily is then changed by itself.
+    /// One request for each region server. It is sent once, unless all changes may be repeated; large values are
+    /// sent in several parts. A row that is refused temporarily is then changed by itself.
     @Override
     public Map<Bytes, TableException> mutate(Map<Bytes, Mutation> changes) {
         Map<Bytes, TableException> failures = new HashMap<>();

@@ -111,10 +111,16 @@ class ForeignTest {
         assertTrue(message.contains("serialisable transactions may not scan it"), message);
     }
 
+    /// Cleans up before a commit returns.
+    private TransactionManager promptManager() {
+        return new TransactionManager(
+                oracle, store.tables(), TransactionManager.Options.DEFAULTS.withCleanUp(Runnable::run));
+    }
+
     /// A write that HBase refuses has had no effect: the transaction is forgotten at once.
     @Test
     void refusedWriteNamesTableAndRow() {
-        TransactionManager manager = new TransactionManager(oracle, store.tables());
+        TransactionManager manager = promptManager();
         for (Bytes row : List.of(Bytes.of("a"), Bytes.EMPTY)) {
             Transaction transaction = manager.begin(Isolation.SNAPSHOT);
             transaction.put(table, row, Column.of("g", "x"), Bytes.of("x"));
@@ -144,8 +150,7 @@ class ForeignTest {
     /// A sweep does not read rows whose markers were replaced, in memory and in files.
     @Test
     void replacedMarkersAreNotFound() {
-        TransactionManager manager = new TransactionManager(
-                oracle, store.tables(), TransactionManager.Options.DEFAULTS.withCleanUp(Runnable::run));
+        TransactionManager manager = promptManager();
         for (String row : List.of("a", "b")) {
             manager.runInTransaction(Isolation.SNAPSHOT, transaction -> {
                 transaction.put(table, Bytes.of(row), Column.of("f", "x"), Bytes.of("x"));

@@ -20,8 +20,8 @@ import java.util.concurrent.TimeUnit;
 import java.util.function.Consumer;
 import java.util.function.LongSupplier;
 
-/// First clean-ups of transactions that have ended. Those that wait go to the store together, so that the commit
-/// timestamps of many transactions take one request for each server of the store.
+/// First clean-ups of transactions that have ended. Those of some milliseconds go to the store together, so that the
+/// commit timestamps of many transactions take one request for each server of the store.
 ///
 /// - U1  A commit timestamp is written without a look at the marker (O7k): it is true whenever it arrives, it may come
 ///   twice, and where a pruner has removed the version it is an orphan that the next pruning removes.
@@ -38,11 +38,18 @@ final class CleanUpQueue {
     /// Number of rows that one thread takes together, unless one transaction has more.
     private static final int ROWS_MAX = 2048;
 
+    /// Time for which threads of the queue wait for more clean-ups, so that these share a request, unless many wait. A
+    /// reader that meets a row meanwhile asks the oracle.
+    private static final Duration GATHERING = Duration.ofMillis(10);
+
+    /// Number of clean-ups that are not kept waiting.
+    private static final int GATHERED_MAX = 256;
+
     private static final int THREADS_MAX = 16;
 
-    /// Number of clean-ups that wait before a further thread helps: the fewer threads, the more transactions share a
-    /// request.
-    private static final int WAITING_MAX = 256;
+    /// Number of clean-ups that wait for a thread before a further one helps: the fewer threads, the more transactions
+    /// share a request.
+    private static final int WAITING_MAX = 512;
 
     private static final int IDLE_SECONDS = 10;
 
@@ -50,12 +57,18 @@ final class CleanUpQueue {
     private final Tables tables;
     private final Calls calls;
     private final Executor executor;
+    /// Whether the executor is one of the queue: only its threads gather.
+    private final boolean isOwn;
     private final LongSupplier clock;
     private final Consumer<CleanUp> repetitions;
     private final Fault fault;
 
     // What follows is guarded by this object's monitor.
     private final ArrayDeque<CleanUp> waiting = new ArrayDeque<>();
+    /// Time from which on the first of them waits.
+    private long waitingSince;
+    /// Number of threads that want the queue empty.
+    private int draining;
     /// Number of batches that threads have taken, and not ended.
     private int running;
 
@@ -75,6 +88,7 @@ final class CleanUpQueue {
         this.calls = cleanUps.calls();
         this.clock = cleanUps::nowNanos;
         this.executor = executor.orElseGet(CleanUpQueue::background);
+        isOwn = executor.isEmpty();
         this.repetitions = repetitions;
         this.fault = fault;
     }
@@ -96,10 +110,16 @@ final class CleanUpQueue {
     /// Adds a clean-up whose outcome was received just now.
     void add(CleanUp cleanUp) {
         synchronized (this) {
+            if (waiting.isEmpty()) {
+                waitingSince = System.nanoTime();
+            }
             waiting.add(cleanUp);
+            if (waiting.size() == GATHERED_MAX) {
+                notifyAll();
+            }
         }
         try {
-            executor.execute(this::run);
+            executor.execute(isOwn ? this::gather : this::run);
         } catch (RejectedExecutionException refused) {
             List<CleanUp> left = take();
             if (!left.isEmpty()) {
@@ -110,14 +130,46 @@ final class CleanUpQueue {
 
     /// Cleans up what waits, on this thread, and then waits for what others do.
     void drain() throws InterruptedException {
-        while (run()) {
-            // until nothing waits
-        }
         synchronized (this) {
-            while (running > 0) {
-                wait();
+            draining++;
+            notifyAll();
+        }
+        try {
+            while (run()) {
+                // until nothing waits
+            }
+            synchronized (this) {
+                while (running > 0) {
+                    wait();
+                }
+            }
+        } finally {
+            synchronized (this) {
+                draining--;
             }
         }
+    }
+
+    /// Waits for others to share a request with, and cleans up.
+    private void gather() {
+        synchronized (this) {
+            try {
+                long left = toGather();
+                while (left > 0) {
+                    TimeUnit.NANOSECONDS.timedWait(this, left);
+                    left = toGather();
+                }
+            } catch (InterruptedException now) {
+                Thread.currentThread().interrupt();
+            }
+        }
+        run();
+    }
+
+    /// Returns the time for which others may still be awaited; not positive if there is none.
+    private synchronized long toGather() {
+        boolean isNow = waiting.isEmpty() || waiting.size() >= GATHERED_MAX || draining > 0;
+        return isNow ? 0 : waitingSince + GATHERING.toNanos() - System.nanoTime();
     }
 
     /// Cleans up some of what waits; returns `false` if nothing does.
@@ -147,6 +199,7 @@ final class CleanUpQueue {
             batch.add(next);
         }
         running += batch.isEmpty() ? 0 : 1;
+        waitingSince = System.nanoTime();
         return batch;
     }
 
