@@ -1,0 +1,128 @@
+package cedrat.persist.libraries;
+
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceException;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Transaction;
+import java.io.IOException;
+import java.io.PrintStream;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+
+/// Stores an object of each kind, or compares the stored ones with plain copies in another process.
+///
+/// Arguments: `store`, `change` or `compare`; the directory of the store; the file of the results, a line a kind.
+final class Program {
+    /// An object that is refused, and the reason.
+    static final String REFUSED = "REFUSED";
+    /// An object that is as it should be.
+    static final String WORKS = "WORKS";
+    /// An object that is not.
+    static final String WRONG = "WRONG";
+
+    private final Persistence store;
+
+    private Program(Persistence store) {
+        this.store = store;
+    }
+
+    public static void main(String[] arguments) throws IOException {
+        List<String> results = new ArrayList<>();
+        try (Persistence store = Persistence.open(Path.of(arguments[1]), new PersistenceOptions())) {
+            Program program = new Program(store);
+            for (Kind<?> kind : Kinds.all()) {
+                if (arguments[0].equals("store") || store.roots().contains(name(kind))) {
+                    String result = program.result(kind, arguments[0]);
+                    results.add(kind.library() + "\t" + kind.name() + "\t" + result.replaceAll("\\s+", " "));
+                }
+            }
+            if (!arguments[0].equals("store")) {
+                store.collect();
+            }
+        }
+        Files.write(Path.of(arguments[2]), results);
+    }
+
+    private static String name(Kind<?> kind) {
+        return kind.library() + ", " + kind.name();
+    }
+
+    private String result(Kind<?> kind, String mode) {
+        PrintStream errors = System.err;
+        try {
+            return switch (mode) {
+                case "store" -> store(kind);
+                case "change" -> change(kind);
+                default -> compare(kind, true, "after it was changed");
+            };
+        } catch (RuntimeException | Error | IOException e) {
+            errors.println(kind);
+            e.printStackTrace(errors);
+            return WRONG + " " + mode + ": " + e + at(e);
+        }
+    }
+
+    private static String at(Throwable thrown) {
+        StackTraceElement[] trace = thrown.getStackTrace();
+        StringBuilder at = new StringBuilder();
+        for (int i = 0; i < Math.min(6, trace.length); i++) {
+            at.append(" at ").append(trace[i].getClassName()).append('.').append(trace[i].getMethodName());
+        }
+        return at.toString();
+    }
+
+    private String store(Kind<?> kind) {
+        Object made = kind.make().get();
+        try {
+            Transaction.run(() -> store.mark(name(kind), made));
+        } catch (PersistenceException e) {
+            return REFUSED + " " + e.getMessage();
+        }
+        return same(kind, made, kind.make().get(), "once it is stored");
+    }
+
+    /// Compares a loaded object, and changes it: by a transaction that is rolled back, and by one that is not.
+    private String change(Kind<?> kind) throws IOException {
+        String result = compare(kind, false, "once it is loaded");
+        if (!result.equals(WORKS)) {
+            return result;
+        }
+        try (Transaction transaction = Transaction.begin()) {
+            Object changed = kind.changed(store.lookup(name(kind)));
+            store.mark(name(kind), changed);
+            transaction.rollback();
+        }
+        result = compare(kind, false, "after a rollback");
+        if (!result.equals(WORKS)) {
+            return result;
+        }
+        try {
+            Transaction.run(() -> store.mark(name(kind), kind.changed(store.lookup(name(kind)))));
+        } catch (PersistenceException e) {
+            store.unmark(name(kind));
+            return REFUSED + " " + e.getMessage();
+        }
+        return compare(kind, true, "once it is changed");
+    }
+
+    private String compare(Kind<?> kind, boolean isChanged, String when) {
+        Object plain = kind.make().get();
+        return same(kind, store.lookup(name(kind)), isChanged ? kind.changed(plain) : plain, when);
+    }
+
+    private static String same(Kind<?> kind, Object found, Object plain, String when) {
+        String expected = kind.shown(plain);
+        String shown = kind.shown(found);
+        if (!shown.equals(expected)) {
+            return WRONG + " " + when + ": " + shown + ", and not " + expected;
+        }
+        Object other = kind.make().get();
+        boolean hasValue = other.equals(kind.make().get()) && other.hashCode() == kind.make().get().hashCode();
+        if (hasValue && !(plain.equals(found) && found.equals(plain) && found.hashCode() == plain.hashCode())) {
+            return WRONG + " " + when + ": " + shown + " is not equal to its copy";
+        }
+        return WORKS;
+    }
+}
