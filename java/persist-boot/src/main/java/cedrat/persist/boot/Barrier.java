@@ -47,6 +47,13 @@ public final class Barrier {
         Barrier.handler = handler;
     }
 
+    /// The hash code of a constant of an enum, in place of the identity hash code that differs in each process.
+    public static int hash(Object constant) {
+        int hash = ((Enum<?>) constant).name().hashCode();
+        // Zero is what the constant has before it is asked.
+        return hash == 0 ? 1 : hash;
+    }
+
     /// A top-level transaction begins.
     public static void opened() {
         LIVE.getAndAdd(1);

@@ -33,6 +33,11 @@ public final class ObjectBytes {
         references = CommitBuffer.OBJECT_HEADER + dataLength;
     }
 
+    /// The same bytes, to be read from their beginning.
+    public ObjectBytes copy() {
+        return new ObjectBytes(identity, bytes);
+    }
+
     public PersistenceException damaged(String how) {
         return new PersistenceException("the object " + Words.show(identity) + " is damaged, " + how
                 + ": run `cedrat verify`, and restore the store from a copy");

@@ -69,6 +69,10 @@ public final class Forms {
     private final Map<Class<?>, Choice> choices = new HashMap<>();
     private final Map<String, Form> byName = new HashMap<>();
     private final LambdaForm lambdas = new LambdaForm(this);
+    /// The constants of the program.
+    public final StaticFinals constants;
+
+    private final ConstantForm constantForm;
 
     private final Map<Object, Integer> canonicalNumbers = new IdentityHashMap<>();
     /// Their places in the formats' table; none is ever used for another object.
@@ -106,6 +110,9 @@ public final class Forms {
         NodeForms.addTo(this, slots);
         WrapperForms.addTo(this);
         byName.put(lambdas.name, lambdas);
+        constants = new StaticFinals(slots);
+        constantForm = new ConstantForm(this, constants, slots);
+        byName.put(constantForm.name, constantForm);
     }
 
     /// One more class.
@@ -133,11 +140,14 @@ public final class Forms {
 
     /// Whether all objects of a class have the same form.
     public boolean isChosenByClass(Class<?> type) {
-        return byClass.containsKey(type) && !choices.containsKey(type);
+        return byClass.containsKey(type) && !choices.containsKey(type) && type != Object.class;
     }
 
     /// @throws RefusedException if the class has none
     public Form of(Object object) throws RefusedException {
+        if (constants.find(object) != null) {
+            return constantForm;
+        }
         Choice choice = choices.get(object.getClass());
         if (choice != null && choice.condition.test(object)) {
             return choice.form;
@@ -239,6 +249,11 @@ public final class Forms {
                             + "call PersistenceOptions.renameClass if it has another name now");
         }
         return found;
+    }
+
+    /// The present name of a field.
+    String fieldName(Class<?> declaring, String stored) {
+        return settings.fieldName(declaring.getName(), stored);
     }
 
     private Class<?> find(String name) {

@@ -25,6 +25,11 @@ public interface Persistent {
     /// @return the field's value, null if that is what it is
     Object readNull(Persistable base, Slot.Field field);
 
+    /// Whether a field of an object is stored: not if it is transient, in most classes.
+    ///
+    /// @param base an object whose identity is of this store
+    boolean stores(Persistable base, Slot.Field field);
+
     /// Whether a transaction that reads one of its objects takes the object's read lock. Always the same.
     boolean locksReads();
 

@@ -316,6 +316,11 @@ public final class Recorder implements Handler {
                 && !locks.isLocked(base);
     }
 
+    private static boolean isStored(Object base, Slot.Field field) {
+        return !field.isTransient()
+                || base instanceof Persistable object && storeOf(base).stores(object, field);
+    }
+
     /// Whether the JDK's own fields of an object are those of [AbstractMap]: views that it makes when they are
     /// asked for.
     private static boolean isView(Object base) {
@@ -470,7 +475,7 @@ public final class Recorder implements Handler {
         if (base == null || context.isUnrecorded) {
             return;
         }
-        if (isPersistentOutside(context, base) && slot(context, field, base).isTransient()) {
+        if (isPersistentOutside(context, base) && !isStored(base, slot(context, field, base))) {
             return;
         }
         // A static field may be stored to by way of a subclass, and what is locked is the class that declares

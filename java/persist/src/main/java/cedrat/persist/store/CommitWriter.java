@@ -89,6 +89,9 @@ final class CommitWriter extends ChangeWriter {
     private void writeObject(Shape shape, Object object) throws GraphStoreException {
         lockParts(shape, object);
         buffer.beginObject(engine.schema.number(shape));
+        if (shape instanceof Layout layout) {
+            engine.forms.constants.add(layout.type());
+        }
         shape.write(object, this);
     }
 
@@ -148,6 +151,7 @@ final class CommitWriter extends ChangeWriter {
             writeObject(shape, change.object);
             buffer.end();
         } else if (shape instanceof Layout layout) {
+            engine.forms.constants.add(layout.type());
             int ranges = change.merge(GAP);
             for (int i = 0; i < ranges; i++) {
                 buffer.beginPatch(identity.id, change.from(i));
@@ -217,7 +221,7 @@ final class CommitWriter extends ChangeWriter {
         }
         try {
             if (value instanceof Persistable object && !(value instanceof Enum)) {
-                return persistable(object);
+                return engine.schema.isConstant(value) ? attached(value) : persistable(object);
             }
             long word = engine.forms.word(value);
             if (word == 0 && value instanceof Enum<?> constant) {

@@ -326,6 +326,12 @@ final class Engine implements BranchStore {
         }
     }
 
+    @Override
+    public boolean stores(Persistable base, Slot.Field field) {
+        ObjectIdentity identity = (ObjectIdentity) base.cedrat$identity();
+        return ((Layout) identity.shape).current().place(field) >= 0;
+    }
+
     /// Whether a reference is still what it was when it was read. If not, a transaction may have taken it away, and a
     /// collection what it led to.
     private static boolean isStill(ObjectIdentity identity, Layout layout, Persistable base, int reference, long word) {

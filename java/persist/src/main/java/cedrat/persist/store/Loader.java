@@ -8,6 +8,7 @@ import cedrat.persist.codec.ObjectBytes;
 import cedrat.persist.codec.ObjectIdentity;
 import cedrat.persist.codec.Shape;
 import cedrat.persist.codec.Words;
+import cedrat.persist.form.ConstantForm;
 import cedrat.persist.form.FormShape;
 import cedrat.persist.lock.MonitorCycles;
 import cedrat.persist.memory.Memory;
@@ -74,7 +75,7 @@ final class Loader {
                 if (!isOutermost) {
                     throw found;
                 }
-                initialize(found.layout);
+                initialize(found);
             }
         }
         return known;
@@ -82,10 +83,10 @@ final class Loader {
 
     /// Initialises a class under none of the locks, because its initialiser may wait for a thread that waits for a
     /// load; then all is read again.
-    private void initialize(Layout layout) {
+    private void initialize(Uninitialized found) {
         boolean wasFilling = engine.recorder.filling(true);
         try {
-            layout.initialize();
+            found.initializer.run();
         } finally {
             engine.recorder.filling(wasFilling);
         }
@@ -129,7 +130,7 @@ final class Loader {
     private Object object(long id, Layout layout, ObjectBytes bytes, int version) {
         // What the program asks for while a collection is filled cannot be begun anew, and is loaded under the lock.
         if (!isFilling() && !layout.isInitialized()) {
-            throw new Uninitialized(layout);
+            throw new Uninitialized(layout::initialize);
         }
         Object object = layout.create(bytes);
         ObjectIdentity identity = new ObjectIdentity(engine, object, id, layout);
@@ -150,6 +151,12 @@ final class Loader {
 
     /// A text, a number, or another object that does not change and leads to no other.
     private Object constant(long id, Shape shape, ObjectBytes bytes, int version) {
+        if (shape instanceof FormShape known && known.form instanceof ConstantForm form && !isFilling()) {
+            Class<?> declaring = form.uninitialized(bytes);
+            if (declaring != null) {
+                throw new Uninitialized(() -> form.initialize(declaring));
+            }
+        }
         Object object = shape.fill(shape.create(bytes), bytes, NOTHING);
         ObjectIdentity identity = new ObjectIdentity(engine, object, id, shape);
         identity.bytes = bytes.length();
@@ -229,11 +236,11 @@ final class Loader {
     private static final class Uninitialized extends RuntimeException {
         private static final long serialVersionUID = 1;
 
-        final transient Layout layout;
+        final transient Runnable initializer;
 
-        Uninitialized(Layout layout) {
+        Uninitialized(Runnable initializer) {
             super("an initialiser is to be run", null, false, false);
-            this.layout = layout;
+            this.initializer = initializer;
         }
     }
 

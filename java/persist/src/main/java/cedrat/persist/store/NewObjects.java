@@ -1,6 +1,7 @@
 package cedrat.persist.store;
 
 import cedrat.persist.boot.Persistable;
+import cedrat.persist.codec.Layout;
 import cedrat.persist.codec.ObjectIdentity;
 import cedrat.persist.codec.Shape;
 import cedrat.persist.record.Changes;
@@ -119,7 +120,7 @@ final class NewObjects {
             identity.id = stored[i];
             identity.commit = null;
             engine.table.add(identity);
-            if (!(fresh[i] instanceof Persistable)) {
+            if (!(identity.shape instanceof Layout)) {
                 engine.attach(identity, fresh[i]);
             }
             engine.loaded.add(identity);

@@ -70,11 +70,16 @@ final class Schema {
     private final RenamedFields renamed;
     /// Shapes by which objects are stored.
     private final ConcurrentHashMap<Class<?>, Shape> current = new ConcurrentHashMap<>();
+    /// Layouts of superclasses whose transient fields are stored with the objects of a subclass, and not with their own.
+    private final ConcurrentHashMap<Class<?>, Layout> ofSubclasses = new ConcurrentHashMap<>();
+
     private final ConcurrentHashMap<Form, Shape> formShapes = new ConcurrentHashMap<>();
     /// Shapes by which stored objects are read, and their definitions; the first has number 1.
     private volatile Shape[] shapes;
 
     private StoredClass[] definitions;
+    /// By the definitions that the store had when it was opened, whether transient fields belong to them.
+    private final boolean[] withTransient;
 
     /// @throws PersistenceException if classes do not fit: it says which
     Schema(GraphStore graph, Fields slots, PersistenceRuntime.Settings settings, Forms forms)
@@ -91,6 +96,7 @@ final class Schema {
             definitions[i] = StoredClass.parse(i + 1, stored.get(i));
         }
         shapes = new Shape[definitions.length];
+        withTransient = findTransient();
         Set<String> problems = new LinkedHashSet<>();
         // What objects will be stored by has to be known before what older ones are read by.
         for (int number = 1; number <= definitions.length; number++) {
@@ -104,6 +110,23 @@ final class Schema {
             throw new PersistenceException("the classes of the store do not match those of the program:" + SEPARATOR
                     + String.join(SEPARATOR, problems));
         }
+    }
+
+    /// A superclass is defined before its subclasses.
+    private boolean[] findTransient() {
+        boolean[] found = new boolean[definitions.length];
+        for (int i = found.length - 1; i >= 0; i--) {
+            StoredClass definition = definitions[i];
+            Class<?> type = definition.kind() == Kind.OBJECT ? find(settings.className(definition.name())) : null;
+            if (type == null) {
+                continue;
+            }
+            found[i] = found[i] && SerialFields.hasTransient(type) || SerialFields.keepsTransient(type);
+            if (definition.superclass() != 0) {
+                found[definition.superclass() - 1] |= found[i];
+            }
+        }
+        return found;
     }
 
     boolean isEmpty() {
@@ -130,7 +153,7 @@ final class Schema {
         if (shape.number() != 0) {
             return shape.number();
         }
-        StoredClass definition = shape instanceof Layout layout ? definition(layout.type()) : shape.definition();
+        StoredClass definition = shape instanceof Layout layout ? definition(layout) : shape.definition();
         int number = graph.defineClass(definition.bytes());
         if (number != definitions.length + 1) {
             throw new AssertionError("the store has given number " + number + " to class " + (definitions.length + 1));
@@ -151,13 +174,19 @@ final class Schema {
     /// @throws RefusedException if it cannot be stored
     Shape of(Object object) throws RefusedException {
         Class<?> type = object.getClass();
-        Shape known = current.get(type);
+        Shape known = isConstant(object) ? null : current.get(type);
         return known != null ? known : find(object, type);
     }
 
+    /// Whether an object is stored as a reference to the static final field that has it.
+    boolean isConstant(Object object) {
+        return (object instanceof Persistable || object.getClass() == Object.class)
+                && forms.constants.find(object) != null;
+    }
+
     private synchronized Shape find(Object object, Class<?> type) throws RefusedException {
-        if (object instanceof Persistable) {
-            return layout(type);
+        if (object instanceof Persistable && !isConstant(object)) {
+            return layout(type, SerialFields.keepsTransient(type));
         }
         if (type.isArray()) {
             return array(type);
@@ -170,23 +199,43 @@ final class Schema {
     }
 
     /// The layout of a class as it is.
-    private synchronized Layout layout(Class<?> type) throws RefusedException {
-        Shape known = current.get(type);
+    private synchronized Layout layout(Class<?> type, boolean withTransient) throws RefusedException {
+        Layout known = known(type, withTransient);
         if (known != null) {
-            return (Layout) known;
+            return known;
         }
         refuseIfUnfit(type);
         List<Layout.StoredField> fields = new ArrayList<>();
         if (Persistable.class.isAssignableFrom(type.getSuperclass())) {
             // In the order of its definition, which need not be that of the class: the store knows an older one, maybe.
-            fields.addAll(layout(type.getSuperclass()).fields());
+            fields.addAll(superLayout(type, withTransient).fields());
         }
-        for (Field field : lasting(type)) {
+        for (Field field : SerialFields.of(type, withTransient)) {
             fields.add(new Layout.StoredField(member(field), slots.slot(field)));
         }
         Layout made = new Layout(type, null, fields, null);
-        current.put(type, made);
+        add(made, withTransient);
         return made;
+    }
+
+    /// The layout of a class as it is, or null: it is not made yet.
+    private Layout known(Class<?> type, boolean withTransient) {
+        return withTransient == SerialFields.keepsTransient(type)
+                ? (Layout) current.get(type)
+                : ofSubclasses.get(type);
+    }
+
+    private void add(Layout made, boolean withTransient) {
+        if (withTransient == SerialFields.keepsTransient(made.type())) {
+            current.put(made.type(), made);
+        } else {
+            ofSubclasses.put(made.type(), made);
+        }
+    }
+
+    private Layout superLayout(Class<?> type, boolean withTransient) throws RefusedException {
+        Class<?> superclass = type.getSuperclass();
+        return layout(superclass, withTransient && SerialFields.hasTransient(superclass));
     }
 
     private static Member member(Field field) {
@@ -230,33 +279,24 @@ final class Schema {
         return found;
     }
 
-    /// The fields of a class that are stored.
-    private static List<Field> lasting(Class<?> declaring) {
-        List<Field> found = new ArrayList<>();
-        for (Field field : declaring.getDeclaredFields()) {
-            if (!Modifier.isStatic(field.getModifiers()) && !Modifier.isTransient(field.getModifiers())) {
-                found.add(field);
-            }
-        }
-        return found;
-    }
-
     /// The definition of a class as it is; its superclass is defined before.
-    private StoredClass definition(Class<?> type) throws GraphStoreException {
+    private StoredClass definition(Layout layout) throws GraphStoreException {
+        Class<?> type = layout.type();
+        boolean withTransient = known(type, true) == layout;
         int superclass = 0;
         if (Persistable.class.isAssignableFrom(type.getSuperclass())) {
             try {
-                superclass = number(layout(type.getSuperclass()));
+                superclass = number(superLayout(type, withTransient));
             } catch (RefusedException e) {
                 throw new AssertionError("a subclass has been stored", e);
             }
         }
-        return definition(type, superclass);
+        return definition(type, withTransient, superclass);
     }
 
-    private static StoredClass definition(Class<?> type, int superclass) {
+    private static StoredClass definition(Class<?> type, boolean withTransient, int superclass) {
         List<Member> members = new ArrayList<>();
-        for (Field field : lasting(type)) {
+        for (Field field : SerialFields.of(type, withTransient)) {
             members.add(member(field));
         }
         Kind kind = Kind.of(type);
@@ -338,17 +378,18 @@ final class Schema {
         Class<?> type = definition.kind() == Kind.OBJECT || definition.kind() == Kind.RECORD
                 ? find(settings.className(definition.name()))
                 : null;
-        if (type == null || !Persistable.class.isAssignableFrom(type) || current.containsKey(type)) {
+        boolean withTransient = this.withTransient[number - 1];
+        if (type == null || !Persistable.class.isAssignableFrom(type) || known(type, withTransient) != null) {
             return;
         }
-        if (!isCurrent(definition, type)) {
+        if (!isCurrent(definition, type, withTransient)) {
             return;
         }
         List<Layout.StoredField> fields = match(number, type, new HashSet<>());
         if (fields != null) {
             Layout layout = new Layout(type, definition, fields, null);
             layout.number(number);
-            current.put(type, layout);
+            add(layout, withTransient);
             shapes[number - 1] = layout;
         }
     }
@@ -494,7 +535,7 @@ final class Schema {
         }
         Layout now;
         try {
-            now = layout(type);
+            now = layout(type, withTransient[number - 1]);
         } catch (RefusedException e) {
             problems.add(e.getMessage());
             return null;
@@ -507,15 +548,17 @@ final class Schema {
     }
 
     /// Whether a class is as a definition says, its superclass included.
-    private boolean isCurrent(StoredClass definition, Class<?> type) {
+    private boolean isCurrent(StoredClass definition, Class<?> type, boolean withTransient) {
         int superclass = 0;
-        if (Persistable.class.isAssignableFrom(type.getSuperclass())) {
-            superclass = current.get(type.getSuperclass()) instanceof Layout layout ? layout.number() : 0;
+        Class<?> above = type.getSuperclass();
+        if (Persistable.class.isAssignableFrom(above)) {
+            Layout layout = known(above, withTransient && SerialFields.hasTransient(above));
+            superclass = layout == null ? 0 : layout.number();
             if (superclass == 0) {
                 return false;
             }
         }
-        StoredClass now = definition(type, superclass);
+        StoredClass now = definition(type, withTransient, superclass);
         return now.kind() == definition.kind()
                 && (now.version() == definition.version() || definition.version() == StoredClass.UNSAID)
                 && now.superclass() == definition.superclass()
@@ -545,10 +588,10 @@ final class Schema {
                 fits = false;
             }
             for (Member member : definition.members()) {
-                Field field = declaring == null ? null : field(declaring, member);
+                Field field = declaring == null ? null : field(declaring, member, withTransient[number - 1]);
                 if (field == null && declaring != null) {
                     checkName(member, declaring, problems);
-                    field = moved(member, declaring, type, stored);
+                    field = moved(member, declaring, type, stored, withTransient[number - 1]);
                 }
                 renamed.add(type, definition, member, field);
                 fits &= match(member, field, fields, problems);
@@ -572,9 +615,10 @@ final class Schema {
 
     /// The field of that name in another class of the hierarchy, if that class had none in the store: a field that was
     /// pulled up, or pushed down.
-    private Field moved(Member member, Class<?> declaring, Class<?> type, List<StoredClass> stored) {
+    private Field moved(
+            Member member, Class<?> declaring, Class<?> type, List<StoredClass> stored, boolean withTransient) {
         for (Class<?> other : hierarchy(type)) {
-            Field field = other == declaring ? null : field(other, member);
+            Field field = other == declaring ? null : field(other, member, withTransient);
             if (field != null && !hadField(other, field.getName(), stored)) {
                 return field;
             }
@@ -620,9 +664,9 @@ final class Schema {
         return true;
     }
 
-    private Field field(Class<?> declaring, Member member) {
+    private Field field(Class<?> declaring, Member member, boolean withTransient) {
         String name = settings.fieldName(declaring.getName(), member.name());
-        for (Field field : lasting(declaring)) {
+        for (Field field : SerialFields.of(declaring, withTransient)) {
             if (field.getName().equals(name)) {
                 return field;
             }

@@ -31,6 +31,7 @@ final class Calls {
             MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT.arrayType(), INT, OBJECT);
     private static final MethodTypeDesc COPY = MethodTypeDesc.of(ConstantDescs.CD_void, OBJECT, INT, OBJECT, INT, INT);
 
+    private static final MethodTypeDesc HASH = MethodTypeDesc.of(INT, OBJECT);
     private static final MethodTypeDesc READ = MethodTypeDesc.of(OBJECT, OBJECT, INT);
 
     private Calls() {}
@@ -142,6 +143,11 @@ final class Calls {
     /// … object → …
     static void made(CodeBuilder builder) {
         builder.invokestatic(BARRIER, "made", ONE_OBJECT);
+    }
+
+    /// … constant → …, hash
+    static void hash(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "hash", HASH);
     }
 
     /// As [System#arraycopy].

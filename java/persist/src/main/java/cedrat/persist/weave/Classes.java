@@ -69,6 +69,9 @@ final class Classes {
     /// @return null if it is left as it is
     Weaver.Kind kind(ClassLoader loader, String internalName) {
         if (loader == null || loader == ClassLoader.getPlatformClassLoader()) {
+            if (internalName.equals("java/lang/Enum")) {
+                return Weaver.Kind.HASHING;
+            }
             if (Suspensions.contains(internalName)) {
                 return Weaver.Kind.SUSPENDING;
             }

@@ -22,6 +22,7 @@ import java.lang.classfile.attribute.StackMapFrameInfo.ObjectVerificationTypeInf
 import java.lang.classfile.attribute.StackMapTableAttribute;
 import java.lang.classfile.constantpool.ClassEntry;
 import java.lang.classfile.constantpool.PoolEntry;
+import java.lang.classfile.instruction.InvokeInstruction;
 import java.lang.classfile.instruction.ReturnInstruction;
 import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDescs;
@@ -55,7 +56,9 @@ final class Weaver {
         /// A class of the JDK outside of transactions: some of its methods are suspensions.
         SUSPENDING,
         /// A class of the JDK: some of its methods read fields of any object.
-        READING
+        READING,
+        /// A class of the JDK whose identity hash codes are to be the same in each process.
+        HASHING
     }
 
     private static final ClassDesc ERROR = ClassDesc.of("java.lang", "VerifyError");
@@ -264,6 +267,7 @@ final class Weaver {
                     builder.with((MethodElement) code);
                 }
             }
+            case HASHING -> builder.transformCode(code, hashing(code));
             // Code that turns out to be long is built a second time.
             default ->
                 builder.transformCode(
@@ -276,6 +280,25 @@ final class Weaver {
     /// In the application only where it may read persistent objects.
     private boolean locksReads(Kind kind, ReadWeaver reads) {
         return classes.locksReads() && (kind == Kind.COLLECTION || reads != null);
+    }
+
+    /// The code, with hash codes by name in place of those by identity.
+    private static CodeTransform hashing(CodeModel code) {
+        return new CodeTransform() {
+            @Override
+            public void atStart(CodeBuilder builder) {
+                code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
+            }
+
+            @Override
+            public void accept(CodeBuilder builder, CodeElement element) {
+                if (element instanceof InvokeInstruction call && call.name().equalsString("identityHashCode")) {
+                    Calls.hash(builder);
+                } else {
+                    builder.with(element);
+                }
+            }
+        };
     }
 
     /// The code, before which an object is locked, and loaded.

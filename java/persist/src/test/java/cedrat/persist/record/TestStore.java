@@ -53,6 +53,11 @@ public final class TestStore implements Persistent, AutoCloseable {
         return object;
     }
 
+    @Override
+    public boolean stores(Persistable base, Slot.Field field) {
+        return !field.isTransient();
+    }
+
     /// Makes an array, or an object of the JDK, persistent.
     public <T> T addPart(T object) {
         parts.add(object);

@@ -1,0 +1,102 @@
+package cedrat.persist.store;
+
+import cedrat.persist.boot.Identity;
+import java.io.Externalizable;
+import java.io.ObjectInputStream;
+import java.io.ObjectOutputStream;
+import java.io.Serializable;
+import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
+import java.util.ArrayList;
+import java.util.List;
+
+/// The fields of a class that are stored.
+///
+/// A class that takes part in its own serialisation uses `transient` for the fields that it writes itself. A store runs
+/// none of its methods, and keeps these fields as any other: woven code records each assignment to them. So does
+/// a serialisable class with a superclass that is not: serialisation would run a constructor of that class.
+/// In any other class a transient field is not stored, as after serialisation.
+///
+/// **Threads:** any.
+final class SerialFields {
+    private static final ClassValue<Boolean> KEEPING = new ClassValue<>() {
+        @Override
+        protected Boolean computeValue(Class<?> type) {
+            return hasTransient(type) && rebuildsItself(type);
+        }
+    };
+
+    private SerialFields() {}
+
+    /// Whether the transient fields of a class, and of its superclasses, are stored with its objects.
+    static boolean keepsTransient(Class<?> type) {
+        return KEEPING.get(type);
+    }
+
+    /// Whether a class or one of its superclasses has a transient field.
+    static boolean hasTransient(Class<?> type) {
+        for (Class<?> one = type; one != null && one.getClassLoader() != null; one = one.getSuperclass()) {
+            for (Field field : one.getDeclaredFields()) {
+                if (isOfObject(field) && Modifier.isTransient(field.getModifiers())) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    /// Returns the fields of a class that are stored.
+    ///
+    /// @param withTransient whether its transient fields are
+    static List<Field> of(Class<?> declaring, boolean withTransient) {
+        List<Field> found = new ArrayList<>();
+        for (Field field : declaring.getDeclaredFields()) {
+            if (isOfObject(field) && (withTransient || !Modifier.isTransient(field.getModifiers()))) {
+                found.add(field);
+            }
+        }
+        return found;
+    }
+
+    /// Whether a field belongs to its object, and was not added by the agent.
+    private static boolean isOfObject(Field field) {
+        return !Modifier.isStatic(field.getModifiers()) && field.getType() != Identity.class;
+    }
+
+    private static boolean rebuildsItself(Class<?> type) {
+        if (!Serializable.class.isAssignableFrom(type)) {
+            return false;
+        }
+        if (Externalizable.class.isAssignableFrom(type) || replacesItself(type)) {
+            return true;
+        }
+        for (Class<?> one = type; one != null && one.getClassLoader() != null; one = one.getSuperclass()) {
+            boolean isConstructed = !Serializable.class.isAssignableFrom(one) && hasTransient(one);
+            if (isConstructed
+                    || has(one, "writeObject", ObjectOutputStream.class)
+                    || has(one, "readObject", ObjectInputStream.class)
+                    || has(one, "readObjectNoData")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    /// Whether serialisation puts another object in the place of one of this class.
+    static boolean replacesItself(Class<?> type) {
+        for (Class<?> one = type; one != null && one.getClassLoader() != null; one = one.getSuperclass()) {
+            if (has(one, "writeReplace") || has(one, "readResolve")) {
+                return true;
+            }
+        }
+        return false;
+    }
+
+    private static boolean has(Class<?> declaring, String name, Class<?>... parameters) {
+        try {
+            return !Modifier.isStatic(declaring.getDeclaredMethod(name, parameters).getModifiers());
+        } catch (NoSuchMethodException | LinkageError e) {
+            return false;
+        }
+    }
+}
