@@ -112,8 +112,15 @@ final class Program {
         return same(kind, store.lookup(name(kind)), isChanged ? kind.changed(plain) : plain, when);
     }
 
-    /// Compares an object in a transaction, because it may compute something when it is read.
+    /// Compares an object; in a transaction, if it assigns to its fields when it is read.
     private static String same(Kind<?> kind, Object found, Object plain, String when) {
+        try {
+            return sameInside(kind, found, plain, when);
+        } catch (IllegalStateException e) {
+            if (!e.getMessage().contains("within a transaction")) {
+                throw e;
+            }
+        }
         try (Transaction transaction = Transaction.begin()) {
             String result = sameInside(kind, found, plain, when);
             transaction.rollback();

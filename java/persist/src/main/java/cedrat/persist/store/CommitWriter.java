@@ -212,7 +212,40 @@ final class CommitWriter extends ChangeWriter {
     @Override
     public void reference(Object value) {
         buffer.putLong(word(value));
+        if (value != null && !isRoot(parent)) {
+            checkKey(value);
+        }
         step++;
+    }
+
+    /// Refuses a key by which a container of a library would find nothing in another process: its table is stored as it
+    /// is. Those of `java.util` are made anew.
+    private void checkKey(Object value) {
+        Shape shape = parent >= 0 ? made.identity(parent).shape : changes.get(~parent).identity.shape;
+        if (shape instanceof FormShape || !engine.keys.differs(value)) {
+            return;
+        }
+        int container = parent >= 0 ? made.container(parent) : -1;
+        if (container >= 0) {
+            checkKey(made.object(container), value);
+            return;
+        }
+        for (int i = 0; i < changes.size(); i++) {
+            Object changed = changes.get(i).object;
+            if (engine.keys.isContainer(changed.getClass())) {
+                checkKey(changed, value);
+            }
+        }
+    }
+
+    private void checkKey(Object container, Object value) {
+        if (engine.keys.contains(container, value)) {
+            throw refusal(
+                    value,
+                    "its hash code differs in each process, and an object of "
+                            + container.getClass().getName() + " finds it by that: use a collection of java.util, or a key "
+                            + "whose hashCode depends on values only");
+        }
     }
 
     private long word(Object value) {
@@ -332,6 +365,10 @@ final class CommitWriter extends ChangeWriter {
                 : refusal(path(parent, step), changes.get(~parent).object, why);
     }
 
+    private boolean isRoot(int from) {
+        return from < ROOTS + changes.roots().length;
+    }
+
     /// How one gets to a reference of a new object, a change or a root, as a program would write it.
     private String path(int from, int last) {
         List<String> path = new ArrayList<>();
@@ -342,7 +379,7 @@ final class CommitWriter extends ChangeWriter {
             reference = made.step(at);
             at = made.parent(at);
         }
-        if (at < ROOTS + changes.roots().length) {
+        if (isRoot(at)) {
             path.addFirst(changes.roots()[at - ROOTS].name);
         } else {
             Change change = changes.get(~at);

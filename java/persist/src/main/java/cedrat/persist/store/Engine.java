@@ -61,6 +61,7 @@ final class Engine implements BranchStore {
     final ConcurrentHashMap<String, Heap> heaps = new ConcurrentHashMap<>();
     final boolean isRestarted;
     final InDoubtChanges inDoubt;
+    final HashKeys keys;
     final Branches branches;
 
     final Loaded loaded;
@@ -89,7 +90,8 @@ final class Engine implements BranchStore {
         this.settings = settings;
         loaded = new Loaded(this, settings.loadedBytesMax());
         forms = new Forms(recorder.fields(), settings);
-        schema = new Schema(graph, recorder.fields(), settings, forms);
+        keys = new HashKeys(recorder.fields());
+        schema = new Schema(graph, recorder.fields(), settings, forms, keys);
         for (Map.Entry<String, Long> root : graph.roots().entrySet()) {
             roots.put(root.getKey(), new Root(this, root.getKey(), root.getValue()));
         }

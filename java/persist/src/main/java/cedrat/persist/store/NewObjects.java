@@ -20,6 +20,9 @@ final class NewObjects {
     private ObjectIdentity[] identities;
     private int[] parents;
     private int[] steps;
+    /// The nearest containers that lead to them, by their numbers, or -1.
+    private int[] containers;
+
     private int count;
     /// Numbers, plus one, of the objects without a field for their identity, by their hash.
     private int[] attached = NO_NUMBERS;
@@ -48,6 +51,11 @@ final class NewObjects {
         return steps[number];
     }
 
+    /// Returns the number of the nearest container of a library that leads to an object, or is it; -1 if none does.
+    int container(int number) {
+        return containers[number];
+    }
+
     /// Adds an object.
     ///
     /// @param commit marks its identity
@@ -58,11 +66,13 @@ final class NewObjects {
             identities = new ObjectIdentity[CAPACITY];
             parents = new int[CAPACITY];
             steps = new int[CAPACITY];
+            containers = new int[CAPACITY];
         } else if (count == fresh.length) {
             fresh = Arrays.copyOf(fresh, 2 * count);
             identities = Arrays.copyOf(identities, 2 * count);
             parents = Arrays.copyOf(parents, 2 * count);
             steps = Arrays.copyOf(steps, 2 * count);
+            containers = Arrays.copyOf(containers, 2 * count);
         }
         ObjectIdentity identity = new ObjectIdentity(engine, object, 0, shape);
         identity.commit = commit;
@@ -71,6 +81,11 @@ final class NewObjects {
         identities[count] = identity;
         parents[count] = parent;
         steps[count] = step;
+        if (engine.keys.isContainer(object.getClass())) {
+            containers[count] = count;
+        } else {
+            containers[count] = parent >= 0 ? containers[parent] : -1;
+        }
         return count++;
     }
 

@@ -68,6 +68,7 @@ final class Schema {
     private final ClassLoader loader;
     private final Forms forms;
     private final RenamedFields renamed;
+    private final HashKeys keys;
     /// Shapes by which objects are stored.
     private final ConcurrentHashMap<Class<?>, Shape> current = new ConcurrentHashMap<>();
     /// Layouts of superclasses whose transient fields are stored with the objects of a subclass, and not with their own.
@@ -82,8 +83,9 @@ final class Schema {
     private final boolean[] withTransient;
 
     /// @throws PersistenceException if classes do not fit: it says which
-    Schema(GraphStore graph, Fields slots, PersistenceRuntime.Settings settings, Forms forms)
+    Schema(GraphStore graph, Fields slots, PersistenceRuntime.Settings settings, Forms forms, HashKeys keys)
             throws GraphStoreException {
+        this.keys = keys;
         this.graph = graph;
         this.slots = slots;
         this.settings = settings;
@@ -259,6 +261,10 @@ final class Schema {
         if (find(type.getName()) != type) {
             throw new RefusedException("the class loader of the store does not find " + type.getName()
                     + ": set PersistenceOptions.classLoader when the store is opened");
+        }
+        if (keys.isContainer(type) && HashSource.findsByIdentity(type)) {
+            throw new RefusedException(type.getName() + " finds objects by System.identityHashCode, which differs in "
+                    + "each process: use java.util.IdentityHashMap");
         }
     }
 

@@ -15,7 +15,7 @@ import java.util.List;
 /// A class that takes part in its own serialisation uses `transient` for the fields that it writes itself. A store runs
 /// none of its methods, and keeps these fields as any other: woven code records each assignment to them. So does
 /// a serialisable class with a superclass that is not: serialisation would run a constructor of that class.
-/// In any other class a transient field is not stored, as after serialisation.
+/// In any other class a transient field is not stored, as after serialisation, unless it is final.
 ///
 /// **Threads:** any.
 final class SerialFields {
@@ -51,7 +51,10 @@ final class SerialFields {
     static List<Field> of(Class<?> declaring, boolean withTransient) {
         List<Field> found = new ArrayList<>();
         for (Field field : declaring.getDeclaredFields()) {
-            if (isOfObject(field) && (withTransient || !Modifier.isTransient(field.getModifiers()))) {
+            int modifiers = field.getModifiers();
+            // A class cannot assign to a final field once it is loaded: it would stay null.
+            boolean isKept = withTransient || !Modifier.isTransient(modifiers) || Modifier.isFinal(modifiers);
+            if (isOfObject(field) && isKept) {
                 found.add(field);
             }
         }

@@ -1,0 +1,105 @@
+package cedrat.persist.store;
+
+import cedrat.persist.boot.Persistable;
+import cedrat.persist.memory.Fields;
+import java.lang.reflect.InvocationTargetException;
+import java.lang.reflect.Method;
+import java.util.Collection;
+import java.util.List;
+import java.util.Map;
+import java.util.Queue;
+import java.util.SortedMap;
+import java.util.SortedSet;
+
+/// Containers of libraries, which are stored as they are, and keys that they would not find in another process.
+///
+/// **Threads:** any.
+final class HashKeys {
+    private final Fields slots;
+    private final HashSource sources;
+    private final ClassValue<Lookup> lookups = new ClassValue<>() {
+        @Override
+        protected Lookup computeValue(Class<?> type) {
+            return find(type);
+        }
+    };
+
+    /// How a container is asked for a key.
+    private interface Lookup {
+        boolean contains(Object container, Object key);
+    }
+
+    /// That of an object that finds nothing by hash codes.
+    private static final Lookup NONE = (container, key) -> false;
+
+    HashKeys(Fields slots) {
+        this.slots = slots;
+        sources = new HashSource(slots);
+    }
+
+    /// Whether objects of a class may find others by their hash codes.
+    boolean isContainer(Class<?> type) {
+        return lookups.get(type) != NONE;
+    }
+
+    /// Whether the hash code of an object differs in each process.
+    boolean differs(Object object) {
+        return sources.differs(object);
+    }
+
+    /// Whether a container finds a key.
+    boolean contains(Object container, Object key) {
+        try {
+            return lookups.get(container.getClass()).contains(container, key);
+        } catch (ClassCastException | NullPointerException foreign) {
+            // A key has another class: it is a part of the container.
+            return false;
+        }
+    }
+
+    private Lookup find(Class<?> type) {
+        boolean isOrdered = List.class.isAssignableFrom(type)
+                || Queue.class.isAssignableFrom(type)
+                || SortedMap.class.isAssignableFrom(type)
+                || SortedSet.class.isAssignableFrom(type);
+        if (!Persistable.class.isAssignableFrom(type) || isOrdered || has(type, "indexOf", Object.class) != null) {
+            return NONE;
+        }
+        if (Map.class.isAssignableFrom(type)) {
+            return (container, key) -> ((Map<?, ?>) container).containsKey(key);
+        }
+        if (Collection.class.isAssignableFrom(type)) {
+            return (container, key) -> ((Collection<?>) container).contains(key);
+        }
+        Method method = has(type, "containsKey", Object.class);
+        if (method == null) {
+            method = has(type, "contains", Object.class);
+        }
+        return method == null || method.getReturnType() != boolean.class ? NONE : by(method);
+    }
+
+    private static Method has(Class<?> type, String name, Class<?>... parameters) {
+        try {
+            return type.getMethod(name, parameters);
+        } catch (NoSuchMethodException | LinkageError none) {
+            return null;
+        }
+    }
+
+    private Lookup by(Method method) {
+        slots.open(method.getDeclaringClass());
+        method.setAccessible(true);
+        return (container, key) -> {
+            try {
+                return (boolean) method.invoke(container, key);
+            } catch (IllegalAccessException e) {
+                throw new AssertionError("the package was opened", e);
+            } catch (InvocationTargetException e) {
+                if (e.getCause() instanceof RuntimeException thrown) {
+                    throw thrown;
+                }
+                throw new IllegalStateException(e.getCause());
+            }
+        };
+    }
+}
