@@ -12,6 +12,7 @@ import java.util.function.UnaryOperator;
 final class Kinds {
     private final List<Kind<?>> all = new ArrayList<>();
     private String library;
+    private boolean hasEquals = true;
 
     private Kinds() {}
 
@@ -33,6 +34,14 @@ final class Kinds {
     /// Sets the library of the kinds that follow.
     Kinds of(String name) {
         library = name;
+        hasEquals = true;
+        return this;
+    }
+
+    /// Does not compare objects of the kinds that follow by `equals`, which counts its calls for the whole process: a
+    /// transaction refuses that.
+    Kinds withoutEquals() {
+        hasEquals = false;
         return this;
     }
 
@@ -50,7 +59,7 @@ final class Kinds {
 
     /// Adds a kind of object of which another one is made.
     <T> Kinds value(String name, Supplier<T> make, UnaryOperator<T> change, Function<? super T, String> show) {
-        all.add(new Kind<>(library, name, make, change, show));
+        all.add(new Kind<>(library, name, make, change, show, hasEquals));
         return this;
     }
 }

@@ -42,7 +42,7 @@ final class PrimitiveKinds {
     static void addTo(Kinds kinds) {
         addFastutil(kinds.of("fastutil"));
         addFastutilMaps(kinds);
-        addHppc(kinds.of("HPPC"));
+        addHppc(kinds.of("HPPC").withoutEquals());
         addAgrona(kinds.of("Agrona"));
         addBitmaps(kinds.of("RoaringBitmap"));
         kinds.of("HdrHistogram")

@@ -72,7 +72,8 @@ public final class Forms {
     /// The constants of the program.
     public final StaticFinals constants;
 
-    private final ConstantForm constantForm;
+    private final StaticFinalForm staticFinals;
+    private final CanonicalForm canonicals = new CanonicalForm(this);
 
     private final Map<Object, Integer> canonicalNumbers = new IdentityHashMap<>();
     /// Their places in the formats' table; none is ever used for another object.
@@ -111,8 +112,9 @@ public final class Forms {
         WrapperForms.addTo(this);
         byName.put(lambdas.name, lambdas);
         constants = new StaticFinals(slots);
-        constantForm = new ConstantForm(this, constants, slots);
-        byName.put(constantForm.name, constantForm);
+        staticFinals = new StaticFinalForm(this, constants, slots);
+        byName.put(staticFinals.name, staticFinals);
+        byName.put(canonicals.name, canonicals);
     }
 
     /// One more class.
@@ -145,8 +147,9 @@ public final class Forms {
 
     /// @throws RefusedException if the class has none
     public Form of(Object object) throws RefusedException {
-        if (constants.find(object) != null) {
-            return constantForm;
+        ConstantForm constant = constantForm(object);
+        if (constant != null) {
+            return constant;
         }
         Choice choice = choices.get(object.getClass());
         if (choice != null && choice.condition.test(object)) {
@@ -160,6 +163,18 @@ public final class Forms {
             throw new RefusedException(why(object));
         }
         return form;
+    }
+
+    /// Whether an object is one that the program has once in each process.
+    public boolean isOfProgram(Object object) {
+        return constantForm(object) != null;
+    }
+
+    private ConstantForm constantForm(Object object) {
+        if (constants.find(object) != null) {
+            return staticFinals;
+        }
+        return canonicals.contains(object) ? canonicals : null;
     }
 
     private static String why(Object object) {

@@ -82,7 +82,7 @@ public final class StaticFinals {
     }
 
     /// Whether serialisation puts another object in the place of one of a class.
-    private static boolean replacesItself(Class<?> type) {
+    public static boolean replacesItself(Class<?> type) {
         for (Class<?> one = type; one != null && one.getClassLoader() != null; one = one.getSuperclass()) {
             for (String name : new String[] {"readResolve", "writeReplace"}) {
                 try {

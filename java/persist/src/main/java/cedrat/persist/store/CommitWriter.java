@@ -254,7 +254,9 @@ final class CommitWriter extends ChangeWriter {
         }
         try {
             if (value instanceof Persistable object && !(value instanceof Enum)) {
-                return engine.schema.isConstant(value) ? attached(value) : persistable(object);
+                boolean isConstant = object.cedrat$identity() == null
+                        && (engine.table.find(value) != null || engine.schema.isConstant(value));
+                return isConstant ? attached(value) : persistable(object);
             }
             long word = engine.forms.word(value);
             if (word == 0 && value instanceof Enum<?> constant) {

@@ -180,10 +180,10 @@ final class Schema {
         return known != null ? known : find(object, type);
     }
 
-    /// Whether an object is stored as a reference to the static final field that has it.
+    /// Whether an object is one that the program has once in each process, which is not stored by its fields.
     boolean isConstant(Object object) {
         return (object instanceof Persistable || object.getClass() == Object.class)
-                && forms.constants.find(object) != null;
+                && forms.isOfProgram(object);
     }
 
     private synchronized Shape find(Object object, Class<?> type) throws RefusedException {
@@ -249,11 +249,12 @@ final class Schema {
             throw new RefusedException(
                     type.getName() + " is a hidden class, which no name leads to: use a class with a name");
         }
-        Class<?> ancestor = type;
-        while (Persistable.class.isAssignableFrom(ancestor)) {
-            ancestor = ancestor.getSuperclass();
+        Class<?> topmost = type;
+        while (Persistable.class.isAssignableFrom(topmost.getSuperclass())) {
+            topmost = topmost.getSuperclass();
         }
-        if (!STATELESS.contains(ancestor)) {
+        Class<?> ancestor = topmost.getSuperclass();
+        if (!STATELESS.contains(ancestor) && !SerialFields.isStoredWithSubclass(ancestor, topmost)) {
             throw new RefusedException(type.getName() + " extends " + ancestor.getName()
                     + ", whose fields have no barriers: keep a field of type " + ancestor.getSimpleName()
                     + " in place of the superclass");

@@ -1,13 +1,16 @@
 package cedrat.persist.store;
 
 import cedrat.persist.boot.Identity;
+import cedrat.persist.form.StaticFinals;
 import java.io.Externalizable;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.io.Serializable;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
+import java.util.AbstractMap;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 
 /// The fields of a class that are stored.
@@ -19,6 +22,9 @@ import java.util.List;
 ///
 /// **Threads:** any.
 final class SerialFields {
+    /// Its fields are final, and its methods load them before they read them.
+    private static final Class<?> SUPERCLASS = AbstractMap.SimpleImmutableEntry.class;
+
     private static final ClassValue<Boolean> KEEPING = new ClassValue<>() {
         @Override
         protected Boolean computeValue(Class<?> type) {
@@ -27,6 +33,18 @@ final class SerialFields {
     };
 
     private SerialFields() {}
+
+    /// Whether a class of the JDK may be the superclass of classes whose objects are stored: its fields are stored as
+    /// fields of these.
+    static boolean isStoredWithSubclass(Class<?> type, Class<?> subclass) {
+        return type == SUPERCLASS
+                && Arrays.stream(subclass.getDeclaredFields()).noneMatch(field -> hasField(type, field.getName()));
+    }
+
+    private static boolean hasField(Class<?> type, String name) {
+        return Arrays.stream(type.getDeclaredFields())
+                .anyMatch(field -> field.getName().equals(name) && !Modifier.isStatic(field.getModifiers()));
+    }
 
     /// Whether the transient fields of a class, and of its superclasses, are stored with its objects.
     static boolean keepsTransient(Class<?> type) {
@@ -50,6 +68,10 @@ final class SerialFields {
     /// @param withTransient whether its transient fields are
     static List<Field> of(Class<?> declaring, boolean withTransient) {
         List<Field> found = new ArrayList<>();
+        if (declaring.getSuperclass() == SUPERCLASS) {
+            found.addAll(Arrays.asList(SUPERCLASS.getDeclaredFields()));
+            found.removeIf(field -> Modifier.isStatic(field.getModifiers()));
+        }
         for (Field field : declaring.getDeclaredFields()) {
             int modifiers = field.getModifiers();
             // A class cannot assign to a final field once it is loaded: it would stay null.
@@ -70,7 +92,7 @@ final class SerialFields {
         if (!Serializable.class.isAssignableFrom(type)) {
             return false;
         }
-        if (Externalizable.class.isAssignableFrom(type) || replacesItself(type)) {
+        if (Externalizable.class.isAssignableFrom(type) || StaticFinals.replacesItself(type)) {
             return true;
         }
         for (Class<?> one = type; one != null && one.getClassLoader() != null; one = one.getSuperclass()) {
@@ -79,16 +101,6 @@ final class SerialFields {
                     || has(one, "writeObject", ObjectOutputStream.class)
                     || has(one, "readObject", ObjectInputStream.class)
                     || has(one, "readObjectNoData")) {
-                return true;
-            }
-        }
-        return false;
-    }
-
-    /// Whether serialisation puts another object in the place of one of this class.
-    static boolean replacesItself(Class<?> type) {
-        for (Class<?> one = type; one != null && one.getClassLoader() != null; one = one.getSuperclass()) {
-            if (has(one, "writeReplace") || has(one, "readResolve")) {
                 return true;
             }
         }

@@ -40,6 +40,14 @@ final class ReflectiveReads {
             // These have nothing to be loaded, but what is to be locked.
             PROPERTIES,
             List.of(),
+            // Classes of the program extend it, and have its fields.
+            "java/util/AbstractMap$SimpleImmutableEntry",
+            List.of(
+                    new Reading("getKey()Ljava/lang/Object;", 0),
+                    new Reading("getValue()Ljava/lang/Object;", 0),
+                    new Reading("equals(Ljava/lang/Object;)Z", 0),
+                    new Reading("hashCode()I", 0),
+                    new Reading("toString()Ljava/lang/String;", 0)),
             "java/io/ObjectOutputStream",
             List.of(new Reading("writeArray(Ljava/lang/Object;Ljava/io/ObjectStreamClass;Z)V", 1)),
             "sun/misc/Unsafe",
