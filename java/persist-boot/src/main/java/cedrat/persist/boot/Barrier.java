@@ -54,6 +54,12 @@ public final class Barrier {
         return hash == 0 ? 1 : hash;
     }
 
+    /// Whether a stream is evaluated by several threads, in place of whether it may be: only that of the transaction
+    /// belongs to it.
+    public static boolean isParallel(boolean mayBe) {
+        return mayBe && ((live & STORE - 1) == 0 || !handler.isInTransaction());
+    }
+
     /// A top-level transaction begins.
     public static void opened() {
         LIVE.getAndAdd(1);

@@ -31,6 +31,9 @@ public interface Handler {
     /// persistent.
     void copied(Object object, Object copy);
 
+    /// Whether the thread is in a transaction.
+    boolean isInTransaction();
+
     /// A field is about to be written.
     ///
     /// @param base  the object, or the class of a static field; if null, the store will throw

@@ -163,6 +163,11 @@ public final class Recorder implements Handler {
     }
 
     @Override
+    public boolean isInTransaction() {
+        return transactions.isInTransaction();
+    }
+
+    @Override
     public void copied(Object object, Object copy) {
         if (copy != object && copy instanceof Persistable other) {
             Identity identity = other.cedrat$identity();

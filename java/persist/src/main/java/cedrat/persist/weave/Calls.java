@@ -145,6 +145,12 @@ final class Calls {
         builder.invokestatic(BARRIER, "made", ONE_OBJECT);
     }
 
+    /// … may be → …, is
+    static void isParallel(CodeBuilder builder) {
+        builder.invokestatic(
+                BARRIER, "isParallel", MethodTypeDesc.of(ConstantDescs.CD_boolean, ConstantDescs.CD_boolean));
+    }
+
     /// … constant → …, hash
     static void hash(CodeBuilder builder) {
         builder.invokestatic(BARRIER, "hash", HASH);

@@ -72,6 +72,9 @@ final class Classes {
             if (internalName.equals("java/lang/Enum")) {
                 return Weaver.Kind.HASHING;
             }
+            if (internalName.equals("java/util/stream/AbstractPipeline")) {
+                return Weaver.Kind.STREAM;
+            }
             if (Suspensions.contains(internalName)) {
                 return Weaver.Kind.SUSPENDING;
             }

@@ -58,7 +58,9 @@ final class Weaver {
         /// A class of the JDK: some of its methods read fields of any object.
         READING,
         /// A class of the JDK whose identity hash codes are to be the same in each process.
-        HASHING
+        HASHING,
+        /// A class of the JDK that may let other threads do the work of the calling one.
+        STREAM
     }
 
     private static final ClassDesc ERROR = ClassDesc.of("java.lang", "VerifyError");
@@ -268,6 +270,13 @@ final class Weaver {
                 }
             }
             case HASHING -> builder.transformCode(code, hashing(code));
+            case STREAM -> {
+                if (method.methodName().equalsString("isParallel")) {
+                    builder.transformCode(code, sequential(code));
+                } else {
+                    builder.with((MethodElement) code);
+                }
+            }
             // Code that turns out to be long is built a second time.
             default ->
                 builder.transformCode(
@@ -280,6 +289,24 @@ final class Weaver {
     /// In the application only where it may read persistent objects.
     private boolean locksReads(Kind kind, ReadWeaver reads) {
         return classes.locksReads() && (kind == Kind.COLLECTION || reads != null);
+    }
+
+    /// The code, whose result is false in a transaction.
+    private static CodeTransform sequential(CodeModel code) {
+        return new CodeTransform() {
+            @Override
+            public void atStart(CodeBuilder builder) {
+                code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
+            }
+
+            @Override
+            public void accept(CodeBuilder builder, CodeElement element) {
+                if (element instanceof ReturnInstruction) {
+                    Calls.isParallel(builder);
+                }
+                builder.with(element);
+            }
+        };
     }
 
     /// The code, with hash codes by name in place of those by identity.

@@ -2,8 +2,10 @@ package cedrat.persist.woven.record;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.Transaction;
 import java.io.ByteArrayInputStream;
@@ -14,6 +16,7 @@ import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 
 /// Each kind of store is undone by a rollback, and stays after a commit.
@@ -254,6 +257,21 @@ class StoresTest {
         assertArrayEquals(new byte[] {1, 2, 3}, bytes);
         assertArrayEquals(new char[] {'a', 'b'}, chars);
         assertArrayEquals(new String[] {"b", "a"}, texts);
+    }
+
+    /// J5d.
+    @Test
+    void parallelStreamsAreRestored() {
+        List<int[]> cells = Stream.generate(() -> new int[1]).limit(10_000).toList();
+        try (var transaction = Transaction.begin()) {
+            assertFalse(cells.parallelStream().isParallel());
+            cells.parallelStream().forEach(cell -> cell[0]++);
+            assertEquals(
+                    10_000, cells.parallelStream().mapToInt(cell -> cell[0]).sum());
+            transaction.rollback();
+        }
+        assertTrue(cells.parallelStream().isParallel());
+        assertEquals(0, cells.parallelStream().mapToInt(cell -> cell[0]).sum());
     }
 
     private static void check(Consumer<int[]> change) {
