@@ -146,7 +146,7 @@ final class Calls {
     }
 
     /// … may be → …, is
-    static void isParallel(CodeBuilder builder) {
+    static void parallel(CodeBuilder builder) {
         builder.invokestatic(
                 BARRIER, "isParallel", MethodTypeDesc.of(ConstantDescs.CD_boolean, ConstantDescs.CD_boolean));
     }

@@ -302,7 +302,7 @@ final class Weaver {
             @Override
             public void accept(CodeBuilder builder, CodeElement element) {
                 if (element instanceof ReturnInstruction) {
-                    Calls.isParallel(builder);
+                    Calls.parallel(builder);
                 }
                 builder.with(element);
             }
