@@ -22,6 +22,15 @@ pub struct Heap {
     pub(crate) core: Arc<Core>,
 }
 
+/// Number of no heap.
+pub(crate) const NO_HEAP: u32 = u32::MAX;
+
+/// Another one, for the words of no heap.
+pub(crate) const NO_WINDOW: u32 = NO_HEAP - 1;
+
+/// Heaps have smaller numbers.
+pub(crate) const HEAP_NUMBERS: u32 = NO_WINDOW;
+
 /// State shared by all handles of a heap.
 #[derive(Debug)]
 pub(crate) struct Core {

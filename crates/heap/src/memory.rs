@@ -4,7 +4,7 @@ use std::any::Any;
 use std::fmt;
 
 use cedrat_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use cedrat_sync::{Arc, Condvar, Mutex, RwLock};
+use cedrat_sync::{Arc, Condvar, Mutex, RwLock, planted};
 use cedrat_wal::{Log, Lsn, PartitionId};
 
 use crate::alone::Alone;
@@ -13,7 +13,7 @@ use crate::clock::Clock;
 use crate::commit::Flagged;
 use crate::error::{Error, Interrupt, Result};
 use crate::files::Files;
-use crate::heap::{Core, Heap};
+use crate::heap::{Core, HEAP_NUMBERS, Heap};
 use crate::options::{Commit, HeapOptions, MemoryOptions};
 use crate::region::{Mapping, WORD_LEN};
 use crate::session::{Done, Session};
@@ -188,7 +188,8 @@ impl Memory {
     /// Creates a heap, all zero. When this returns, its creation is durable.
     ///
     /// # Errors
-    /// [`Error::Exists`]; invalid options; not enough memory; not enough disk space for two checkpoints of it.
+    /// [`Error::Exists`]; invalid options; not enough memory; not enough disk space for two checkpoints of it. [`Error::Limit`]
+    /// after four billion heaps: their numbers are in the log, and are not used again.
     pub fn create_heap(&self, name: &str, options: &HeapOptions) -> Result<Heap> {
         options.check()?;
         self.shared.clock.running()?;
@@ -199,16 +200,21 @@ impl Memory {
         }
         let number = match &self.shared.files {
             Some(files) => files.next_number(),
-            None => self.shared.next_number.fetch_add(1, Ordering::Relaxed),
+            None => self.shared.next_number.load(Ordering::Relaxed),
         };
+        if number >= HEAP_NUMBERS && !planted!("heap_numbers_begin_again") {
+            let what = "heaps that a store has had, dropped ones included";
+            return Err(Error::Limit { what, given: u64::from(HEAP_NUMBERS) + 1, limit: HEAP_NUMBERS.into() });
+        }
         let round = |bytes: u64| bytes.next_multiple_of(options.chunk_len) / WORD_LEN;
         let first_word = if options.blocks { crate::blocks::FIRST_WORD } else { 0 };
         let mapping = Mapping { huge: self.shared.options.huge_pages, address: options.address };
         let (words, reserved) = (round(options.size), round(options.size_max));
         let core = Core::new(number, name, words, reserved, options.chunk_len, first_word, mapping)?;
         let core = Arc::new(if self.shared.files.is_some() { core } else { core.without_checkpoints() });
-        if let Some(files) = &self.shared.files {
-            files.create(&core, options)?;
+        match &self.shared.files {
+            Some(files) => files.create(&core, options)?,
+            None => self.shared.next_number.store(number.wrapping_add(1), Ordering::Relaxed),
         }
         heaps.push(Arc::clone(&core));
         drop(heaps);
@@ -479,4 +485,25 @@ impl Shared {
 #[inline(never)]
 fn other_memory() -> Interrupt {
     Interrupt::failed(Error::Misuse("the heap and the transaction belong to different stores"))
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+
+    /// A record of the log would be replayed onto another heap of the same number.
+    #[test]
+    fn heap_numbers_are_not_used_again() {
+        let memory = Memory::volatile(MemoryOptions::small()).expect("memory");
+        let create = |name: &str| memory.create_heap(name, &HeapOptions { chunk_len: 4096, ..HeapOptions::raw(4096) });
+        drop(create("first").expect("a heap"));
+        memory.shared().next_number.store(HEAP_NUMBERS - 1, Ordering::Relaxed);
+        let last = create("last").expect("there is one number");
+        last.atomically(|tx| tx.update(&last, 0, |value| value + 1)).expect("a heap as any");
+        for name in ["one", "more"] {
+            let refused = create(name).expect_err("E7.4a: there is no number");
+            assert!(matches!(refused, Error::Limit { limit, .. } if limit == u64::from(HEAP_NUMBERS)), "{refused}");
+        }
+        assert!(matches!(create("last"), Err(Error::Exists { .. })));
+    }
 }

@@ -12,7 +12,7 @@ use cedrat_sync::{Arc, planted, spin_hint, thread};
 
 use crate::blocks::{Batch, BlockChange};
 use crate::error::{Error, Interrupt, Result};
-use crate::heap::{Core, Heap};
+use crate::heap::{Core, Heap, NO_HEAP};
 use crate::memory::Shared;
 use crate::options::Locking;
 use crate::redo::RedoWriter;
@@ -113,8 +113,8 @@ impl Descriptor {
             blocks: Vec::new(),
             batches: Vec::new(),
             heaps: Vec::new(),
-            writes_to: u32::MAX,
-            updates: u32::MAX,
+            writes_to: NO_HEAP,
+            updates: NO_HEAP,
             redo: RedoWriter::default(),
             room: None,
             keeps_reservation: false,
@@ -135,7 +135,7 @@ impl Descriptor {
     #[inline(always)]
     pub(crate) fn lock_early(&mut self, early: bool) {
         self.encounter = early;
-        self.updates = if early { u32::MAX } else { self.writes_to };
+        self.updates = if early { NO_HEAP } else { self.writes_to };
     }
 
     #[cold]
@@ -172,7 +172,7 @@ impl Descriptor {
     pub(crate) fn forget_dropped(&mut self) {
         if self.writes.is_empty() && self.blocks.is_empty() {
             self.heaps.retain(|core| !core.is_dropped());
-            self.writes_to = self.heaps.first().map_or(u32::MAX, |first| first.number);
+            self.writes_to = self.heaps.first().map_or(NO_HEAP, |first| first.number);
             self.lock_early(self.encounter);
             self.window.store_words = 0;
         }

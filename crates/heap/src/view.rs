@@ -15,6 +15,7 @@ use std::mem::{ManuallyDrop, offset_of};
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 
+use crate::heap::NO_WINDOW;
 use crate::tx::Descriptor;
 use crate::write_set::{Filter, Write, WriteSet};
 
@@ -52,7 +53,7 @@ impl Window {
         stripes: 0,
         salt: 0,
         mask: 0,
-        heap: u32::MAX - 1, // a number of no heap that a session writes to
+        heap: NO_WINDOW, // unlike the heap of a session that writes to none
         stripe_words_log2: 0,
     };
 }
