@@ -1,7 +1,6 @@
 //! Files of heaps on the file system of the operating system.
 #![cfg(not(any(cedrat_shuttle, miri)))]
 
-use std::os::unix::fs::symlink;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cedrat_heap::{Error, FoundHeaps, HeapOptions, Memory, MemoryOptions};
@@ -15,7 +14,7 @@ fn open(media: &Arc<dyn Media>, log: Log) -> Memory {
     found.open(log, Arc::new(AtomicU64::new(1))).expect("it opens")
 }
 
-/// To a file system that ignores case, the files of both heaps have the same names. Here links make them so: these are not
+/// To a file system that ignores case, the files of both heaps have the same names. Here directories take the names: these are not
 /// listed either.
 #[test]
 fn file_of_other_heap_is_not_reused() {
@@ -27,7 +26,7 @@ fn file_of_other_heap_is_not_reused() {
     heap.atomically(|tx| tx.write(&heap, 0, 7)).expect("room");
     memory.checkpoint().expect("the disk works");
     for number in [0, 1] {
-        symlink(format!("WORDS.{number}"), folder.path().join(format!("heaps/words.{number}"))).expect("a link");
+        std::fs::create_dir(folder.path().join(format!("heaps/words.{number}"))).expect("a directory");
     }
     let refused = memory.create_heap("words", &options).map(drop);
     assert!(matches!(refused, Err(Error::Exists { .. })), "{refused:?}");

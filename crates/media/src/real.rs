@@ -21,9 +21,14 @@ use std::path::{Path, PathBuf};
 /// The number of zeros written at a time if the file system has no call for them.
 const ZEROS_LEN: u64 = 1 << 20;
 
+/// The number of times that a file is locked because another one has got its name meanwhile. An opening that has deleted a lock
+/// file causes one more.
+const LOCK_ATTEMPTS: u32 = 100;
+
 /// A directory of the operating system's file system; Linux only.
 ///
-/// Creating one touches nothing; the directory is created with the first file in it.
+/// Creating one touches nothing; the directory is created with the first file in it. The directory, and those in it, may be
+/// symbolic links; files may not.
 #[derive(Debug)]
 pub struct RealDisk {
     directory: PathBuf,
@@ -164,16 +169,21 @@ impl RealDisk {
         let root = self.root().map_err(|errno| failed("open", &path, None, errno))?;
         // The opening of a named pipe would wait for another process: `control` is one in directories of other programs.
         if mode != OpenMode::Create
-            && let Ok(found) = statat(&root, name, AtFlags::empty())
-            && FileType::from_raw_mode(found.st_mode) == FileType::Fifo
+            && let Ok(found) = statat(&root, name, AtFlags::SYMLINK_NOFOLLOW)
         {
-            let message = "it is a named pipe: a store has none";
-            return Err(explained("open", &path, None, io::Error::new(io::ErrorKind::InvalidInput, message)));
+            match FileType::from_raw_mode(found.st_mode) {
+                FileType::Fifo => {
+                    let message = "it is a named pipe: a store has none";
+                    return Err(explained("open", &path, None, io::Error::new(io::ErrorKind::InvalidInput, message)));
+                }
+                FileType::Symlink if !planted!("links_followed") => return Err(is_link("open", &path)),
+                _ => {}
+            }
         }
         let access = if mode == OpenMode::Read { OFlags::RDONLY } else { OFlags::RDWR } | OFlags::CLOEXEC;
         let create = if mode == OpenMode::Create { OFlags::CREATE | OFlags::EXCL } else { OFlags::empty() };
         let permissions = Mode::from_raw_mode(0o644);
-        let open = |flags| open_file(&root, Path::new(name), flags, permissions);
+        let open = |flags| open_file(&root, Path::new(name), flags | no_link(), permissions);
         let buffered = open(access | create).map_err(|errno| failed("open", &path, None, errno))?;
         let direct = match self.direct.then(|| open(access | OFlags::DIRECT)) {
             // The file system has no direct I/O; `is_direct` reports it.
@@ -216,14 +226,21 @@ impl Media for RealDisk {
         self.check_process()?;
         let path = self.directory.join(name);
         let root = self.root().map_err(|errno| failed("lock", &path, None, errno))?;
-        loop {
+        for _ in 0..LOCK_ATTEMPTS {
             let holder = Holder::lock(root.as_fd(), name, &path)?;
+            #[cfg(test)]
+            tests::note_locked(&path);
             // Between opening and locking, the file may have been deleted and created again: then another opening may
             // hold the new one.
             if holder.is_still_at(root.as_fd(), name, &path)? {
                 return Ok(LockGuard::new(holder));
             }
         }
+        let message = format!(
+            "{} was replaced {LOCK_ATTEMPTS} times while it was being locked: end the process that deletes and creates it",
+            path.display()
+        );
+        Err(io::Error::other(message))
     }
 
     fn list(&self, directory: &str) -> io::Result<Vec<String>> {
@@ -243,8 +260,14 @@ impl Media for RealDisk {
                     .map_or(FileType::Unknown, |found| FileType::from_raw_mode(found.st_mode)),
                 kind => kind,
             };
+            let is_file = match kind {
+                // Listed, so that a file which has become a link is refused by name, and not missed; but no linked directory.
+                FileType::Symlink => statat(&opened, entry.file_name(), AtFlags::empty())
+                    .map_or(true, |found| FileType::from_raw_mode(found.st_mode) != FileType::Directory),
+                kind => kind == FileType::RegularFile,
+            };
             // Other programs put files with invalid names here.
-            if let (FileType::RegularFile, Ok(name)) = (kind, entry.file_name().to_str())
+            if let (true, Ok(name)) = (is_file, entry.file_name().to_str())
                 && split(name).is_ok()
             {
                 names.push(name.to_owned());
@@ -377,13 +400,16 @@ impl Holder {
     fn lock(root: BorrowedFd<'_>, name: &str, path: &Path) -> io::Result<Holder> {
         // A separate open: the lock belongs to the open file description, so another opening in this process is
         // excluded too.
-        let open = |access| open_file(root, Path::new(name), access | OFlags::CLOEXEC, Mode::empty());
+        let open = |access| open_file(root, Path::new(name), access | OFlags::CLOEXEC | no_link(), Mode::empty());
         let file = match open(OFlags::RDWR) {
             // A read-only copy can be looked at. Network file systems lock only files that are open for writing.
             Err(Errno::ACCESS | Errno::PERM | Errno::ROFS) => open(OFlags::RDONLY),
             opened => opened,
         };
-        let file = file.map_err(|errno| failed("lock", path, None, errno))?;
+        let file = file.map_err(|errno| match errno {
+            Errno::LOOP => is_link("lock", path),
+            errno => failed("lock", path, None, errno),
+        })?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(Holder { file, process: std::process::id() }),
             Err(Errno::WOULDBLOCK) => {
@@ -398,7 +424,7 @@ impl Holder {
     /// Whether the name still refers to the locked file.
     fn is_still_at(&self, root: BorrowedFd<'_>, name: &str, path: &Path) -> io::Result<bool> {
         let locked = rustix::fs::fstat(&self.file).map_err(|errno| failed("lock", path, None, errno))?;
-        match statat(root, name, AtFlags::empty()) {
+        match statat(root, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(named) => Ok((named.st_dev, named.st_ino) == (locked.st_dev, locked.st_ino)),
             Err(Errno::NOENT) => Ok(false),
             Err(errno) => Err(failed("lock", path, None, errno)),
@@ -473,6 +499,17 @@ fn make_directory(path: &Path) -> io::Result<()> {
             sync_parent(CWD, path, path)
         }
     }
+}
+
+/// Returns the flag that refuses a symbolic link. Removing a file, and creating it again, would replace a link: the store would
+/// have left the file to which it leads.
+fn no_link() -> OFlags {
+    if planted!("links_followed") { OFlags::empty() } else { OFlags::NOFOLLOW }
+}
+
+fn is_link(what: &str, path: &Path) -> io::Error {
+    let message = "it is a symbolic link: move the file itself here, or link its directory";
+    explained(what, path, None, io::Error::new(io::ErrorKind::InvalidInput, message))
 }
 
 /// The smallest descriptor of a file: those below are the standard input and output of the process.
@@ -559,183 +596,4 @@ fn explained(what: &str, path: &Path, offset: Option<u64>, error: io::Error) -> 
 }
 
 #[cfg(all(test, not(cedrat_shuttle)))]
-mod tests {
-    use super::*;
-    use crate::{AlignedBuf, read_exact_at, write_all_at};
-    use std::cell::RefCell;
-
-    std::thread_local! {
-        /// Directories that this thread has made durable.
-        static SYNCED: RefCell<Vec<PathBuf>> = const { RefCell::new(Vec::new()) };
-    }
-
-    pub(super) fn note_synced(directory: &OwnedFd) {
-        let path = fs::read_link(format!("/proc/self/fd/{}", directory.as_raw_fd()));
-        SYNCED.with_borrow_mut(|synced| synced.extend(path));
-    }
-
-    /// A process that was killed may have made the directory of the medium, or the one above it, and not its name durable.
-    #[test]
-    fn directory_of_killed_process_becomes_durable() {
-        let above = tempfile::tempdir().unwrap();
-        let above = above.path().canonicalize().unwrap();
-        let synced = || SYNCED.take();
-        fs::create_dir_all(above.join("new/store")).unwrap();
-        let disk = RealDisk::new(above.join("new/store"));
-        synced();
-        disk.sync_directory("").unwrap();
-        assert!(synced().contains(&above.join("new")), "the name of the medium's directory is durable");
-
-        fs::create_dir(above.join("other")).unwrap();
-        RealDisk::new(above.join("other/store")).open("file", OpenMode::Create).unwrap();
-        let durable = synced();
-        assert!(durable.contains(&above.join("other")) && durable.contains(&above), "{durable:?}");
-    }
-
-    /// Above the directory of a medium may be one of an automounter or of the kernel, which has no names to make durable.
-    #[test]
-    fn medium_below_foreign_directories_is_durable() {
-        let proc = Path::new("/proc");
-        assert!(sync_path(CWD, proc, proc).is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput));
-        for path in ["/proc/self", "/", ""].map(Path::new) {
-            sync_parent(CWD, path, path).unwrap();
-        }
-    }
-
-    /// Wherever the file system has direct I/O, aligned calls use a descriptor that bypasses the operating system's cache.
-    #[test]
-    fn aligned_calls_bypass_the_cache() {
-        let directory = tempfile::tempdir().unwrap();
-        let (direct, buffered) = (RealDisk::new(directory.path()), RealDisk::buffered(directory.path()));
-        let id = direct.open("file", OpenMode::Create).unwrap();
-        let block = AlignedBuf::zeroed(BLOCK_LEN);
-        let file = direct.file(id).unwrap();
-        let allowed = rustix::fs::open(&file.path, OFlags::RDWR | OFlags::DIRECT, Mode::empty()).is_ok();
-        assert_eq!(direct.is_direct(id), allowed);
-        let bypassing = file.direct_for(0, &block);
-        assert_eq!(bypassing.is_some(), allowed);
-        if let Some(descriptor) = bypassing {
-            assert!(rustix::fs::fcntl_getfl(descriptor).unwrap().contains(OFlags::DIRECT));
-        }
-        assert!(file.direct_for(1, &block).is_none() && file.direct_for(0, &block[1..]).is_none());
-        let id = buffered.open("file", OpenMode::ReadWrite).unwrap();
-        assert!(!buffered.is_direct(id) && buffered.file(id).unwrap().direct_for(0, &block).is_none());
-    }
-
-    /// A daemon closes its standard descriptors, and libraries in it write messages to them nevertheless.
-    #[test]
-    fn standard_descriptors_are_not_taken() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("file");
-        fs::write(&path, b"bytes").unwrap();
-        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
-        let open = || open_file(CWD, &path, flags, Mode::empty()).unwrap();
-        let (first, second) = (open(), open());
-        assert!(first.as_raw_fd() >= DESCRIPTOR_MIN, "E1.11");
-        let least = first.as_raw_fd().max(second.as_raw_fd()) + 1;
-        let moved = at_least(first, least).unwrap();
-        assert!(moved.as_raw_fd() >= least, "E1.11");
-        assert!(rustix::io::fcntl_getfd(&moved).unwrap().contains(rustix::io::FdFlags::CLOEXEC));
-        let mut bytes = [0; 5];
-        rustix::io::pread(&moved, &mut bytes, 0).unwrap();
-        assert_eq!(&bytes, b"bytes");
-        let kept = second.as_raw_fd();
-        assert_eq!(at_least(second, kept).unwrap().as_raw_fd(), kept);
-    }
-
-    /// A forked child has the same open files, and another process id.
-    #[test]
-    fn forked_child_is_refused() {
-        let directory = tempfile::tempdir().unwrap();
-        let disk = RealDisk::new(directory.path());
-        let file = disk.open("file", OpenMode::Create).unwrap();
-        let child = RealDisk { process: disk.process + 1, files: disk.files, ..RealDisk::new(directory.path()) };
-        let refused = [
-            child.open("file", OpenMode::Read).map(drop),
-            child.write_at(file, 0, b"x", Durability::Volatile).map(drop),
-            child.sync(file),
-            child.lock("file").map(drop),
-            child.remove("file"),
-        ];
-        for refused in refused {
-            let message = refused.unwrap_err().to_string();
-            assert!(message.contains("was forked from it"), "E1.9: {message}");
-        }
-    }
-
-    #[test]
-    fn forked_child_keeps_no_lock() {
-        let directory = tempfile::tempdir().unwrap();
-        let disk = RealDisk::new(directory.path());
-        disk.open("file", OpenMode::Create).unwrap();
-        let path = directory.path().join("file");
-        let lock = |path: &Path| Holder::lock(CWD, path.to_str().unwrap(), path);
-        let owner = lock(&path).unwrap();
-        let share = |process| Holder { file: owner.file.try_clone().unwrap(), process };
-        drop(share(owner.process + 1));
-        assert!(disk.lock("file").is_err(), "E1.9: a child that ends leaves its parent the lock");
-        let child = share(owner.process + 1);
-        drop(owner);
-        disk.lock("file").expect("the child outlives its parent's opening");
-        drop(child);
-    }
-
-    #[test]
-    fn too_long_file_names_limit() {
-        let directory = tempfile::tempdir().unwrap();
-        let disk = RealDisk::new(directory.path());
-        let file = disk.open("file", OpenMode::Create).unwrap();
-        let last_block = i64::MAX as u64 / BLOCK_LEN as u64 * BLOCK_LEN as u64;
-        let refused = disk.allocate(file, last_block, 2 * BLOCK_LEN as u64).unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::FileTooLarge);
-        assert!(refused.to_string().ends_with("(ulimit -f)"), "{refused}");
-    }
-
-    #[test]
-    fn named_pipe_is_refused_at_once() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("pipe");
-        rustix::fs::mknodat(rustix::fs::CWD, &path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
-        // With this other end, an opening that is not refused does not wait.
-        let _other = rustix::fs::open(&path, OFlags::RDWR, Mode::empty()).unwrap();
-        let disk = RealDisk::new(directory.path());
-        for mode in [OpenMode::Read, OpenMode::ReadWrite] {
-            let refused = disk.open("pipe", mode).unwrap_err();
-            assert!(refused.to_string().contains("it is a named pipe"), "{refused}");
-        }
-    }
-
-    /// A lock of a file that has no name any more excludes nothing.
-    #[test]
-    fn deleted_file_is_not_locked() {
-        let directory = tempfile::tempdir().unwrap();
-        let disk = RealDisk::new(directory.path());
-        disk.open("file", OpenMode::Create).unwrap();
-        let path = directory.path().join("file");
-        let late = Holder::lock(CWD, path.to_str().unwrap(), &path).unwrap();
-        let is_still_there = || late.is_still_at(CWD, path.to_str().unwrap(), &path).unwrap();
-        assert!(is_still_there());
-        disk.remove("file").unwrap();
-        assert!(!is_still_there());
-        disk.open("file", OpenMode::Create).unwrap();
-        assert!(!is_still_there());
-        disk.lock("file").unwrap();
-    }
-
-    /// The fallback for file systems that can neither reserve nor punch, of which none is available here.
-    #[test]
-    fn zeros_can_be_written_instead() {
-        let directory = tempfile::tempdir().unwrap();
-        let disk = RealDisk::new(directory.path());
-        let id = disk.open("file", OpenMode::Create).unwrap();
-        write_all_at(&disk, id, 0, &[1; 100], Durability::Volatile).unwrap();
-        let file = disk.file(id).unwrap();
-        file.write_zeros(50, 2 * ZEROS_LEN + 50).unwrap();
-        assert_eq!(file.len().unwrap(), 2 * ZEROS_LEN + 50);
-        let mut bytes = [7; 200];
-        read_exact_at(&disk, id, 0, &mut bytes).unwrap();
-        assert_eq!(bytes, *[[1; 50].as_slice(), &[0; 150]].concat());
-        file.write_zeros(100, 50).unwrap();
-        assert_eq!(file.len().unwrap(), 2 * ZEROS_LEN + 50, "an empty range is nothing");
-    }
-}
+mod tests;
