@@ -46,7 +46,8 @@ import org.slf4j.LoggerFactory;
 /// | marker | version of the column of the family `pw` without a qualifier: its timestamp is the start timestamp |
 /// | commit timestamp | value of that version instead of the marker |
 /// | write of a row | one `Put`, marker and all |
-/// | clean-up of a row | one `CheckAndMutate` on the marker |
+/// | clean-up after a commit | one `Put` of each row, those of several transactions together |
+/// | clean-up after an abort, or again | one `CheckAndMutate` of each row, on the marker |
 /// | delete of a cell | a value like any other |
 /// | unit of conflict | attribute `CEDRAT_CONFLICTS` of the table: `row` or `cell` |
 /// | layout of rows | attribute `CEDRAT_LAYOUT` of the table: 3 |
