@@ -17,6 +17,8 @@ import org.apache.curator.framework.recipes.leader.LeaderLatch;
 import org.apache.curator.framework.recipes.leader.LeaderLatchListener;
 import org.apache.curator.framework.state.SessionConnectionStateErrorPolicy;
 import org.apache.curator.retry.RetryNTimes;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /// A log in Apache BookKeeper, for several servers of which one owns it.
 ///
@@ -57,6 +59,8 @@ public final class BookKeeperLog implements Log {
         OPEN,
         CLOSED
     }
+
+    private static final Logger RECORDS = LoggerFactory.getLogger(BookKeeperLog.class);
 
     private final Place place;
     private final OpenMode mode;
@@ -101,7 +105,12 @@ public final class BookKeeperLog implements Log {
                 checkEntries(follower.replayed(), node);
                 OrphanLedgers strays = new OrphanLedgers(ledgers, node.origin(), node.list());
                 appender = new Appender(
-                        ledgers, node, follower.parts(), follower.replayed(), place.ledgerBytesMax(), listener);
+                        ledgers,
+                        node,
+                        follower.parts(),
+                        follower.replayed(),
+                        place.ledgerBytesMax(),
+                        new Leaving(listener));
                 appender.delete(strays);
             }
             turn.addListener(new LeaderLatchListener() {
@@ -126,6 +135,40 @@ public final class BookKeeperLog implements Log {
             if (state != State.OPEN) {
                 letGo();
             }
+        }
+    }
+
+    /// Leaves the election when the log has failed: nothing is appended any more, and the process may live for
+    /// long (O6p).
+    private final class Leaving implements Listener {
+        private final Listener listener;
+
+        Leaving(Listener listener) {
+            this.listener = listener;
+        }
+
+        @Override
+        public void acknowledged(long number) {
+            listener.acknowledged(number);
+        }
+
+        /// On a thread of its own: the election may call the appender, whose lock this thread has.
+        @Override
+        public void failed(Exception cause) {
+            Thread.ofPlatform().daemon().name("leave-election").start(() -> {
+                try {
+                    leaveElection();
+                } catch (IOException problem) {
+                    RECORDS.atWarn().setCause(problem).log("cannot leave the election, which ends with the process");
+                }
+            });
+            listener.failed(cause);
+        }
+    }
+
+    private synchronized void leaveElection() throws IOException {
+        if (turn != null && turn.getState() == LeaderLatch.State.STARTED) {
+            turn.close(LeaderLatch.CloseMode.SILENT);
         }
     }
 
@@ -333,9 +376,7 @@ public final class BookKeeperLog implements Log {
             if (watch != null) {
                 watch.close();
             }
-            if (turn != null && turn.getState() == LeaderLatch.State.STARTED) {
-                turn.close(LeaderLatch.CloseMode.SILENT);
-            }
+            leaveElection();
         } finally {
             if (liveness != null) {
                 liveness.close();

@@ -484,6 +484,26 @@ class BookKeeperLogTest extends LogContract {
         assertEquals(2100, replayed(place).next);
     }
 
+    /// O6p: the process of the server whose log has failed goes on, and keeps its session.
+    @Test
+    @Execution(ExecutionMode.CONCURRENT)
+    void failedLogLeavesElection() throws Exception {
+        Place place = place();
+        RecordingListener listener = new RecordingListener();
+        BookKeeperLog first = new BookKeeperLog(place);
+        first.open(new Replayed(), listener);
+        listener.awaitAcknowledged(append(first, 0, 100));
+        try (CuratorFramework curator = curator(place);
+                Ledgers ledgers = new Ledgers(place.zooKeeper(), place.bookKeeper());
+                Follower follower = new Follower(ledgers, new Replayed())) {
+            follower.finish(new ListNode(curator, place.path()).take(5));
+        }
+        append(first, 100, 200);
+        assertInstanceOf(ReplacedException.class, listener.awaitFailed());
+        assertEquals(100, replayed(place).next, "another one has its turn");
+        first.close();
+    }
+
     /// ZooKeeper forgets the session, as if it had not heard of it for long.
     private static void endSession(Place place, BookKeeperLog log) throws Exception {
         ZooKeeper session = log.zooKeeper().getZookeeperClient().getZooKeeper();
