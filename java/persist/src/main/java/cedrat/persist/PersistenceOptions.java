@@ -1,8 +1,10 @@
 package cedrat.persist;
 
 import java.util.HashMap;
+import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
+import java.util.function.Function;
 import java.util.function.LongSupplier;
 
 /// How a store of persistent objects is opened.
@@ -28,6 +30,7 @@ public final class PersistenceOptions {
 
     private final Map<String, String> classes = new HashMap<>();
     private final Map<String, Map<String, String>> fields = new HashMap<>();
+    private final Map<Class<?>, PersistenceRuntime.Converter> converters = new LinkedHashMap<>();
     private Durability durability = Durability.SYNC;
     private boolean readLocks;
     private ClassLoader classLoader;
@@ -53,6 +56,7 @@ public final class PersistenceOptions {
                 loadedBytesMax,
                 new HashMap<>(classes),
                 fieldsByClass,
+                new LinkedHashMap<>(converters),
                 nanos);
     }
 
@@ -137,5 +141,37 @@ public final class PersistenceOptions {
         fields.computeIfAbsent(Objects.requireNonNull(className), name -> new HashMap<>())
                 .put(Objects.requireNonNull(stored), Objects.requireNonNull(now));
         return this;
+    }
+
+    /// Sets how objects of a class, and of its subclasses, are stored that cannot be stored by themselves. In place of
+    /// such an object the store has the one that `toStored` returns, and a load returns what `fromStored` makes of
+    /// that.
+    ///
+    /// ```java
+    /// options.convert(MathContext.class, MathContext::toString, MathContext::new);
+    /// ```
+    ///
+    /// The converted object is stored once: it must not change afterwards. The functions run in commits and loads:
+    /// they begin no transaction and wait for no other thread. A store that has such objects opens only with a
+    /// converter for their class.
+    ///
+    /// @param type       the class, or an interface
+    /// @param toStored   returns an object of another class, which can be stored
+    /// @param fromStored returns an object of the class
+    public <T, S> PersistenceOptions convert(
+            Class<T> type, Function<? super T, ? extends S> toStored, Function<? super S, ? extends T> fromStored) {
+        Objects.requireNonNull(toStored);
+        Objects.requireNonNull(fromStored);
+        converters.put(
+                Objects.requireNonNull(type),
+                new PersistenceRuntime.Converter(
+                        object -> toStored.apply(type.cast(object)), stored -> fromStored.apply(PersistenceOptions.<S>cast(stored))));
+        return this;
+    }
+
+    /// What the program has stored by a converter has the type of that converter.
+    @SuppressWarnings("unchecked")
+    private static <S> S cast(Object stored) {
+        return (S) stored;
     }
 }

@@ -1,6 +1,7 @@
 package cedrat.persist;
 
 import java.util.Map;
+import java.util.function.Function;
 import java.util.function.LongSupplier;
 
 /// The implementation of this package's static methods, which the agent installs. Programs do not use it.
@@ -12,11 +13,15 @@ public abstract class PersistenceRuntime {
     /// Called by the implementation.
     protected PersistenceRuntime() {}
 
+    /// How the objects of a class are stored and loaded.
+    public record Converter(Function<Object, Object> toStored, Function<Object, Object> fromStored) {}
+
     /// The options of a store, as they were when it was opened.
     ///
     /// @param waits       whether a commit returns when it is durable
     /// @param classes     present names of classes, by their stored names
     /// @param fields      present names of fields, by the present names of their classes and their stored names
+    /// @param converters  by the classes whose objects they convert
     /// @param nanos       the clock of branches' timeouts; only differences mean something
     public record Settings(
             boolean waits,
@@ -25,6 +30,7 @@ public abstract class PersistenceRuntime {
             long loadedBytesMax,
             Map<String, String> classes,
             Map<String, Map<String, String>> fields,
+            Map<Class<?>, Converter> converters,
             LongSupplier nanos) {
         /// Returns the present name of a class.
         public String className(String stored) {

@@ -58,6 +58,11 @@ public final class CommitBuffer {
         }
     }
 
+    /// Drops the entries.
+    public void clear() {
+        size = 0;
+    }
+
     private void ensure(int more) {
         if (bytes.length - size >= more) {
             return;

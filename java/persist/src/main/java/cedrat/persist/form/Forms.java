@@ -12,6 +12,7 @@ import java.util.Comparator;
 import java.util.HashMap;
 import java.util.IdentityHashMap;
 import java.util.Iterator;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
@@ -72,6 +73,7 @@ public final class Forms {
     /// The constants of the program.
     public final StaticFinals constants;
 
+    private final Map<Class<?>, ConvertedForm> converted = new LinkedHashMap<>();
     private final StaticFinalForm staticFinals;
     private final CanonicalForm canonicals = new CanonicalForm(this);
 
@@ -115,6 +117,11 @@ public final class Forms {
         staticFinals = new StaticFinalForm(this, constants, slots);
         byName.put(staticFinals.name, staticFinals);
         byName.put(canonicals.name, canonicals);
+        settings.converters().forEach((type, converter) -> {
+            ConvertedForm form = new ConvertedForm(type, converter);
+            converted.put(type, form);
+            byName.put(form.name, form);
+        });
     }
 
     /// One more class.
@@ -137,7 +144,16 @@ public final class Forms {
 
     public Form find(String name, int version) {
         Form form = byName.get(name);
+        String type = convertedClass(name);
+        if (form == null && type != null) {
+            form = byName.get(ConvertedForm.PREFIX + settings.className(type));
+        }
         return form == null || form.version != version ? null : form;
+    }
+
+    /// Returns the name of the class of a form by a converter, or null: the form is another one.
+    public static String convertedClass(String name) {
+        return name.startsWith(ConvertedForm.PREFIX) ? name.substring(ConvertedForm.PREFIX.length()) : null;
     }
 
     /// Whether all objects of a class have the same form.
@@ -147,9 +163,9 @@ public final class Forms {
 
     /// @throws RefusedException if the class has none
     public Form of(Object object) throws RefusedException {
-        ConstantForm constant = constantForm(object);
-        if (constant != null) {
-            return constant;
+        Form own = ownForm(object);
+        if (own != null) {
+            return own;
         }
         Choice choice = choices.get(object.getClass());
         if (choice != null && choice.condition.test(object)) {
@@ -165,12 +181,18 @@ public final class Forms {
         return form;
     }
 
-    /// Whether an object is one that the program has once in each process.
-    public boolean isOfProgram(Object object) {
-        return constantForm(object) != null;
+    /// Whether an object of the program has a form, and is not stored by its fields: one that the program has once in
+    /// each process, or converts.
+    public boolean hasOwnForm(Object object) {
+        return ownForm(object) != null;
     }
 
-    private ConstantForm constantForm(Object object) {
+    private Form ownForm(Object object) {
+        for (Map.Entry<Class<?>, ConvertedForm> entry : converted.entrySet()) {
+            if (entry.getKey().isInstance(object)) {
+                return entry.getValue();
+            }
+        }
         if (constants.find(object) != null) {
             return staticFinals;
         }

@@ -10,6 +10,7 @@ import cedrat.persist.record.Changes;
 import cedrat.persist.record.Faces;
 import cedrat.persist.record.TransactionLevel;
 import java.util.Arrays;
+import java.util.List;
 
 /// The end of a transaction that has changed persistent objects, or names that lead to objects (Transactions
 /// for Java, §3.3.2).
@@ -44,6 +45,17 @@ final class Commit implements Changes {
 
     boolean isEmpty() {
         return changes.isEmpty();
+    }
+
+    /// Returns why an object, and what is reachable from it, cannot be stored.
+    List<String> check(Object root) {
+        try {
+            return writer.check(root);
+        } finally {
+            abandon();
+            made.forget();
+            writer.buffer.give(transaction.top.context);
+        }
     }
 
     @Override

@@ -39,11 +39,18 @@ final class CommitWriter extends ChangeWriter {
     /// The first of the roots, as a parent: a new object's number, `~` that of a change, or `ROOTS +` that of a root.
     private static final int ROOTS = Integer.MIN_VALUE;
 
+    /// The name of an object that is checked.
+    private static final String CHECKED = "root";
+    /// Number of objects, one in the other, between a changed container and a new key.
+    private static final int PARTS_MAX = 8;
+
     private final Engine engine;
     private final TransactionLevel transaction;
     private final Changes commit;
     private final ChangeSet changes;
     private final NewObjects made;
+    /// Receives why objects cannot be stored, or null: the first one is thrown.
+    private List<String> refusals;
     /// The object whose references are written.
     private int parent;
 
@@ -86,9 +93,32 @@ final class CommitWriter extends ChangeWriter {
         }
     }
 
+    /// Writes an object, and all that is reachable from it, for nothing but to find what cannot be stored.
+    ///
+    /// @return why, a line each
+    List<String> check(Object root) {
+        refusals = new ArrayList<>();
+        parent = ROOTS;
+        word(root);
+        for (int i = 0; i < made.size(); i++) {
+            parent = i;
+            step = 0;
+            buffer.beginNew();
+            try {
+                writeObject(made.identity(i).shape, made.object(i));
+            } catch (GraphStoreException e) {
+                throw engine.refused(e);
+            } catch (PersistenceException e) {
+                report(e);
+            }
+            buffer.clear();
+        }
+        return refusals;
+    }
+
     private void writeObject(Shape shape, Object object) throws GraphStoreException {
         lockParts(shape, object);
-        buffer.beginObject(engine.schema.number(shape));
+        buffer.beginObject(refusals == null ? engine.schema.number(shape) : 1);
         if (shape instanceof Layout layout) {
             engine.forms.constants.add(layout.type());
         }
@@ -221,30 +251,42 @@ final class CommitWriter extends ChangeWriter {
     /// Refuses a key by which a container of a library would find nothing in another process: its table is stored as it
     /// is. Those of `java.util` are made anew.
     private void checkKey(Object value) {
-        Shape shape = parent >= 0 ? made.identity(parent).shape : changes.get(~parent).identity.shape;
-        if (shape instanceof FormShape || !engine.keys.differs(value)) {
+        Object from = parent >= 0 ? made.object(parent) : changes.get(~parent).object;
+        if (!(from instanceof Persistable || from.getClass().isArray()) || !engine.keys.mayDiffer(value)) {
             return;
         }
-        int container = parent >= 0 ? made.container(parent) : -1;
-        if (container >= 0) {
-            checkKey(made.object(container), value);
+        if (parent >= 0 && made.container(parent) >= 0) {
+            checkKey(made.object(made.container(parent)), value);
+            return;
+        }
+        if (parent >= 0 && !isPartOfChange(parent)) {
             return;
         }
         for (int i = 0; i < changes.size(); i++) {
             Object changed = changes.get(i).object;
-            if (engine.keys.isContainer(changed.getClass())) {
+            if (engine.keys.isContainer(changed.getClass())
+                    && HashKeys.mayBePart(changed.getClass(), from.getClass())) {
                 checkKey(changed, value);
             }
         }
     }
 
+    /// Whether a new object was found by way of a changed one, which is not far.
+    private boolean isPartOfChange(int number) {
+        int at = number;
+        for (int depth = 0; at >= 0 && depth < PARTS_MAX; depth++) {
+            at = made.parent(at);
+        }
+        return at < 0 && !isRoot(at);
+    }
+
     private void checkKey(Object container, Object value) {
-        if (engine.keys.contains(container, value)) {
-            throw refusal(
+        if (engine.keys.losesKey(container, value)) {
+            report(refusal(
                     value,
                     "its hash code differs in each process, and an object of "
                             + container.getClass().getName() + " finds it by that: use a collection of java.util, or a key "
-                            + "whose hashCode depends on values only");
+                            + "whose hashCode depends on values only"));
         }
     }
 
@@ -254,20 +296,27 @@ final class CommitWriter extends ChangeWriter {
         }
         try {
             if (value instanceof Persistable object && !(value instanceof Enum)) {
-                boolean isConstant = object.cedrat$identity() == null
-                        && (engine.table.find(value) != null || engine.schema.isConstant(value));
-                return isConstant ? attached(value) : persistable(object);
+                boolean hasOwnForm = object.cedrat$identity() == null
+                        && (engine.table.find(value) != null || engine.schema.hasOwnForm(value));
+                return hasOwnForm ? attached(value) : persistable(object);
             }
             long word = engine.forms.word(value);
             if (word == 0 && value instanceof Enum<?> constant) {
-                word = engine.schema.word(constant);
+                word = refusals == null ? engine.schema.word(constant) : checked(constant);
             }
             return word != 0 ? word : attached(value);
         } catch (RefusedException e) {
-            throw refusal(value, e.getMessage());
+            report(refusal(value, e.getMessage()));
+            return 0;
         } catch (GraphStoreException e) {
             throw new RefusedByStore(e);
         }
+    }
+
+    /// The word of a constant whose enum is not defined in the store: any.
+    private long checked(Enum<?> constant) throws RefusedException {
+        engine.schema.shape(constant);
+        return Words.constant(1, 0);
     }
 
     private long persistable(Persistable object) throws RefusedException {
@@ -354,10 +403,17 @@ final class CommitWriter extends ChangeWriter {
         return refusal(path(parent, step), value, why);
     }
 
-    private static PersistenceException refusal(String path, Object value, String why) {
+    private PersistenceException refusal(String path, Object value, String why) {
         return new PersistenceException(
                 path + " leads to an object of " + value.getClass().getName() + ", which cannot be persistent: " + why
-                        + ". The transaction is rolled back");
+                        + (refusals == null ? ". The transaction is rolled back" : ""));
+    }
+
+    private void report(PersistenceException refusal) {
+        if (refusals == null) {
+            throw refusal;
+        }
+        refusals.add(refusal.getMessage());
     }
 
     @Override
@@ -368,7 +424,7 @@ final class CommitWriter extends ChangeWriter {
     }
 
     private boolean isRoot(int from) {
-        return from < ROOTS + changes.roots().length;
+        return from < ROOTS + Math.max(1, changes.roots().length);
     }
 
     /// How one gets to a reference of a new object, a change or a root, as a program would write it.
@@ -382,7 +438,7 @@ final class CommitWriter extends ChangeWriter {
             at = made.parent(at);
         }
         if (isRoot(at)) {
-            path.addFirst(changes.roots()[at - ROOTS].name);
+            path.addFirst(refusals == null ? changes.roots()[at - ROOTS].name : CHECKED);
         } else {
             Change change = changes.get(~at);
             path.addFirst(change.step(reference));

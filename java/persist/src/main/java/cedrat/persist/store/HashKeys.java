@@ -42,13 +42,30 @@ final class HashKeys {
         return lookups.get(type) != NONE;
     }
 
-    /// Whether the hash code of an object differs in each process.
-    boolean differs(Object object) {
-        return sources.differs(object);
+    /// Whether an object may be a part of a container: an array, or an object of a class beside one of the container's.
+    static boolean mayBePart(Class<?> container, Class<?> part) {
+        if (part.isArray()) {
+            return true;
+        }
+        for (Class<?> one = container; Persistable.class.isAssignableFrom(one); one = one.getSuperclass()) {
+            if (one.getPackageName().equals(part.getPackageName())) {
+                return true;
+            }
+        }
+        return false;
     }
 
-    /// Whether a container finds a key.
-    boolean contains(Object container, Object key) {
+    /// Whether the hash code of an object may differ in each process, by its class.
+    boolean mayDiffer(Object object) {
+        return sources.mayDiffer(object);
+    }
+
+    /// Whether a container finds a key by a hash code that differs in each process.
+    boolean losesKey(Object container, Object key) {
+        return contains(container, key) && sources.differs(key);
+    }
+
+    private boolean contains(Object container, Object key) {
         try {
             return lookups.get(container.getClass()).contains(container, key);
         } catch (ClassCastException | NullPointerException foreign) {

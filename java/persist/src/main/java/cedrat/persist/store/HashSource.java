@@ -59,6 +59,11 @@ final class HashSource {
         this.slots = slots;
     }
 
+    /// Whether the hash code of an object may differ in each process, by its class.
+    boolean mayDiffer(Object object) {
+        return classes.get(object.getClass()).kind != Kind.VALUE;
+    }
+
     /// Whether the hash code of an object differs in each process.
     boolean differs(Object object) {
         return differs(object, 0);
@@ -132,6 +137,10 @@ final class HashSource {
         }
         if (declaring.getClassLoader() != null && Persistable.class.isAssignableFrom(declaring)) {
             return ofProgram(declaring);
+        }
+        if (Persistable.class.isAssignableFrom(type)) {
+            // Its methods may assign to its fields, so none is called.
+            return new OfClass(Kind.FIELDS, null);
         }
         boolean hasElements = Collection.class.isAssignableFrom(type)
                 || Map.class.isAssignableFrom(type)

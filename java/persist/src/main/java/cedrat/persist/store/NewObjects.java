@@ -20,7 +20,7 @@ final class NewObjects {
     private ObjectIdentity[] identities;
     private int[] parents;
     private int[] steps;
-    /// The nearest containers that lead to them, by their numbers, or -1.
+    /// The containers that they may be parts of, by their numbers, or -1.
     private int[] containers;
 
     private int count;
@@ -51,7 +51,7 @@ final class NewObjects {
         return steps[number];
     }
 
-    /// Returns the number of the nearest container of a library that leads to an object, or is it; -1 if none does.
+    /// Returns the number of the container that an object may be a part of, or is; -1 if there is none.
     int container(int number) {
         return containers[number];
     }
@@ -84,7 +84,9 @@ final class NewObjects {
         if (engine.keys.isContainer(object.getClass())) {
             containers[count] = count;
         } else {
-            containers[count] = parent >= 0 ? containers[parent] : -1;
+            int container = parent >= 0 ? containers[parent] : -1;
+            boolean isPart = container >= 0 && HashKeys.mayBePart(fresh[container].getClass(), object.getClass());
+            containers[count] = isPart ? container : -1;
         }
         return count++;
     }

@@ -12,6 +12,7 @@ import cedrat.persist.record.Recorder;
 import cedrat.persist.record.WovenCode;
 import java.nio.charset.StandardCharsets;
 import java.util.Objects;
+import java.util.List;
 import java.util.Set;
 import java.util.TreeSet;
 import javax.transaction.xa.XAResource;
@@ -153,6 +154,22 @@ final class ObjectStore extends Persistence {
                 }
             }
             return names;
+        });
+    }
+
+    @Override
+    public List<String> check(Object root) {
+        Objects.requireNonNull(root);
+        engine.check();
+        if (recorder.transactions.isInTransaction()) {
+            return recorder.unrecorded(() -> new Commit(engine, recorder.current()).check(root));
+        }
+        return WovenCode.call(transaction -> {
+            try {
+                return recorder.unrecorded(() -> new Commit(engine, recorder.current()).check(root));
+            } finally {
+                transaction.rollback();
+            }
         });
     }
 

@@ -176,18 +176,18 @@ final class Schema {
     /// @throws RefusedException if it cannot be stored
     Shape of(Object object) throws RefusedException {
         Class<?> type = object.getClass();
-        Shape known = isConstant(object) ? null : current.get(type);
+        Shape known = hasOwnForm(object) ? null : current.get(type);
         return known != null ? known : find(object, type);
     }
 
-    /// Whether an object is one that the program has once in each process, which is not stored by its fields.
-    boolean isConstant(Object object) {
+    /// Whether an object of the program is not stored by its fields.
+    boolean hasOwnForm(Object object) {
         return (object instanceof Persistable || object.getClass() == Object.class)
-                && forms.isOfProgram(object);
+                && forms.hasOwnForm(object);
     }
 
     private synchronized Shape find(Object object, Class<?> type) throws RefusedException {
-        if (object instanceof Persistable && !isConstant(object)) {
+        if (object instanceof Persistable && !hasOwnForm(object)) {
             return layout(type, SerialFields.keepsTransient(type));
         }
         if (type.isArray()) {
@@ -334,18 +334,24 @@ final class Schema {
 
     /// The word of a constant.
     long word(Enum<?> constant) throws RefusedException, GraphStoreException {
+        EnumShape shape = shape(constant);
+        return Words.constant(number(shape), shape.find(constant));
+    }
+
+    /// Returns the shape of the enum of a constant.
+    ///
+    /// @throws RefusedException if the constant cannot be stored
+    EnumShape shape(Enum<?> constant) throws RefusedException {
         Class<?> type = constant.getDeclaringClass();
         EnumShape shape = (EnumShape) current.get(type);
-        int number = shape == null ? -1 : shape.find(constant);
-        if (number < 0) {
+        if (shape == null || shape.find(constant) < 0) {
             shape = constants(type);
-            number = shape.find(constant);
         }
-        if (!Words.fitsConstant(number)) {
+        if (!Words.fitsConstant(shape.find(constant))) {
             throw new RefusedException(
                     type.getName() + " has more constants than a reference can number: store their names");
         }
-        return Words.constant(number(shape), number);
+        return shape;
     }
 
     private synchronized EnumShape constants(Class<?> type) throws RefusedException {
@@ -417,6 +423,12 @@ final class Schema {
 
     private Shape checkForm(StoredClass definition, Set<String> problems) {
         Form form = forms.find(definition.name(), definition.version());
+        String converted = Forms.convertedClass(definition.name());
+        if (form == null && converted != null) {
+            problems.add("the store has converted objects of " + settings.className(converted)
+                    + ", and the program has no converter for them: call PersistenceOptions.convert");
+            return null;
+        }
         if (form == null) {
             problems.add("this version of Cedrat does not know version " + definition.version() + " of the form "
                     + definition.name() + ": use the version that has written it");

@@ -1,0 +1,277 @@
+package cedrat.persist.woven.store;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceException;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Transaction;
+import java.io.IOException;
+import java.io.ObjectInputStream;
+import java.io.Serializable;
+import java.math.MathContext;
+import java.util.AbstractMap;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.TimeUnit;
+import org.junit.jupiter.api.Test;
+
+/// Classes that take part in their serialisation, constants of the program, keys of tables that a class makes itself,
+/// and converters.
+class SerialFormsTest extends StoreFixture {
+    @SuppressWarnings("serial")
+    private static class Rebuilt implements Serializable {
+        transient String text = "a";
+        transient int number = 5;
+
+        private void readObject(ObjectInputStream in) throws IOException, ClassNotFoundException {
+            in.defaultReadObject();
+            throw new AssertionError("a store runs no such method");
+        }
+    }
+
+    /// J10
+    @Test
+    void transientFieldsOfRebuiltClassLast() {
+        Rebuilt made = new Rebuilt();
+        store.mark("rebuilt", made);
+        assertThrows(IllegalStateException.class, () -> made.number = 6);
+        Transaction.run(() -> {
+            made.text = "b";
+        });
+        reopen();
+        Rebuilt found = store.lookup("rebuilt");
+        assertEquals("b", found.text);
+        assertEquals(5, found.number);
+    }
+
+    private abstract static class Constructed {
+        transient List<String> list = new ArrayList<>(List.of("a"));
+    }
+
+    @SuppressWarnings("serial")
+    private static final class Constructing extends Constructed implements Serializable {}
+
+    private static final class Plain extends Constructed {
+        final transient int[] last = {1};
+        transient String cache = "a";
+    }
+
+    /// Both subclasses have the same superclass, which is stored in two ways.
+    @Test
+    void transientFieldsFollowTheSubclass() {
+        store.mark("constructing", new Constructing());
+        store.mark("plain", new Plain());
+        reopen();
+        assertEquals(List.of("a"), store.<Constructing>lookup("constructing").list);
+        Plain plain = store.lookup("plain");
+        assertNull(plain.list);
+        assertNull(plain.cache);
+        assertEquals(1, plain.last[0]);
+        store.mark("other", new Constructing());
+        store.mark("another", new Plain());
+        reopen();
+        assertEquals(List.of("a"), store.<Constructing>lookup("other").list);
+        assertNull(store.<Plain>lookup("another").list);
+    }
+
+    /// J4
+    private static final class Optional {
+        static final Object NONE = new Object();
+        static final Optional EMPTY = new Optional(null);
+        static final Optional KNOWN = new Optional(new ArrayList<>());
+
+        final Object value;
+
+        Optional(Object value) {
+            this.value = value;
+        }
+    }
+
+    @Test
+    void constantsStayIdentical() {
+        store.mark("none", new Optional(Optional.NONE));
+        store.mark("empty", Optional.EMPTY);
+        store.mark("list", new ArrayList<>(List.of(Optional.EMPTY, Optional.NONE)));
+        reopen();
+        assertSame(Optional.NONE, store.<Optional>lookup("none").value);
+        assertSame(Optional.EMPTY, store.lookup("empty"));
+        assertSame(Optional.EMPTY, store.<List<?>>lookup("list").get(0));
+        assertSame(Optional.NONE, store.<List<?>>lookup("list").get(1));
+    }
+
+    /// An object with content that changes is no constant, whichever field has it.
+    @Test
+    @SuppressWarnings("unchecked")
+    void contentOfStaticFinalLasts() {
+        store.mark("known", Optional.KNOWN);
+        Transaction.run(() -> {
+            ((List<Object>) Optional.KNOWN.value).add("x");
+        });
+        reopen();
+        assertEquals(List.of("x"), store.<Optional>lookup("known").value);
+    }
+
+    @SuppressWarnings("serial")
+    private static final class Unit implements Serializable {
+        private static final Map<String, Unit> ALL = new ConcurrentHashMap<>();
+
+        final String name;
+        final transient Thread maker = Thread.currentThread();
+
+        private Unit(String name) {
+            this.name = name;
+        }
+
+        static Unit of(String name) {
+            return ALL.computeIfAbsent(name, Unit::new);
+        }
+
+        private Object readResolve() {
+            return of(name);
+        }
+    }
+
+    @Test
+    void registeredObjectStaysIdentical() {
+        Unit metre = Unit.of("metre");
+        store.mark("unit", new Object[] {metre, Unit.of("gram"), metre});
+        reopen();
+        Object[] found = store.lookup("unit");
+        assertSame(metre, found[0]);
+        assertSame(Unit.of("gram"), found[1]);
+        assertSame(metre, found[2]);
+        assertThrows(PersistenceException.class, () -> store.mark("copy", new Unit("metre")));
+    }
+
+    /// J4
+    @Test
+    void enumsHashByName() {
+        assertEquals("NANOSECONDS".hashCode(), TimeUnit.NANOSECONDS.hashCode());
+    }
+
+    /// A table by hash codes.
+    private static final class Table extends AbstractMap<Object, Object> {
+        private Object[] keys = new Object[16];
+
+        private int place(Object key) {
+            int at = key.hashCode() & keys.length - 1;
+            while (keys[at] != null && !keys[at].equals(key)) {
+                at = at + 1 & keys.length - 1;
+            }
+            return at;
+        }
+
+        @Override
+        public Object put(Object key, Object value) {
+            keys[place(key)] = key;
+            return null;
+        }
+
+        @Override
+        public boolean containsKey(Object key) {
+            return keys[place(key)] != null;
+        }
+
+        @Override
+        public java.util.Set<Map.Entry<Object, Object>> entrySet() {
+            throw new AssertionError("a commit changes nothing");
+        }
+    }
+
+    private record Pair(Object left, Object right) {}
+
+    private void isRefused(Object key) {
+        Table table = new Table();
+        table.put("a", null);
+        store.mark("table", table);
+        Transaction.run(() -> {
+            table.put(new Pair("b", TimeUnit.DAYS), null);
+            table.put(List.of("c"), null);
+        });
+        var refused = assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    table.put(key, null);
+                }));
+        assertTrue(refused.getMessage().contains("its hash code differs in each process"), refused.getMessage());
+        Table other = new Table();
+        other.put(key, null);
+        assertThrows(PersistenceException.class, () -> store.mark("other", other));
+    }
+
+    @Test
+    void keyByIdentityIsRefused() {
+        isRefused(Table.class);
+        isRefused(new Object());
+        isRefused(new Node(1, null));
+        isRefused(List.of(Table.class));
+        isRefused(new Pair("a", new Pair(Table.class, null)));
+    }
+
+    @Test
+    void valueByIdentityIsStored() {
+        Table table = new Table();
+        table.put(new Pair("a", null), null);
+        store.mark("table", new Object[] {table, new Node(1, null), Table.class});
+        reopen();
+        Object[] found = store.lookup("table");
+        assertTrue(((Table) found[0]).containsKey(new Pair("a", null)));
+    }
+
+    private PersistenceOptions converting() {
+        return new PersistenceOptions()
+                .convert(MathContext.class, MathContext::toString, MathContext::new)
+                .convert(Thread.class, thread -> new Pair(thread.getName(), null), pair -> Thread.ofPlatform()
+                        .name((String) pair.left())
+                        .unstarted(() -> {}));
+    }
+
+    @Test
+    void convertedObjectsComeBack() {
+        store.close();
+        store = Persistence.open(graph.open(), converting());
+        store.mark("all", new Object[] {MathContext.DECIMAL32, new Thread("t")});
+        store.close();
+        PersistenceOptions none = new PersistenceOptions();
+        PersistenceException refused =
+                assertThrows(PersistenceException.class, () -> Persistence.open(graph.open(), none));
+        assertTrue(refused.getMessage().contains("call PersistenceOptions.convert"), refused.getMessage());
+        store = Persistence.open(graph.open(), converting());
+        Object[] found = store.lookup("all");
+        assertEquals(MathContext.DECIMAL32, found[0]);
+        assertEquals("t", ((Thread) found[1]).getName());
+    }
+
+    @Test
+    void failingConverterRefusesTheCommit() {
+        store.close();
+        store = Persistence.open(graph.open(), new PersistenceOptions().convert(Thread.class, it -> it, it -> it));
+        PersistenceException refused =
+                assertThrows(PersistenceException.class, () -> store.mark("thread", new Thread("t")));
+        assertTrue(refused.getMessage().contains("return an object that can be stored"), refused.getMessage());
+    }
+
+    @Test
+    void checkNamesEachRefusal() {
+        Object graph = List.of(new Pair(new Thread(), TimeUnit.DAYS), new ThreadLocal<>(), "a");
+        List<String> refused = store.check(graph);
+        assertEquals(2, refused.size(), refused::toString);
+        assertTrue(
+                refused.get(0)
+                        .startsWith("root → [1] leads to an object of java.lang.ThreadLocal, which cannot be persistent: "),
+                refused::toString);
+        assertTrue(refused.get(1).startsWith("root → [0] → left leads to an object of java.lang.Thread, "), refused::toString);
+        assertEquals(List.of(), store.check(new Pair(TimeUnit.DAYS, new Node(1, null))));
+        assertTrue(store.roots().isEmpty());
+        reopen();
+        assertFalse(store.restarted(), "no class was defined");
+    }
+}
