@@ -18,7 +18,7 @@ import org.junit.jupiter.api.io.TempDir;
 /// Objects of libraries that know nothing of stores: each kind works as a plain copy does, or is refused. One process
 /// stores an object of each kind, the next one compares and changes them, a third one compares them again.
 class LibrariesTest {
-    private static final int WORKING_MIN = 150;
+    private static final int WORKING_MIN = 270;
     /// A class whose initialiser is near the limit of a method, and has no objects.
     private static final String TOO_LONG = "org.apache.commons.math3.util.FastMathLiteralArrays";
 

@@ -27,6 +27,8 @@ public final class ObjectIdentity extends IdentityEntry {
     public int mark;
     /// State that its form keeps of the stored object: for a list the number of elements, otherwise its [Cells].
     public Object stored;
+    /// The identity of the container of a library that the object may be a part of, or null: none is known.
+    public ObjectIdentity container;
     /// Number of bytes of the object in the store.
     public int bytes;
     /// Its bytes are counted among those that are loaded. Guarded by `Loaded`.

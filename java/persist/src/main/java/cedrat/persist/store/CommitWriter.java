@@ -41,9 +41,6 @@ final class CommitWriter extends ChangeWriter {
 
     /// The name of an object that is checked.
     private static final String CHECKED = "root";
-    /// Number of objects, one in the other, between a changed container and a new key.
-    private static final int PARTS_MAX = 8;
-
     private final Engine engine;
     private final TransactionLevel transaction;
     private final Changes commit;
@@ -255,29 +252,12 @@ final class CommitWriter extends ChangeWriter {
         if (!(from instanceof Persistable || from.getClass().isArray()) || !engine.keys.mayDiffer(value)) {
             return;
         }
-        if (parent >= 0 && made.container(parent) >= 0) {
-            checkKey(made.object(made.container(parent)), value);
-            return;
+        ObjectIdentity identity = parent >= 0 ? made.identity(parent) : changes.get(~parent).identity;
+        ObjectIdentity container = engine.keys.container(from, identity);
+        Object whole = container == null ? null : container.get();
+        if (whole != null) {
+            checkKey(whole, value);
         }
-        if (parent >= 0 && !isPartOfChange(parent)) {
-            return;
-        }
-        for (int i = 0; i < changes.size(); i++) {
-            Object changed = changes.get(i).object;
-            if (engine.keys.isContainer(changed.getClass())
-                    && HashKeys.mayBePart(changed.getClass(), from.getClass())) {
-                checkKey(changed, value);
-            }
-        }
-    }
-
-    /// Whether a new object was found by way of a changed one, which is not far.
-    private boolean isPartOfChange(int number) {
-        int at = number;
-        for (int depth = 0; at >= 0 && depth < PARTS_MAX; depth++) {
-            at = made.parent(at);
-        }
-        return at < 0 && !isRoot(at);
     }
 
     private void checkKey(Object container, Object value) {
@@ -388,7 +368,13 @@ final class CommitWriter extends ChangeWriter {
     }
 
     private int add(Object object) throws RefusedException {
-        return made.add(engine, object, engine.schema.of(object), commit, parent, step);
+        int number = made.add(engine, object, engine.schema.of(object), commit, parent, step);
+        if (!isRoot(parent)) {
+            Object from = parent >= 0 ? made.object(parent) : changes.get(~parent).object;
+            ObjectIdentity origin = parent >= 0 ? made.identity(parent) : changes.get(~parent).identity;
+            made.identity(number).container = engine.keys.container(from, origin, object);
+        }
+        return number;
     }
 
     /// The word of an object that is persistent by now.

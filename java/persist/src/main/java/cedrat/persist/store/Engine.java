@@ -323,6 +323,7 @@ final class Engine implements BranchStore {
             }
             if (isSettled) {
                 loaded.add(identity);
+                findParts(base, identity, value);
                 return value;
             }
         }
@@ -332,6 +333,26 @@ final class Engine implements BranchStore {
     public boolean stores(Persistable base, Slot.Field field) {
         ObjectIdentity identity = (ObjectIdentity) base.cedrat$identity();
         return ((Layout) identity.shape).current().place(field) >= 0;
+    }
+
+    /// Notes that what was loaded may be a part of a container of a library, and its elements too.
+    private void findParts(Object from, ObjectIdentity identity, Object part) {
+        ObjectIdentity container = part == null ? null : keys.container(from, identity, part);
+        ObjectIdentity known = container == null ? null : identity(part);
+        if (known == null || known.container == container) {
+            return;
+        }
+        known.container = container;
+        if (part instanceof Object[] elements) {
+            for (Object element : elements) {
+                findParts(part, known, element);
+            }
+        }
+    }
+
+    private ObjectIdentity identity(Object object) {
+        Object known = object instanceof Persistable persistable ? persistable.cedrat$identity() : table.find(object);
+        return known instanceof ObjectIdentity identity ? identity : null;
     }
 
     /// Whether a reference is still what it was when it was read. If not, a transaction may have taken it away, and a

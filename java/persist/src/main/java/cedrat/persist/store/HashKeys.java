@@ -1,6 +1,7 @@
 package cedrat.persist.store;
 
 import cedrat.persist.boot.Persistable;
+import cedrat.persist.codec.ObjectIdentity;
 import cedrat.persist.memory.Fields;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
@@ -42,8 +43,21 @@ final class HashKeys {
         return lookups.get(type) != NONE;
     }
 
+    /// Returns the identity of the container that an object is, or may be a part of; null if none is known.
+    ObjectIdentity container(Object object, ObjectIdentity identity) {
+        return isContainer(object.getClass()) ? identity : identity.container;
+    }
+
+    /// Returns the identity of the container that an object leads into with a reference; null if none is known, or the
+    /// reference leads to no part of it.
+    ObjectIdentity container(Object from, ObjectIdentity identity, Object part) {
+        ObjectIdentity container = container(from, identity);
+        Object whole = container == null ? null : container.get();
+        return whole != null && mayBePart(whole.getClass(), part.getClass()) ? container : null;
+    }
+
     /// Whether an object may be a part of a container: an array, or an object of a class beside one of the container's.
-    static boolean mayBePart(Class<?> container, Class<?> part) {
+    private static boolean mayBePart(Class<?> container, Class<?> part) {
         if (part.isArray()) {
             return true;
         }
@@ -68,8 +82,8 @@ final class HashKeys {
     private boolean contains(Object container, Object key) {
         try {
             return lookups.get(container.getClass()).contains(container, key);
-        } catch (ClassCastException | NullPointerException foreign) {
-            // A key has another class: it is a part of the container.
+        } catch (RuntimeException foreign) {
+            // A key has been asked for its hash code when it was added: this is a part of the container.
             return false;
         }
     }

@@ -20,8 +20,6 @@ final class NewObjects {
     private ObjectIdentity[] identities;
     private int[] parents;
     private int[] steps;
-    /// The containers that they may be parts of, by their numbers, or -1.
-    private int[] containers;
 
     private int count;
     /// Numbers, plus one, of the objects without a field for their identity, by their hash.
@@ -51,11 +49,6 @@ final class NewObjects {
         return steps[number];
     }
 
-    /// Returns the number of the container that an object may be a part of, or is; -1 if there is none.
-    int container(int number) {
-        return containers[number];
-    }
-
     /// Adds an object.
     ///
     /// @param commit marks its identity
@@ -66,13 +59,11 @@ final class NewObjects {
             identities = new ObjectIdentity[CAPACITY];
             parents = new int[CAPACITY];
             steps = new int[CAPACITY];
-            containers = new int[CAPACITY];
         } else if (count == fresh.length) {
             fresh = Arrays.copyOf(fresh, 2 * count);
             identities = Arrays.copyOf(identities, 2 * count);
             parents = Arrays.copyOf(parents, 2 * count);
             steps = Arrays.copyOf(steps, 2 * count);
-            containers = Arrays.copyOf(containers, 2 * count);
         }
         ObjectIdentity identity = new ObjectIdentity(engine, object, 0, shape);
         identity.commit = commit;
@@ -81,13 +72,6 @@ final class NewObjects {
         identities[count] = identity;
         parents[count] = parent;
         steps[count] = step;
-        if (engine.keys.isContainer(object.getClass())) {
-            containers[count] = count;
-        } else {
-            int container = parent >= 0 ? containers[parent] : -1;
-            boolean isPart = container >= 0 && HashKeys.mayBePart(fresh[container].getClass(), object.getClass());
-            containers[count] = isPart ? container : -1;
-        }
         return count++;
     }
 

@@ -202,6 +202,13 @@ class SerialFormsTest extends StoreFixture {
                     table.put(key, null);
                 }));
         assertTrue(refused.getMessage().contains("its hash code differs in each process"), refused.getMessage());
+        reopen();
+        Table loaded = store.lookup("table");
+        assertThrows(
+                PersistenceException.class,
+                () -> Transaction.run(() -> {
+                    loaded.put(key, null);
+                }));
         Table other = new Table();
         other.put(key, null);
         assertThrows(PersistenceException.class, () -> store.mark("other", other));
