@@ -15,10 +15,9 @@
 
 use std::{fmt, io};
 
-use cedrat_media::{AlignedBuf, Media};
-use cedrat_sync::Arc;
-use cedrat_sync::Mutex;
+use cedrat_media::{AlignedBuf, Media, SECTOR_LEN};
 use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::{Arc, Mutex, planted};
 use cedrat_wal::{Log, Lsn};
 
 use crate::cleaner::CleanerSignal;
@@ -494,6 +493,23 @@ impl Pool {
     /// Whether the page has been written home and was not punched since: then it certainly has space there.
     pub fn was_written(&self, page: PageId) -> bool {
         self.file.was_written(page)
+    }
+
+    /// Whether the bytes of a page that does not verify at home may be what a crash has left of a [punch](Pool::punch): it does
+    /// not count as written, and one of its sectors reads as zeros. Then it was not changed since, or the log has all its records
+    /// from the one that formats it on.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn may_be_half_punched(&self, page: PageId) -> Result<bool, PoolError> {
+        if self.file.was_written(page) || planted!("half_punched_page_is_damage") {
+            return Ok(false);
+        }
+        let mut buffer = self.staging_buffer(PAGE_LEN);
+        let read = self.file.read(page, &mut buffer);
+        let has_hole = buffer.chunks(SECTOR_LEN).any(|sector| sector.iter().all(|&byte| byte == 0));
+        self.return_staging_buffer(buffer);
+        read.map(|()| has_hole)
     }
 
     /// Returns the number of pages for which home has space.
