@@ -49,6 +49,9 @@ final class Decider {
     /// A connection with this many bytes of outstanding replies, or more, waits.
     static final int OUTSTANDING_BYTES_MAX = 1 << 20;
 
+    /// Rows of commits that count as a further request.
+    private static final int ROWS_COUNTED = 64;
+
     private final EventLoop loop;
     private final ServerOptions options;
     private final StatusOracle oracle;
@@ -61,6 +64,8 @@ final class Decider {
     private final Requests requests;
     /// Request that is being decided.
     private RequestReader request;
+    /// Rows of its commits.
+    private int rows;
 
     /// Commits of a batch.
     private final RequestReader[] commits = new RequestReader[CommitGroup.COUNT_MAX];
@@ -242,6 +247,7 @@ final class Decider {
                     return;
                 }
                 request = requests.reader();
+                rows = 0;
                 answer(connection);
                 accounts.decided(connection, requestCount());
                 connection.input.skip(length);
@@ -259,10 +265,18 @@ final class Decider {
         connection.input.clear();
     }
 
-    /// A batch counts as what it contains.
+    /// A request counts as one for each transaction that it names, and as one more for each so many rows.
     private int requestCount() {
-        boolean isBatch = request.kind() == Protocol.BATCH && fault != Fault.COUNTS_BATCH_ONCE;
-        return isBatch ? Math.max(1, request.commits() + request.starts() + request.begins()) : 1;
+        if (fault == Fault.COUNTS_FRAMES) {
+            return 1;
+        }
+        int transactions =
+                switch (request.kind()) {
+                    case Protocol.BATCH -> request.commits() + request.starts() + request.begins();
+                    case Protocol.STATUS, Protocol.CLEANED, Protocol.ANNOUNCE -> request.starts();
+                    default -> 1;
+                };
+        return Math.max(1, transactions) + rows / ROWS_COUNTED;
     }
 
     private void answer(Connection connection) {
@@ -325,6 +339,7 @@ final class Decider {
         if (fault == Fault.RESENT_COMMITS_CONFLICT && oracle.status(start) > 0) {
             return Protocol.ABORTED;
         }
+        rows += commit.writes() + commit.reads();
         readKeys(commit);
         if (commit.writes() > 0 && !connection.session.hasNamespace) {
             oracle.use(StatusOracle.UNNAMED);

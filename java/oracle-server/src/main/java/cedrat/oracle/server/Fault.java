@@ -23,8 +23,8 @@ enum Fault {
     SERVES_OTHERS,
     /// Limits of clients delay and refuse nothing.
     IGNORES_LIMITS,
-    /// A batch counts as one request for the limits of its client.
-    COUNTS_BATCH_ONCE,
+    /// A frame counts as one request for the limits of its client, whatever it contains.
+    COUNTS_FRAMES,
     /// Changed roles and limits are not read.
     KEEPS_ROLES,
     /// A connection that is cut counts as before.

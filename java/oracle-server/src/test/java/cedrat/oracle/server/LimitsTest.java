@@ -21,6 +21,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.stream.LongStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.api.io.TempDir;
@@ -164,6 +165,35 @@ class LimitsTest {
     }
 
     @Test
+    void framesUseRateOfTheirContent() throws Exception {
+        framesUseRateOfTheirContent(Fault.NONE);
+    }
+
+    /// Transactions are counted, and 64 rows of a commit as one: the ping behind each frame waits.
+    private void framesUseRateOfTheirContent(Fault fault) throws Exception {
+        long[] many = LongStream.rangeClosed(1, 200).toArray();
+        long[] rows = LongStream.range(0, 13_000).toArray();
+        try (OracleServer server = OracleServer.start(limited("rate=100"), new VolatileLog(), fault)) {
+            for (int frame = 0; frame < 3; frame++) {
+                try (RawClient client = new RawClient(server, frame + 1)) {
+                    long start = client.begin();
+                    long before = server.reading().limited()[Limits.Kind.RATE.ordinal()];
+                    switch (frame) {
+                        case 0 -> client.out.status(client.id(), start, many, many.length);
+                        case 1 -> client.out.starts(Protocol.CLEANED, 0, client.id(), many, 0, many.length);
+                        default -> client.out.commit(client.id(), start, rows, rows.length, many, many.length);
+                    }
+                    client.out.plain(Protocol.PING, client.id());
+                    client.send().receive();
+                    client.receive();
+                    long after = server.reading().limited()[Limits.Kind.RATE.ordinal()];
+                    assertTrue(after > before, "frame " + frame + " counts as one request");
+                }
+            }
+        }
+    }
+
+    @Test
     void changedLimitsApplyToLaterHellos() throws Exception {
         changedLimitsApplyToLaterHellos(Fault.NONE);
     }
@@ -249,7 +279,8 @@ class LimitsTest {
     void plantedFaultsAreFound() {
         assertThrows(AssertionError.class, () -> connectionsOfClientAreLimited(Fault.IGNORES_LIMITS));
         assertThrows(AssertionError.class, () -> requestsAboveLimitsWait(Fault.IGNORES_LIMITS));
-        assertThrows(AssertionError.class, () -> batchUsesRateOfItsRequests(Fault.COUNTS_BATCH_ONCE));
+        assertThrows(AssertionError.class, () -> batchUsesRateOfItsRequests(Fault.COUNTS_FRAMES));
+        assertThrows(AssertionError.class, () -> framesUseRateOfTheirContent(Fault.COUNTS_FRAMES));
         assertThrows(AssertionError.class, () -> changedLimitsApplyToLaterHellos(Fault.KEEPS_ROLES));
         assertThrows(AssertionError.class, () -> cutConnectionsLeaveNothing(Fault.KEEPS_CUT_CONNECTIONS));
     }
