@@ -169,7 +169,7 @@ public final class PersistenceOptions {
         return this;
     }
 
-    /// What the program has stored by a converter has the type of that converter.
+    /// Casts what the program has stored by a converter, and which has therefore the type of that converter.
     @SuppressWarnings("unchecked")
     private static <S> S cast(Object stored) {
         return (S) stored;

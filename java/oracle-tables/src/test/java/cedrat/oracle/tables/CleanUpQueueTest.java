@@ -85,7 +85,7 @@ class CleanUpQueueTest {
 
     /// O7l: the table was dropped when the clean-up had failed, and another one has its name.
     @Test
-    void repeatedCleanUpLeavesNothingInEmptyTable() {
+    void repeatedCleanUpWritesNothingToNewTable() {
         put(manager, rows, "a", "x");
         failRow("a");
         later.runOne();

@@ -23,8 +23,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
-/// What the hash codes of a class are made of, so that one that differs in each process is found: `Object.hashCode`,
-/// as classes, lambdas and objects without a `hashCode` of their own have it.
+/// Origin of the hash codes of a class. It finds those that differ in each process: of `Object.hashCode`, as classes,
+/// lambdas and objects without a `hashCode` of their own have it.
 ///
 /// **Threads:** any.
 final class HashSource {

@@ -188,7 +188,7 @@ class SerialFormsTest extends StoreFixture {
 
     private record Pair(Object left, Object right) {}
 
-    private void isRefused(Object key) {
+    private void assertRefused(Object key) {
         Table table = new Table();
         table.put("a", null);
         store.mark("table", table);
@@ -216,11 +216,11 @@ class SerialFormsTest extends StoreFixture {
 
     @Test
     void keyByIdentityIsRefused() {
-        isRefused(Table.class);
-        isRefused(new Object());
-        isRefused(new Node(1, null));
-        isRefused(List.of(Table.class));
-        isRefused(new Pair("a", new Pair(Table.class, null)));
+        assertRefused(Table.class);
+        assertRefused(new Object());
+        assertRefused(new Node(1, null));
+        assertRefused(List.of(Table.class));
+        assertRefused(new Pair("a", new Pair(Table.class, null)));
     }
 
     @Test
