@@ -1,7 +1,7 @@
 //! Spans of which all blocks are free again, in a heap that has no other space left.
 #![cfg(not(cedrat_shuttle))]
 
-use cedrat_heap::{Error, Heap, HeapOptions, Held, Locking, Memory, MemoryOptions};
+use cedrat_heap::{Commit, Error, Heap, HeapOptions, Held, Locking, Memory, MemoryOptions};
 
 /// Returns a heap that blocks of 100 bytes have filled, all of which are free again.
 fn emptied(options: MemoryOptions) -> Heap {
@@ -59,4 +59,25 @@ fn last_session_finds_emptied_spans() {
         heap.atomically(|tx| tx.allocate(&heap, 9000)).expect("nearly all of the heap is free");
         heap.verify().expect("it is sound");
     }
+}
+
+/// E17.7a: a lock ends an allocation for which no session is left, as it ends any other one.
+#[test]
+fn last_session_reports_foreign_lock() {
+    let (locking, stripes_log2, stripe_words_log2) = (Locking::EncounterTime, 4, 12);
+    let options = MemoryOptions { locking, stripes_log2, stripe_words_log2, sessions_max: 2, ..MemoryOptions::small() };
+    let heap = emptied(options);
+    let mut held = Held::new(heap.memory()).expect("a session");
+    held.begin().expect("none runs");
+    // Its lock covers the table.
+    held.run(|tx| tx.write(&heap, heap.first_offset(), 1)).expect("no other transaction runs");
+    let (mut attempts, mut session) = (0, heap.memory().session().expect("the last one"));
+    let refused = session.run(Commit::Async, |tx| {
+        attempts += 1;
+        assert!(attempts < 1000, "E17.7a: no wait without end");
+        tx.allocate(&heap, 9000)
+    });
+    assert!(matches!(refused, Err(Error::Misuse(_))), "E17.7a: {refused:?}");
+    held.abort();
+    session.run(Commit::Async, |tx| tx.allocate(&heap, 9000)).expect("nearly all of the heap is free");
 }

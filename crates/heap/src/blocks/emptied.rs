@@ -15,7 +15,7 @@ use crate::tx::{Descriptor, Tx};
 #[derive(Debug)]
 pub(super) enum Uncleared {
     /// They are to be cleared at the end of the transaction that needs them: it has itself locked their words in the table,
-    /// or there is no session left to clear them in.
+    /// or there is no session left to clear them in, and no other transaction has locked all of these words.
     BeforeEnd,
     /// Another transaction has locked their words: a stripe, and its state.
     Locked(u32, Look),
@@ -49,13 +49,21 @@ impl Tx<'_> {
         if emptied.spans.is_empty() {
             return None;
         }
+        let is_own = |&(_, lock): &(u32, Look)| lock == Look::owned_by(self.this.number);
         let Ok(mut descriptor) = self.shared.take_descriptor() else {
+            // The end of this transaction would not find more, and no later attempt would report the lock.
+            let locks: Vec<(u32, Look)> = emptied.spans.iter().filter_map(|of| locked(self.shared, core, of)).collect();
+            let is_foreign = locks.len() == emptied.spans.len() && !locks.iter().any(is_own);
             emptied.spans.iter().for_each(|of| emptied.blocks.give_emptied(of));
-            return Some(Uncleared::BeforeEnd);
+            return match locks.first() {
+                Some(&(stripe, lock)) if is_foreign && !planted!("lock_unnoticed_by_last_session") => {
+                    Some(Uncleared::Locked(stripe, lock))
+                }
+                _ => Some(Uncleared::BeforeEnd),
+            };
         };
         let (locks, cleared) = clear(self.shared, &mut descriptor, core, emptied);
         self.shared.give_back_descriptor(descriptor);
-        let is_own = |&(_, lock): &(u32, Look)| lock == Look::owned_by(self.this.number);
         match (locks.iter().any(is_own), cleared) {
             (true, _) => Some(Uncleared::BeforeEnd),
             (false, Err(failed)) => Some(Uncleared::Failed(failed)),
@@ -96,6 +104,18 @@ impl Tx<'_> {
     }
 }
 
+/// Returns the word of a span in the table.
+fn table_word(core: &Core, of: &Emptied) -> u64 {
+    core.blocks.as_ref().expect("it has emptied spans").layout.table_word(of.open.span)
+}
+
+/// Returns the stripe of a span's word in the table, and its state, if a transaction has locked it.
+fn locked(shared: &Shared, core: &Core, of: &Emptied) -> Option<(u32, Look)> {
+    let stripe = shared.stripes.of(core.salt, table_word(core, of));
+    let seen = shared.stripes.look(stripe);
+    seen.is_locked().then_some((stripe, seen))
+}
+
 /// Turns spans of free blocks into free spans, except those whose words in the table are locked; returns these locks.
 ///
 /// It does so in a transaction of its own, which persists whatever the outcome of the one that needs the spans: before it
@@ -108,20 +128,18 @@ fn clear(
     emptied: Emptying<'_>,
 ) -> (Vec<(u32, Look)>, Result<(), Interrupt>) {
     let blocks = emptied.blocks;
-    let word = |of: &Emptied| blocks.layout.table_word(of.open.span);
     let (mut clear, mut locks) = (Vec::new(), Vec::new());
     for of in &emptied.spans {
-        let stripe = shared.stripes.of(core.salt, word(of));
-        let seen = shared.stripes.look(stripe);
-        if seen.is_locked() && !planted!("locked_span_ends_clearing") {
-            blocks.give_emptied(of);
-            locks.push((stripe, seen));
-        } else {
-            clear.push(of);
+        match locked(shared, core, of) {
+            Some(lock) if !planted!("locked_span_ends_clearing") => {
+                blocks.give_emptied(of);
+                locks.push(lock);
+            }
+            _ => clear.push(of),
         }
     }
     let mut tx = Tx::begin(shared, this);
-    let written = clear.iter().try_for_each(|of| tx.write_word(core, word(of), Span::Free.to_word()));
+    let written = clear.iter().try_for_each(|of| tx.write_word(core, table_word(core, of), Span::Free.to_word()));
     let cleared = written.and_then(|()| tx.commit(Commit::Async));
     drop(tx);
     for of in clear {
