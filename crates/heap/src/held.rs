@@ -97,7 +97,7 @@ impl Held {
         }
     }
 
-    fn tx(&mut self) -> ManuallyDrop<Tx<'_>> {
+    pub(crate) fn tx(&mut self) -> ManuallyDrop<Tx<'_>> {
         let this = self.descriptor.as_mut().expect("it has its descriptor until it is dropped");
         // Dropping this `Tx` must not end the transaction.
         ManuallyDrop::new(Tx { shared: self.memory.shared(), this })
@@ -286,7 +286,7 @@ impl Held {
             self.tx().abandon();
         }
         if self.attempts == 0 {
-            self.tx().slot().repeats(Instant::now());
+            self.tx().slot().repeats(Instant::now(), None);
         }
         self.attempts = self.attempts.saturating_add(1);
     }

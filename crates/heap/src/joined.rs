@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use cedrat_sync::atomic::Ordering;
 use cedrat_sync::planted;
-use cedrat_wal::Lsn;
+use cedrat_wal::{Lsn, TxnId};
 
 use crate::error::{Error, Interrupt, Result};
 use crate::memory::Memory;
@@ -43,10 +43,10 @@ impl Joined {
         Ok(Joined { memory: memory.clone(), descriptor: Some(descriptor) })
     }
 
-    /// Notes that the larger transaction is repeated after conflicts, since that moment. A later conflict becomes
-    /// [`Error::Misuse`] if it lasts because the owner of a word waits for another transaction of this thread (E15.7b).
-    pub fn set_repeated_since(&mut self, since: Instant) {
-        self.tx().slot().repeats(since);
+    /// Notes that the larger transaction is repeated after conflicts, since that moment, and now has this number. A later conflict
+    /// becomes [`Error::Misuse`] if it lasts because the owner of a word waits for another transaction of this thread (E15.7b).
+    pub fn set_repeated_since(&mut self, since: Instant, txn: TxnId) {
+        self.tx().slot().repeats(since, Some(txn));
     }
 
     /// Wraps a transaction that already runs.

@@ -5,7 +5,7 @@ use std::fmt;
 
 use cedrat_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, RwLock, planted};
-use cedrat_wal::{Log, Lsn, PartitionId};
+use cedrat_wal::{Log, Lsn, PartitionId, TxnId};
 
 use crate::alone::Alone;
 use crate::blocks::Blocks;
@@ -85,8 +85,9 @@ pub trait StoreLink: Send + Sync {
     /// Takes a checkpoint, or waits for one, because the log is full. The caller holds no locks.
     fn free_log_space(&self);
 
-    /// Returns the threads for which `thread` waits in requests to the store's lock manager; 0 stands for no thread.
-    fn awaited_by(&self, thread: usize) -> Vec<usize>;
+    /// Returns the transactions for which `thread` waits in requests to the store's lock manager, and the thread that ends each; 0
+    /// stands for no thread.
+    fn awaited_by(&self, thread: usize) -> Vec<(TxnId, usize)>;
 }
 
 /// Event counters since the memory was created.

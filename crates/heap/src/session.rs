@@ -116,7 +116,7 @@ impl<'m> Repetition<'m> {
     #[cold]
     pub(crate) fn begin(shared: &'m Shared, descriptor: &Descriptor) -> Repetition<'m> {
         let slot = shared.slots.slot(descriptor.number);
-        slot.repeats(Instant::now());
+        slot.repeats(Instant::now(), None);
         Repetition(slot)
     }
 }

@@ -16,8 +16,10 @@ use std::time::{Duration, Instant};
 
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use cedrat_sync::{Mutex, thread_number};
+use cedrat_wal::TxnId;
 
 use crate::stripes::Stripes;
+use crate::waits::{Awaited, Via};
 
 /// Not an LSN: no transaction runs, none is being committed.
 const NONE: u64 = u64::MAX;
@@ -45,6 +47,8 @@ pub(crate) struct Slot {
 #[derive(Clone, Copy, Debug)]
 struct Repetition {
     since: Instant,
+    /// The larger transaction that is repeated with it, and releases its locks each time.
+    txn: Option<TxnId>,
     /// The stripe that it last met locked, once it has been repeated for long.
     awaits: Option<u32>,
 }
@@ -105,14 +109,22 @@ impl Slots {
     /// Returns whether a repeated transaction awaits a stripe.
     #[cfg(test)]
     pub(crate) fn awaits_any(&self) -> bool {
-        self.used().any(|slot| slot.awaited().is_some())
+        self.used().any(|slot| slot.repetition.lock().is_some_and(|repetition| repetition.awaits.is_some()))
     }
 
-    /// Returns the threads of the transactions whose words `thread` waits for, as it repeats a transaction.
-    pub(crate) fn awaited_by(&self, thread: usize, stripes: &Stripes) -> Vec<usize> {
-        let repeated = self.used().filter(|slot| slot.thread() == thread).filter_map(Slot::awaited);
-        let owners = repeated.filter_map(|stripe| stripes.look(stripe).owner());
-        owners.map(|owner| self.slot(owner).thread()).collect()
+    /// Returns the transactions whose words `thread` waits for, as it repeats others; except for `via`, which releases its own locks
+    /// each time.
+    pub(crate) fn awaited_by(&self, thread: usize, via: Via, stripes: &Stripes) -> Vec<Awaited> {
+        let mut awaited = Vec::new();
+        for (number, slot) in self.used().enumerate().filter(|(_, slot)| slot.thread() == thread) {
+            let Some(Repetition { txn, awaits: Some(stripe), .. }) = *slot.repetition.lock() else { continue };
+            if via == Via::Slot(number as u32) || txn.is_some_and(|txn| via == Via::Txn(txn)) {
+                continue;
+            }
+            let owner = stripes.look(stripe).owner();
+            awaited.extend(owner.map(|owner| Awaited { thread: self.slot(owner).thread(), via: Via::Slot(owner) }));
+        }
+        awaited
     }
 }
 
@@ -143,8 +155,8 @@ impl Slot {
     }
 
     /// Publishes that the session repeats a transaction, since that moment or an earlier one.
-    pub(crate) fn repeats(&self, since: Instant) {
-        self.repetition.lock().get_or_insert(Repetition { since, awaits: None });
+    pub(crate) fn repeats(&self, since: Instant, txn: Option<TxnId>) {
+        self.repetition.lock().get_or_insert(Repetition { since, txn, awaits: None });
     }
 
     /// Publishes that the session repeats none any more.
@@ -163,8 +175,9 @@ impl Slot {
         true
     }
 
-    fn awaited(&self) -> Option<u32> {
-        self.repetition.lock().as_ref()?.awaits
+    /// Returns the larger transaction that is repeated with this one.
+    pub(crate) fn repeated_txn(&self) -> Option<TxnId> {
+        self.repetition.lock().as_ref()?.txn
     }
 
     /// Returns whether a transaction that meets a lock of this one, on the current thread, would wait for that thread: one of

@@ -443,14 +443,14 @@ impl<'a> Tx<'a> {
         if let Some(txn) = self.held_by(seen) {
             return Interrupt::failed(Error::InDoubt { txn }); // E9.9: the outcome may take days
         }
-        let Some(owner) = seen.owner().map(|owner| self.shared.slots.slot(owner)) else { return self.this.conflict() };
-        if owner.waits_for_this_thread(self.slot()) {
+        let Some(owner) = seen.owner() else { return self.this.conflict() };
+        if self.shared.slots.slot(owner).waits_for_this_thread(self.slot()) {
             return Interrupt::failed(Error::Misuse(
                 "another transaction of this thread has locked what this one needs (Locking::EncounterTime): end it first",
             ));
         }
         let may_wait = self.shared.options.locking == Locking::EncounterTime;
-        if may_wait && self.slot().awaits(stripe, PATIENCE) && self.shared.wait_leads_here(vec![owner.thread()]) {
+        if may_wait && self.slot().awaits(stripe, PATIENCE) && self.is_awaited_by(owner) {
             return Interrupt::failed(Error::Misuse(
                 "the owner of a word that this transaction needs waits for another transaction of this thread \
                  (Locking::EncounterTime): end that one first",

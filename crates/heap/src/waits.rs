@@ -10,12 +10,32 @@ use std::fmt;
 use std::time::Duration;
 
 use cedrat_sync::{Arc, Mutex, planted, thread_number};
+use cedrat_wal::TxnId;
 
 use crate::memory::{Memory, Shared};
+use crate::tx::Tx;
 
 /// Time that a wait lasts before the search. A transaction may have been moved to another thread since its newest lock: then it
 /// usually ends earlier.
 pub(crate) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 10 } else { 10_000 });
+
+/// Reason why a thread is awaited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Via {
+    /// Its transaction in this slot has a word.
+    Slot(u32),
+    /// Its transaction of this number has a lock.
+    Txn(TxnId),
+    /// A structure has said so.
+    Structure,
+}
+
+/// A thread for which another one waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Awaited {
+    pub(crate) thread: usize,
+    pub(crate) via: Via,
+}
 
 /// Waits that structures have registered.
 #[derive(Debug, Default)]
@@ -48,7 +68,7 @@ impl ThreadWait<'_> {
     /// Returns whether one of the awaited threads waits, directly or through others, for this one. Then the wait does not end,
     /// unless this thread ends another of its transactions.
     pub fn is_endless(&self) -> bool {
-        self.shared.wait_leads_here(self.wait.awaited.clone())
+        self.shared.wait_leads_here(self.wait.awaited().collect(), &[])
     }
 }
 
@@ -64,32 +84,54 @@ impl fmt::Debug for ThreadWait<'_> {
     }
 }
 
+impl Wait {
+    fn awaited(&self) -> impl Iterator<Item = Awaited> {
+        self.awaited.iter().map(|&thread| Awaited { thread, via: Via::Structure })
+    }
+}
+
 impl Waits {
-    fn awaited_by(&self, thread: usize) -> Vec<usize> {
+    fn awaited_by(&self, thread: usize) -> Vec<Awaited> {
         let waits = self.0.lock();
-        waits.iter().filter(|wait| wait.thread == thread).flat_map(|wait| wait.awaited.iter().copied()).collect()
+        waits.iter().filter(|wait| wait.thread == thread).flat_map(|wait| wait.awaited()).collect()
+    }
+}
+
+impl Tx<'_> {
+    /// Returns whether the owner of a word that this transaction needs waits, directly or through others, for another transaction
+    /// of this thread. This one is about to be rolled back, so it is no obstacle.
+    #[cold]
+    pub(crate) fn is_awaited_by(&self, owner: u32) -> bool {
+        let own = [Some(Via::Slot(self.this.number)), self.slot().repeated_txn().map(Via::Txn)];
+        let own: Vec<Via> = own.into_iter().flatten().filter(|_| !planted!("own_attempt_is_obstacle")).collect();
+        let owner = Awaited { thread: self.shared.slots.slot(owner).thread(), via: Via::Slot(owner) };
+        self.shared.wait_leads_here(vec![owner], &own)
     }
 }
 
 impl Shared {
-    /// Returns whether one of these threads is the calling one, or waits for it, directly or through others.
-    #[cold]
-    pub(crate) fn wait_leads_here(&self, threads: Vec<usize>) -> bool {
+    /// Returns whether one of these threads is the calling one, or waits for it, directly or through others, for a transaction
+    /// that is none of `but`.
+    fn wait_leads_here(&self, awaited: Vec<Awaited>, but: &[Via]) -> bool {
         if planted!("wait_for_own_not_found") {
             return false;
         }
-        let here = thread_number();
-        let store = self.store_link();
-        let (mut seen, mut open) = (HashSet::from([0]), threads);
-        while let Some(thread) = open.pop() {
-            if thread == here {
+        let (here, store) = (thread_number(), self.store_link());
+        let (mut seen, mut open) = (HashSet::new(), awaited);
+        while let Some(awaited) = open.pop() {
+            let Awaited { thread, via } = awaited;
+            if thread == here && !but.contains(&via) {
                 return true;
             }
-            if seen.insert(thread) {
-                open.extend(self.slots.awaited_by(thread, &self.stripes));
-                open.extend(self.waits.awaited_by(thread));
-                open.extend(store.iter().flat_map(|store| store.awaited_by(thread)));
+            if thread == here || thread == 0 || !seen.insert(awaited) {
+                continue;
             }
+            // A repeated transaction releases its locks each time: only its other waits keep them.
+            let via = if planted!("own_attempt_is_obstacle") { Via::Structure } else { via };
+            open.extend(self.slots.awaited_by(thread, via, &self.stripes));
+            open.extend(self.waits.awaited_by(thread));
+            let locks = store.iter().flat_map(|store| store.awaited_by(thread));
+            open.extend(locks.map(|(txn, thread)| Awaited { thread, via: Via::Txn(txn) }));
         }
         false
     }
@@ -103,7 +145,7 @@ mod tests {
     use cedrat_sync::thread;
 
     use super::*;
-    use crate::{Commit, Error, Heap, HeapOptions, Held, Locking, MemoryOptions, StoreLink};
+    use crate::{Commit, Error, Heap, HeapOptions, Held, Joined, Locking, MemoryOptions, StoreLink};
 
     fn heap() -> Heap {
         let options = MemoryOptions { locking: Locking::EncounterTime, ..MemoryOptions::small() };
@@ -175,9 +217,10 @@ mod tests {
 
         fn free_log_space(&self) {}
 
-        fn awaited_by(&self, thread: usize) -> Vec<usize> {
+        fn awaited_by(&self, thread: usize) -> Vec<(TxnId, usize)> {
             let is_it = thread == self.waits.load(Ordering::SeqCst);
-            if is_it { vec![0, self.awaited.load(Ordering::SeqCst)] } else { Vec::new() }
+            let awaited = [(TxnId(1), 0), (TxnId(2), self.awaited.load(Ordering::SeqCst))];
+            if is_it { awaited.into() } else { Vec::new() }
         }
     }
 
@@ -227,6 +270,53 @@ mod tests {
             owner.join().expect("no panic");
             assert_eq!(heap.atomically(|tx| tx.read(&heap, 0)).expect("the word is free"), 0);
         }
+    }
+
+    fn long_ago() -> std::time::Instant {
+        std::time::Instant::now() - 2 * PATIENCE
+    }
+
+    /// Two transactions are repeated, and each attempt has a word that the other one needs.
+    #[test]
+    fn crossing_transactions_only_conflict() {
+        let heap = heap();
+        let mut first = owner_of(&heap, 0);
+        first.tx().slot().repeats(long_ago(), None);
+        let other = heap.clone();
+        let second = thread::spawn(move || {
+            let mut second = owner_of(&other, 4096);
+            second.tx().slot().repeats(long_ago(), None);
+            assert!(matches!(second.read(&other, 0), Err(Error::Conflict)), "the first one releases it");
+            second.begin().expect("it goes on");
+            second.run(|tx| tx.write(&other, 4096, 1)).expect("its attempt before has released it");
+            second
+        });
+        let _second = second.join().expect("no panic");
+        assert!(matches!(first.read(&heap, 4096), Err(Error::Conflict)), "the second one releases it");
+    }
+
+    /// The lock for which the owner waits is one of the repeated transaction, which releases it.
+    #[test]
+    fn repeated_transaction_is_no_obstacle_itself() {
+        let heap = heap();
+        let locks = Arc::new(Locks::default());
+        heap.memory().set_store_link(Arc::<Locks>::clone(&locks) as Arc<dyn StoreLink>);
+        let owner = heap.clone();
+        let held = thread::spawn(move || {
+            locks.waits.store(thread_number(), Ordering::SeqCst);
+            (owner_of(&owner, 0), locks)
+        });
+        let (_held, locks) = held.join().expect("no panic");
+        // The thread of the owner has ended: its number must not be that of this one.
+        assert_ne!(locks.waits.load(Ordering::SeqCst), thread_number());
+        locks.awaited.store(thread_number(), Ordering::SeqCst);
+        let read = |txn: u64| {
+            let mut joined = Joined::begin(heap.memory()).expect("a place");
+            joined.set_repeated_since(long_ago(), TxnId(txn));
+            joined.run(|tx| tx.read(&heap, 0))
+        };
+        assert!(matches!(read(2), Err(Error::Conflict)), "it is rolled back");
+        assert_refused(&read(3));
     }
 
     /// A wait for a thread that goes on is none without end.

@@ -51,7 +51,7 @@ impl Txn {
             none => {
                 let joined = none.insert(Joined::begin(&self.store.inner.memory)?);
                 if let Some(since) = self.repeated_since {
-                    joined.set_repeated_since(since);
+                    joined.set_repeated_since(since, self.id);
                 }
                 joined
             }

@@ -590,7 +590,7 @@ impl StoreLink for LinkOfMemory {
         }
     }
 
-    fn awaited_by(&self, thread: usize) -> Vec<usize> {
+    fn awaited_by(&self, thread: usize) -> Vec<(TxnId, usize)> {
         let store = self.0.upgrade().filter(|_| !planted!("lock_waits_not_followed"));
         store.map(|inner| inner.locks.awaited_by(thread)).unwrap_or_default()
     }

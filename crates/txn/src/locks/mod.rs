@@ -265,12 +265,12 @@ pub trait LockManager: Send + Sync + fmt::Debug {
         let _ = has_stopped;
     }
 
-    /// Returns the threads that will end the transactions for which `thread` waits in a request, directly or through the requests
-    /// before it. They are numbers of [`cedrat_sync::thread_number`]; 0 stands for a transaction that any thread may end. Called
-    /// to find out whether a wait of another kind would end ([`Store::waits_for`](crate::Store::waits_for)).
+    /// Returns the transactions for which `thread` waits in a request, directly or through the requests before it, and the thread
+    /// that will end each: a number of [`cedrat_sync::thread_number`], or 0 if any thread may. Called to find out whether a wait
+    /// of another kind would end ([`Store::waits_for`](crate::Store::waits_for)).
     ///
     /// The default returns none: then such a wait through a lock does not end.
-    fn awaited_by(&self, thread: usize) -> Vec<usize> {
+    fn awaited_by(&self, thread: usize) -> Vec<(TxnId, usize)> {
         let _ = thread;
         Vec::new()
     }

@@ -118,7 +118,7 @@ impl LockManager for PageLocks {
         self.table.serves(has_stopped);
     }
 
-    fn awaited_by(&self, thread: usize) -> Vec<usize> {
+    fn awaited_by(&self, thread: usize) -> Vec<(TxnId, usize)> {
         self.table.awaited_by(thread)
     }
 

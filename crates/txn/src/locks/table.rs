@@ -658,8 +658,9 @@ impl LockTable {
         self.txns(txn).lock().held.get(txn).map_or(0, |held| held.thread)
     }
 
-    /// Returns the threads that end the transactions for which the blocked requests of `thread` wait; 0 for a prepared one.
-    pub(super) fn awaited_by(&self, thread: usize) -> Vec<usize> {
+    /// Returns the transactions for which the blocked requests of `thread` wait, and the thread that ends each; 0 for a prepared
+    /// one.
+    pub(super) fn awaited_by(&self, thread: usize) -> Vec<(TxnId, usize)> {
         let mut awaited = Vec::new();
         for waiter in self.all_waiting().into_iter().filter(|waiter| waiter.thread == thread) {
             let shard = self.shard(waiter.of).lock();
@@ -667,7 +668,7 @@ impl LockTable {
             let holders = lock.map(|lock| lock.holders_before(&waiter)).unwrap_or_default();
             drop(shard);
             let thread_of = |txn| self.waiting(txn).map_or_else(|| self.thread_of(txn), |waiter| waiter.thread);
-            awaited.extend(holders.into_iter().map(thread_of));
+            awaited.extend(holders.into_iter().map(|txn| (txn, thread_of(txn))));
         }
         awaited
     }
