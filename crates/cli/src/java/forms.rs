@@ -78,6 +78,8 @@ enum Data {
     First,
     FirstAndAccess,
     Lambda,
+    /// A static final field.
+    Constant,
 }
 
 /// A form.
@@ -108,6 +110,7 @@ pub(crate) enum Meaning {
 const NONE: References = References::Named(&[]);
 const KEY_AND_VALUE: References = References::Named(&["getKey()", "getValue()"]);
 const WRAPPED: References = References::Named(&["wrapped"]);
+const CONVERTED: References = References::Named(&["converted"]);
 
 impl Form {
     /// The form of this name and version.
@@ -121,7 +124,10 @@ impl Form {
             .or(match name {
                 "java.math.BigInteger" => Some((Data::BigInteger, NONE)),
                 "java.math.BigDecimal" => Some((Data::BigDecimal, NONE)),
-                "java.net.URI" | "java.net.URL" | "java.nio.file.Path" | "java.io.File" => Some((Data::Text, NONE)),
+                "java.net.URI" | "java.net.URL" | "java.nio.file.Path" | "java.io.File" | "java.io.Serializable" => {
+                    Some((Data::Text, NONE))
+                }
+                _ if name.starts_with("cedrat.Converted:") => Some((Data::Nothing, CONVERTED)),
                 _ => None,
             })
             .ok_or_else(|| format!("the form {name} is not known: use a newer command"))?;
@@ -161,6 +167,7 @@ fn value_form(name: &str) -> Option<Data> {
         "Object" => Data::Nothing,
         "concurrent.atomic.AtomicBoolean" => Data::Boolean,
         "concurrent.atomic.AtomicInteger" => Data::Int,
+        "reflect.Field" => Data::Constant,
         "BitSet" => Data::BitSet,
         "Random" => Data::Random,
         _ => return None,
@@ -214,7 +221,9 @@ impl Data {
         let other = match self {
             Data::Nothing | Data::Size | Data::Ring | Data::First => return Ok(None),
             Data::Characters => return characters(bytes).map(|text| Some(Meaning::Text(text))),
-            Data::Text | Data::ZonedDateTime | Data::Locale | Data::Pattern | Data::Lambda => self.texts(bytes)?,
+            Data::Text | Data::ZonedDateTime | Data::Locale | Data::Pattern | Data::Lambda | Data::Constant => {
+                self.texts(bytes)?
+            }
             Data::BigInteger => big_integer(bytes)?,
             Data::BigDecimal => {
                 let scale = bytes.i32()?;
@@ -253,6 +262,7 @@ impl Data {
                 let pattern = bytes.text()?;
                 if flags == 0 { pattern } else { format!("{pattern} (flags {flags:#x})") }
             }
+            Data::Constant => format!("{}.{}", bytes.text()?, bytes.text()?),
             Data::Lambda => {
                 let capturing = bytes.text()?;
                 let interface = bytes.text()?.replace('/', ".");
@@ -412,6 +422,8 @@ mod tests {
         says("java.util.Locale", &[&one, &text("no"), &text("NO"), &text("NY")], "no_NO_NY");
         says("java.util.regex.Pattern", &[&five, &text("a+")], "a+ (flags 0x5)");
         says("java.util.concurrent.atomic.AtomicBoolean", &[&one], "true");
+        says("java.lang.reflect.Field", &[&text("a.B"), &text("NONE")], "a.B.NONE");
+        says("java.io.Serializable", &[&text("a.Unit"), &five, &[1, 2, 3, 4, 5]], "a.Unit");
         says("java.util.BitSet", &[&one, &zero, &0b1001_u64.to_le_bytes()], "{0, 3}");
         says("java.util.EnumMap", &[&text("a.Color")], "a.Color");
         says("java.util.LinkedHashMap", &[&five, &one], "in order of access");
@@ -441,7 +453,11 @@ mod tests {
             let first = names[0];
             let package = &first[..=first.rfind('.').expect("a package")];
             for &name in &names {
-                let full = if name.starts_with("java.") { name.to_string() } else { format!("{package}{name}") };
+                let full = if name.starts_with("java.") || name.starts_with("cedrat.") {
+                    name.to_string()
+                } else {
+                    format!("{package}{name}")
+                };
                 if full.ends_with('.') {
                     continue; // the beginning of those that follow
                 }

@@ -88,7 +88,8 @@ public abstract class Persistence implements AutoCloseable {
     /// Checks whether an object can be stored, with all that is reachable from it. Nothing is stored. As a commit, this
     /// locks the objects, until the transaction of the thread ends.
     ///
-    /// @return the reasons why not, each with the path that leads from `root` to an object; empty if it can be stored
+    /// @return the reasons why not, each with the path that leads from `root` to an object; empty if it can be
+    /// stored
     public abstract List<String> check(Object root);
 
     /// Returns the collection of records with this name, which must not contain NUL, and creates it if there is none.

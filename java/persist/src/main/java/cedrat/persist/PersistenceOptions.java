@@ -165,11 +165,12 @@ public final class PersistenceOptions {
         converters.put(
                 Objects.requireNonNull(type),
                 new PersistenceRuntime.Converter(
-                        object -> toStored.apply(type.cast(object)), stored -> fromStored.apply(PersistenceOptions.<S>cast(stored))));
+                        object -> toStored.apply(type.cast(object)),
+                        stored -> fromStored.apply(PersistenceOptions.<S>cast(stored))));
         return this;
     }
 
-    /// Casts what the program has stored by a converter, and which has therefore the type of that converter.
+    /// Returns a stored object as its converter takes it, which has returned it.
     @SuppressWarnings("unchecked")
     private static <S> S cast(Object stored) {
         return (S) stored;

@@ -112,8 +112,11 @@ final class CommonsKinds {
         map(kinds, "ReferenceIdentityMap", ReferenceIdentityMap::new);
         map(kinds, "PassiveExpiringMap", PassiveExpiringMap::new);
         map(kinds, "DefaultedMap", () -> DefaultedMap.defaultedMap(new HashMap<>(), 7));
-        kinds.mutable("LRUMap", () -> filled(new LRUMap<String, Integer>(2)), map -> map.put("c", 3), map ->
-                map + " " + map.get("a") + map.get("b") + map.get("c"));
+        kinds.mutable(
+                "LRUMap",
+                () -> filled(new LRUMap<String, Integer>(2)),
+                map -> map.put("c", 3),
+                map -> map + " " + map.get("a") + map.get("b") + map.get("c"));
         kinds.mutable(
                 "HashedMap with enum keys",
                 () -> {
@@ -145,8 +148,7 @@ final class CommonsKinds {
                 "HashedMap with keys by identity",
                 () -> new HashedMap<>(Map.of(new Key(), 1, new Key(), 2, new Key(), 3)),
                 map -> map.put(new Key(), 4),
-                map -> map.keySet().stream().allMatch(map::containsKey) + " "
-                        + new TreeSet<>(map.values()));
+                map -> map.keySet().stream().allMatch(map::containsKey) + " " + new TreeSet<>(map.values()));
         kinds.mutable(
                 "HashedMap with plain objects as keys",
                 () -> new HashedMap<>(Map.of(new Object(), 1, new Object(), 2)),
@@ -186,15 +188,20 @@ final class CommonsKinds {
                         map -> map.put("c", "d", 2),
                         map -> Shown.map(map) + map.get("a", "b"))
                 .mutable(
-                        "MultiKey", () -> new ArrayList<>(List.of(new MultiKey<>("a", "b"))), List::removeLast, list ->
-                                list + " " + list.contains(new MultiKey<>("a", "b")))
+                        "MultiKey",
+                        () -> new ArrayList<>(List.of(new MultiKey<>("a", "b"))),
+                        List::removeLast,
+                        list -> list + " " + list.contains(new MultiKey<>("a", "b")))
                 .value(
                         "DefaultKeyValue",
                         () -> new DefaultKeyValue<>("a", 1),
                         pair -> new DefaultKeyValue<>("b", 2),
                         Object::toString)
-                .mutable("HashBag", () -> new HashBag<>(List.of("a", "b", "b")), bag -> bag.add("a", 3), bag ->
-                        Shown.set(bag) + bag.getCount("b"))
+                .mutable(
+                        "HashBag",
+                        () -> new HashBag<>(List.of("a", "b", "b")),
+                        bag -> bag.add("a", 3),
+                        bag -> Shown.set(bag) + bag.getCount("b"))
                 .mutable("TreeBag", () -> new TreeBag<>(List.of("a", "b", "b")), bag -> bag.add("a", 3), Shown::set)
                 .mutable(
                         "HashMultiSet",
@@ -202,7 +209,11 @@ final class CommonsKinds {
                         bag -> bag.add("c", 3),
                         bag -> Shown.set(bag) + bag.getCount("b"))
                 .mutable("TreeList", () -> new TreeList<>(List.of("a", "b")), list -> list.add(1, "c"), Shown::list)
-                .mutable("GrowthList", () -> GrowthList.growthList(new ArrayList<>(List.of("a"))), list -> list.add("c"), Shown::list)
+                .mutable(
+                        "GrowthList",
+                        () -> GrowthList.growthList(new ArrayList<>(List.of("a"))),
+                        list -> list.add("c"),
+                        Shown::list)
                 .mutable(
                         "NodeCachingLinkedList",
                         () -> new NodeCachingLinkedList<>(List.of("a", "b")),
@@ -268,7 +279,11 @@ final class CommonsKinds {
                         it -> it.setValue("b"),
                         it -> "" + it.getValue())
                 .mutable("MutablePair", () -> MutablePair.of("a", 1), pair -> pair.setRight(2), Object::toString)
-                .value("ImmutablePair", () -> ImmutablePair.of("a", 1), pair -> ImmutablePair.of("b", 1), Object::toString)
+                .value(
+                        "ImmutablePair",
+                        () -> ImmutablePair.of("a", 1),
+                        pair -> ImmutablePair.of("b", 1),
+                        Object::toString)
                 .value("Triple", () -> Triple.of("a", 1, 2), pair -> Triple.of("b", 1, 2), Object::toString)
                 .value("Range", () -> Range.of(1, 5), range -> Range.of(2, 7), range -> range + " " + range.contains(5))
                 .mutable("StrBuilder", () -> new StrBuilder("abc"), text -> text.append("d"), Object::toString);

@@ -15,7 +15,6 @@ import org.apache.jena.graph.NodeFactory;
 import org.apache.jena.graph.Triple;
 import org.apache.jena.rdf.model.Model;
 import org.apache.jena.rdf.model.ModelFactory;
-
 import org.apache.poi.hssf.usermodel.HSSFWorkbook;
 import org.apache.poi.ss.util.CellAddress;
 import org.apache.poi.ss.util.CellRangeAddress;
@@ -47,16 +46,23 @@ final class DocumentKinds {
     private static void addJson(Kinds kinds) {
         kinds.mutable(
                         "ObjectNode",
-                        () -> (ObjectNode) parsed("{\"a\": [1, 2.5, true, null, \"x\"], \"b\": {\"c\": 12345678901234567890}}"),
+                        () -> (ObjectNode)
+                                parsed("{\"a\": [1, 2.5, true, null, \"x\"], \"b\": {\"c\": 12345678901234567890}}"),
                         it -> it.put("d", 7),
                         it -> it + " " + it.get("a").get(0))
                 .mutable("ArrayNode", () -> (ArrayNode) parsed("[1, \"a\"]"), it -> it.add(5), Object::toString)
                 .value("TextNode", () -> TextNode.valueOf("a"), it -> TextNode.valueOf("b"), Object::toString)
                 .value("IntNode", () -> IntNode.valueOf(5), it -> IntNode.valueOf(5_000), Object::toString)
-                .value("NullNode", () -> (Object) NullNode.getInstance(), it -> TextNode.valueOf("b"), it ->
-                        it + " " + (it == NullNode.getInstance()))
-                .value("JsonNodeFactory", () -> JsonNodeFactory.instance, it -> new JsonNodeFactory(true), it ->
-                        it.numberNode(5) + " " + it.objectNode())
+                .value(
+                        "NullNode",
+                        () -> (Object) NullNode.getInstance(),
+                        it -> TextNode.valueOf("b"),
+                        it -> it + " " + (it == NullNode.getInstance()))
+                .value(
+                        "JsonNodeFactory",
+                        () -> JsonNodeFactory.instance,
+                        it -> new JsonNodeFactory(true),
+                        it -> it.numberNode(5) + " " + it.objectNode())
                 .value("ObjectMapper", ObjectMapper::new, it -> new ObjectMapper(), it -> {
                     try {
                         return it.writeValueAsString(new int[] {1, 2});
@@ -79,8 +85,11 @@ final class DocumentKinds {
                                 + it.getSheet("s").getLastRowNum())
                 .value("CellReference", () -> new CellReference("A5"), it -> new CellReference("B7"), Object::toString)
                 .value("CellAddress", () -> new CellAddress("A5"), it -> new CellAddress("B7"), Object::toString)
-                .mutable("CellRangeAddress", () -> CellRangeAddress.valueOf("A5:B7"), it -> it.setLastRow(9), it ->
-                        it.formatAsString());
+                .mutable(
+                        "CellRangeAddress",
+                        () -> CellRangeAddress.valueOf("A5:B7"),
+                        it -> it.setLastRow(9),
+                        it -> it.formatAsString());
     }
 
     private static void addHtml(Kinds kinds) {
@@ -90,16 +99,26 @@ final class DocumentKinds {
                         (Document it) -> it.body().appendElement("i").text("z"),
                         it -> it.body().html() + " " + it.select("p.x b").text() + it.getElementById("y"))
                 .mutable("Element", () -> new Element("p").text("a"), it -> it.addClass("x"), Object::toString)
-                .mutable("Attributes", () -> new Attributes().put("a", "1"), it -> it.put("b", "2"), it ->
-                        it + " " + it.get("a"));
+                .mutable(
+                        "Attributes",
+                        () -> new Attributes().put("a", "1"),
+                        it -> it.put("b", "2"),
+                        it -> it + " " + it.get("a"));
     }
 
     private static void addRdf(Kinds kinds) {
         Node a = NodeFactory.createURI("urn:a");
         Node b = NodeFactory.createLiteralString("b");
-        kinds.value("Node", () -> NodeFactory.createURI("urn:a"), it -> NodeFactory.createURI("urn:b"), Object::toString)
-                .value("literal", () -> NodeFactory.createLiteralLang("a", "de"), it -> NodeFactory.createLiteralString("b"), it ->
-                        it + " " + it.getLiteralValue())
+        kinds.value(
+                        "Node",
+                        () -> NodeFactory.createURI("urn:a"),
+                        it -> NodeFactory.createURI("urn:b"),
+                        Object::toString)
+                .value(
+                        "literal",
+                        () -> NodeFactory.createLiteralLang("a", "de"),
+                        it -> NodeFactory.createLiteralString("b"),
+                        it -> it + " " + it.getLiteralValue())
                 .value("Triple", () -> Triple.create(a, a, b), it -> Triple.create(a, a, a), Object::toString)
                 .mutable(
                         "Graph",
@@ -109,7 +128,8 @@ final class DocumentKinds {
                             return graph;
                         },
                         it -> it.add(Triple.create(a, a, a)),
-                        it -> it.size() + " " + it.contains(a, a, b) + it.find(a, a, Node.ANY).toList().size())
+                        it -> it.size() + " " + it.contains(a, a, b)
+                                + it.find(a, a, Node.ANY).toList().size())
                 .mutable(
                         "Model",
                         () -> {

@@ -6,6 +6,7 @@ import java.util.concurrent.TimeUnit;
 import org.eclipse.collections.api.multimap.MutableMultimap;
 import org.eclipse.collections.impl.bag.mutable.HashBag;
 import org.eclipse.collections.impl.bimap.mutable.HashBiMap;
+import org.eclipse.collections.impl.block.factory.HashingStrategies;
 import org.eclipse.collections.impl.factory.Bags;
 import org.eclipse.collections.impl.factory.Lists;
 import org.eclipse.collections.impl.factory.Maps;
@@ -20,7 +21,6 @@ import org.eclipse.collections.impl.map.mutable.primitive.IntObjectHashMap;
 import org.eclipse.collections.impl.map.mutable.primitive.ObjectIntHashMap;
 import org.eclipse.collections.impl.map.sorted.mutable.TreeSortedMap;
 import org.eclipse.collections.impl.map.strategy.mutable.UnifiedMapWithHashingStrategy;
-import org.eclipse.collections.impl.block.factory.HashingStrategies;
 import org.eclipse.collections.impl.multimap.list.FastListMultimap;
 import org.eclipse.collections.impl.multimap.set.UnifiedSetMultimap;
 import org.eclipse.collections.impl.set.mutable.UnifiedSet;
@@ -37,25 +37,41 @@ final class EclipseKinds {
         kinds.of("Eclipse Collections");
         addMutable(kinds);
         addMaps(kinds);
-        kinds.value("ImmutableList", () -> Lists.immutable.of("a", "b"), it -> it.newWith("c"), it -> it + " " + it.get(1))
-                .value("ImmutableList, empty", Lists.immutable::<String>empty, it -> it.newWith("c"), it ->
-                        it + " " + (it == Lists.immutable.<String>empty()))
-                .value("ImmutableSet", () -> Sets.immutable.of("a", "b"), it -> it.newWith("c"), it ->
-                        it.toSortedList() + " " + it.contains("a"))
+        kinds.value(
+                        "ImmutableList",
+                        () -> Lists.immutable.of("a", "b"),
+                        it -> it.newWith("c"),
+                        it -> it + " " + it.get(1))
+                .value(
+                        "ImmutableList, empty",
+                        Lists.immutable::<String>empty,
+                        it -> it.newWith("c"),
+                        it -> it + " " + (it == Lists.immutable.<String>empty()))
+                .value(
+                        "ImmutableSet",
+                        () -> Sets.immutable.of("a", "b"),
+                        it -> it.newWith("c"),
+                        it -> it.toSortedList() + " " + it.contains("a"))
                 .value(
                         "ImmutableSet, larger",
                         () -> Sets.immutable.of("a", "b", "c", "d", "e", "f"),
                         it -> it.newWithout("c"),
                         it -> it.toSortedList() + " " + it.contains("a"))
-                .value("ImmutableMap", () -> Maps.immutable.of("a", 1), it -> it.newWithKeyValue("b", 2), it ->
-                        Shown.map(it.castToMap()) + " " + it.get("a"))
+                .value(
+                        "ImmutableMap",
+                        () -> Maps.immutable.of("a", 1),
+                        it -> it.newWithKeyValue("b", 2),
+                        it -> Shown.map(it.castToMap()) + " " + it.get("a"))
                 .value(
                         "ImmutableMap, larger",
                         () -> Maps.immutable.ofMap(Map.of("a", 1, "b", 2, "c", 3, "d", 4, "e", 5)),
                         it -> it.newWithoutKey("a"),
                         it -> Shown.map(it.castToMap()) + " " + it.get("a"))
-                .value("ImmutableBag", () -> Bags.immutable.of("a", "a"), it -> it.newWith("b"), it ->
-                        it + " " + it.occurrencesOf("a"))
+                .value(
+                        "ImmutableBag",
+                        () -> Bags.immutable.of("a", "a"),
+                        it -> it.newWith("b"),
+                        it -> it + " " + it.occurrencesOf("a"))
                 .value("ImmutableIntList", () -> IntLists.immutable.of(1, 2), it -> it.newWith(3), Object::toString)
                 .value("Interval", () -> Interval.oneTo(5), it -> Interval.oneTo(3), Shown::list)
                 .value("Twin", () -> Tuples.twin("a", "b"), it -> Tuples.twin("c", "d"), Object::toString);
@@ -75,14 +91,23 @@ final class EclipseKinds {
                         () -> UnifiedSet.newSetWith(TimeUnit.values()),
                         set -> set.remove(TimeUnit.DAYS),
                         set -> Shown.set(set) + set.contains(TimeUnit.HOURS))
-                .mutable("HashBag", () -> HashBag.newBagWith("a", "b", "a"), bag -> bag.add("b"), bag ->
-                        Shown.set(bag) + bag.occurrencesOf("a"))
+                .mutable(
+                        "HashBag",
+                        () -> HashBag.newBagWith("a", "b", "a"),
+                        bag -> bag.add("b"),
+                        bag -> Shown.set(bag) + bag.occurrencesOf("a"))
                 .mutable("TreeSortedSet", () -> TreeSortedSet.newSetWith("b", "a"), set -> set.add("c"), Shown::set)
-                .mutable("ArrayStack", () -> ArrayStack.newStackWith("a", "b"), stack -> stack.push("c"), stack ->
-                        stack + " " + stack.peek())
+                .mutable(
+                        "ArrayStack",
+                        () -> ArrayStack.newStackWith("a", "b"),
+                        stack -> stack.push("c"),
+                        stack -> stack + " " + stack.peek())
                 .mutable("IntArrayList", () -> IntArrayList.newListWith(1, 2), list -> list.add(3), Object::toString)
-                .mutable("LongHashSet", () -> LongHashSet.newSetWith(1, 2, 77), set -> set.add(3), set ->
-                        set.toSortedList() + " " + set.contains(77))
+                .mutable(
+                        "LongHashSet",
+                        () -> LongHashSet.newSetWith(1, 2, 77),
+                        set -> set.add(3),
+                        set -> set.toSortedList() + " " + set.contains(77))
                 .mutable(
                         "LongHashSet, larger",
                         () -> {
@@ -97,7 +122,11 @@ final class EclipseKinds {
     }
 
     private static void addMaps(Kinds kinds) {
-        kinds.mutable("UnifiedMap", () -> UnifiedMap.newWithKeysValues("a", 1, "b", 2), map -> map.put("c", 3), Shown::map)
+        kinds.mutable(
+                        "UnifiedMap",
+                        () -> UnifiedMap.newWithKeysValues("a", 1, "b", 2),
+                        map -> map.put("c", 3),
+                        Shown::map)
                 .mutable(
                         "UnifiedMap with colliding keys",
                         () -> UnifiedMap.newWithKeysValues("Aa", 1, "BB", 2, null, 4),
@@ -127,8 +156,11 @@ final class EclipseKinds {
                         },
                         map -> map.put("b", 2),
                         Shown::map)
-                .mutable("HashBiMap", () -> HashBiMap.newWithKeysValues("a", 1), map -> map.put("b", 2), map ->
-                        Shown.map(map) + Shown.map(map.inverse()))
+                .mutable(
+                        "HashBiMap",
+                        () -> HashBiMap.newWithKeysValues("a", 1),
+                        map -> map.put("b", 2),
+                        map -> Shown.map(map) + Shown.map(map.inverse()))
                 .mutable(
                         "TreeSortedMap",
                         () -> TreeSortedMap.newMapWith("b", 1, "a", 2),

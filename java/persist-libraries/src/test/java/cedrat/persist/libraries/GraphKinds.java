@@ -30,8 +30,11 @@ final class GraphKinds {
                         it -> new AsUnmodifiableGraph<>(new SimpleGraph<>(DefaultEdge.class)),
                         GraphKinds::shown)
                 .value("Pair", () -> Pair.of("a", 1), it -> Pair.of("b", 2), Object::toString)
-                .mutable("UnionFind", () -> new UnionFind<>(new TreeSet<>(java.util.List.of("a", "b"))), it -> it.union("a", "b"), it ->
-                        it.numberOfSets() + " " + it.size());
+                .mutable(
+                        "UnionFind",
+                        () -> new UnionFind<>(new TreeSet<>(java.util.List.of("a", "b"))),
+                        it -> it.union("a", "b"),
+                        it -> it.numberOfSets() + " " + it.size());
     }
 
     private static <E> Graph<String, E> filled(Graph<String, E> graph) {

@@ -65,9 +65,16 @@ final class GuavaKinds {
     private static void addImmutable(Kinds kinds) {
         kinds.value("ImmutableList", () -> ImmutableList.of("a", "b"), list -> ImmutableList.of("c"), Shown::list)
                 .value("ImmutableList of one", () -> ImmutableList.of("a"), list -> ImmutableList.of("c"), Shown::list)
-                .value("ImmutableList, empty", ImmutableList::<String>of, list -> ImmutableList.of("c"), list ->
-                        Shown.list(list) + (list == ImmutableList.<String>of()))
-                .value("ImmutableSet", () -> ImmutableSet.of("a", "b", "d"), set -> ImmutableSet.of("c", "x"), Shown::set)
+                .value(
+                        "ImmutableList, empty",
+                        ImmutableList::<String>of,
+                        list -> ImmutableList.of("c"),
+                        list -> Shown.list(list) + (list == ImmutableList.<String>of()))
+                .value(
+                        "ImmutableSet",
+                        () -> ImmutableSet.of("a", "b", "d"),
+                        set -> ImmutableSet.of("c", "x"),
+                        Shown::set)
                 .value("ImmutableSet of one", () -> ImmutableSet.of("a"), set -> ImmutableSet.of("c"), Shown::set)
                 .value(
                         "ImmutableSet of enums",
@@ -79,7 +86,11 @@ final class GuavaKinds {
                         () -> ImmutableSet.<Object>of("a", TimeUnit.DAYS, 5, TimeUnit.HOURS),
                         set -> ImmutableSet.of(TimeUnit.SECONDS),
                         set -> Shown.set(set) + set.contains(TimeUnit.HOURS))
-                .value("ImmutableMap", () -> ImmutableMap.of("a", 1, "b", 2), map -> ImmutableMap.of("c", 3), Shown::map)
+                .value(
+                        "ImmutableMap",
+                        () -> ImmutableMap.of("a", 1, "b", 2),
+                        map -> ImmutableMap.of("c", 3),
+                        Shown::map)
                 .value("ImmutableMap of one", () -> ImmutableMap.of("a", 1), map -> ImmutableMap.of("c", 3), Shown::map)
                 .value(
                         "ImmutableMap of classes",
@@ -91,8 +102,11 @@ final class GuavaKinds {
                         () -> Maps.immutableEnumMap(Map.of(TimeUnit.DAYS, 1, TimeUnit.HOURS, 2)),
                         map -> Maps.immutableEnumMap(Map.of(TimeUnit.DAYS, 3)),
                         Shown::map)
-                .value("ImmutableBiMap", () -> ImmutableBiMap.of("a", 1, "b", 2), map -> ImmutableBiMap.of("c", 3), map ->
-                        Shown.map(map) + Shown.map(map.inverse()))
+                .value(
+                        "ImmutableBiMap",
+                        () -> ImmutableBiMap.of("a", 1, "b", 2),
+                        map -> ImmutableBiMap.of("c", 3),
+                        map -> Shown.map(map) + Shown.map(map.inverse()))
                 .value(
                         "ImmutableSortedSet",
                         () -> ImmutableSortedSet.of("b", "a"),
@@ -113,8 +127,11 @@ final class GuavaKinds {
                         () -> ImmutableListMultimap.of("a", 1, "a", 2),
                         map -> ImmutableListMultimap.of("b", 2),
                         map -> map + " " + map.get("a"))
-                .value("ImmutableTable", () -> ImmutableTable.of("a", "b", 1), map -> ImmutableTable.of("c", "b", 1), map ->
-                        map + " " + map.get("a", "b"))
+                .value(
+                        "ImmutableTable",
+                        () -> ImmutableTable.of("a", "b", 1),
+                        map -> ImmutableTable.of("c", "b", 1),
+                        map -> map + " " + map.get("a", "b"))
                 .value(
                         "ImmutableRangeSet",
                         () -> ImmutableRangeSet.of(Range.closed(1, 5)),
@@ -237,17 +254,27 @@ final class GuavaKinds {
 
     private static void addValues(Kinds kinds) {
         kinds.value("Optional", () -> Optional.of("a"), it -> Optional.of("b"), Object::toString)
-                .value("Optional, absent", Optional::<String>absent, it -> Optional.of("b"), it ->
-                        it + " " + (it == Optional.<String>absent()))
+                .value(
+                        "Optional, absent",
+                        Optional::<String>absent,
+                        it -> Optional.of("b"),
+                        it -> it + " " + (it == Optional.<String>absent()))
                 .value("Range", () -> Range.atLeast(5), it -> Range.singleton(7), it -> it + " " + it.contains(6))
                 .value("Range, all", Range::<Integer>all, it -> Range.singleton(7), it -> it + " " + it.contains(6))
-                .value("Ordering", () -> Ordering.<String>natural().reverse(), it -> Ordering.natural(), it ->
-                        it + " " + it.compare("a", "b"))
+                .value(
+                        "Ordering",
+                        () -> Ordering.<String>natural().reverse(),
+                        it -> Ordering.natural(),
+                        it -> it + " " + it.compare("a", "b"))
                 .value("Splitter", () -> Splitter.on(','), it -> Splitter.on(';'), it -> it.splitToList("a,b;c")
                         .toString())
                 .value("HashCode", () -> HashCode.fromInt(7), it -> HashCode.fromInt(8), Object::toString)
                 .value("Stats", () -> Stats.of(1, 2, 4), it -> Stats.of(3), it -> it + " " + it.mean())
-                .value("HostAndPort", () -> HostAndPort.fromString("a:1"), it -> it.withDefaultPort(5), Object::toString)
+                .value(
+                        "HostAndPort",
+                        () -> HostAndPort.fromString("a:1"),
+                        it -> it.withDefaultPort(5),
+                        Object::toString)
                 .value(
                         "ImmutableIntArray",
                         () -> ImmutableIntArray.of(1, 2),

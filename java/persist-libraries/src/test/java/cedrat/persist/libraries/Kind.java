@@ -13,7 +13,12 @@ import java.util.function.UnaryOperator;
 /// @param show    renders the object by its public methods
 /// @param hasEquals whether an object may be compared with its copy by `equals`
 record Kind<T>(
-        String library, String name, Supplier<T> make, UnaryOperator<T> change, Function<? super T, String> show, boolean hasEquals) {
+        String library,
+        String name,
+        Supplier<T> make,
+        UnaryOperator<T> change,
+        Function<? super T, String> show,
+        boolean hasEquals) {
     /// Renders an object of the kind.
     @SuppressWarnings("unchecked")
     String shown(Object object) {

@@ -84,8 +84,10 @@ class LibrariesTest {
             count[List.of(Program.WORKS, Program.REFUSED, Program.WRONG).indexOf(result.split(" ", 2)[0])]++;
         });
         StringBuilder table = new StringBuilder("works refused wrong\n");
-        counts.forEach((library, count) -> table.append("%4d %4d %4d %s%n".formatted(count[0], count[1], count[2], library)));
-        results.forEach((kind, result) -> table.append(kind).append(": ").append(result).append('\n'));
+        counts.forEach(
+                (library, count) -> table.append("%4d %4d %4d %s%n".formatted(count[0], count[1], count[2], library)));
+        results.forEach(
+                (kind, result) -> table.append(kind).append(": ").append(result).append('\n'));
         return table.toString();
     }
 }

@@ -44,9 +44,16 @@ final class PersistentKinds {
                         () -> new kotlin.collections.ArrayDeque<>(List.of("a", "b")),
                         it -> it.addLast("c"),
                         Shown::list)
-                .mutable("listOf", () -> kotlin.collections.CollectionsKt.mutableListOf("a", "b"), it -> it.add("c"), Shown::list)
-                .value("emptyList", kotlin.collections.CollectionsKt::<String>emptyList, it -> List.of("a"), it ->
-                        Shown.list(it) + (it == kotlin.collections.CollectionsKt.<String>emptyList()))
+                .mutable(
+                        "listOf",
+                        () -> kotlin.collections.CollectionsKt.mutableListOf("a", "b"),
+                        it -> it.add("c"),
+                        Shown::list)
+                .value(
+                        "emptyList",
+                        kotlin.collections.CollectionsKt::<String>emptyList,
+                        it -> List.of("a"),
+                        it -> Shown.list(it) + (it == kotlin.collections.CollectionsKt.<String>emptyList()))
                 .value(
                         "mapOf",
                         () -> kotlin.collections.MapsKt.toMap(List.of(new Pair<>("a", 1), new Pair<>("b", 2))),
@@ -75,10 +82,15 @@ final class PersistentKinds {
 
     private static void addImmutable(Kinds kinds) {
         kinds.value("PersistentList", () -> ExtensionsKt.persistentListOf("a", "b"), it -> it.add("c"), Shown::list)
-                .value("PersistentMap", () -> ExtensionsKt.<String, Integer>persistentMapOf().put("a", 1), it -> it.put("c", 3), Shown::map)
+                .value(
+                        "PersistentMap",
+                        () -> ExtensionsKt.<String, Integer>persistentMapOf().put("a", 1),
+                        it -> it.put("c", 3),
+                        Shown::map)
                 .value(
                         "PersistentHashMap",
-                        () -> ExtensionsKt.<String, Integer>persistentHashMapOf().put("a", 1),
+                        () -> ExtensionsKt.<String, Integer>persistentHashMapOf()
+                                .put("a", 1),
                         it -> it.put("c", 3),
                         Shown::map)
                 .value(
@@ -93,30 +105,52 @@ final class PersistentKinds {
                         it -> it.remove(TimeUnit.DAYS),
                         it -> Shown.map(it) + it.get(TimeUnit.HOURS))
                 .value("PersistentSet", () -> ExtensionsKt.persistentSetOf("a", "b"), it -> it.add("c"), Shown::set)
-                .value("PersistentList, empty", () -> ExtensionsKt.<String>persistentListOf(), it -> it.add("c"), Shown::list);
+                .value(
+                        "PersistentList, empty",
+                        () -> ExtensionsKt.<String>persistentListOf(),
+                        it -> it.add("c"),
+                        Shown::list);
     }
 
     private static void addVavr(Kinds kinds) {
         kinds.value("List", () -> io.vavr.collection.List.of("a", "b"), it -> it.prepend("c"), Shown::elements)
-                .value("List, empty", io.vavr.collection.List::<String>empty, it -> it.prepend("c"), it ->
-                        Shown.elements(it) + it.isEmpty() + (it == io.vavr.collection.List.<String>empty()))
+                .value(
+                        "List, empty",
+                        io.vavr.collection.List::<String>empty,
+                        it -> it.prepend("c"),
+                        it -> Shown.elements(it) + it.isEmpty() + (it == io.vavr.collection.List.<String>empty()))
                 .value("Vector", () -> io.vavr.collection.Vector.of("a", "b"), it -> it.append("c"), Shown::elements)
                 .value("Queue", () -> io.vavr.collection.Queue.of("a", "b"), it -> it.append("c"), Shown::elements)
                 .value("Array", () -> io.vavr.collection.Array.of("a", "b"), it -> it.append("c"), Shown::elements)
-                .value("HashSet", () -> io.vavr.collection.HashSet.of("a", "b"), it -> it.add("c"), it ->
-                        it.toSortedSet() + " " + it.contains("a"))
-                .value("LinkedHashSet", () -> io.vavr.collection.LinkedHashSet.of("a", "b"), it -> it.add("c"), it ->
-                        it + " " + it.contains("a"))
-                .value("TreeSet", () -> io.vavr.collection.TreeSet.of("a", "b"), it -> it.add("c"), it ->
-                        it + " " + it.contains("a"))
+                .value(
+                        "HashSet",
+                        () -> io.vavr.collection.HashSet.of("a", "b"),
+                        it -> it.add("c"),
+                        it -> it.toSortedSet() + " " + it.contains("a"))
+                .value(
+                        "LinkedHashSet",
+                        () -> io.vavr.collection.LinkedHashSet.of("a", "b"),
+                        it -> it.add("c"),
+                        it -> it + " " + it.contains("a"))
+                .value(
+                        "TreeSet",
+                        () -> io.vavr.collection.TreeSet.of("a", "b"),
+                        it -> it.add("c"),
+                        it -> it + " " + it.contains("a"))
                 .value("Option", () -> Option.of("a"), it -> Option.of("b"), Object::toString)
-                .value("Option, none", Option::<String>none, it -> Option.of("b"), it ->
-                        it + " " + (it == Option.<String>none()))
+                .value(
+                        "Option, none",
+                        Option::<String>none,
+                        it -> Option.of("b"),
+                        it -> it + " " + (it == Option.<String>none()))
                 .value("Either", () -> Either.<String, Integer>right(5), it -> Either.left("b"), Object::toString)
                 .value("Try", () -> Try.success("a"), it -> Try.success("b"), Object::toString)
                 .value("Tuple3", () -> Tuple.of("a", 1, 2), it -> Tuple.of("b", 1, 2), Object::toString)
-                .value("Lazy", () -> evaluated(io.vavr.Lazy.of(() -> "a")), it -> evaluated(io.vavr.Lazy.of(() -> "b")), it ->
-                        it.get());
+                .value(
+                        "Lazy",
+                        () -> evaluated(io.vavr.Lazy.of(() -> "a")),
+                        it -> evaluated(io.vavr.Lazy.of(() -> "b")),
+                        it -> it.get());
     }
 
     private static io.vavr.Lazy<String> evaluated(io.vavr.Lazy<String> lazy) {
@@ -125,8 +159,11 @@ final class PersistentKinds {
     }
 
     private static void addVavrMaps(Kinds kinds) {
-        kinds.value("HashMap", () -> io.vavr.collection.HashMap.of("a", 1, "b", 2), it -> it.put("c", 3), it ->
-                        it.toJavaMap() + " " + it.get("a"))
+        kinds.value(
+                        "HashMap",
+                        () -> io.vavr.collection.HashMap.of("a", 1, "b", 2),
+                        it -> it.put("c", 3),
+                        it -> it.toJavaMap() + " " + it.get("a"))
                 .value(
                         "HashMap of enums",
                         () -> io.vavr.collection.HashMap.of(TimeUnit.DAYS, 1, TimeUnit.HOURS, 2, TimeUnit.MINUTES, 3),
@@ -137,10 +174,16 @@ final class PersistentKinds {
                         () -> io.vavr.collection.HashMap.<Class<?>, Integer>of(String.class, 1, List.class, 2),
                         it -> it.put(Map.class, 3),
                         it -> it.size() + " " + it.get(String.class) + it.get(List.class))
-                .value("LinkedHashMap", () -> io.vavr.collection.LinkedHashMap.of("a", 1, "b", 2), it -> it.put("c", 3), it ->
-                        it + " " + it.get("a"))
-                .value("TreeMap", () -> io.vavr.collection.TreeMap.of("a", 1, "b", 2), it -> it.put("c", 3), it ->
-                        it + " " + it.get("a"));
+                .value(
+                        "LinkedHashMap",
+                        () -> io.vavr.collection.LinkedHashMap.of("a", 1, "b", 2),
+                        it -> it.put("c", 3),
+                        it -> it + " " + it.get("a"))
+                .value(
+                        "TreeMap",
+                        () -> io.vavr.collection.TreeMap.of("a", 1, "b", 2),
+                        it -> it.put("c", 3),
+                        it -> it + " " + it.get("a"));
     }
 
     private static void addPCollections(Kinds kinds) {

@@ -2,7 +2,6 @@ package cedrat.persist.libraries;
 
 import com.carrotsearch.hppc.IntHashSet;
 import com.carrotsearch.hppc.IntIntHashMap;
-
 import com.carrotsearch.hppc.ObjectIntHashMap;
 import it.unimi.dsi.fastutil.ints.Int2IntOpenHashMap;
 import it.unimi.dsi.fastutil.ints.Int2ObjectOpenHashMap;
@@ -68,14 +67,26 @@ final class PrimitiveKinds {
 
     private static void addFastutil(Kinds kinds) {
         kinds.mutable("IntArrayList", () -> new IntArrayList(new int[] {1, 2}), list -> list.add(3), Shown::list)
-                .mutable("ObjectArrayList", () -> new ObjectArrayList<>(List.of("a")), list -> list.add("b"), Shown::list)
-                .mutable("IntOpenHashSet", () -> new IntOpenHashSet(new int[] {1, 0, 77}), set -> set.remove(1), Shown::set)
+                .mutable(
+                        "ObjectArrayList",
+                        () -> new ObjectArrayList<>(List.of("a")),
+                        list -> list.add("b"),
+                        Shown::list)
+                .mutable(
+                        "IntOpenHashSet",
+                        () -> new IntOpenHashSet(new int[] {1, 0, 77}),
+                        set -> set.remove(1),
+                        Shown::set)
                 .mutable(
                         "IntLinkedOpenHashSet",
                         () -> new IntLinkedOpenHashSet(new int[] {1, 0, 77}),
                         set -> set.remove(1),
                         set -> Shown.set(set) + Shown.list(set))
-                .mutable("ObjectOpenHashSet", () -> new ObjectOpenHashSet<>(List.of("a", "b")), set -> set.add("c"), Shown::set)
+                .mutable(
+                        "ObjectOpenHashSet",
+                        () -> new ObjectOpenHashSet<>(List.of("a", "b")),
+                        set -> set.add("c"),
+                        Shown::set)
                 .mutable(
                         "ObjectOpenHashSet of enums",
                         () -> new ObjectOpenHashSet<>(TimeUnit.values()),
@@ -137,16 +148,26 @@ final class PrimitiveKinds {
     }
 
     private static void addHppc(Kinds kinds) {
-        kinds.mutable("IntHashSet", () -> IntHashSet.from(1, 0, 77), set -> set.add(5), set ->
-                        set.size() + " " + set.contains(77) + set.contains(5) + set.contains(0))
-                .mutable("IntIntHashMap", () -> IntIntHashMap.from(new int[] {1, 2}, new int[] {3, 4}), map -> map.put(7, 8), map ->
-                        map.size() + " " + map.get(1) + map.get(7))
+        kinds.mutable(
+                        "IntHashSet",
+                        () -> IntHashSet.from(1, 0, 77),
+                        set -> set.add(5),
+                        set -> set.size() + " " + set.contains(77) + set.contains(5) + set.contains(0))
+                .mutable(
+                        "IntIntHashMap",
+                        () -> IntIntHashMap.from(new int[] {1, 2}, new int[] {3, 4}),
+                        map -> map.put(7, 8),
+                        map -> map.size() + " " + map.get(1) + map.get(7))
                 .mutable(
                         "ObjectIntHashMap",
                         () -> ObjectIntHashMap.from(new String[] {"a"}, new int[] {3}),
                         map -> map.put("b", 8),
                         map -> map.size() + " " + map.get("a") + map.get("b"))
-                .mutable("ObjectArrayList", () -> com.carrotsearch.hppc.ObjectArrayList.from("a"), list -> list.add("b"), Object::toString);
+                .mutable(
+                        "ObjectArrayList",
+                        () -> com.carrotsearch.hppc.ObjectArrayList.from("a"),
+                        list -> list.add("b"),
+                        Object::toString);
     }
 
     private static void addAgrona(Kinds kinds) {
@@ -199,8 +220,11 @@ final class PrimitiveKinds {
     }
 
     private static void addBitmaps(Kinds kinds) {
-        kinds.mutable("RoaringBitmap", () -> RoaringBitmap.bitmapOf(1, 100_000, 7), it -> it.add(9), it ->
-                        it + " " + it.contains(7))
+        kinds.mutable(
+                        "RoaringBitmap",
+                        () -> RoaringBitmap.bitmapOf(1, 100_000, 7),
+                        it -> it.add(9),
+                        it -> it + " " + it.contains(7))
                 .mutable(
                         "RoaringBitmap with runs",
                         () -> {
@@ -211,13 +235,21 @@ final class PrimitiveKinds {
                         },
                         it -> it.remove(77),
                         it -> it.getCardinality() + " " + it.contains(77))
-                .mutable("Roaring64Bitmap", () -> Roaring64Bitmap.bitmapOf(1, 1L << 40, 7), it -> it.addLong(9), it ->
-                        it + " " + it.contains(1L << 40))
+                .mutable(
+                        "Roaring64Bitmap",
+                        () -> Roaring64Bitmap.bitmapOf(1, 1L << 40, 7),
+                        it -> it.addLong(9),
+                        it -> it + " " + it.contains(1L << 40))
                 .mutable(
                         "Roaring64NavigableMap",
                         () -> Roaring64NavigableMap.bitmapOf(1, 1L << 40, 7),
                         it -> it.addLong(9),
                         it -> it + " " + it.contains(1L << 40))
-                .mutable("BitSet of a bitmap", () -> BitSet.valueOf(new long[] {RoaringBitmap.bitmapOf(3).getLongCardinality()}), it -> it.set(9), Object::toString);
+                .mutable(
+                        "BitSet of a bitmap",
+                        () -> BitSet.valueOf(
+                                new long[] {RoaringBitmap.bitmapOf(3).getLongCardinality()}),
+                        it -> it.set(9),
+                        Object::toString);
     }
 }

@@ -141,7 +141,8 @@ final class Program {
         if (!shown.equals(expected)) {
             return WRONG + " " + when + ": " + shown + ", and not " + expected;
         }
-        boolean isEqual = !hasValue || plain.equals(found) && found.equals(plain) && found.hashCode() == plain.hashCode();
+        boolean isEqual =
+                !hasValue || plain.equals(found) && found.equals(plain) && found.hashCode() == plain.hashCode();
         return isEqual ? WORKS : WRONG + " " + when + ": " + shown + " is not equal to its copy";
     }
 }

@@ -33,14 +33,20 @@ final class ScalaKinds {
         addImmutable(kinds);
         addMaps(kinds);
         kinds.value("Option, some", () -> (Option<String>) new Some<>("a"), it -> new Some<>("b"), Object::toString)
-                .value("Option, none", Option$.MODULE$::<String>empty, it -> new Some<>("b"), it ->
-                        it + " " + (it == Option$.MODULE$.<String>empty()))
+                .value(
+                        "Option, none",
+                        Option$.MODULE$::<String>empty,
+                        it -> new Some<>("b"),
+                        it -> it + " " + (it == Option$.MODULE$.<String>empty()))
                 .value("Tuple2", () -> new Tuple2<>("a", 1), it -> new Tuple2<>("b", 2), Object::toString)
                 .value("Right", () -> new Right<String, Integer>(5), it -> new Right<>(6), Object::toString)
                 .value("BigInt", () -> BigInt$.MODULE$.apply(5), it -> it.pow(3), Object::toString)
                 .value("BigDecimal", () -> BigDecimal$.MODULE$.apply("1.5"), it -> it.pow(2), Object::toString)
-                .value("Range", () -> new scala.collection.immutable.Range.Inclusive(1, 5, 1), it ->
-                        new scala.collection.immutable.Range.Inclusive(1, 3, 1), it -> it + " " + it.sum(scala.math.Numeric.IntIsIntegral$.MODULE$));
+                .value(
+                        "Range",
+                        () -> new scala.collection.immutable.Range.Inclusive(1, 5, 1),
+                        it -> new scala.collection.immutable.Range.Inclusive(1, 3, 1),
+                        it -> it + " " + it.sum(scala.math.Numeric.IntIsIntegral$.MODULE$));
     }
 
     private static String iterated(scala.collection.Iterable<?> elements) {
@@ -115,8 +121,11 @@ final class ScalaKinds {
                         },
                         it -> it.put("b", 2),
                         it -> iterated(it) + it.get("a"))
-                .mutable("mutable.HashSet", () -> new HashSet<String>().addOne("a"), it -> it.add("b"), it ->
-                        sorted(it) + it.contains("a"));
+                .mutable(
+                        "mutable.HashSet",
+                        () -> new HashSet<String>().addOne("a"),
+                        it -> it.add("b"),
+                        it -> sorted(it) + it.contains("a"));
     }
 
     private static void addImmutable(Kinds kinds) {
@@ -125,18 +134,27 @@ final class ScalaKinds {
                         () -> List$.MODULE$.<String>empty().$colon$colon("b").$colon$colon("a"),
                         it -> it.$colon$colon("c"),
                         it -> iterated(it) + it.length())
-                .value("Nil", () -> List$.MODULE$.<String>empty(), it -> it.$colon$colon("c"), it ->
-                        iterated(it) + it.isEmpty() + ((Object) it == Nil$.MODULE$))
                 .value(
-                        "Vector",
-                        () -> vector("a", "b"),
-                        it -> vector("a", "c"),
-                        it -> iterated(it) + it.apply(0))
-                .value("Set of one", () -> Set$.MODULE$.<String>empty().incl("a"), it -> it.incl("c"), it ->
-                        sorted(it) + it.contains("a"))
+                        "Nil",
+                        () -> List$.MODULE$.<String>empty(),
+                        it -> it.$colon$colon("c"),
+                        it -> iterated(it) + it.isEmpty() + ((Object) it == Nil$.MODULE$))
+                .value("Vector", () -> vector("a", "b"), it -> vector("a", "c"), it -> iterated(it) + it.apply(0))
+                .value(
+                        "Set of one",
+                        () -> Set$.MODULE$.<String>empty().incl("a"),
+                        it -> it.incl("c"),
+                        it -> sorted(it) + it.contains("a"))
                 .value(
                         "Set, larger",
-                        () -> Set$.MODULE$.<String>empty().incl("a").incl("b").incl("c").incl("d").incl("e").incl("f"),
+                        () -> Set$.MODULE$
+                                .<String>empty()
+                                .incl("a")
+                                .incl("b")
+                                .incl("c")
+                                .incl("d")
+                                .incl("e")
+                                .incl("f"),
                         it -> it.excl("c"),
                         it -> sorted(it) + it.contains("a"))
                 .value(
@@ -171,11 +189,17 @@ final class ScalaKinds {
                         it -> sorted(it) + it.get("key7"))
                 .value(
                         "TreeMap",
-                        () -> TreeMap$.MODULE$.<String, Integer>empty(Ordering.String$.MODULE$).updated("b", 1).updated("a", 2),
+                        () -> TreeMap$.MODULE$
+                                .<String, Integer>empty(Ordering.String$.MODULE$)
+                                .updated("b", 1)
+                                .updated("a", 2),
                         it -> it.updated("c", 3),
                         it -> iterated(it) + it.get("a"))
-                .value("Map, empty", () -> Map$.MODULE$.<String, Integer>empty(), it -> updated(it, "c", 3), it ->
-                        sorted(it) + (it == Map$.MODULE$.<String, Integer>empty()));
+                .value(
+                        "Map, empty",
+                        () -> Map$.MODULE$.<String, Integer>empty(),
+                        it -> updated(it, "c", 3),
+                        it -> sorted(it) + (it == Map$.MODULE$.<String, Integer>empty()));
     }
 
     @SafeVarargs

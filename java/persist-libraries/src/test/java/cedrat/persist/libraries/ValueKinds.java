@@ -43,9 +43,16 @@ final class ValueKinds {
     private static void addTimes(Kinds kinds) {
         DateTimeZone zone = DateTimeZone.forID("Europe/Berlin");
         kinds.value("LocalDate", () -> new LocalDate(2020, 2, 28), it -> it.plusDays(2), Object::toString)
-                .value("LocalDateTime", () -> new LocalDateTime(2020, 2, 28, 1, 2), it -> it.plusDays(2), Object::toString)
-                .value("DateTime", () -> new DateTime(2020, 2, 28, 1, 2, zone), it -> it.plusDays(200), it ->
-                        it + " " + it.getDayOfWeek() + it.getZone())
+                .value(
+                        "LocalDateTime",
+                        () -> new LocalDateTime(2020, 2, 28, 1, 2),
+                        it -> it.plusDays(2),
+                        Object::toString)
+                .value(
+                        "DateTime",
+                        () -> new DateTime(2020, 2, 28, 1, 2, zone),
+                        it -> it.plusDays(200),
+                        it -> it + " " + it.getDayOfWeek() + it.getZone())
                 .value(
                         "DateTime in UTC",
                         () -> new DateTime(2020, 2, 28, 1, 2, DateTimeZone.UTC),
@@ -58,47 +65,83 @@ final class ValueKinds {
                         it -> it + " " + it.getWeekyear())
                 .value("Instant", () -> new Instant(5), it -> it.plus(7), Object::toString)
                 .value("Duration", () -> new Duration(5), it -> it.plus(7), Object::toString)
-                .value("Interval", () -> new Interval(5, 7, DateTimeZone.UTC), it -> it.withEndMillis(9), Object::toString)
+                .value(
+                        "Interval",
+                        () -> new Interval(5, 7, DateTimeZone.UTC),
+                        it -> it.withEndMillis(9),
+                        Object::toString)
                 .value("Period", () -> new Period(5, 7, 1, 2), it -> it.plusDays(9), Object::toString)
                 .value("PeriodType", PeriodType::days, it -> PeriodType.hours(), Object::toString)
                 .value("Days", () -> Days.days(50), it -> it.plus(7), Object::toString)
                 .value("Days, constant", () -> Days.ONE, it -> it.plus(7), it -> it + " " + (it == Days.days(1)))
                 .value("YearMonth", () -> new YearMonth(2020, 2), it -> it.plusMonths(7), Object::toString)
-                .value("DateTimeZone", () -> zone, it -> DateTimeZone.UTC, it ->
-                        it + " " + (it == DateTimeZone.forID(it.getID())))
-                .value("DateTimeZone.UTC", () -> DateTimeZone.UTC, it -> zone, it -> it + " " + (it == DateTimeZone.UTC))
-                .value("ISOChronology", ISOChronology::getInstanceUTC, it -> ISOChronology.getInstance(zone), it ->
-                        it + " " + (it == ISOChronology.getInstance(it.getZone())));
+                .value(
+                        "DateTimeZone",
+                        () -> zone,
+                        it -> DateTimeZone.UTC,
+                        it -> it + " " + (it == DateTimeZone.forID(it.getID())))
+                .value(
+                        "DateTimeZone.UTC",
+                        () -> DateTimeZone.UTC,
+                        it -> zone,
+                        it -> it + " " + (it == DateTimeZone.UTC))
+                .value(
+                        "ISOChronology",
+                        ISOChronology::getInstanceUTC,
+                        it -> ISOChronology.getInstance(zone),
+                        it -> it + " " + (it == ISOChronology.getInstance(it.getZone())));
     }
 
     private static void addMoney(Kinds kinds) {
-        kinds.value("Money", () -> Money.of(CurrencyUnit.EUR, new BigDecimal("1.50")), it -> it.plus(2), Object::toString)
-                .value("CurrencyUnit.USD", () -> CurrencyUnit.USD, it -> CurrencyUnit.EUR, it ->
-                        it + " " + (it == CurrencyUnit.USD) + (it == CurrencyUnit.of(it.getCode())))
-                .value("CurrencyUnit without constant", () -> CurrencyUnit.of("SEK"), it -> CurrencyUnit.of("NOK"), it ->
-                        it + " " + (it == CurrencyUnit.of(it.getCode())));
+        kinds.value(
+                        "Money",
+                        () -> Money.of(CurrencyUnit.EUR, new BigDecimal("1.50")),
+                        it -> it.plus(2),
+                        Object::toString)
+                .value(
+                        "CurrencyUnit.USD",
+                        () -> CurrencyUnit.USD,
+                        it -> CurrencyUnit.EUR,
+                        it -> it + " " + (it == CurrencyUnit.USD) + (it == CurrencyUnit.of(it.getCode())))
+                .value(
+                        "CurrencyUnit without constant",
+                        () -> CurrencyUnit.of("SEK"),
+                        it -> CurrencyUnit.of("NOK"),
+                        it -> it + " " + (it == CurrencyUnit.of(it.getCode())));
     }
 
     private static void addExtra(Kinds kinds) {
         java.time.LocalDate date = java.time.LocalDate.of(2020, 2, 28);
         kinds.value("YearQuarter", () -> YearQuarter.of(2020, Quarter.Q3), it -> it.plusQuarters(2), Object::toString)
                 .value("YearWeek", () -> YearWeek.of(2020, 3), it -> it.plusWeeks(2), Object::toString)
-                .value("PeriodDuration", () -> PeriodDuration.of(java.time.Duration.ofHours(3)), it ->
-                        it.plus(java.time.Duration.ofHours(3)), Object::toString)
-                .value("LocalDateRange", () -> LocalDateRange.of(date, date.plusDays(3)), it ->
-                        it.withEnd(date.plusDays(7)), it -> it + " " + it.contains(date))
-                .value("LocalDateRange.ALL", () -> LocalDateRange.ALL, it -> it.withEnd(date), it ->
-                        it + " " + it.contains(date));
+                .value(
+                        "PeriodDuration",
+                        () -> PeriodDuration.of(java.time.Duration.ofHours(3)),
+                        it -> it.plus(java.time.Duration.ofHours(3)),
+                        Object::toString)
+                .value(
+                        "LocalDateRange",
+                        () -> LocalDateRange.of(date, date.plusDays(3)),
+                        it -> it.withEnd(date.plusDays(7)),
+                        it -> it + " " + it.contains(date))
+                .value(
+                        "LocalDateRange.ALL",
+                        () -> LocalDateRange.ALL,
+                        it -> it.withEnd(date),
+                        it -> it + " " + it.contains(date));
     }
 
     private static void addGeometries(Kinds kinds) {
         GeometryFactory factory = new GeometryFactory(new PrecisionModel(PrecisionModel.FLOATING), 4326);
-        kinds.value("Point", () -> (Geometry) factory.createPoint(new Coordinate(1, 2)), it -> it.buffer(1), it ->
-                        it + " " + it.getEnvelopeInternal() + it.getSRID())
+        kinds.value(
+                        "Point",
+                        () -> (Geometry) factory.createPoint(new Coordinate(1, 2)),
+                        it -> it.buffer(1),
+                        it -> it + " " + it.getEnvelopeInternal() + it.getSRID())
                 .value(
                         "LineString",
-                        () -> (Geometry) factory.createLineString(
-                                new Coordinate[] {new Coordinate(1, 2), new Coordinate(5, 2)}),
+                        () -> (Geometry)
+                                factory.createLineString(new Coordinate[] {new Coordinate(1, 2), new Coordinate(5, 2)}),
                         it -> it.buffer(1),
                         it -> it + " " + it.getLength())
                 .mutable(
@@ -106,12 +149,18 @@ final class ValueKinds {
                         () -> factory.createPoint(new Coordinate(1, 2)).buffer(2),
                         it -> it.apply((Coordinate at) -> at.x += 1),
                         it -> it + " " + it.getArea())
-                .value("MultiPoint", () -> (Geometry) factory.createMultiPointFromCoords(new Coordinate[] {new Coordinate(1, 2)}), it ->
-                        it.buffer(1), it -> it + " " + it.getNumGeometries())
+                .value(
+                        "MultiPoint",
+                        () -> (Geometry) factory.createMultiPointFromCoords(new Coordinate[] {new Coordinate(1, 2)}),
+                        it -> it.buffer(1),
+                        it -> it + " " + it.getNumGeometries())
                 .mutable("Coordinate", () -> new Coordinate(1, 2), it -> it.x = 7, Object::toString)
                 .mutable("Envelope", () -> new Envelope(1, 2, 3, 4), it -> it.expandBy(7), Object::toString)
-                .value("PrecisionModel", () -> new PrecisionModel(100), it -> new PrecisionModel(PrecisionModel.FLOATING), it ->
-                        it + " " + it.isFloating() + it.getType())
+                .value(
+                        "PrecisionModel",
+                        () -> new PrecisionModel(100),
+                        it -> new PrecisionModel(PrecisionModel.FLOATING),
+                        it -> it + " " + it.isFloating() + it.getType())
                 .mutable(
                         "STRtree",
                         () -> {

@@ -7,11 +7,14 @@ import cedrat.persist.codec.ObjectWriter;
 import java.io.ByteArrayInputStream;
 import java.io.ByteArrayOutputStream;
 import java.io.IOException;
+import java.io.InvalidObjectException;
 import java.io.ObjectInputFilter;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
 import java.io.ObjectStreamClass;
 import java.io.Serializable;
+import java.util.Collection;
+import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
@@ -28,15 +31,21 @@ final class CanonicalForm extends ConstantForm {
         super("java.io.Serializable", forms);
     }
 
+    /// Whether an object of a class may come back as itself.
+    boolean mayContain(Class<?> type) {
+        return Persistable.class.isAssignableFrom(type)
+                && Serializable.class.isAssignableFrom(type)
+                && !Enum.class.isAssignableFrom(type)
+                && !Collection.class.isAssignableFrom(type)
+                && !Map.class.isAssignableFrom(type)
+                && StaticFinals.replacesItself(type)
+                && !others.contains(type);
+    }
+
     /// Whether an object comes back as itself.
     boolean contains(Object object) {
         Class<?> type = object.getClass();
-        boolean mayBe = object instanceof Persistable
-                && object instanceof Serializable
-                && !(object instanceof Enum)
-                && !others.contains(type)
-                && StaticFinals.replacesItself(type);
-        if (!mayBe) {
+        if (!mayContain(type)) {
             return false;
         }
         try {
@@ -60,10 +69,26 @@ final class CanonicalForm extends ConstantForm {
                 super.write(more, from, length);
             }
         };
-        try (ObjectOutputStream out = new ObjectOutputStream(bytes)) {
+        try (ObjectOutputStream out = new ValueStream(bytes)) {
             out.writeObject(object);
         }
         return bytes.toByteArray();
+    }
+
+    /// Writes no collections: these have content of their own, and may keep a view of it when they are read.
+    private static final class ValueStream extends ObjectOutputStream {
+        ValueStream(ByteArrayOutputStream out) throws IOException {
+            super(out);
+            enableReplaceObject(true);
+        }
+
+        @Override
+        protected Object replaceObject(Object written) throws IOException {
+            if (written instanceof Collection || written instanceof Map) {
+                throw new InvalidObjectException("an object of " + written.getClass() + " has content of its own");
+            }
+            return written;
+        }
     }
 
     private Object read(byte[] bytes) throws IOException, ClassNotFoundException {
@@ -102,7 +127,8 @@ final class CanonicalForm extends ConstantForm {
             return read(bytes);
         } catch (IOException | ClassNotFoundException | RuntimeException e) {
             throw new PersistenceException(
-                    "cannot load an object of " + name + " from its serialised form: " + e + "; use the version of the class that has stored it",
+                    "cannot load an object of " + name + " from its serialised form: " + e
+                            + "; use the version of the class that has stored it",
                     e);
         }
     }

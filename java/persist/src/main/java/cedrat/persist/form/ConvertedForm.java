@@ -33,8 +33,8 @@ final class ConvertedForm extends Form {
             throw out.refuse("its converter has thrown " + e);
         }
         if (stored == null || stored.getClass() == object.getClass()) {
-            throw out.refuse("its converter has returned "
-                    + (stored == null ? "null" : "an object of the same class") + ": return an object that can be stored");
+            throw out.refuse("its converter has returned " + (stored == null ? "null" : "an object of the same class")
+                    + ": return an object that can be stored");
         }
         out.endData();
         out.reference(stored);

@@ -50,17 +50,19 @@ public final class Forms {
         new Reason(java.util.concurrent.Future.class, "its computation ends with the program: keep its result"),
         new Reason(
                 java.util.concurrent.locks.Lock.class,
-                "its owner is a thread, which ends with the program: use RwLock, or make it a transient field"),
+                "its owner is a thread, which ends with the program: use RwLock, or make it a transient field that is not final"),
         new Reason(
                 java.lang.ref.Reference.class,
-                "the garbage collector may clear it at any time: make it a transient field"),
+                "the garbage collector may clear it at any time: make it a transient field that is not final"),
         new Reason(
                 java.util.WeakHashMap.class,
-                "the garbage collector may remove its entries at any time: use a HashMap, or a transient field"),
+                "the garbage collector may remove its entries at any time: use a HashMap, or a transient field that is not final"),
         new Reason(java.util.stream.BaseStream.class, "a stream is used once: keep its source"),
         new Reason(Iterator.class, "an iterator is valid until its collection changes: keep the collection"),
         new Reason(Throwable.class, "it has the stack of its thread: keep its message"),
-        new Reason(java.security.SecureRandom.class, "its numbers must not repeat: make it a transient field"),
+        new Reason(
+                java.security.SecureRandom.class,
+                "its numbers must not repeat: make it a transient field that is not final"),
         new Reason(java.nio.Buffer.class, "its memory may lie outside of the Java heap: keep an array"),
     };
 
@@ -184,7 +186,20 @@ public final class Forms {
     /// Whether an object of the program has a form, and is not stored by its fields: one that the program has once in
     /// each process, or converts.
     public boolean hasOwnForm(Object object) {
-        return ownForm(object) != null;
+        return mayHaveOwnForm(object.getClass()) && ownForm(object) != null;
+    }
+
+    /// Whether an object of a class may be such.
+    public boolean mayHaveOwnForm(Class<?> type) {
+        if (constants.hasConstants(type) || canonicals.mayContain(type)) {
+            return true;
+        }
+        for (Class<?> one : converted.keySet()) {
+            if (one.isAssignableFrom(type)) {
+                return true;
+            }
+        }
+        return false;
     }
 
     private Form ownForm(Object object) {
@@ -223,7 +238,8 @@ public final class Forms {
         }
         ClassLoader loader = type.getClassLoader();
         return loader == null || loader == ClassLoader.getPlatformClassLoader()
-                ? "a store has no form for this class of the JDK: keep the values from which it can be made again"
+                ? "a store has no form for this class of the JDK: keep the values from which it can be made again, "
+                        + "or call PersistenceOptions.convert"
                 : "its class has no barriers: remove it from the agent's argument exclude=…";
     }
 

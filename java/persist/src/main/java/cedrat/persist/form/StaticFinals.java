@@ -25,9 +25,23 @@ import java.util.concurrent.ConcurrentHashMap;
 ///
 /// **Threads:** any.
 public final class StaticFinals {
+    private static final ClassValue<Boolean> REPLACED = new ClassValue<>() {
+        @Override
+        protected Boolean computeValue(Class<?> type) {
+            for (Class<?> one = type; one != null && one.getClassLoader() != null; one = one.getSuperclass()) {
+                if (hasReplacement(one)) {
+                    return true;
+                }
+            }
+            return false;
+        }
+    };
+
     private final Fields slots;
     private final Map<Object, Field> byValue = Collections.synchronizedMap(new IdentityHashMap<>());
     private final Set<Class<?>> known = ConcurrentHashMap.newKeySet();
+    /// The classes of the constants.
+    private final Set<Class<?>> classes = ConcurrentHashMap.newKeySet();
 
     StaticFinals(Fields slots) {
         this.slots = slots;
@@ -35,10 +49,15 @@ public final class StaticFinals {
 
     /// Returns the field of a constant, or null: the object is none.
     public Field find(Object value) {
-        if (value instanceof Persistable) {
-            add(value.getClass());
+        return hasConstants(value.getClass()) ? byValue.get(value) : null;
+    }
+
+    /// Whether an object of a class may be a constant.
+    boolean hasConstants(Class<?> type) {
+        if (Persistable.class.isAssignableFrom(type)) {
+            add(type);
         }
-        return byValue.get(value);
+        return classes.contains(type);
     }
 
     /// Adds the constants of a class, of its superclasses, and of the classes around them.
@@ -61,12 +80,15 @@ public final class StaticFinals {
         }
         for (Field field : declaring.getDeclaredFields()) {
             int modifiers = field.getModifiers();
-            if (!Modifier.isStatic(modifiers) || !Modifier.isFinal(modifiers) || field.getType().isPrimitive()) {
+            if (!Modifier.isStatic(modifiers)
+                    || !Modifier.isFinal(modifiers)
+                    || field.getType().isPrimitive()) {
                 continue;
             }
             Object value = slots.slot(field).readReference(null);
             if (value != null && isConstant(value)) {
                 byValue.putIfAbsent(value, field);
+                classes.add(value.getClass());
             }
         }
     }
@@ -75,7 +97,9 @@ public final class StaticFinals {
         if (value.getClass() == Object.class) {
             return true;
         }
-        if (!(value instanceof Persistable) || value instanceof Enum || value.getClass().isHidden()) {
+        if (!(value instanceof Persistable)
+                || value instanceof Enum
+                || value.getClass().isHidden()) {
             return false;
         }
         return value instanceof Serializable && replacesItself(value.getClass()) || isImmutable(value);
@@ -83,14 +107,16 @@ public final class StaticFinals {
 
     /// Whether serialisation puts another object in the place of one of a class.
     public static boolean replacesItself(Class<?> type) {
-        for (Class<?> one = type; one != null && one.getClassLoader() != null; one = one.getSuperclass()) {
-            for (String name : new String[] {"readResolve", "writeReplace"}) {
-                try {
-                    one.getDeclaredMethod(name);
-                    return true;
-                } catch (NoSuchMethodException | LinkageError none) {
-                    continue;
-                }
+        return REPLACED.get(type);
+    }
+
+    private static boolean hasReplacement(Class<?> declaring) {
+        for (String name : new String[] {"readResolve", "writeReplace"}) {
+            try {
+                declaring.getDeclaredMethod(name);
+                return true;
+            } catch (NoSuchMethodException | LinkageError none) {
+                continue;
             }
         }
         return false;

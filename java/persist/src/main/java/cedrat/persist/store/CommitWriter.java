@@ -265,7 +265,8 @@ final class CommitWriter extends ChangeWriter {
             report(refusal(
                     value,
                     "its hash code differs in each process, and an object of "
-                            + container.getClass().getName() + " finds it by that: use a collection of java.util, or a key "
+                            + container.getClass().getName()
+                            + " finds it by that: use a collection of java.util, or a key "
                             + "whose hashCode depends on values only"));
         }
     }
@@ -277,6 +278,7 @@ final class CommitWriter extends ChangeWriter {
         try {
             if (value instanceof Persistable object && !(value instanceof Enum)) {
                 boolean hasOwnForm = object.cedrat$identity() == null
+                        && engine.forms.mayHaveOwnForm(value.getClass())
                         && (engine.table.find(value) != null || engine.schema.hasOwnForm(value));
                 return hasOwnForm ? attached(value) : persistable(object);
             }

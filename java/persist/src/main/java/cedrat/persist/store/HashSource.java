@@ -23,8 +23,8 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Set;
 
-/// Origin of the hash codes of a class. It finds those that differ in each process: of `Object.hashCode`, as classes,
-/// lambdas and objects without a `hashCode` of their own have it.
+/// Origins of hash codes. One that comes from `Object.hashCode` differs in each process: classes, lambdas, and objects
+/// without a `hashCode` of their own have such.
 ///
 /// **Threads:** any.
 final class HashSource {
@@ -204,7 +204,8 @@ final class HashSource {
     }
 
     private static boolean asksIdentity(InvokeInstruction call) {
-        return call.owner().asInternalName().equals("java/lang/System") && call.name().equalsString("identityHashCode");
+        return call.owner().asInternalName().equals("java/lang/System")
+                && call.name().equalsString("identityHashCode");
     }
 
     /// Whether a class, or a superclass, asks objects for their identity hash codes, to find them by these.

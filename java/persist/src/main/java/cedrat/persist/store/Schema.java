@@ -71,7 +71,8 @@ final class Schema {
     private final HashKeys keys;
     /// Shapes by which objects are stored.
     private final ConcurrentHashMap<Class<?>, Shape> current = new ConcurrentHashMap<>();
-    /// Layouts of superclasses whose transient fields are stored with the objects of a subclass, and not with their own.
+    /// Layouts of superclasses whose transient fields are stored with the objects of a subclass, and not with
+    /// their own.
     private final ConcurrentHashMap<Class<?>, Layout> ofSubclasses = new ConcurrentHashMap<>();
 
     private final ConcurrentHashMap<Form, Shape> formShapes = new ConcurrentHashMap<>();
@@ -182,8 +183,7 @@ final class Schema {
 
     /// Whether an object of the program is not stored by its fields.
     boolean hasOwnForm(Object object) {
-        return (object instanceof Persistable || object.getClass() == Object.class)
-                && forms.hasOwnForm(object);
+        return (object instanceof Persistable || object.getClass() == Object.class) && forms.hasOwnForm(object);
     }
 
     private synchronized Shape find(Object object, Class<?> type) throws RefusedException {
@@ -222,9 +222,7 @@ final class Schema {
 
     /// The layout of a class as it is, or null: it is not made yet.
     private Layout known(Class<?> type, boolean withTransient) {
-        return withTransient == SerialFields.keepsTransient(type)
-                ? (Layout) current.get(type)
-                : ofSubclasses.get(type);
+        return withTransient == SerialFields.keepsTransient(type) ? (Layout) current.get(type) : ofSubclasses.get(type);
     }
 
     private void add(Layout made, boolean withTransient) {
@@ -257,7 +255,7 @@ final class Schema {
         if (!STATELESS.contains(ancestor) && !SerialFields.isStoredWithSubclass(ancestor, topmost)) {
             throw new RefusedException(type.getName() + " extends " + ancestor.getName()
                     + ", whose fields have no barriers: keep a field of type " + ancestor.getSimpleName()
-                    + " in place of the superclass");
+                    + " in place of the superclass, or call PersistenceOptions.convert");
         }
         if (find(type.getName()) != type) {
             throw new RefusedException("the class loader of the store does not find " + type.getName()

@@ -109,7 +109,8 @@ final class SerialFields {
 
     private static boolean has(Class<?> declaring, String name, Class<?>... parameters) {
         try {
-            return !Modifier.isStatic(declaring.getDeclaredMethod(name, parameters).getModifiers());
+            return !Modifier.isStatic(
+                    declaring.getDeclaredMethod(name, parameters).getModifiers());
         } catch (NoSuchMethodException | LinkageError e) {
             return false;
         }

@@ -37,7 +37,6 @@ class SerialFormsTest extends StoreFixture {
         }
     }
 
-    /// J10
     @Test
     void transientFieldsOfRebuiltClassLast() {
         Rebuilt made = new Rebuilt();
@@ -82,7 +81,6 @@ class SerialFormsTest extends StoreFixture {
         assertNull(store.<Plain>lookup("another").list);
     }
 
-    /// J4
     private static final class Optional {
         static final Object NONE = new Object();
         static final Optional EMPTY = new Optional(null);
@@ -273,9 +271,12 @@ class SerialFormsTest extends StoreFixture {
         assertEquals(2, refused.size(), refused::toString);
         assertTrue(
                 refused.get(0)
-                        .startsWith("root → [1] leads to an object of java.lang.ThreadLocal, which cannot be persistent: "),
+                        .startsWith(
+                                "root → [1] leads to an object of java.lang.ThreadLocal, which cannot be persistent: "),
                 refused::toString);
-        assertTrue(refused.get(1).startsWith("root → [0] → left leads to an object of java.lang.Thread, "), refused::toString);
+        assertTrue(
+                refused.get(1).startsWith("root → [0] → left leads to an object of java.lang.Thread, "),
+                refused::toString);
         assertEquals(List.of(), store.check(new Pair(TimeUnit.DAYS, new Node(1, null))));
         assertTrue(store.roots().isEmpty());
         reopen();
