@@ -33,13 +33,18 @@ public final class HBase implements AutoCloseable {
         }
     }
 
+    /// The heap of a region server with little data.
+    static final String SMALL_HEAP = "-Xmx384m";
+
     private final Path folder;
     private final Path configuration;
     private final Ports ports;
+    private final String heap;
     private final Service master;
     private final List<Service> regionServers = new ArrayList<>();
 
-    private HBase(Path folder, Path configuration, Ports ports) throws IOException {
+    private HBase(Path folder, Path configuration, Ports ports, String heap) throws IOException {
+        this.heap = heap;
         this.folder = folder;
         this.configuration = configuration;
         this.ports = ports;
@@ -47,8 +52,10 @@ public final class HBase implements AutoCloseable {
     }
 
     /// Starts it; returns when all region servers serve.
-    public static HBase start(Path folder, ZooKeeper zooKeeper, Hdfs hdfs, Ports ports) throws IOException {
-        HBase hbase = new HBase(folder, configure(folder, zooKeeper.port(), hdfs.address(), ports), ports);
+    ///
+    /// @param heap the option of their virtual machines
+    static HBase start(Path folder, ZooKeeper zooKeeper, Hdfs hdfs, Ports ports, String heap) throws IOException {
+        HBase hbase = new HBase(folder, configure(folder, zooKeeper.port(), hdfs.address(), ports), ports, heap);
         try {
             for (int number = 0; number < ports.regionServers.size(); number++) {
                 hbase.regionServers.add(hbase.startRegionServer(number));
@@ -73,18 +80,19 @@ public final class HBase implements AutoCloseable {
     }
 
     /// Returns the program of the region server of this number, from 0 on.
-    static Command regionServer(Path folder, Path configuration, Ports ports, int number) throws IOException {
+    static Command regionServer(Path folder, Path configuration, Ports ports, int number, String heap)
+            throws IOException {
         return HadoopProcess.command(
                         "region server " + number,
                         folder.resolve("regionserver-" + number),
                         configuration,
-                        "-Xmx384m",
+                        heap,
                         PACKAGE + "regionserver.HRegionServer")
                 .withArguments(List.of("-Dhbase.regionserver.port=" + ports.regionServers.get(number), "start"));
     }
 
     private Service startRegionServer(int number) throws IOException {
-        return regionServer(folder, configuration, ports, number).start();
+        return regionServer(folder, configuration, ports, number, heap).start();
     }
 
     private static String masterState(Ports ports) throws IOException {

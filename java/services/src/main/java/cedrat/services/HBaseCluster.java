@@ -20,6 +20,11 @@ public final class HBaseCluster implements AutoCloseable {
     /// Starts it with its data below this folder, on free ports; returns when all its region servers serve.
     /// The folder is fresh.
     public static HBaseCluster start(Path folder, int regionServers) throws IOException {
+        return start(folder, regionServers, HBase.SMALL_HEAP);
+    }
+
+    /// The same with other heaps of region servers: an option of their virtual machines.
+    public static HBaseCluster start(Path folder, int regionServers, String heap) throws IOException {
         Path ofZooKeeper = folder.resolve("zookeeper");
         CompletableFuture<ZooKeeper> startedBeside = CompletableFuture.supplyAsync(() -> {
             try {
@@ -32,7 +37,7 @@ public final class HBaseCluster implements AutoCloseable {
         try {
             hdfs = Hdfs.start(folder.resolve("hdfs"), Hdfs.Ports.free());
             ZooKeeper zooKeeper = startedBeside.join();
-            HBase hbase = HBase.start(folder.resolve("hbase"), zooKeeper, hdfs, HBase.Ports.free(regionServers));
+            HBase hbase = HBase.start(folder.resolve("hbase"), zooKeeper, hdfs, HBase.Ports.free(regionServers), heap);
             return new HBaseCluster(zooKeeper, hdfs, hbase);
         } catch (IOException | CompletionException problem) {
             if (hdfs != null) {

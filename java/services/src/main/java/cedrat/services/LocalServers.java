@@ -124,7 +124,7 @@ record LocalServers(Path folder, Path lib, Log log) {
             hbase.add(new Server(
                     "regionserver-" + number,
                     loopback(HBASE.regionServers().get(number)),
-                    () -> HBase.regionServer(own, configureHBase(own), HBASE, number),
+                    () -> HBase.regionServer(own, configureHBase(own), HBASE, number, HBase.SMALL_HEAP),
                     started -> HBase.regionServerAnswers(HBASE, number, started)));
         }
         return hbase;

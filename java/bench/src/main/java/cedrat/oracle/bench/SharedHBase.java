@@ -9,6 +9,9 @@ import java.time.Duration;
 /// server before it is answered, as bytes are in the log of a status oracle. Started for the first who asks, it
 /// serves all others: those are measured warm. For one thread.
 final class SharedHBase implements AutoCloseable {
+    /// The rows of all tables fit into a third of it, so that none is flushed for want of memory.
+    private static final String HEAP = "-Xmx3g";
+
     private Path folder;
     private HBaseCluster cluster;
 
@@ -18,7 +21,7 @@ final class SharedHBase implements AutoCloseable {
     Path configuration() throws IOException {
         if (cluster == null) {
             folder = Logs.newDirectory();
-            cluster = HBaseCluster.start(folder, 1);
+            cluster = HBaseCluster.start(folder, 1, HEAP);
         }
         return cluster.hbase().configuration();
     }
