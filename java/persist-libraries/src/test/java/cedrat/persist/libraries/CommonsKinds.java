@@ -74,7 +74,9 @@ final class CommonsKinds {
 
     static void addTo(Kinds kinds) {
         addMaps(kinds.of("Commons Collections"));
+        addKeys(kinds);
         addOthers(kinds);
+        addLists(kinds);
         addLang(kinds.of("Commons Lang"));
         addMath(kinds.of("Commons Math"));
     }
@@ -117,6 +119,9 @@ final class CommonsKinds {
                 () -> filled(new LRUMap<String, Integer>(2)),
                 map -> map.put("c", 3),
                 map -> map + " " + map.get("a") + map.get("b") + map.get("c"));
+    }
+
+    private static void addKeys(Kinds kinds) {
         kinds.mutable(
                 "HashedMap with enum keys",
                 () -> {
@@ -207,8 +212,12 @@ final class CommonsKinds {
                         "HashMultiSet",
                         () -> (MultiSet<String>) new HashMultiSet<>(List.of("a", "b", "b")),
                         bag -> bag.add("c", 3),
-                        bag -> Shown.set(bag) + bag.getCount("b"))
-                .mutable("TreeList", () -> new TreeList<>(List.of("a", "b")), list -> list.add(1, "c"), Shown::list)
+                        bag -> Shown.set(bag) + bag.getCount("b"));
+    }
+
+    @SuppressWarnings("deprecation")
+    private static void addLists(Kinds kinds) {
+        kinds.mutable("TreeList", () -> new TreeList<>(List.of("a", "b")), list -> list.add(1, "c"), Shown::list)
                 .mutable(
                         "GrowthList",
                         () -> GrowthList.growthList(new ArrayList<>(List.of("a"))),

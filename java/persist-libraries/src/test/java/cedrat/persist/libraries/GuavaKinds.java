@@ -58,6 +58,7 @@ final class GuavaKinds {
     static void addTo(Kinds kinds) {
         kinds.of("Guava");
         addImmutable(kinds);
+        addMoreImmutable(kinds);
         addMutable(kinds);
         addValues(kinds);
     }
@@ -96,8 +97,11 @@ final class GuavaKinds {
                         "ImmutableMap of classes",
                         () -> ImmutableMap.<Class<?>, Integer>of(String.class, 1, List.class, 2, Map.class, 3),
                         map -> ImmutableMap.of(Integer.class, 4, List.class, 5),
-                        Shown::map)
-                .value(
+                        Shown::map);
+    }
+
+    private static void addMoreImmutable(Kinds kinds) {
+        kinds.value(
                         "Maps.immutableEnumMap",
                         () -> Maps.immutableEnumMap(Map.of(TimeUnit.DAYS, 1, TimeUnit.HOURS, 2)),
                         map -> Maps.immutableEnumMap(Map.of(TimeUnit.DAYS, 3)),
