@@ -85,7 +85,7 @@ class CleanUpQueueTest {
 
     /// O7l: the table was dropped when the clean-up had failed, and another one has its name.
     @Test
-    void repeatedCleanUpWritesNothingToNewTable() {
+    void repeatedCleanUpWritesNoOrphan() {
         put(manager, rows, "a", "x");
         failRow("a");
         later.runOne();
