@@ -3,7 +3,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cedrat_heap::{Commit, Error, Heap, HeapOptions, Held, Interrupt, Locking, Memory, MemoryOptions, Session};
-use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
+use cedrat_media::{Call, Fault, Loss, Media, OpenMode, SimDisk};
 use cedrat_sync::Arc;
 use cedrat_txn::{OpenError, Options, Registry, Result, Store};
 
@@ -199,6 +199,22 @@ fn failed_heap_creation_takes_no_space() {
     let store = open(&disk).unwrap();
     assert_eq!(disk.list("heaps").unwrap(), ["heap.0", "heap.1"]);
     drop(store);
+}
+
+/// E16.4a: the file for which there was space is as short as before.
+#[test]
+fn refused_heap_growth_takes_no_space() {
+    let disk = Arc::new(SimDisk::new());
+    let store = open(&disk).unwrap();
+    let heap = store.memory().create_heap("heap", &HeapOptions { size_max: 1 << 20, ..small(4096) }).unwrap();
+    let files = ["heaps/heap.0", "heaps/heap.1"].map(|name| disk.open(name, OpenMode::Read).unwrap());
+    let lens = || files.map(|file| disk.len(file).unwrap());
+    let before = lens();
+    disk.inject(Fault::error(Call::Allocate, std::io::ErrorKind::StorageFull).of("heaps/heap.1"));
+    assert!(heap.grow(1 << 20).is_err());
+    assert_eq!(lens(), before, "E16.4a");
+    heap.grow(1 << 20).unwrap();
+    assert!(lens().into_iter().all(|len| len > 1 << 20));
 }
 
 /// Memory, address and number of a dropped heap are free.

@@ -183,8 +183,7 @@ impl Files {
 
     fn reserve(&self, file: FileId, heap: &HeapRoot, name: &str) -> Result<()> {
         let doing = |error| Error::io(format!("reserving {name}, {} bytes", heap.words * 8), error);
-        let chunks = (heap.words * 8).div_ceil(heap.chunk_len);
-        self.media.allocate(file, 0, ChunkFile::len(chunks, heap.chunk_len)).map_err(doing)?;
+        self.media.allocate(file, 0, heap.files_len()).map_err(doing)?;
         self.media.sync(file).map_err(doing)
     }
 
@@ -209,11 +208,17 @@ impl Files {
         let mut state = self.state.lock();
         let mut root = state.root.clone();
         let heap = root.heaps.iter_mut().find(|heap| heap.number == core.number).expect("a heap is in the root");
+        let len = heap.files_len();
         heap.words = words;
         let files = state.heaps[&core.number].files;
-        for (checkpoint, file) in files.into_iter().enumerate() {
-            self.reserve(file, heap, &heap.file_name(checkpoint as u64))?;
+        let mut files_and_names = files.into_iter().zip([0, 1].map(|checkpoint| heap.file_name(checkpoint)));
+        let reserved = files_and_names.try_for_each(|(file, name)| self.reserve(file, heap, &name));
+        if reserved.is_err() && !planted!("refused_growth_keeps_space") {
+            // A file system may have allocated a part of what it refuses, and the log needs that space. The original error is
+            // reported.
+            files.into_iter().for_each(|file| drop(self.media.set_len(file, len)));
         }
+        reserved?;
         self.write(&mut state, root)
     }
 

@@ -10,6 +10,7 @@ use cedrat_wal::StoreId;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
+use crate::files::chunk::ChunkFile;
 
 /// Name of the root in the store's directory.
 pub(crate) const ROOT_FILE: &str = "heaps.root";
@@ -253,6 +254,11 @@ impl HeapRoot {
             && (self.words * 8).is_multiple_of(self.chunk_len)
             && (self.reserved_words * 8).is_multiple_of(self.chunk_len)
             && u64::from(self.chunks) * self.chunk_len <= self.words * 8
+    }
+
+    /// Returns the length of each of its files.
+    pub(crate) fn files_len(&self) -> u64 {
+        ChunkFile::len((self.words * 8).div_ceil(self.chunk_len), self.chunk_len)
     }
 
     /// Returns the name of the file that holds the checkpoints with the parity of this number.
