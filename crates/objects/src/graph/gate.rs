@@ -150,6 +150,31 @@ mod tests {
         assert!(behind.join().unwrap().is_err() && collecting.join().unwrap().is_err(), "it is gone");
     }
 
+    /// E21.5f: a collection waits for the roots with the gate closed, where the owner of a lock of the graph may wait.
+    #[test]
+    fn dropped_graph_waits_without_roots() {
+        let (outcome, ended) = mpsc::channel();
+        thread::spawn(move || {
+            let tested = tested();
+            let Tested { store, graph, locks } = &tested;
+            let txn = store.begin();
+            drop(txn.read(graph.root_page()).unwrap());
+            let dropping = tested.in_thread(|graph| graph.drop("graph"));
+            tested.until_blocked(1); // for the root page
+            let collecting = tested.in_thread(|graph| graph.collect([]).map(drop));
+            while !collecting.is_finished() && locks.counts().blocked < 2 {
+                thread::yield_now();
+            }
+            let new = changes(|changes| _ = changes.add(1, b"new", &[]));
+            let refused = graph.commit_with(txn, new, Mode::Async, u64::MAX).map(drop);
+            collecting.join().unwrap().unwrap();
+            dropping.join().unwrap().unwrap();
+            outcome.send(refused)
+        });
+        let refused = ended.recv_timeout(Duration::from_secs(40)).expect("E21.5f: no wait without end");
+        assert!(matches!(refused, Err(Error::Deadlock(_))), "{refused:?}");
+    }
+
     /// E15.7c: a commit waits for a lock of the thread that waits at the gate for the commit.
     #[test]
     fn gate_awaits_no_own_transaction() {

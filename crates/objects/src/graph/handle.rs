@@ -3,7 +3,7 @@
 use crate::{Objects, Statistics, UndoPolicy};
 use cedrat_pages::PageId;
 use cedrat_structures::{Catalogue, Kind, Named, RawHashTable, StructureError};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, planted};
 use cedrat_txn::{Error, Result, Store, Txn, TxnOptions};
 
 use crate::graph::branch::{InDoubtBranches, is_in_doubt};
@@ -272,9 +272,17 @@ impl Graph {
             if Catalogue::open(&self.store)?.remove(txn, name)?.root != *root {
                 return Err(StructureError::WrongRoot { page: *root, expected: "the graph of this name" }.into());
             }
-            roots.clone().drop(txn)?;
+            if planted!("roots_dropped_first") {
+                roots.clone().drop(txn)?;
+            }
+            // Before the roots are locked: a garbage collection waits for that lock with the gate closed, where the owner of any
+            // lock that is needed here may wait (E21.5f).
+            Parts::bury(txn, *root)?;
             classes.table.clone().drop(txn)?;
-            Parts::bury(txn, *root)
+            if !planted!("roots_dropped_first") {
+                roots.clone().drop(txn)?;
+            }
+            Ok(())
         })
     }
 }
