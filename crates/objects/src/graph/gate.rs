@@ -204,7 +204,7 @@ mod tests {
             own.rollback().unwrap();
             waiting.join().unwrap().unwrap();
             let again = graph.collect([object]).map(|again| again.stage());
-            outcome.send((refused, again))
+            outcome.send((refused, again)).expect("it is awaited");
         });
         let (refused, again) = ended.recv_timeout(Duration::from_secs(40)).expect("E15.7c: no wait without end");
         for refused in refused {
