@@ -127,7 +127,6 @@ impl Shared {
                 continue;
             }
             // A repeated transaction releases its locks each time: only its other waits keep them.
-            let via = if planted!("own_attempt_is_obstacle") { Via::Structure } else { via };
             open.extend(self.slots.awaited_by(thread, via, &self.stripes));
             open.extend(self.waits.awaited_by(thread));
             let locks = store.iter().flat_map(|store| store.awaited_by(thread));

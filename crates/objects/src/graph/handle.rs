@@ -272,14 +272,15 @@ impl Graph {
             if Catalogue::open(&self.store)?.remove(txn, name)?.root != *root {
                 return Err(StructureError::WrongRoot { page: *root, expected: "the graph of this name" }.into());
             }
-            if planted!("roots_dropped_first") {
+            let is_last = !planted!("roots_dropped_first");
+            if !is_last {
                 roots.clone().drop(txn)?;
             }
             // Before the roots are locked: a garbage collection waits for that lock with the gate closed, where the owner of any
             // lock that is needed here may wait (E21.5f).
             Parts::bury(txn, *root)?;
             classes.table.clone().drop(txn)?;
-            if !planted!("roots_dropped_first") {
+            if is_last {
                 roots.clone().drop(txn)?;
             }
             Ok(())
