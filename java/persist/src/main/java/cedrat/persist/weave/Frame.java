@@ -74,6 +74,16 @@ final class Frame {
         return stack[depth - 1 - words];
     }
 
+    /// Returns the number of words on the stack.
+    int depth() {
+        return depth;
+    }
+
+    /// Returns the origins of the words above so many others.
+    int[] above(int words) {
+        return Arrays.copyOfRange(stack, words, Math.max(words, depth));
+    }
+
     /// The instructions `dup…`: copies the uppermost `words` below the `under` words under them.
     void duplicate(int words, int under) {
         int[] upper = new int[words];

@@ -86,6 +86,7 @@ final class StoreWeaver implements CodeTransform {
     private ParameterFlow prologue;
     private ParameterFlow parameters;
     private BitSet probes;
+    private BitSet fresh;
     /// The number of the next instruction.
     private int at;
 
@@ -319,7 +320,7 @@ final class StoreWeaver implements CodeTransform {
             builder.aload(part).with(store);
             return;
         }
-        if (store.opcode() == Opcode.BASTORE && isProbe()) {
+        if (store.opcode() == Opcode.BASTORE && isProbe() || isFresh()) {
             builder.with(store);
             return;
         }
@@ -330,6 +331,13 @@ final class StoreWeaver implements CodeTransform {
         }
         Calls.beforeElement(builder, isApplication);
         builder.with(store);
+    }
+
+    private boolean isFresh() {
+        if (fresh == null) {
+            fresh = FreshArrays.stores(code);
+        }
+        return fresh.get(at);
     }
 
     private boolean isProbe() {
