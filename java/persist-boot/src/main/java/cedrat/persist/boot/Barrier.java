@@ -253,6 +253,15 @@ public final class Barrier {
         }
     }
 
+    /// At the beginning of a method of a class that could not be woven.
+    ///
+    /// @param why names the class and the reason
+    public static void refuseUnwoven(String why) {
+        if (live != 0) {
+            handler.refuseUnwoven(why);
+        }
+    }
+
     /// Before a call of a static method that changes static state of the JDK.
     public static void beforeStatic(String method) {
         if (live != 0) {

@@ -31,6 +31,12 @@ public interface Handler {
     /// persistent.
     void copied(Object object, Object copy);
 
+    /// A method without barriers is about to run. It may not in a transaction, nor while a store is open: it would miss
+    /// what is not loaded.
+    ///
+    /// @param why names its class and the reason
+    void refuseUnwoven(String why);
+
     /// Whether the thread is in a transaction.
     boolean isInTransaction();
 

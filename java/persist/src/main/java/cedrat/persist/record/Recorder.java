@@ -163,6 +163,18 @@ public final class Recorder implements Handler {
     }
 
     @Override
+    public void refuseUnwoven(String why) {
+        Context context = contexts.get();
+        boolean isTransaction = context.innermost != null && !context.isUnrecorded && context.suspended == 0;
+        if (isTransaction || !stores.isEmpty()) {
+            throw new IllegalStateException(
+                    "cannot run a method without barriers in a transaction, or while a store is open: " + why
+                            + "; divide its long methods, or exclude it with the agent's argument if it uses no persistent object "
+                            + "and its changes need no rollback");
+        }
+    }
+
+    @Override
     public boolean isInTransaction() {
         return transactions.isInTransaction();
     }

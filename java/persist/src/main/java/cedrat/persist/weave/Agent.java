@@ -298,16 +298,29 @@ public final class Agent {
                 }
                 return weaver.refusing(original, e.getMessage());
             } catch (RuntimeException | LinkageError | StackOverflowError e) {
-                // Thrown from here it would be dropped; transactions say it when they begin.
-                recorder.unwoven.fail("the class " + known.replace('/', '.') + " cannot be woven: " + e);
-                return withoutBarriers(kind, loader, original);
+                // Thrown from here it would be dropped.
+                String why = "the class " + known.replace('/', '.') + " cannot be woven: " + e;
+                return kind == Weaver.Kind.APPLICATION && !isLoaded
+                        ? refusingCalls(loader, original, why)
+                        : withoutBarriers(kind, loader, original, why);
             } finally {
                 recorder.resumeLoading();
             }
         }
 
-        /// Others that are woven read its objects, and count on its having an identity.
-        private byte[] withoutBarriers(Weaver.Kind kind, ClassLoader loader, byte[] original) {
+        /// Its own methods say it when they are called.
+        private byte[] refusingCalls(ClassLoader loader, byte[] original, String why) {
+            try {
+                return weaver.withoutBarriers(original, loader, why);
+            } catch (RuntimeException | LinkageError | StackOverflowError e) {
+                return withoutBarriers(Weaver.Kind.APPLICATION, loader, original, why);
+            }
+        }
+
+        /// Transactions say it when they begin. Others that are woven read its objects, and count on its having an
+        /// identity.
+        private byte[] withoutBarriers(Weaver.Kind kind, ClassLoader loader, byte[] original, String why) {
+            recorder.unwoven.fail(why);
             try {
                 return kind == Weaver.Kind.APPLICATION ? weaver.withIdentity(original, loader) : null;
             } catch (RuntimeException | LinkageError | StackOverflowError e) {

@@ -145,6 +145,11 @@ final class Calls {
         builder.invokestatic(BARRIER, "made", ONE_OBJECT);
     }
 
+    /// … → …
+    static void refuseUnwoven(CodeBuilder builder, String why) {
+        builder.loadConstant(why).invokestatic(BARRIER, "refuseUnwoven", ONE_STRING);
+    }
+
     /// … may be → …, is
     static void parallel(CodeBuilder builder) {
         builder.invokestatic(

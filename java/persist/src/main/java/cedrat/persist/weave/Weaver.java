@@ -227,6 +227,47 @@ final class Weaver {
         return weavesReads ? CLASS_FILE.transformClass(CLASS_FILE.parse(original), identity(original, loader)) : null;
     }
 
+    /// The class with an identity and without barriers, whose methods are refused in transactions and while a store
+    /// is open. Its initialisation is in no transaction, as that of other classes.
+    ///
+    /// @param why names the class and the reason
+    /// @throws IllegalArgumentException if one of its methods can have no further instructions
+    byte[] withoutBarriers(byte[] original, ClassLoader loader, String why) {
+        ClassModel type = CLASS_FILE.parse(original);
+        ClassTransform identity = weavesReads ? identity(original, loader) : ClassTransform.ACCEPT_ALL;
+        byte[] refusing = CLASS_FILE.transformClass(type, new ClassTransform() {
+            @Override
+            public void accept(ClassBuilder builder, ClassElement element) {
+                if (element instanceof MethodModel method && method.code().isPresent() && !isInitializer(method)) {
+                    builder.transformMethod(method, refusing(method.code().get(), why));
+                } else {
+                    identity.accept(builder, element);
+                }
+            }
+
+            @Override
+            public void atEnd(ClassBuilder builder) {
+                identity.atEnd(builder);
+            }
+        });
+        return withSuspensions(CLASS_FILE.parse(refusing), Weaver::isInitializer, Kind.APPLICATION);
+    }
+
+    private static MethodTransform refusing(CodeModel code, String why) {
+        return MethodTransform.transformingCode(new CodeTransform() {
+            @Override
+            public void atStart(CodeBuilder builder) {
+                code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
+                Calls.refuseUnwoven(builder, why);
+            }
+
+            @Override
+            public void accept(CodeBuilder builder, CodeElement element) {
+                builder.with(element);
+            }
+        });
+    }
+
     private ClassTransform identity(byte[] original, ClassLoader loader) {
         ClassModel type = CLASS_FILE.parse(original);
         boolean hasObjects =

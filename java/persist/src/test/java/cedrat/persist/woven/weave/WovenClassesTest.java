@@ -2,7 +2,9 @@ package cedrat.persist.woven.weave;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.Transaction;
@@ -13,6 +15,7 @@ import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDescs;
 import java.lang.constant.MethodTypeDesc;
 import java.lang.reflect.Field;
+import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Method;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -126,5 +129,40 @@ class WovenClassesTest {
             transaction.rollback();
         }
         assertEquals(0, type.getField("count").get(null));
+    }
+
+    /// J5e: with barriers the method would be longer than methods may be.
+    @Test
+    void longMethodRefusesItsClassOnly() throws ReflectiveOperationException {
+        ClassDesc ints = ConstantDescs.CD_int.arrayType();
+        byte[] original = ClassFile.of()
+                .build(
+                        ClassDesc.of("Long"),
+                        type -> type.withMethodBody(
+                                "fill",
+                                MethodTypeDesc.of(ConstantDescs.CD_void, ints),
+                                ClassFile.ACC_PUBLIC | ClassFile.ACC_STATIC,
+                                code -> {
+                                    for (int index = 0; index < 9000; index++) {
+                                        code.aload(0)
+                                                .loadConstant(index)
+                                                .iconst_1()
+                                                .iastore();
+                                    }
+                                    code.return_();
+                                }));
+        Method fill = new Loader().define(original).getMethod("fill", int[].class);
+        int[] array = new int[9000];
+        fill.invoke(null, array);
+        assertEquals(9000, Arrays.stream(array).sum());
+        try (var transaction = Transaction.begin()) {
+            array[0] = 7;
+            Throwable refused = assertThrows(InvocationTargetException.class, () -> fill.invoke(null, array))
+                    .getCause();
+            assertInstanceOf(IllegalStateException.class, refused);
+            assertTrue(refused.getMessage().contains("the class Long cannot be woven"), refused.getMessage());
+            transaction.rollback();
+        }
+        assertEquals(1, array[0]);
     }
 }
