@@ -75,7 +75,9 @@ final class Engine implements BranchStore {
     private volatile String end;
 
     private volatile Throwable cause;
-    /// Whether closing the store below has made all commits durable, when it is closed.
+    /// The store below is closed. Under the lock of collections.
+    private boolean isClosed;
+    /// Whether the first attempt to close the store below has made all commits durable.
     private final CompletableFuture<Boolean> closed = new CompletableFuture<>();
     /// The appended LSN and the durable LSN.
     private final AtomicLong appended = new AtomicLong();
@@ -137,8 +139,9 @@ final class Engine implements BranchStore {
         // A collection sees that the end has come.
         collecting.lock();
         try {
-            if (!closed.isDone()) {
+            if (!isClosed) {
                 graph.close();
+                isClosed = true;
                 closed.complete(true);
             }
         } finally {
