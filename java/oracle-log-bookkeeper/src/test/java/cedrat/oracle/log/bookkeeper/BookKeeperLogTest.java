@@ -187,7 +187,7 @@ class BookKeeperLogTest extends LogContract {
         }
         LedgerList after = list(place);
         int gone = before.ledgers().indexOf(after.ledgers().getFirst());
-        assertTrue(gone > 3, before + " became " + after);
+        assertTrue(gone > 0, before + " became " + after);
         try (Ledgers ledgers = new Ledgers(place.zooKeeper(), place.bookKeeper())) {
             for (long ledger : before.ledgers().subList(0, gone)) {
                 assertTrue(Ledgers.isMissing(assertThrows(IOException.class, () -> ledgers.follow(ledger))));
