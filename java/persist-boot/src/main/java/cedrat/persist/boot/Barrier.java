@@ -54,8 +54,8 @@ public final class Barrier {
         return hash == 0 ? 1 : hash;
     }
 
-    /// Whether a stream is evaluated by several threads, in place of whether it may be: only that of the transaction
-    /// belongs to it.
+    /// Returns whether several threads evaluate a stream. In a transaction only its own thread does: changes of others
+    /// would not be rolled back.
     public static boolean isParallel(boolean mayBe) {
         return mayBe && ((live & STORE - 1) == 0 || !handler.isInTransaction());
     }

@@ -20,7 +20,7 @@ import java.util.BitSet;
 ///
 /// **Threads:** one.
 final class FreshArrays {
-    /// Words below the first array that an instruction may take: an array of an argument takes all others with it.
+    /// Words of unknown content below the first array: more than an instruction takes from the stack.
     private static final int WORDS_BELOW = 3 * 256;
 
     private final Code code;

@@ -33,6 +33,8 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
+import java.util.function.BiConsumer;
+import java.util.function.Consumer;
 import java.util.function.Predicate;
 
 /// Puts write and read barriers into classes.
@@ -254,18 +256,8 @@ final class Weaver {
     }
 
     private static MethodTransform refusing(CodeModel code, String why) {
-        return MethodTransform.transformingCode(new CodeTransform() {
-            @Override
-            public void atStart(CodeBuilder builder) {
-                code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
-                Calls.refuseUnwoven(builder, why);
-            }
-
-            @Override
-            public void accept(CodeBuilder builder, CodeElement element) {
-                builder.with(element);
-            }
-        });
+        return MethodTransform.transformingCode(
+                changed(code, builder -> Calls.refuseUnwoven(builder, why), CodeBuilder::with));
     }
 
     private ClassTransform identity(byte[] original, ClassLoader loader) {
@@ -334,39 +326,23 @@ final class Weaver {
 
     /// The code, whose result is false in a transaction.
     private static CodeTransform sequential(CodeModel code) {
-        return new CodeTransform() {
-            @Override
-            public void atStart(CodeBuilder builder) {
-                code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
+        return changed(code, builder -> {}, (builder, element) -> {
+            if (element instanceof ReturnInstruction) {
+                Calls.parallel(builder);
             }
-
-            @Override
-            public void accept(CodeBuilder builder, CodeElement element) {
-                if (element instanceof ReturnInstruction) {
-                    Calls.parallel(builder);
-                }
-                builder.with(element);
-            }
-        };
+            builder.with(element);
+        });
     }
 
     /// The code, with hash codes by name in place of those by identity.
     private static CodeTransform hashing(CodeModel code) {
-        return new CodeTransform() {
-            @Override
-            public void atStart(CodeBuilder builder) {
-                code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
+        return changed(code, builder -> {}, (builder, element) -> {
+            if (element instanceof InvokeInstruction call && call.name().equalsString("identityHashCode")) {
+                Calls.hash(builder);
+            } else {
+                builder.with(element);
             }
-
-            @Override
-            public void accept(CodeBuilder builder, CodeElement element) {
-                if (element instanceof InvokeInstruction call && call.name().equalsString("identityHashCode")) {
-                    Calls.hash(builder);
-                } else {
-                    builder.with(element);
-                }
-            }
-        };
+        });
     }
 
     /// The code, before which an object is locked, and loaded.
@@ -374,23 +350,37 @@ final class Weaver {
     /// @param locked where the object is that is locked, or -1
     /// @param local  where the object is that is loaded, or -1
     private static CodeTransform reading(CodeModel code, int local, int locked) {
+        return changed(
+                code,
+                builder -> {
+                    if (locked >= 0) {
+                        builder.aload(locked);
+                        Calls.lockToRead(builder);
+                    }
+                    if (local >= 0) {
+                        builder.aload(local);
+                        Calls.beforeRead(builder);
+                    }
+                },
+                CodeBuilder::with);
+    }
+
+    /// The code, with its frames as they are: nothing that is added branches.
+    ///
+    /// @param first  adds what comes before the first instruction
+    /// @param change adds an element, or something in its place
+    private static CodeTransform changed(
+            CodeModel code, Consumer<CodeBuilder> first, BiConsumer<CodeBuilder, CodeElement> change) {
         return new CodeTransform() {
             @Override
             public void atStart(CodeBuilder builder) {
                 code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
-                if (locked >= 0) {
-                    builder.aload(locked);
-                    Calls.lockToRead(builder);
-                }
-                if (local >= 0) {
-                    builder.aload(local);
-                    Calls.beforeRead(builder);
-                }
+                first.accept(builder);
             }
 
             @Override
             public void accept(CodeBuilder builder, CodeElement element) {
-                builder.with(element);
+                change.accept(builder, element);
             }
         };
     }
