@@ -17,6 +17,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
 import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CountDownLatch;
@@ -174,6 +175,7 @@ class BookKeeperLogTest extends LogContract {
             log.open(new Replayed(), listener);
             listener.awaitAcknowledged(append(log, 0, 3000));
         }
+        LedgerList first = list(place);
         RecordingListener listener = new RecordingListener();
         try (Log log = new BookKeeperLog(place)) {
             log.open(new Replayed(), listener);
@@ -188,6 +190,7 @@ class BookKeeperLogTest extends LogContract {
         LedgerList after = list(place);
         int gone = before.ledgers().indexOf(after.ledgers().getFirst());
         assertTrue(gone > 0, before + " became " + after);
+        assertTrue(Collections.disjoint(first.ledgers(), after.ledgers()), first + " became " + after);
         try (Ledgers ledgers = new Ledgers(place.zooKeeper(), place.bookKeeper())) {
             for (long ledger : before.ledgers().subList(0, gone)) {
                 assertTrue(Ledgers.isMissing(assertThrows(IOException.class, () -> ledgers.follow(ledger))));
