@@ -57,6 +57,12 @@ public interface Log extends AutoCloseable {
         /// @throws DamagedEntryException if they are none, or do not follow what came before; the log then
         ///     does not open
         void entry(byte[] bytes, int from, int length) throws DamagedEntryException;
+
+        /// The replay begins anew: entries that follow those so far were given up before they were read. So
+        /// all that was replayed is void. The next entry has number 1.
+        default void restart() {
+            throw new UnsupportedOperationException("this receiver of a log's entries cannot begin anew");
+        }
     }
 
     /// Receives the outcomes of appends. Called by a thread of the log, or from within [Log#append]; by one

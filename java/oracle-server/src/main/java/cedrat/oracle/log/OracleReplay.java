@@ -103,6 +103,16 @@ public final class OracleReplay implements Log.Replay {
         }
     }
 
+    @Override
+    public void restart() {
+        oracle.restart();
+        rule.restart();
+        state = State.WAITING;
+        entries = 0;
+        isIncomplete = false;
+        movedTo = null;
+    }
+
     /// There are no more entries.
     ///
     /// @throws DamagedEntryException if the oracle could not be made from those that were there

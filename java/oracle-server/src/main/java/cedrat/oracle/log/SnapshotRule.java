@@ -52,6 +52,19 @@ public final class SnapshotRule {
         this.bytesMax = bytesMax;
     }
 
+    /// Begins anew, before the first entry.
+    void restart() {
+        entries = 0;
+        bytes = 0;
+        snapshots.clear();
+        kept = 0;
+        begunEntry = 0;
+        begunBytes = 0;
+        begunPosition = 0;
+        newestBytes = 0;
+        newestPosition = 0;
+    }
+
     /// The next entry of the log has so many bytes.
     public void entry(int length) {
         entries++;

@@ -101,12 +101,16 @@ class SnapshotTest {
         StatusOracle openedFrom(int entry, SnapshotRule rule, Fault fault) throws DamagedEntryException {
             StatusOracle again = new StatusOracle(ROWS_LOG2, new NoDecisions());
             OracleReplay replay = new OracleReplay(again, rule, fault);
-            for (int at = entry; at <= log.size(); at++) {
+            replay(entry, log.size(), replay);
+            replay.end();
+            return again;
+        }
+
+        void replay(int from, int to, OracleReplay replay) throws DamagedEntryException {
+            for (int at = from; at <= to; at++) {
                 byte[] bytes = log.get(at - 1);
                 replay.entry(bytes, 0, bytes.length);
             }
-            replay.end();
-            return again;
         }
 
         /// Returns the first entry that the rule keeps of the log as it is.
@@ -270,6 +274,29 @@ class SnapshotTest {
             long position = again.position() + further;
             long kept = running.rule.keepFrom(running.log.size(), position);
             assertEquals(kept == 0 ? 0 : kept - from + 1, rule.keepFrom(rule.entries(), position), "at " + position);
+        }
+    }
+
+    /// O5k: from any place, also within a snapshot; nothing stays of what was replayed before the restart.
+    @Property(tries = 20)
+    void restartedReplayForgetsWhatItHad(@ForAll @LongRange(min = 1) long seed) throws DamagedEntryException {
+        Running running = new Running(seed);
+        running.run(running.random.nextInt(1, 400));
+        int from = running.keepFrom();
+        SnapshotRule rule = new SnapshotRule(running.oracle.window(), Long.MAX_VALUE);
+        SnapshotRule restartedRule = new SnapshotRule(running.oracle.window(), Long.MAX_VALUE);
+        StatusOracle restarted = new StatusOracle(ROWS_LOG2, new NoDecisions());
+        OracleReplay replay = new OracleReplay(restarted, restartedRule);
+        running.replay(running.random.nextInt(1, from + 1), running.random.nextInt(from), replay);
+        replay.restart();
+        running.replay(from, running.log.size(), replay);
+        replay.end();
+        StatusOracle opened = running.openedFrom(from, rule, Fault.NONE);
+        assertSame(opened, restarted, "from " + from);
+        assertEquals(rule.entries(), restartedRule.entries());
+        assertEquals(rule.isDue(opened.position()), restartedRule.isDue(opened.position()));
+        for (long start = 1; start <= opened.newest(); start++) {
+            assertEquals(opened.status(start), restarted.status(start), "status of " + start);
         }
     }
 

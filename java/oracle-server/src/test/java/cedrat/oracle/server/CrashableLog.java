@@ -31,9 +31,18 @@ final class CrashableLog implements Log {
 
     @Override
     public synchronized void open(Replay replay, Listener listener) throws IOException, DamagedEntryException {
-        Replay counted = (bytes, from, length) -> {
-            replay.entry(bytes, from, length);
-            numbered++;
+        Replay counted = new Replay() {
+            @Override
+            public void entry(byte[] bytes, int from, int length) throws DamagedEntryException {
+                replay.entry(bytes, from, length);
+                numbered++;
+            }
+
+            @Override
+            public void restart() {
+                replay.restart();
+                numbered = 0;
+            }
         };
         this.listener = listener;
         log.open(counted, new Listener() {

@@ -6,7 +6,7 @@ import java.io.IOException;
 final class BehindException extends IOException {
     private static final long serialVersionUID = 1;
 
-    BehindException(String why, IOException cause) {
-        super(why, cause);
+    BehindException(IOException cause) {
+        super("the log was truncated beyond the next entry to read", cause);
     }
 }

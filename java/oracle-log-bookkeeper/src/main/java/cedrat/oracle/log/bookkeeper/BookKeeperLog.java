@@ -101,7 +101,7 @@ public final class BookKeeperLog implements Log {
             try (Follower follower = new Follower(ledgers, replay)) {
                 standBy(node, follower);
                 watch.close();
-                follower.finish(node.take(RANDOM.nextLong()));
+                finish(follower, node.take(RANDOM.nextLong()));
                 checkEntries(follower.replayed(), node);
                 OrphanLedgers strays = new OrphanLedgers(ledgers, node.origin(), node.list());
                 appender = new Appender(
@@ -276,7 +276,7 @@ public final class BookKeeperLog implements Log {
             follower.follow(node.read());
         } catch (BehindException gone) {
             throw new IOException(
-                    "the next entries of the log were deleted while it was read: read the log again", gone);
+                    "the log was truncated beyond the next entry while it was read: read the log again", gone);
         }
     }
 
@@ -287,8 +287,16 @@ public final class BookKeeperLog implements Log {
                 try {
                     follower.follow(node.read());
                     failures = 0;
-                } catch (BehindException | LogAbsentException gone) {
+                } catch (LogAbsentException gone) {
                     throw gone;
+                } catch (BehindException behind) {
+                    if (++failures > FOLLOW_FAILURES_MAX) {
+                        throw new IOException(
+                                "cannot follow the log, which is truncated faster than this server reads: start it again"
+                                        + " when the server that serves has less to do",
+                                behind);
+                    }
+                    beginAnew(follower);
                 } catch (IOException problem) {
                     // The one that serves may be about to change just this.
                     if (++failures > FOLLOW_FAILURES_MAX) {
@@ -299,6 +307,23 @@ public final class BookKeeperLog implements Log {
         } catch (InterruptedException interrupted) {
             throw interrupted(interrupted);
         }
+    }
+
+    /// The list may have been truncated between the last look at it and the taking.
+    private static void finish(Follower follower, LedgerList taken) throws IOException, DamagedEntryException {
+        try {
+            follower.finish(taken);
+        } catch (BehindException behind) {
+            beginAnew(follower);
+            follower.finish(taken);
+        }
+    }
+
+    private static void beginAnew(Follower follower) throws IOException {
+        RECORDS.atInfo()
+                .addKeyValue("replayed", follower.replayed())
+                .log("the log was truncated beyond the next entry to replay: the replay begins anew");
+        follower.restart();
     }
 
     private static IOException interrupted(InterruptedException interrupted) {

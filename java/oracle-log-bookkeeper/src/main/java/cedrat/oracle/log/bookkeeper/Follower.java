@@ -8,15 +8,19 @@ import java.util.List;
 
 /// Replays a log while another server appends to it, so that little is left to do when that one has ended.
 ///
-/// Until the log is taken it replays the entries that are known to be acknowledged, which no recovery can lose. For one
-/// thread at a time.
+/// Until the log is taken it replays the entries that are known to be acknowledged, which no recovery can lose. Where
+/// the log was truncated beyond the next of them, a [BehindException] says so, and [#restart] begins at the truncation
+/// point. For one thread at a time.
 final class Follower implements AutoCloseable {
     private final Ledgers ledgers;
     private final Log.Replay replay;
+    private LedgerList newest = LedgerList.EMPTY;
     /// In the order of the log; those up to `current` were opened.
     private final List<Long> known = new ArrayList<>();
     private final List<Part> parts = new ArrayList<>();
     private int current = -1;
+    /// Whether the current ledger is closed and was replayed to its end. Then it may be deleted.
+    private boolean isWhole;
     private LedgerReader following;
     /// The entry of the current ledger that comes next.
     private long next;
@@ -24,11 +28,7 @@ final class Follower implements AutoCloseable {
 
     Follower(Ledgers ledgers, Log.Replay replay) {
         this.ledgers = ledgers;
-        this.replay = (bytes, from, length) -> {
-            replay.entry(bytes, from, length);
-            next++;
-            replayed++;
-        };
+        this.replay = replay;
     }
 
     /// Returns the number of entries that were replayed.
@@ -41,6 +41,17 @@ final class Follower implements AutoCloseable {
         return parts;
     }
 
+    /// Begins anew with the first ledger of the next list, whose entries count from 1 on (O5k).
+    void restart() throws IOException {
+        closeFollowing();
+        known.clear();
+        parts.clear();
+        current = -1;
+        isWhole = false;
+        replayed = 0;
+        replay.restart();
+    }
+
     /// Replays what was acknowledged since the last time.
     ///
     /// @param list the present one
@@ -50,18 +61,29 @@ final class Follower implements AutoCloseable {
             if (following == null) {
                 following = open(false);
             }
-            if (!following.isClosed()) {
-                replayUpTo(following, following.askLast());
+            if (!isClosedAfterReplay(following)) {
                 return;
             }
             closeFollowing();
             try (LedgerReader whole = open(false)) {
                 replayUpTo(whole, whole.last());
             }
-            if (current + 1 == known.size()) {
-                return; // it comes again, and there is nothing new
+            isWhole = true;
+        }
+    }
+
+    /// Replays what was acknowledged, or returns true if the ledger is closed. One that cannot be read is opened
+    /// again the next time: it may have been deleted.
+    private boolean isClosedAfterReplay(LedgerReader ledger) throws IOException, DamagedEntryException {
+        try {
+            if (ledger.isClosed()) {
+                return true;
             }
-            step();
+            replayUpTo(ledger, ledger.askLast());
+            return false;
+        } catch (IOException problem) {
+            closeFollowing();
+            throw problem;
         }
     }
 
@@ -74,37 +96,33 @@ final class Follower implements AutoCloseable {
             try (LedgerReader recovered = open(true)) {
                 replayUpTo(recovered, recovered.last());
             }
-            if (current + 1 == known.size()) {
-                return;
-            }
-            step();
+            isWhole = true;
         }
     }
 
     /// Lists follow each other: the ledgers of one are an end of those before, and some more.
     private void learn(LedgerList list) throws IOException {
-        if (known.isEmpty()) {
-            known.addAll(list.ledgers());
-            return;
+        newest = list;
+        int last = known.isEmpty() ? -1 : list.ledgers().indexOf(known.getLast());
+        if (last < 0 && !known.isEmpty()) {
+            throw new BehindException(null);
         }
-        int newest = list.ledgers().indexOf(known.getLast());
-        if (newest < 0) {
-            throw behind(null);
-        }
-        known.addAll(list.ledgers().subList(newest + 1, list.ledgers().size()));
+        known.addAll(list.ledgers().subList(last + 1, list.ledgers().size()));
     }
 
+    /// Whether a ledger, the current one from now on, may have more entries.
     private boolean hasLedger() {
-        if (current < 0 && !known.isEmpty()) {
-            step();
+        if (current >= 0 && !isWhole) {
+            return true;
         }
-        return current >= 0;
-    }
-
-    private void step() {
+        if (current + 1 == known.size()) {
+            return false;
+        }
         current++;
+        isWhole = false;
         next = 0;
         parts.add(new Part(known.get(current), replayed + 1));
+        return true;
     }
 
     private LedgerReader open(boolean recovery) throws IOException {
@@ -112,7 +130,10 @@ final class Follower implements AutoCloseable {
         try {
             return recovery ? ledgers.recover(ledger) : ledgers.follow(ledger);
         } catch (IOException problem) {
-            throw !recovery && Ledgers.isMissing(problem) ? behind(problem) : problem;
+            // One that a taken list has stays.
+            boolean isBehind =
+                    Ledgers.isMissing(problem) && !(recovery && newest.ledgers().contains(ledger));
+            throw isBehind ? new BehindException(problem) : problem;
         }
     }
 
@@ -121,14 +142,11 @@ final class Follower implements AutoCloseable {
             throw new IOException("ledger " + ledger.id() + " ends at entry " + last + ", but entry " + (next - 1)
                     + " was acknowledged: the bookies have lost entries");
         }
-        ledger.replay(next, last, replay);
-    }
-
-    private static BehindException behind(IOException cause) {
-        return new BehindException(
-                "the log was truncated faster than this server could follow it: start the server again, and it begins at"
-                        + " the truncation point",
-                cause);
+        ledger.replay(next, last, (bytes, from, length) -> {
+            replay.entry(bytes, from, length);
+            next++;
+            replayed++;
+        });
     }
 
     private void closeFollowing() throws IOException {

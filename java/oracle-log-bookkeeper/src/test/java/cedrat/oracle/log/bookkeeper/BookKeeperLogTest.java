@@ -1,5 +1,6 @@
 package cedrat.oracle.log.bookkeeper;
 
+import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
@@ -93,9 +94,10 @@ class BookKeeperLogTest extends LogContract {
     }
 
     /// Checks that numbered entries come one after the other.
-    private static final class Replayed implements Log.Replay {
+    private static class Replayed implements Log.Replay {
         long first = -1;
         long next;
+        int restarts;
 
         @Override
         public void entry(byte[] bytes, int from, int length) {
@@ -107,6 +109,12 @@ class BookKeeperLogTest extends LogContract {
                 assertEquals(next, number, "L2");
             }
             next = number + 1;
+        }
+
+        @Override
+        public void restart() {
+            first = -1;
+            restarts++;
         }
     }
 
@@ -485,6 +493,47 @@ class BookKeeperLogTest extends LogContract {
             secondListener.awaitAcknowledged(2100);
         }
         assertEquals(2100, replayed(place).next);
+    }
+
+    /// O5k: a server that waits is slow, and what it reads next is truncated meanwhile.
+    @Test
+    @Execution(ExecutionMode.CONCURRENT)
+    void standbyBehindTruncationBeginsAnew() throws Exception {
+        Place place = place();
+        RecordingListener listener = new RecordingListener();
+        BookKeeperLog first = new BookKeeperLog(place);
+        first.open(new Replayed(), listener);
+        listener.awaitAcknowledged(append(first, 0, 3000));
+        LedgerList before = list(place);
+        CountDownLatch reached = new CountDownLatch(1);
+        CountDownLatch release = new CountDownLatch(1);
+        Replayed slow = new Replayed() {
+            @Override
+            public void entry(byte[] bytes, int from, int length) {
+                super.entry(bytes, from, length);
+                reached.countDown();
+                assertDoesNotThrow(() -> release.await());
+            }
+        };
+        try (Log second = new BookKeeperLog(place)) {
+            RecordingListener secondListener = new RecordingListener();
+            CompletableFuture<Void> opening =
+                    CompletableFuture.runAsync(() -> assertDoesNotThrow(() -> second.open(slow, secondListener)));
+            reached.await();
+            first.forgetBefore(2500);
+            while (before.ledgers().get(2).longValue() > list(place).ledgers().getFirst()
+                    || !list(place).doomed().isEmpty()) {
+                listener.awaitAcknowledged(append(first, listener.newest(), listener.newest() + 1));
+            }
+            release.countDown();
+            first.close();
+            opening.join();
+            assertEquals(1, slow.restarts);
+            assertTrue(slow.first > 0 && slow.first <= 2500, "from " + slow.first);
+            assertEquals(listener.newest(), slow.next);
+            assertEquals(slow.next - slow.first + 1, append(second, slow.next, slow.next + 1));
+            secondListener.awaitAcknowledged(slow.next - slow.first + 1);
+        }
     }
 
     /// O6p: the process of the server whose log has failed goes on, and keeps its session.
