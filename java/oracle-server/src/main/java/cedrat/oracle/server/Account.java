@@ -32,6 +32,12 @@ final class Account {
         usedUntil = now - BURST_NANOS;
     }
 
+    /// Whether requests have used the rate of more than the next second. Otherwise another hello is admitted: its
+    /// requests wait for their turn, but a connection that waits for its first answer would look like a silent one.
+    boolean isFarAhead(long now) {
+        return limits.rate() < Integer.MAX_VALUE && usedUntil - now > BURST_NANOS;
+    }
+
     /// Returns the limit that has no room for another request; `null` if all have.
     Limits.Kind exhausted(long now) {
         if (outstanding >= limits.outstanding()) {

@@ -39,18 +39,25 @@ final class Accounts {
     /// Admits a connection to the account of its client. It may take the place of another one of the same session, and
     /// that one [#leave]s then.
     ///
-    /// @return whether there is room for it
-    boolean enter(Connection connection, String name, Limits limits, Connection replaced) {
+    /// @return the limit that has no room for it; `null` if it is admitted
+    Limits.Kind enter(Connection connection, String name, Limits limits, Connection replaced) {
         Account account = byName.computeIfAbsent(name, of -> new Account(of, nanos.getAsLong()));
         account.limits = limits;
         boolean takesPlace = replaced != null && replaced.account == account && !replaced.hasLeft;
         if (account.connections - (takesPlace ? 1 : 0) >= limits.connections()) {
-            count(account, Limits.Kind.CONNECTIONS);
-            return false;
+            return refused(account, Limits.Kind.CONNECTIONS);
+        }
+        if (account.isFarAhead(now(account))) {
+            return refused(account, Limits.Kind.RATE);
         }
         account.connections++;
         connection.account = account;
-        return true;
+        return null;
+    }
+
+    private Limits.Kind refused(Account account, Limits.Kind limit) {
+        count(account, limit);
+        return limit;
     }
 
     /// The connection is closed, or replaced. It counts no more, except for its requests without an answer. A

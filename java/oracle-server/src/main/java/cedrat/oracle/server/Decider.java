@@ -619,8 +619,11 @@ final class Decider {
         Connection replaced = known == null ? null : known.connection;
         Limits limits =
                 fault == Fault.IGNORES_LIMITS ? Limits.NONE : options.roles().limits(connection.name);
-        if (!accounts.enter(connection, connection.name, limits, replaced)) {
-            String text = connection.name + " has as many connections as the limits in --roles permit: try again later";
+        Limits.Kind exhausted = accounts.enter(connection, connection.name, limits, replaced);
+        if (exhausted != null) {
+            String what = exhausted == Limits.Kind.RATE ? "requests a second" : "connections";
+            String text =
+                    connection.name + " has as many " + what + " as the limits in --roles permit: try again later";
             refuse(connection, request.id(), ErrorCode.LIMIT, text);
             return;
         }

@@ -2,6 +2,8 @@ package cedrat.oracle.server;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import io.netty.buffer.Unpooled;
@@ -29,7 +31,7 @@ class AccountsTest {
 
     private Connection entered(String name, Limits limits) {
         Connection connection = connection();
-        assertTrue(accounts.enter(connection, name, limits, null));
+        assertNull(accounts.enter(connection, name, limits, null));
         return connection;
     }
 
@@ -43,13 +45,33 @@ class AccountsTest {
         Connection first = entered("app", two);
         entered("app", two);
         entered("other", two);
-        assertFalse(accounts.enter(connection(), "app", two, null));
+        assertEquals(Limits.Kind.CONNECTIONS, accounts.enter(connection(), "app", two, null));
         assertEquals(1, limited(Limits.Kind.CONNECTIONS));
-        assertTrue(accounts.enter(connection(), "app", two, first), "it takes the place of another one");
+        assertNull(accounts.enter(connection(), "app", two, first), "it takes the place of another one");
         accounts.leave(first);
         accounts.leave(first);
-        assertFalse(accounts.enter(connection(), "app", two, null), "a connection leaves once");
-        assertFalse(accounts.enter(connection(), "app", two, connection()), "that was not its own");
+        assertNotNull(accounts.enter(connection(), "app", two, null), "a connection leaves once");
+        assertNotNull(accounts.enter(connection(), "app", two, connection()), "that was not its own");
+    }
+
+    /// Hellos count as requests, so that connections that are made again and again do not escape the rate.
+    @Test
+    void hellosUseRate() {
+        Limits ten = Limits.NONE.with(Limits.Kind.RATE, 10);
+        for (int round = 0; round < 3; round++) {
+            int admitted = 0;
+            Connection connection = connection();
+            while (accounts.enter(connection, "app", ten, null) == null) {
+                accounts.decided(connection, 1);
+                accounts.leave(connection);
+                admitted++;
+                connection = connection();
+            }
+            assertEquals(round == 0 ? 21 : 10, admitted, "one second ahead, and what had come together before");
+            accounts.forgetUnused();
+            now += SECOND;
+        }
+        assertEquals(3, limited(Limits.Kind.RATE));
     }
 
     @Test
@@ -209,6 +231,6 @@ class AccountsTest {
         Connection first = entered("app", one);
         accounts.leave(first);
         entered("app", one);
-        assertFalse(accounts.enter(connection(), "app", one, first));
+        assertNotNull(accounts.enter(connection(), "app", one, first));
     }
 }
