@@ -57,8 +57,10 @@ public final class Bookie implements AutoCloseable {
     }
 
     /// Starts one with its data in this folder. It may not serve yet: see [#awaitReady].
-    public static Bookie start(Path folder, int port, ZooKeeper zooKeeper) throws IOException {
-        return new Bookie(command(folder, port, zooKeeper.address()).start(), port);
+    ///
+    /// @param zooKeeper `HOST:PORT,…`
+    static Bookie start(Path folder, int port, String zooKeeper) throws IOException {
+        return new Bookie(command(folder, port, zooKeeper).start(), port);
     }
 
     /// Returns the program of one with its data in this folder, and writes its configuration.

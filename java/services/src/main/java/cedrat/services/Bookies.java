@@ -7,8 +7,15 @@ import java.util.List;
 
 /// A ZooKeeper and bookies that it knows. **Threads:** one at a time.
 public final class Bookies implements AutoCloseable {
+    /// How bookies reach ZooKeeper.
+    public interface Way {
+        /// Returns the addresses of its servers, `HOST:PORT,…`, for the bookie of this number.
+        String of(int bookie, ZooKeeper zooKeeper) throws IOException;
+    }
+
     private final Path folder;
     private final ZooKeeper zooKeeper;
+    private final List<String> ways = new ArrayList<>();
     private final List<Bookie> bookies = new ArrayList<>();
 
     private Bookies(Path folder, ZooKeeper zooKeeper) {
@@ -19,20 +26,30 @@ public final class Bookies implements AutoCloseable {
     /// Starts so many bookies with their data below this folder, on free ports; returns when they serve. The
     /// folder is fresh: for those that were there before, start each again by itself.
     public static Bookies start(Path folder, int count) throws IOException {
-        return start(folder, count, ZooKeeper.start(folder.resolve("zookeeper"), FreePorts.next()));
+        return start(
+                folder,
+                count,
+                ZooKeeper.start(folder.resolve("zookeeper"), FreePorts.next()),
+                (bookie, zooKeeper) -> zooKeeper.address());
     }
 
     /// The same, with an ensemble of so many servers of ZooKeeper.
     public static Bookies startOverEnsemble(Path folder, int count, int servers) throws IOException {
-        return start(folder, count, ZooKeeper.startEnsemble(folder.resolve("zookeeper"), servers));
+        return startOverEnsemble(folder, count, servers, (bookie, zooKeeper) -> zooKeeper.address());
     }
 
-    private static Bookies start(Path folder, int count, ZooKeeper zooKeeper) throws IOException {
+    /// The same with bookies that reach the ensemble in this way.
+    public static Bookies startOverEnsemble(Path folder, int count, int servers, Way way) throws IOException {
+        return start(folder, count, ZooKeeper.startEnsemble(folder.resolve("zookeeper"), servers), way);
+    }
+
+    private static Bookies start(Path folder, int count, ZooKeeper zooKeeper, Way way) throws IOException {
         Bookies bookies = new Bookies(folder, zooKeeper);
         try {
             Bookie.format(folder.resolve("format"), bookies.zooKeeper);
             for (int number = 0; number < count; number++) {
-                bookies.bookies.add(Bookie.start(bookies.folderOf(number), FreePorts.next(), bookies.zooKeeper));
+                bookies.ways.add(way.of(number, zooKeeper));
+                bookies.bookies.add(Bookie.start(bookies.folderOf(number), FreePorts.next(), bookies.ways.get(number)));
             }
             for (Bookie bookie : bookies.bookies) {
                 bookie.awaitReady(bookies.zooKeeper);
@@ -61,7 +78,7 @@ public final class Bookies implements AutoCloseable {
     /// Starts a bookie that has ended again, where it was; returns when it serves.
     public void restart(int number) throws IOException {
         bookies.get(number).close();
-        Bookie again = Bookie.start(folderOf(number), bookies.get(number).port(), zooKeeper);
+        Bookie again = Bookie.start(folderOf(number), bookies.get(number).port(), ways.get(number));
         bookies.set(number, again);
         again.awaitReady(zooKeeper);
     }

@@ -12,12 +12,15 @@ import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.TableDescriptor;
 import org.apache.hadoop.hbase.client.TableDescriptorBuilder;
 
-/// Faults of HBase below some stores: regions that move, split and are compacted, tables that are altered, and a region
-/// server that is suspended, or killed and started again.
+/// Faults of HBase below some stores: regions that move, split and are compacted, tables that are altered, a region
+/// server that is suspended, or killed and started again, and a network that is cut in either direction.
 final class HBaseFaults implements NemesisWorld.OtherFaults {
     private static final int SERVERS = 2;
 
     private final List<TestStore> stores;
+    private final HBaseNetwork network;
+    private boolean isCut;
+    private int cuts;
     /// Number of the region server that is suspended; below 0 if none is.
     private int suspended = -1;
     /// Number of the one that was killed; below 0 if none was.
@@ -25,20 +28,28 @@ final class HBaseFaults implements NemesisWorld.OtherFaults {
 
     private int count;
 
-    HBaseFaults(List<TestStore> stores) {
+    /// @param network that of the clients of the stores
+    HBaseFaults(List<TestStore> stores, HBaseNetwork network) {
         this.stores = stores;
+        this.network = network;
     }
 
     @Override
     public String toString() {
-        return count + " faults of HBase";
+        return count + " faults of HBase, " + cuts + " of its network";
+    }
+
+    /// Most are of the network.
+    @Override
+    public int perCent() {
+        return 12;
     }
 
     @Override
     public void inject(RandomGenerator random) throws Exception {
         count++;
-        int drawn = random.nextInt(6);
-        if (suspended >= 0 || killed >= 0) {
+        int drawn = random.nextInt(18);
+        if (suspended >= 0 || killed >= 0 || isCut) {
             heal();
             return;
         }
@@ -52,9 +63,14 @@ final class HBaseFaults implements NemesisWorld.OtherFaults {
                 suspended = random.nextInt(SERVERS);
                 Cluster.get().hbase.regionServer(suspended).pause();
             }
-            default -> {
+            case 5 -> {
                 killed = random.nextInt(SERVERS);
                 Cluster.get().killRegionServer(killed);
+            }
+            default -> {
+                isCut = true;
+                cuts++;
+                network.cut(random);
             }
         }
     }
@@ -100,6 +116,8 @@ final class HBaseFaults implements NemesisWorld.OtherFaults {
 
     @Override
     public void heal() throws Exception {
+        network.heal();
+        isCut = false;
         if (suspended >= 0) {
             Cluster.get().hbase.regionServer(suspended).resume();
             suspended = -1;

@@ -26,8 +26,10 @@ class HBaseNemesisTest {
 
     private void run(long seed) throws Exception {
         Path data = folder.resolve("log-" + seed);
-        List<TestStore> stores = List.of(new HBaseStore(), new HBaseStore());
-        HBaseFaults faults = new HBaseFaults(stores);
+        HBaseNetwork network = new HBaseNetwork(seed);
+        List<TestStore> stores =
+                List.of(new HBaseStore(network.configuration()), new HBaseStore(network.configuration()));
+        HBaseFaults faults = new HBaseFaults(stores, network);
         NemesisWorld.Setting setting = new NemesisWorld.Setting(
                 HBaseNemesisTest.class,
                 stores,
@@ -41,6 +43,7 @@ class HBaseNemesisTest {
         } finally {
             faults.heal();
             stores.forEach(TestStore::close);
+            network.close();
         }
     }
 

@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
+import org.apache.hadoop.conf.Configuration;
 import org.apache.hadoop.hbase.Cell;
 import org.apache.hadoop.hbase.TableName;
 import org.apache.hadoop.hbase.client.AsyncAdmin;
@@ -54,17 +55,24 @@ final class HBaseStore implements TestStore {
     final String namespace;
     private final boolean isUsedAgain;
     private final long newest;
+    private final Configuration configuration;
     private HBaseTables tables;
 
     /// In a fresh namespace, which stays until the cluster ends: for a few tests that change the tables.
     HBaseStore() {
-        this(new Used("t" + NUMBER.incrementAndGet(), 0), false);
+        this(Cluster.get().configuration());
     }
 
-    private HBaseStore(Used used, boolean isUsedAgain) {
+    /// The same, for clients with this configuration.
+    HBaseStore(Configuration configuration) {
+        this(new Used("t" + NUMBER.incrementAndGet(), 0), false, configuration);
+    }
+
+    private HBaseStore(Used used, boolean isUsedAgain, Configuration configuration) {
         namespace = used.namespace;
         newest = used.newest;
         this.isUsedAgain = isUsedAgain;
+        this.configuration = configuration;
     }
 
     /// For those whose tables are all alike.
@@ -73,7 +81,8 @@ final class HBaseStore implements TestStore {
         synchronized (AGAIN) {
             used = AGAIN.poll();
         }
-        return new HBaseStore(used == null ? new Used("again" + NUMBER.incrementAndGet(), 0) : used, true);
+        used = used == null ? new Used("again" + NUMBER.incrementAndGet(), 0) : used;
+        return new HBaseStore(used, true, Cluster.get().configuration());
     }
 
     /// HBase operations that tests need and transactions do not.
@@ -107,7 +116,7 @@ final class HBaseStore implements TestStore {
         if (isUsedAgain) {
             rebind(oracle.identity().orElseThrow());
         }
-        tables = HBaseTables.open(Cluster.get().configuration(), oracle, namespace);
+        tables = HBaseTables.open(configuration, oracle, namespace);
     }
 
     /// Gives the tables to the oracle of the next test. No row of the one before is left.

@@ -4,7 +4,6 @@ import cedrat.oracle.log.Log;
 import cedrat.oracle.tables.BookKeeperFaults;
 import cedrat.oracle.tables.NemesisWorld;
 import cedrat.oracle.tables.TestStore;
-import cedrat.services.Bookies;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -34,17 +33,19 @@ class HBaseBookKeeperNemesisTest {
         long end = System.nanoTime() + TIME.toNanos();
         long seed = NemesisWorld.seed();
         int count = 0;
-        try (Bookies bookies = BookKeeperFaults.start(folder.resolve("services"))) {
+        try (BookKeeperFaults.Services services = BookKeeperFaults.start(folder.resolve("services"))) {
             do {
-                run(bookies, seed + count++);
+                run(services, seed + count++);
             } while (!NemesisWorld.isRepeated() && (System.nanoTime() - end < 0 || count < 2));
         }
     }
 
-    private void run(Bookies bookies, long seed) throws Exception {
-        List<TestStore> stores = List.of(new HBaseStore(), new HBaseStore());
-        HBaseFaults ofTables = new HBaseFaults(stores);
-        try (BookKeeperFaults ofLog = new BookKeeperFaults(bookies, folder, seed)) {
+    private void run(BookKeeperFaults.Services services, long seed) throws Exception {
+        HBaseNetwork network = new HBaseNetwork(seed);
+        List<TestStore> stores =
+                List.of(new HBaseStore(network.configuration()), new HBaseStore(network.configuration()));
+        HBaseFaults ofTables = new HBaseFaults(stores, network);
+        try (BookKeeperFaults ofLog = new BookKeeperFaults(services, folder, seed)) {
             NemesisWorld.Setting setting = new NemesisWorld.Setting(
                     HBaseBookKeeperNemesisTest.class,
                     stores,
@@ -57,6 +58,7 @@ class HBaseBookKeeperNemesisTest {
         } finally {
             ofTables.heal();
             stores.forEach(TestStore::close);
+            network.close();
         }
     }
 

@@ -6,6 +6,8 @@ import cedrat.oracle.log.bookkeeper.BookKeeperLog;
 import cedrat.oracle.server.cluster.Journal;
 import cedrat.oracle.server.cluster.Links;
 import cedrat.services.Bookies;
+import cedrat.services.Service;
+import cedrat.services.ZooKeeper;
 import java.io.IOException;
 import java.net.InetAddress;
 import java.net.InetSocketAddress;
@@ -23,9 +25,10 @@ import org.apache.bookkeeper.proto.DataFormats.BookieServiceInfoFormat;
 import org.apache.curator.framework.CuratorFramework;
 import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.retry.RetryOneTime;
+import org.apache.zookeeper.KeeperException;
 
 /// Faults below a log in BookKeeper: bookies and servers of ZooKeeper that are suspended, or killed and started again,
-/// bookies whose disk is full, and a network between servers of the oracle, bookies and ZooKeeper that is cut in either
+/// those whose disk is full, and a network between servers of the oracle, bookies and ZooKeeper that is cut in either
 /// direction.
 ///
 /// Bookies publish their address in ZooKeeper. It is replaced there by that of a link, so that servers connect over
@@ -48,9 +51,40 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
             readEntryTimeoutSec=1
             """;
 
+    /// What the log stands on, with the ways of bookies to ZooKeeper.
+    public static final class Services implements AutoCloseable {
+        private final List<Links> toZooKeepers = new ArrayList<>();
+        /// For each bookie, its ways to each server of ZooKeeper.
+        private final List<List<Links.Link>> ways = new ArrayList<>();
+        private final Bookies bookies;
+
+        private Services(Path folder) throws IOException {
+            bookies = Bookies.startOverEnsemble(folder, BOOKIES, ZOOKEEPERS, this::way);
+        }
+
+        private String way(int bookie, ZooKeeper zooKeeper) throws IOException {
+            if (toZooKeepers.isEmpty()) {
+                zooKeeper.ports().forEach(port -> toZooKeepers.add(links(port, port)));
+            }
+            List<Links.Link> way = BookKeeperFaults.way(toZooKeepers);
+            ways.add(way);
+            return addresses(way);
+        }
+
+        @Override
+        public void close() throws IOException {
+            bookies.close();
+            for (Links links : toZooKeepers) {
+                links.close();
+            }
+        }
+    }
+
+    private final Services services;
     private final Bookies bookies;
     private final Path properties;
     private final String path;
+    /// Those of the servers of the oracle.
     private final List<Links> toZooKeepers = new ArrayList<>();
     private final List<Links> toBookies = new ArrayList<>();
     private final List<Links.Link> bookieLinks = new ArrayList<>();
@@ -70,13 +104,14 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
     private int count;
 
     /// Starts what the log stands on.
-    public static Bookies start(Path folder) throws IOException {
-        return Bookies.startOverEnsemble(folder, BOOKIES, ZOOKEEPERS);
+    public static Services start(Path folder) throws IOException {
+        return new Services(folder);
     }
 
-    /// Faults of these bookies, below an oracle of this seed.
-    public BookKeeperFaults(Bookies bookies, Path folder, long seed) throws IOException {
-        this.bookies = bookies;
+    /// Faults of these services, below an oracle of this seed.
+    public BookKeeperFaults(Services services, Path folder, long seed) throws IOException {
+        this.services = services;
+        bookies = services.bookies;
         properties = folder.resolve("bookkeeper.properties");
         Files.writeString(properties, CLIENT);
         path = "/cedrat/nemesis-" + Long.toHexString(seed);
@@ -95,17 +130,26 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
         return Links.to(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), seed, new Journal());
     }
 
+    private static List<Links.Link> way(List<Links> servers) throws IOException {
+        List<Links.Link> way = new ArrayList<>();
+        for (Links each : servers) {
+            way.add(each.link());
+        }
+        return way;
+    }
+
+    private static String addresses(List<Links.Link> way) {
+        return way.stream()
+                .map(link -> "127.0.0.1:" + link.addresses()[0].getPort())
+                .collect(Collectors.joining(","));
+    }
+
     /// Returns an instance of the log, with a way of its own to ZooKeeper.
     public Log log() {
         try {
-            List<Links.Link> links = new ArrayList<>();
-            for (Links each : toZooKeepers) {
-                links.add(each.link());
-            }
+            List<Links.Link> links = way(toZooKeepers);
             Place place = new Place(
-                    links.stream()
-                            .map(link -> "127.0.0.1:" + link.addresses()[0].getPort())
-                            .collect(Collectors.joining(",")),
+                    addresses(links),
                     path,
                     SESSION,
                     LEDGER_BYTES_MAX,
@@ -121,23 +165,31 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
         }
     }
 
-    /// Writes the addresses of the links into ZooKeeper.
+    /// Writes the addresses of the links into ZooKeeper. A bookie that registers again just now keeps its own.
     private void publish() throws IOException {
         try (CuratorFramework zooKeeper =
                 CuratorFrameworkFactory.newClient(bookies.zooKeeper().address(), new RetryOneTime(100))) {
             zooKeeper.start();
             for (int number = 0; number < BOOKIES; number++) {
-                String node = AVAILABLE + "127.0.0.1:" + bookies.get(number).port();
-                BookieServiceInfoFormat.Builder info =
-                        BookieServiceInfoFormat.parseFrom(zooKeeper.getData().forPath(node)).toBuilder();
-                for (BookieServiceInfoFormat.Endpoint.Builder endpoint : info.getEndpointsBuilderList()) {
-                    endpoint.setPort(bookieLinks.get(number).addresses()[0].getPort());
+                try {
+                    publish(zooKeeper, number);
+                } catch (KeeperException.NoNodeException expired) {
+                    // it registers again
                 }
-                zooKeeper.setData().forPath(node, info.build().toByteArray());
             }
         } catch (Exception problem) {
             throw new IOException("cannot publish the links of bookies", problem);
         }
+    }
+
+    private void publish(CuratorFramework zooKeeper, int number) throws Exception {
+        String node = AVAILABLE + "127.0.0.1:" + bookies.get(number).port();
+        BookieServiceInfoFormat.Builder info =
+                BookieServiceInfoFormat.parseFrom(zooKeeper.getData().forPath(node)).toBuilder();
+        for (BookieServiceInfoFormat.Endpoint.Builder endpoint : info.getEndpointsBuilderList()) {
+            endpoint.setPort(bookieLinks.get(number).addresses()[0].getPort());
+        }
+        zooKeeper.setData().forPath(node, info.build().toByteArray());
     }
 
     @Override
@@ -153,7 +205,7 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
     @Override
     public void inject(RandomGenerator random) throws Exception {
         count++;
-        int drawn = random.nextInt(16);
+        int drawn = random.nextInt(18);
         int number = random.nextInt(BOOKIES);
         boolean isHealed = random.nextBoolean();
         if (hasFault() && isHealed) {
@@ -163,10 +215,11 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
         switch (drawn) {
             case 0 -> kill(number);
             case 1 -> suspend(number);
-            case 2 -> breakZooKeeper(number, random.nextBoolean());
+            case 2 -> breakZooKeeper(number, random.nextInt(3));
             case 3 -> fill(number);
-            case 4, 5, 6, 7, 8, 9 -> cut(bookieLinks.get(number), random);
-            default -> cutServers(random);
+            case 4, 5 -> cutZooKeeper(services.ways.subList(number, number + 1), random);
+            case 6, 7, 8, 9, 10, 11 -> cut(bookieLinks.get(number), random);
+            default -> cutZooKeeper(List.copyOf(zooKeeperLinks.values()), random);
         }
     }
 
@@ -196,23 +249,28 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
         }
     }
 
-    private void breakZooKeeper(int number, boolean isKilled) throws IOException {
+    private void breakZooKeeper(int number, int drawn) throws IOException {
         if (suspendedZooKeeper >= 0 || killedZooKeeper >= 0) {
             return;
         }
-        if (isKilled) {
-            killedZooKeeper = number;
-            bookies.zooKeeper().service(number).kill();
-        } else {
+        Service server = bookies.zooKeeper().service(number);
+        if (drawn == 0) {
             suspendedZooKeeper = number;
-            bookies.zooKeeper().service(number).pause();
+            server.pause();
+            return;
+        }
+        killedZooKeeper = number;
+        if (drawn == 1) {
+            server.kill();
+        } else {
+            server.fillDisk();
         }
     }
 
-    /// Cuts the servers of the oracle off from one server of ZooKeeper, or from all.
-    private void cutServers(RandomGenerator random) {
+    /// Cuts some off from one server of ZooKeeper, or from all.
+    private void cutZooKeeper(List<List<Links.Link>> ways, RandomGenerator random) {
         int only = random.nextInt(2 * ZOOKEEPERS);
-        for (List<Links.Link> links : List.copyOf(zooKeeperLinks.values())) {
+        for (List<Links.Link> links : ways) {
             for (int number = 0; number < ZOOKEEPERS; number++) {
                 if (only == number || only >= ZOOKEEPERS) {
                     cut(links.get(number), random);
@@ -256,6 +314,7 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
             bookies.zooKeeper().restart(killedZooKeeper);
             killedZooKeeper = -1;
         }
+        services.toZooKeepers.forEach(Links::heal);
         toZooKeepers.forEach(Links::heal);
         toBookies.forEach(Links::heal);
         isCut = false;
@@ -266,8 +325,15 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
         if (killed >= 0) {
             bookies.restart(killed);
             killed = -1;
-            publish();
         }
+        for (int number = 0; number < BOOKIES; number++) {
+            if (bookies.get(number).service().isAlive()) {
+                bookies.get(number).awaitReady(bookies.zooKeeper());
+            } else { // it has lost its session with ZooKeeper
+                bookies.restart(number);
+            }
+        }
+        publish();
     }
 
     @Override

@@ -2,7 +2,6 @@ package cedrat.oracle.tables;
 
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.services.Bookies;
 import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
@@ -35,9 +34,9 @@ class BookKeeperNemesisTest {
         long end = System.nanoTime() + TIME.toNanos();
         long seed = NemesisWorld.seed();
         int count = 0;
-        try (Bookies bookies = BookKeeperFaults.start(folder.resolve("services"))) {
+        try (BookKeeperFaults.Services services = BookKeeperFaults.start(folder.resolve("services"))) {
             do {
-                run(bookies, seed + count++, NemesisWorld.Plan.NONE);
+                run(services, seed + count++, NemesisWorld.Plan.NONE);
             } while (!NemesisWorld.isRepeated() && (System.nanoTime() - end < 0 || count < 2));
         }
     }
@@ -46,18 +45,18 @@ class BookKeeperNemesisTest {
     @Test
     @Tag("soak")
     void plantedFaultsAreFound() throws Exception {
-        try (Bookies bookies = BookKeeperFaults.start(folder.resolve("services"))) {
+        try (BookKeeperFaults.Services services = BookKeeperFaults.start(folder.resolve("services"))) {
             for (String fault : List.of("REPLIES_BEFORE_THE_LOG", "STARTS_BEFORE_THE_LOG", "IGNORES_FAILURES")) {
                 NemesisWorld.Plan plan = new NemesisWorld.Plan(Fault.NONE, fault, LIMIT);
-                assertTrue(isFound(bookies, plan), plan + " is found in none of " + HISTORIES_MAX + " histories");
+                assertTrue(isFound(services, plan), plan + " is found in none of " + HISTORIES_MAX + " histories");
             }
         }
     }
 
-    private boolean isFound(Bookies bookies, NemesisWorld.Plan plan) {
+    private boolean isFound(BookKeeperFaults.Services services, NemesisWorld.Plan plan) {
         for (int count = 1; count <= HISTORIES_MAX; count++) {
             try {
-                run(bookies, NemesisWorld.seed(), plan);
+                run(services, NemesisWorld.seed(), plan);
             } catch (Exception | AssertionError found) {
                 System.out.println(plan + " found in history " + count + ": " + found.getMessage());
                 return true;
@@ -66,8 +65,8 @@ class BookKeeperNemesisTest {
         return false;
     }
 
-    private void run(Bookies bookies, long seed, NemesisWorld.Plan plan) throws Exception {
-        try (BookKeeperFaults faults = new BookKeeperFaults(bookies, folder, seed)) {
+    private void run(BookKeeperFaults.Services services, long seed, NemesisWorld.Plan plan) throws Exception {
+        try (BookKeeperFaults faults = new BookKeeperFaults(services, folder, seed)) {
             NemesisWorld.Setting setting = new NemesisWorld.Setting(
                     BookKeeperNemesisTest.class,
                     List.of(TestStore.memory(), TestStore.memory()),
