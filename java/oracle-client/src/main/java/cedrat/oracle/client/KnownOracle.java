@@ -5,14 +5,20 @@ import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ReplyReader;
 
 /// The oracle that a client has reached: from the first welcome on it goes on with no other one, and with no other
-/// generation. For one thread at a time.
+/// generation. For one thread at a time, but for [#rowsMax].
 final class KnownOracle {
     private long identity = Protocol.IDENTITY_NONE;
     private long generation = Protocol.IDENTITY_NONE;
+    private volatile int rowsMax = Protocol.ROWS_MAX;
 
     /// Returns the identity; [Protocol#IDENTITY_NONE] if no server has stated it.
     long identity() {
         return identity;
+    }
+
+    /// Returns the number of rows that the last server takes with one commit. **Threads:** any may call.
+    int rowsMax() {
+        return rowsMax;
     }
 
     /// Writes the hello of a session.
@@ -30,6 +36,7 @@ final class KnownOracle {
 
     /// A server has welcomed the client.
     void welcome(ReplyReader reader) {
+        rowsMax = Math.min(reader.rowsMax(), Protocol.ROWS_MAX);
         identity = reader.identity();
         generation = reader.version() < Protocol.VERSION_GENERATION ? identity : reader.generation();
     }

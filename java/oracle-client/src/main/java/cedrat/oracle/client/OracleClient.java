@@ -88,6 +88,16 @@ public final class OracleClient implements AutoCloseable {
         return await(commitAsync(start, writes, reads, keys));
     }
 
+    /// Checks whether one request can commit a transaction, before its rows are written. Requests nothing: the limit is
+    /// that of the server that was connected last.
+    ///
+    /// @param rows number of rows, written and read together
+    /// @param keyBytes number of bytes of keys, as [CommitKeys#length]
+    /// @throws RefusedException if it is too large
+    public void requireCommittable(long rows, long keyBytes) {
+        RequestLimits.checkCommit(rows, keyBytes, pipeline.known.rowsMax());
+    }
+
     /// Aborts a transaction: aborted, but committed if it was too late.
     public Outcome abort(StartTimestamp start) {
         return await(abortAsync(start));

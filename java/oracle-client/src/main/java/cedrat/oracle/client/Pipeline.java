@@ -89,7 +89,7 @@ public final class Pipeline<T> {
     private int sessionTimeoutMs;
     private boolean saidSomething;
     private int silentTicks;
-    private final KnownOracle known = new KnownOracle();
+    final KnownOracle known = new KnownOracle();
     private final Connector connector;
     private Future<?> watch;
     /// For how many parts of the time that a server may be silent this one was.
@@ -150,7 +150,7 @@ public final class Pipeline<T> {
 
     /// The same; it has also written and scanned these keys, of tables whose scans are checked.
     public void commit(T tag, long start, long[] writes, int writeCount, long[] reads, int readCount, CommitKeys keys) {
-        RequestLimits.checkCommit((long) writeCount + readCount, keys);
+        RequestLimits.checkCommit((long) writeCount + readCount, keys.length(), Protocol.ROWS_MAX);
         Slot<T> slot = take(Protocol.COMMIT, tag, start);
         slot.frame.commit(slot.id(), start, writes, writeCount, reads, readCount, keys);
         send(slot);

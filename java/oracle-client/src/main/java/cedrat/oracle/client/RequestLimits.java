@@ -1,6 +1,5 @@
 package cedrat.oracle.client;
 
-import cedrat.oracle.protocol.CommitKeys;
 import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.Protocol;
 
@@ -8,15 +7,17 @@ import cedrat.oracle.protocol.Protocol;
 final class RequestLimits {
     private RequestLimits() {}
 
-    /// @throws RefusedException if a commit with so many written and read rows, and these keys, is too large
-    static void checkCommit(long rows, CommitKeys keys) {
-        if (rows > Protocol.ROWS_MAX) {
+    /// @param rowsMax the largest number of rows that the server takes
+    /// @throws RefusedException if a commit with so many written and read rows, and these bytes of keys, is too
+    // large
+    static void checkCommit(long rows, long keyBytes, int rowsMax) {
+        if (rows > rowsMax) {
             throw new RefusedException(
                     ErrorCode.TOO_MANY_ROWS,
-                    "cannot commit " + rows + " rows in a transaction: at most " + Protocol.ROWS_MAX + " are possible",
+                    "cannot commit " + rows + " rows in a transaction: at most " + rowsMax + " are possible",
                     null);
         }
-        long length = rows * Long.BYTES + keys.length();
+        long length = rows * Long.BYTES + keyBytes;
         if (length > (long) Protocol.ROWS_MAX * Long.BYTES) {
             throw new RefusedException(
                     ErrorCode.TOO_LONG,

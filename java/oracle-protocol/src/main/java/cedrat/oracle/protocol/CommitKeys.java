@@ -25,7 +25,7 @@ public final class CommitKeys {
     /// @throws IllegalArgumentException if it is longer than [Protocol#KEY_BYTES_MAX]
     public void write(long table, byte[] key) {
         check(key);
-        int end = keysLength + Long.BYTES + Short.BYTES + key.length;
+        int end = keysLength + lengthOf(key.length);
         keys = room(keys, end);
         LONG.set(keys, keysLength, table);
         SHORT.set(keys, keysLength + Long.BYTES, (short) key.length);
@@ -71,6 +71,11 @@ public final class CommitKeys {
     /// Returns the number of bytes that they add to a commit.
     public int length() {
         return isEmpty() ? 0 : 2 * Integer.BYTES + keysLength + rangesLength;
+    }
+
+    /// Returns the number of bytes that a written key of this length adds to a commit that has others.
+    public static int lengthOf(int keyLength) {
+        return Long.BYTES + Short.BYTES + keyLength;
     }
 
     /// Copies all behind the two counts to where there is room for it.

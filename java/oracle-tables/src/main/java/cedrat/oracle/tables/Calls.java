@@ -12,6 +12,7 @@ import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import java.util.function.Function;
+import java.util.function.ToLongFunction;
 
 /// Several calls of a store side by side. Threads that wait for the store end by themselves: there is nothing to close.
 ///
@@ -19,6 +20,9 @@ import java.util.function.Function;
 final class Calls {
     /// Maximum number of threads besides those of the callers, of all transactions together.
     static final int THREADS_MAX = 256;
+
+    /// Number of bytes from which on a call has no further row: each is in memory as long as the call.
+    static final int BYTES_PER_CALL = 1 << 20;
 
     private static final int IDLE_SECONDS = 10;
 
@@ -42,14 +46,22 @@ final class Calls {
 
     /// Divides rows into those that are changed by one call: neighbours of one table.
     static <T> List<List<T>> groups(List<T> rows, Function<T, Table> table) {
+        return groups(rows, table, row -> 0);
+    }
+
+    /// The same, where rows have so many bytes: a call has no more rows than one beyond a limit of bytes.
+    static <T> List<List<T>> groups(List<T> rows, Function<T, Table> table, ToLongFunction<T> bytes) {
         List<List<T>> groups = new ArrayList<>();
         int begin = 0;
+        long length = 0;
         for (int end = 1; end <= rows.size(); end++) {
             Table current = table.apply(rows.get(begin));
-            boolean isFull = end - begin >= current.rowsPerCall();
+            length += bytes.applyAsLong(rows.get(end - 1));
+            boolean isFull = end - begin >= current.rowsPerCall() || length >= BYTES_PER_CALL;
             if (end == rows.size() || isFull || table.apply(rows.get(end)) != current) {
                 groups.add(rows.subList(begin, end));
                 begin = end;
+                length = 0;
             }
         }
         return groups;

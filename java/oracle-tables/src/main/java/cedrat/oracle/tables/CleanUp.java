@@ -4,11 +4,11 @@ import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
+import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Optional;
-import java.util.Set;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Collectors;
 
@@ -20,12 +20,12 @@ final class CleanUp {
     static final class MarkedRow {
         final Table table;
         final Bytes row;
-        final Set<Column> columns;
+        final Collection<Column> columns;
 
         private MarkedRow(Writes.RowWrite write) {
             table = write.table;
             row = write.row;
-            columns = Set.copyOf(write.cells.keySet());
+            columns = write.columns();
         }
     }
 

@@ -2,6 +2,7 @@ package cedrat.oracle.tables;
 
 import java.util.List;
 import java.util.NavigableMap;
+import java.util.Set;
 
 /// Rows of a transaction that the oracle has forgotten, read after the oracle has answered so. They show
 /// that the transaction has aborted in two cases:
@@ -27,11 +28,11 @@ final class OwnRows {
     }
 
     private static boolean showsAbort(Writes.RowWrite write, long start) {
-        StoredRow row = write.table.read(write.row, write.cells.keySet(), Long.MAX_VALUE);
+        StoredRow row = write.table.read(write.row, Set.copyOf(write.columns()), Long.MAX_VALUE);
         if (row.pending().contains(start)) {
             return true; // V1
         }
-        for (Column cell : write.cells.keySet()) {
+        for (Column cell : write.columns()) {
             NavigableMap<Long, Bytes> versions = row.versions().get(cell);
             if (versions != null
                     && !versions.containsKey(start)

@@ -9,6 +9,7 @@ import java.util.NavigableMap;
 import java.util.NoSuchElementException;
 import java.util.TreeMap;
 import java.util.function.BooleanSupplier;
+import java.util.function.Supplier;
 
 /// The rows of a scan: what was committed when the transaction began, and what it
 /// had written itself when the scan began. For the thread of its transaction, while that is open.
@@ -21,7 +22,7 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
     private final Snapshot snapshot;
     private final StoredRows stored;
     /// In the order of the scan.
-    private final NavigableMap<Bytes, NavigableMap<Column, Bytes>> own;
+    private final NavigableMap<Bytes, Supplier<NavigableMap<Column, Bytes>>> own;
     private final BooleanSupplier isOpen;
     private final Fault fault;
 
@@ -40,7 +41,7 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
             Scan scan,
             Snapshot snapshot,
             StoredRows stored,
-            TreeMap<Bytes, NavigableMap<Column, Bytes>> own,
+            TreeMap<Bytes, Supplier<NavigableMap<Column, Bytes>>> own,
             BooleanSupplier isOpen,
             Fault fault) {
         this.table = table;
@@ -141,7 +142,7 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
             seen.keySet().removeIf(column -> !scan.selects(column));
         }
         if (order >= 0) {
-            overlay(seen, own.pollFirstEntry().getValue(), scan);
+            overlay(seen, own.pollFirstEntry().getValue().get(), scan);
         }
         return new Row(key, values(seen));
     }

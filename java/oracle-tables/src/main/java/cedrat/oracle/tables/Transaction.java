@@ -18,6 +18,7 @@ import java.util.Map;
 import java.util.NavigableMap;
 import java.util.Optional;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.stream.Collectors;
@@ -30,9 +31,9 @@ import java.util.stream.Collectors;
 ///  └─────commit, no answer──▶ Unknown ──resolve──▶ Committed or Aborted
 /// ```
 ///
-/// It reads the data that was committed when it began, and its own writes. Writes stay in memory until the
-/// commit; so an abort before it leaves no trace in the store, and one read of a row shows all writes of the
-/// transaction there.
+/// It reads the data that was committed when it began, and its own writes. Writes stay in memory until the commit,
+/// or in a temporary file where they exceed the buffer ([TransactionManager.Options#writeBufferBytes]); so an
+/// abort before it leaves no trace in the store, and one read of a row shows all writes of the transaction there.
 ///
 /// - W1  A row is written once, by one mutation: all columns and the marker.
 /// - W2  The oracle is asked to commit when all writes have returned, and none has failed.
@@ -75,7 +76,7 @@ public final class Transaction implements AutoCloseable {
     private final Snapshot snapshot;
     private final Fault fault;
 
-    private final Writes writes = new Writes();
+    private final Writes writes;
     /// Ids of the rows that were read, as the oracle knows them.
     private final Set<Long> reads = new HashSet<>();
     /// Scans whose ranges are sent to the oracle.
@@ -100,6 +101,8 @@ public final class Transaction implements AutoCloseable {
         this.isolation = isolation;
         this.fault = manager.fault();
         snapshot = new Snapshot(oracle, start, fault);
+        writes = new Writes(
+                manager.options().writeBufferBytes(), manager.options().spillDirectory(), this::requireCommittable);
     }
 
     /// When it began; its name.
@@ -214,6 +217,10 @@ public final class Transaction implements AutoCloseable {
     // -----------------------------------------------------------------------------------------------------
 
     /// Writes a cell. Others see it when the transaction has committed.
+    ///
+    /// @throws RefusedException if no commit may have so many rows; nothing was written, and the transaction
+    ///     is open still, as with all methods that write
+    /// @throws TableException if the writes exceed the buffer, and the temporary file cannot be written; the same
     public void put(Table table, Bytes row, Column column, Bytes value) {
         requireOpen();
         writes.put(table, row, column, Values.stored(value));
@@ -230,9 +237,11 @@ public final class Transaction implements AutoCloseable {
     ///
     /// @throws UnsupportedOperationException as [#get(Table, Bytes)]
     public void delete(Table table, Bytes row) {
-        get(table, row).cells().keySet().forEach(column -> delete(table, row, column));
+        Map<Column, Bytes> deleted = new TreeMap<>();
+        get(table, row).cells().keySet().forEach(column -> deleted.put(column, Values.DELETED));
         // Also columns that no other transaction has seen.
-        List.copyOf(writes.of(table, row).keySet()).forEach(column -> delete(table, row, column));
+        writes.columns(table, row).forEach(column -> deleted.put(column, Values.DELETED));
+        writes.put(table, row, deleted);
     }
 
     /// Returns the present point, to which [#rollBackTo] returns.
@@ -245,9 +254,15 @@ public final class Transaction implements AutoCloseable {
     /// since still counts for a serialisable transaction.
     ///
     /// @throws IllegalArgumentException if the savepoint was given up, or is of another transaction
+    /// @throws TableException if the temporary file cannot be read or written; the transaction has aborted
     public void rollBackTo(Savepoint savepoint) {
         requireOpen();
-        writes.rollBackTo(savepoint);
+        try {
+            writes.rollBackTo(savepoint);
+        } catch (TableException unreadable) {
+            abort();
+            throw unreadable;
+        }
     }
 
     // ---- the end
@@ -260,17 +275,23 @@ public final class Transaction implements AutoCloseable {
     /// @throws AbortedException if it has aborted; nothing was kept, run it again
     /// @throws OutcomeUnknownException if the oracle was not to be reached: [#resolve] tells later
     /// @throws TableException if a write has failed; the transaction has aborted
-    /// @throws RefusedException if the oracle does not take it: there are too many rows; the transaction has
-    ///     aborted
+    /// @throws RefusedException if it has written and read too many rows for one commit; the transaction is open
+    ///     still, but where a server has refused it that was connected since: then it has aborted
     /// @throws IllegalArgumentException if a key is too long for a table whose scans are checked; the
     ///     transaction is open still
     public CommitTimestamp commit() {
         requireOpen();
         if (writes.isEmpty()) {
+            writes.close();
             return decided(ask(() -> oracle.end(start)));
         }
         CommitKeys keys = keys();
-        write();
+        requireCommittable(writes.units() + reads.size(), keys.length());
+        try {
+            write();
+        } finally {
+            writes.close(); // the rows are in the store, or it has aborted
+        }
         long[] ids = writes.ids();
         long[] read = reads.stream().mapToLong(Long::longValue).toArray();
         Outcome outcome;
@@ -281,6 +302,12 @@ public final class Transaction implements AutoCloseable {
             throw refused;
         }
         return decided(outcome);
+    }
+
+    private void requireCommittable(long rows, long keyBytes) {
+        if (fault != Fault.FORGET_LIMIT) {
+            oracle.requireCommittable(rows, keyBytes);
+        }
     }
 
     /// Returns the keys that the oracle gets of tables whose scans are checked.
@@ -303,7 +330,7 @@ public final class Transaction implements AutoCloseable {
     void write() {
         hasWritten = true;
         ConcurrentLinkedQueue<RuntimeException> all = new ConcurrentLinkedQueue<>();
-        List<List<Writes.RowWrite>> groups = Calls.groups(writes.rows(), write -> write.table);
+        List<List<Writes.RowWrite>> groups = Calls.groups(writes.rows(), write -> write.table, Writes.RowWrite::bytes);
         all.addAll(manager.calls().forEach(groups, manager.callsMax(), group -> all.addAll(write(group))));
         List<RuntimeException> failures = List.copyOf(all);
         if (failures.isEmpty()) {
@@ -322,7 +349,7 @@ public final class Transaction implements AutoCloseable {
     /// Writes rows of one table, and returns what has failed.
     private Collection<TableException> write(List<Writes.RowWrite> group) {
         Map<Bytes, Mutation> changes = new LinkedHashMap<>();
-        group.forEach(write -> changes.put(write.row, Mutations.write(start.value(), write.cells)));
+        group.forEach(write -> changes.put(write.row, Mutations.write(start.value(), write.cells())));
         Map<Bytes, TableException> failures = group.get(0).table.mutate(changes);
         for (Writes.RowWrite write : group) {
             TableException failure = failures.get(write.row);
@@ -362,6 +389,7 @@ public final class Transaction implements AutoCloseable {
             return;
         }
         requireOpen();
+        writes.close();
         if (!hasWritten) { // there is nothing to be cleaned, nor to be asked about
             state = State.ABORTED;
             oracle.endAsync(start);

@@ -2,6 +2,7 @@ package cedrat.oracle.tables;
 
 import cedrat.oracle.client.OracleClient;
 import cedrat.oracle.client.OracleException;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.Objects;
 import java.util.Optional;
@@ -32,14 +33,17 @@ import java.util.concurrent.atomic.AtomicLong;
 public final class TransactionManager implements AutoCloseable {
     /// How transactions are run.
     public static final class Options {
-        /// A hundred attempts, 1 ms to 1 s apart; threads of the manager clean up.
-        public static final Options DEFAULTS =
-                new Options(100, Duration.ofMillis(1), Duration.ofSeconds(1), Optional.empty());
+        /// A hundred attempts, 1 ms to 1 s apart; threads of the manager clean up; the writes of a
+        /// transaction have a buffer of 16 MiB.
+        public static final Options DEFAULTS = new Options(
+                100, Duration.ofMillis(1), Duration.ofSeconds(1), Optional.empty(), 16 << 20, Optional.empty());
 
         private final int attempts;
         private final Duration backOffMin;
         private final Duration backOffMax;
         private final Optional<Executor> cleanUp;
+        private final long writeBufferBytes;
+        private final Optional<Path> spillDirectory;
 
         /// All options; [#DEFAULTS] and the methods that change one are shorter.
         ///
@@ -51,11 +55,26 @@ public final class TransactionManager implements AutoCloseable {
         /// the
         /// manager. Rows that wait for it cost their readers a question to the oracle. A task cleans up after
         ///     all transactions that wait, so that with few threads many share a request to the store
-        public Options(int attempts, Duration backOffMin, Duration backOffMax, Optional<Executor> cleanUp) {
+        /// @param writeBufferBytes so many bytes of its writes does a transaction keep in memory, about, and
+        ///     the row that it has written last; the others are in a temporary file until the commit
+        /// @param spillDirectory directory of these files; empty for that of the JVM (`java.io.tmpdir`)
+        public Options(
+                int attempts,
+                Duration backOffMin,
+                Duration backOffMax,
+                Optional<Executor> cleanUp,
+                long writeBufferBytes,
+                Optional<Path> spillDirectory) {
             this.attempts = attempts;
             this.backOffMin = backOffMin;
             this.backOffMax = backOffMax;
             this.cleanUp = Objects.requireNonNull(cleanUp);
+            this.writeBufferBytes = writeBufferBytes;
+            this.spillDirectory = Objects.requireNonNull(spillDirectory);
+            if (writeBufferBytes < 0) {
+                throw new IllegalArgumentException(
+                        "invalid write buffer of " + writeBufferBytes + " bytes: choose 0 or more");
+            }
             if (attempts < 1) {
                 throw new IllegalArgumentException("invalid number of attempts " + attempts + ": choose 1 or more");
             }
@@ -85,19 +104,40 @@ public final class TransactionManager implements AutoCloseable {
             return cleanUp;
         }
 
+        /// Returns the number of bytes of its writes that a transaction keeps in memory.
+        public long writeBufferBytes() {
+            return writeBufferBytes;
+        }
+
+        /// Returns the directory of temporary files; empty for that of the JVM.
+        public Optional<Path> spillDirectory() {
+            return spillDirectory;
+        }
+
         /// The same, with another number of attempts.
         public Options withAttempts(int other) {
-            return new Options(other, backOffMin, backOffMax, cleanUp);
+            return new Options(other, backOffMin, backOffMax, cleanUp, writeBufferBytes, spillDirectory);
         }
 
         /// The same, with other waits.
         public Options withBackOff(Duration min, Duration max) {
-            return new Options(attempts, min, max, cleanUp);
+            return new Options(attempts, min, max, cleanUp, writeBufferBytes, spillDirectory);
         }
 
         /// The same, with another way to clean up: `Runnable::run` for the thread that commits.
         public Options withCleanUp(Executor executor) {
-            return new Options(attempts, backOffMin, backOffMax, Optional.of(executor));
+            return new Options(
+                    attempts, backOffMin, backOffMax, Optional.of(executor), writeBufferBytes, spillDirectory);
+        }
+
+        /// The same, with another write buffer: [Long#MAX_VALUE] for transactions that keep all writes in memory.
+        public Options withWriteBufferBytes(long max) {
+            return new Options(attempts, backOffMin, backOffMax, cleanUp, max, spillDirectory);
+        }
+
+        /// The same, with temporary files in another directory, which must exist.
+        public Options withSpillDirectory(Path directory) {
+            return new Options(attempts, backOffMin, backOffMax, cleanUp, writeBufferBytes, Optional.of(directory));
         }
 
         @Override
@@ -109,18 +149,21 @@ public final class TransactionManager implements AutoCloseable {
             return attempts == options.attempts
                     && backOffMin.equals(options.backOffMin)
                     && backOffMax.equals(options.backOffMax)
-                    && cleanUp.equals(options.cleanUp);
+                    && cleanUp.equals(options.cleanUp)
+                    && writeBufferBytes == options.writeBufferBytes
+                    && spillDirectory.equals(options.spillDirectory);
         }
 
         @Override
         public int hashCode() {
-            return Objects.hash(attempts, backOffMin, backOffMax, cleanUp);
+            return Objects.hash(attempts, backOffMin, backOffMax, cleanUp, writeBufferBytes, spillDirectory);
         }
 
         @Override
         public String toString() {
             return "Options[attempts=" + attempts + ", backOffMin=" + backOffMin + ", backOffMax=" + backOffMax
-                    + ", cleanUp=" + cleanUp + "]";
+                    + ", cleanUp=" + cleanUp + ", writeBufferBytes=" + writeBufferBytes + ", spillDirectory="
+                    + spillDirectory + "]";
         }
     }
 
@@ -256,6 +299,10 @@ public final class TransactionManager implements AutoCloseable {
 
     OracleClient oracle() {
         return oracle;
+    }
+
+    Options options() {
+        return options;
     }
 
     Fault fault() {

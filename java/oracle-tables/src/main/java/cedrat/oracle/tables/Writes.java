@@ -1,28 +1,58 @@
 package cedrat.oracle.tables;
 
+import cedrat.oracle.client.RefusedException;
 import cedrat.oracle.client.RowIds;
 import cedrat.oracle.protocol.CommitKeys;
+import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Collection;
 import java.util.Collections;
+import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.NavigableMap;
+import java.util.Optional;
+import java.util.Set;
 import java.util.TreeMap;
+import java.util.function.Supplier;
 import java.util.stream.LongStream;
 
-/// Pending writes of a transaction: stored values, also deleted ones. For one thread at a time.
-final class Writes {
+/// Pending writes of a transaction: stored values, also deleted ones. Those that exceed its buffer are in a temporary
+/// file; of their rows the keys and the names of the columns stay in memory. For one thread at a time; but the cells of
+/// [#rows] may be read by several while nothing is written.
+///
+/// **Failure:** [TableException] of effect `NONE` where the file cannot be written or read. A [#put] has changed
+/// nothing then; after [#rollBackTo] the writes are of no use.
+final class Writes implements AutoCloseable {
     /// Pending writes into one row.
     static final class RowWrite {
         final Table table;
         final Bytes row;
-        final NavigableMap<Column, Bytes> cells;
+        private final WrittenRow written;
+        private final SpillFile file;
 
-        RowWrite(Table table, Bytes row, NavigableMap<Column, Bytes> cells) {
+        private RowWrite(Table table, Bytes row, WrittenRow written, SpillFile file) {
             this.table = table;
             this.row = row;
-            this.cells = cells;
+            this.written = written;
+            this.file = file;
+        }
+
+        /// Returns the stored values, which it may have to read.
+        NavigableMap<Column, Bytes> cells() {
+            return written.cells(file);
+        }
+
+        /// Returns the columns, which are in memory.
+        Collection<Column> columns() {
+            return written.columns();
+        }
+
+        /// Returns the number of bytes that its cells take in memory, about.
+        long bytes() {
+            return written.bytes();
         }
 
         /// Whether it is the same row: a transaction writes it once.
@@ -37,48 +67,180 @@ final class Writes {
         }
     }
 
+    /// Says whether one commit may have so many rows, and so many bytes of keys.
+    @FunctionalInterface
+    interface Limit {
+        /// @throws RefusedException if it may not
+        void require(long rows, long keyBytes);
+    }
+
     private static final class TableWrites {
         final Table table;
-        final TreeMap<Bytes, TreeMap<Column, Bytes>> rows = new TreeMap<>();
+        final TreeMap<Bytes, WrittenRow> rows = new TreeMap<>();
 
         TableWrites(Table table) {
             this.table = table;
         }
     }
 
-    /// The value before a write.
-    private static final class Replaced {
-        final Table table;
-        final Bytes row;
-        final Column column;
-        /// `null` if there was nothing.
-        final Bytes before;
+    /// Part of the buffer that the values before the writes may take.
+    private static final int UNDO_PART = 4;
 
-        Replaced(Table table, Bytes row, Column column, Bytes before) {
-            this.table = table;
-            this.row = row;
-            this.column = column;
-            this.before = before;
-        }
-    }
-
+    private final long bufferMax;
+    private final Limit limit;
+    private final SpillFile file;
     private final Map<String, TableWrites> tables = new LinkedHashMap<>();
     private final List<Savepoint> savepoints = new ArrayList<>();
-    /// The values before the writes since the first savepoint.
-    private final List<Replaced> replaced = new ArrayList<>();
+    private final UndoLog undo;
+    /// Rows with cells in memory.
+    private final Set<WrittenRow> buffered = new LinkedHashSet<>();
+    /// Number of bytes of these cells.
+    private long bufferedBytes;
+    /// Names of the columns of rows in the file: most rows have the same.
+    private final Map<List<Column>, List<Column>> columns = new HashMap<>();
+    /// Number of rows, or of cells where these conflict, as a commit has them.
+    private long units;
+    /// Number of bytes of keys that a commit has.
+    private long keyBytes;
 
+    /// No writes yet.
+    ///
+    /// @param bufferMax so many bytes are kept in memory, and the row that was written last
+    /// @param directory has the temporary file; empty for that of the JVM
+    Writes(long bufferMax, Optional<Path> directory, Limit limit) {
+        this.bufferMax = bufferMax;
+        this.limit = limit;
+        file = new SpillFile(directory);
+        undo = new UndoLog(file);
+    }
+
+    /// Writes a cell.
     void put(Table table, Bytes row, Column column, Bytes stored) {
-        Bytes before = tables.computeIfAbsent(table.name(), name -> new TableWrites(table))
-                .rows
-                .computeIfAbsent(row, none -> new TreeMap<>())
-                .put(column, stored);
+        put(table, row, Map.of(column, stored));
+    }
+
+    /// Writes cells of a row: all, or none.
+    ///
+    /// @throws RefusedException if one commit cannot have so many rows
+    void put(Table table, Bytes row, Map<Column, Bytes> stored) {
+        if (stored.isEmpty()) {
+            return;
+        }
+        TableWrites writes = tables.get(table.name());
+        WrittenRow known = writes == null ? null : writes.rows.get(row);
+        long added = added(table, known, stored.keySet());
+        long keys = known == null && table.checksScans() ? CommitKeys.lengthOf(row.length()) : 0;
+        if (added > 0) {
+            limit.require(units + added, keyBytes + keys);
+        }
+        List<UndoLog.Replaced> replaced = new ArrayList<>();
         if (!savepoints.isEmpty()) {
-            replaced.add(new Replaced(table, row, column, before));
+            stored.keySet()
+                    .forEach(column -> replaced.add(
+                            new UndoLog.Replaced(table, row, column, known == null ? null : known.get(column, file))));
+        }
+        makeRoom(known, stored);
+        WrittenRow written = known != null
+                ? known
+                : tables.computeIfAbsent(table.name(), name -> new TableWrites(table))
+                        .rows
+                        .computeIfAbsent(row, none -> new WrittenRow());
+        change(written, () -> stored.forEach(written::put));
+        replaced.forEach(undo::add);
+        units += added;
+        keyBytes += keys;
+    }
+
+    /// Returns the number of units of conflict that these cells add.
+    private static long added(Table table, WrittenRow known, Set<Column> stored) {
+        if (known == null) {
+            return table.granularity() == Granularity.ROW ? 1 : stored.size();
+        }
+        return table.granularity() == Granularity.ROW
+                ? 0
+                : stored.stream().filter(column -> !known.has(column)).count();
+    }
+
+    private void change(WrittenRow row, Runnable how) {
+        long before = row.bufferedBytes();
+        how.run();
+        bufferedBytes += row.bufferedBytes() - before;
+        if (row.bufferedBytes() == 0) {
+            buffered.remove(row);
+        } else {
+            buffered.add(row);
         }
     }
 
+    // ---- the buffer
+    // -------------------------------------------------------------------------------------------------
+
+    /// Spills what is in memory if these cells have no room. The row that they belong to stays: otherwise each of many
+    /// writes into one large row would make a part of the file.
+    private void makeRoom(WrittenRow row, Map<Column, Bytes> stored) {
+        long more = 0;
+        for (Map.Entry<Column, Bytes> cell : stored.entrySet()) {
+            more += WrittenRow.bytes(cell.getKey(), cell.getValue());
+        }
+        if (bufferedBytes + undo.bytes() + more > bufferMax) {
+            spill(row);
+        }
+        if (undo.bytes() > bufferMax / UNDO_PART) {
+            undo.spill();
+        }
+    }
+
+    /// Writes all rows in memory into the file, but for one.
+    private void spill(WrittenRow except) {
+        List<WrittenRow> few = new ArrayList<>();
+        for (WrittenRow row : List.copyOf(buffered)) {
+            if (row != except && row.hasManyParts()) {
+                change(row, () -> row.spillWhole(file, this::shared));
+            } else if (row != except) {
+                few.add(row);
+            }
+        }
+        if (few.isEmpty()) {
+            return;
+        }
+        long at = file.append(out -> {
+            for (WrittenRow row : few) {
+                row.encode(out);
+            }
+        });
+        for (WrittenRow row : few) {
+            long from = at;
+            long[] end = new long[1];
+            change(row, () -> end[0] = row.endSpill(from, this::shared));
+            at = end[0];
+        }
+    }
+
+    private List<Column> shared(List<Column> some) {
+        return columns.computeIfAbsent(some, same -> same);
+    }
+
+    /// Returns the number of bytes of values and names in memory, but for those of rows in the file.
+    long bufferedBytes() {
+        return bufferedBytes + undo.bytes();
+    }
+
+    /// Returns the length of the temporary file.
+    long spilledBytes() {
+        return file.length();
+    }
+
+    /// Removes the temporary file: what is there can be read no more. Rows and columns still can.
+    @Override
+    public void close() {
+        file.close();
+    }
+
+    // ---- savepoints
+    // -------------------------------------------------------------------------------------------------
+
     Savepoint savepoint() {
-        Savepoint savepoint = new Savepoint(replaced.size());
+        Savepoint savepoint = new Savepoint(undo.size());
         savepoints.add(savepoint);
         return savepoint;
     }
@@ -90,50 +252,72 @@ final class Writes {
                     "the savepoint was given up by a return to an earlier one, or is of another transaction");
         }
         savepoints.subList(index + 1, savepoints.size()).clear();
-        while (replaced.size() > savepoint.writes) {
-            restore(replaced.remove(replaced.size() - 1));
+        while (undo.size() > savepoint.writes) {
+            restore(undo.removeLast());
+            // What is undone later comes back from the file in large parts, and is not counted.
+            if (bufferedBytes > bufferMax) {
+                spill(null);
+            }
         }
     }
 
     /// Rows and tables without a write are removed: they conflict with nothing, and a transaction without any
     /// only reads.
-    private void restore(Replaced write) {
+    private void restore(UndoLog.Replaced write) {
         String name = write.table.name();
-        TreeMap<Bytes, TreeMap<Column, Bytes>> rows = tables.get(name).rows;
-        TreeMap<Column, Bytes> cells = rows.get(write.row);
+        TreeMap<Bytes, WrittenRow> rows = tables.get(name).rows;
+        WrittenRow written = rows.get(write.row);
         if (write.before != null) {
-            cells.put(write.column, write.before);
+            change(written, () -> written.put(write.column, write.before));
             return;
         }
-        cells.remove(write.column);
-        if (cells.isEmpty()) {
+        change(written, () -> written.remove(write.column, file));
+        boolean isRow = write.table.granularity() == Granularity.ROW;
+        if (!isRow || written.isEmpty()) {
+            units--;
+        }
+        if (written.isEmpty()) {
             rows.remove(write.row);
+            keyBytes -= write.table.checksScans() ? CommitKeys.lengthOf(write.row.length()) : 0;
         }
         if (rows.isEmpty()) {
             tables.remove(name);
         }
     }
 
+    // ---- what was written
+    // -------------------------------------------------------------------------------------------
+
     boolean isEmpty() {
         return tables.isEmpty();
     }
 
-    /// Returns the pending writes into a row; empty if there are none.
-    NavigableMap<Column, Bytes> of(Table table, Bytes row) {
+    private WrittenRow written(Table table, Bytes row) {
         TableWrites writes = tables.get(table.name());
-        NavigableMap<Column, Bytes> cells = writes == null ? null : writes.rows.get(row);
-        return cells == null ? Collections.emptyNavigableMap() : cells;
+        return writes == null ? null : writes.rows.get(row);
     }
 
-    /// A copy of what is written into rows of a range.
-    TreeMap<Bytes, NavigableMap<Column, Bytes>> in(Table table, KeyRange range) {
-        TreeMap<Bytes, NavigableMap<Column, Bytes>> copy = new TreeMap<>();
+    /// Returns the pending writes into a row; empty if there are none.
+    NavigableMap<Column, Bytes> of(Table table, Bytes row) {
+        WrittenRow written = written(table, row);
+        return written == null ? Collections.emptyNavigableMap() : written.cells(file);
+    }
+
+    /// Returns the columns of the pending writes into a row.
+    Collection<Column> columns(Table table, Bytes row) {
+        WrittenRow written = written(table, row);
+        return written == null ? Set.of() : written.columns();
+    }
+
+    /// A copy of what is written into rows of a range. What is in the file is read on demand.
+    TreeMap<Bytes, Supplier<NavigableMap<Column, Bytes>>> in(Table table, KeyRange range) {
+        TreeMap<Bytes, Supplier<NavigableMap<Column, Bytes>>> copy = new TreeMap<>();
         TableWrites writes = tables.get(table.name());
         if (writes != null) {
-            NavigableMap<Bytes, TreeMap<Column, Bytes>> part = range.to().length() == 0
+            NavigableMap<Bytes, WrittenRow> part = range.to().length() == 0
                     ? writes.rows.tailMap(range.from(), true)
                     : writes.rows.subMap(range.from(), true, range.to(), false);
-            part.forEach((row, cells) -> copy.put(row, new TreeMap<>(cells)));
+            part.forEach((row, written) -> copy.put(row, written.copy(file)));
         }
         return copy;
     }
@@ -141,7 +325,7 @@ final class Writes {
     List<RowWrite> rows() {
         List<RowWrite> all = new ArrayList<>();
         for (TableWrites writes : tables.values()) {
-            writes.rows.forEach((row, cells) -> all.add(new RowWrite(writes.table, row, cells)));
+            writes.rows.forEach((row, written) -> all.add(new RowWrite(writes.table, row, written, file)));
         }
         return all;
     }
@@ -156,6 +340,11 @@ final class Writes {
         }
     }
 
+    /// Returns the number of written rows, or of cells where these conflict.
+    long units() {
+        return units;
+    }
+
     /// Returns the ids of the written rows or cells at the oracle, each once.
     long[] ids() {
         return rows().stream().flatMapToLong(Writes::ids).distinct().toArray();
@@ -163,7 +352,9 @@ final class Writes {
 
     private static LongStream ids(RowWrite write) {
         byte[] table = Bytes.of(write.table.name()).raw();
-        return write.cells.keySet().stream()
-                .mapToLong(column -> write.table.granularity().id(table, write.row, column));
+        if (write.table.granularity() == Granularity.ROW) {
+            return LongStream.of(Granularity.ROW.id(table, write.row, null));
+        }
+        return write.columns().stream().mapToLong(column -> Granularity.CELL.id(table, write.row, column));
     }
 }

@@ -6,6 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.StartTimestamp;
 import java.util.List;
+import java.util.Optional;
 import java.util.SplittableRandom;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -59,7 +60,7 @@ class OwnRowsTest {
     }
 
     private Writes writes() {
-        Writes writes = new Writes();
+        Writes writes = new Writes(Long.MAX_VALUE, Optional.empty(), (rows, keyBytes) -> {});
         for (int count = random.nextInt(1, 3); count > 0; count--) {
             Bytes stored = random.nextInt(4) == 0 ? Values.DELETED : Values.stored(any(VALUES));
             writes.put(table, row, any(COLUMNS), stored);
@@ -77,7 +78,7 @@ class OwnRowsTest {
             interfere(careful, careless);
         }
         for (Writes.RowWrite write : writes.rows()) {
-            table.mutate(write.row, Mutations.write(start.value(), write.cells));
+            table.mutate(write.row, Mutations.write(start.value(), write.cells()));
         }
         for (int count = random.nextInt(2); count > 0; count--) {
             interfere(careful, careless);

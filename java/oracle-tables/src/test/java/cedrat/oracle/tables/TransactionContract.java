@@ -661,7 +661,7 @@ public abstract class TransactionContract {
     @Test
     void refusedCommitLeavesNothing() {
         try (World small = new World(store(), 2, new VolatileLog())) {
-            Transaction transaction = small.manager().begin(Isolation.SNAPSHOT);
+            Transaction transaction = small.manager(Fault.FORGET_LIMIT).begin(Isolation.SNAPSHOT);
             for (String row : List.of("a", "b", "c")) {
                 transaction.put(small.rows, Bytes.of(row), VALUE, Bytes.of("x"));
             }

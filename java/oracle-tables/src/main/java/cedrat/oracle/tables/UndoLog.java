@@ -1,0 +1,121 @@
+package cedrat.oracle.tables;
+
+import java.io.DataInputStream;
+import java.io.DataOutputStream;
+import java.io.IOException;
+import java.util.ArrayDeque;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.List;
+import java.util.Map;
+
+/// The values before the writes of a transaction since its first savepoint: a stack, whose lower part may be in the
+/// temporary file. For one thread at a time.
+final class UndoLog {
+    /// The value before a write.
+    static final class Replaced {
+        final Table table;
+        final Bytes row;
+        final Column column;
+        /// `null` if there was nothing.
+        final Bytes before;
+
+        Replaced(Table table, Bytes row, Column column, Bytes before) {
+            this.table = table;
+            this.row = row;
+            this.column = column;
+            this.before = before;
+        }
+
+        private long bytes() {
+            return WrittenRow.bytes(column, before == null ? Bytes.EMPTY : before) + row.length();
+        }
+    }
+
+    /// A part of the stack in the file.
+    private static final class Chunk {
+        final long at;
+        final int count;
+
+        Chunk(long at, int count) {
+            this.at = at;
+            this.count = count;
+        }
+    }
+
+    private final SpillFile file;
+    private final ArrayDeque<Chunk> spilled = new ArrayDeque<>();
+    private final Map<String, Table> tables = new HashMap<>();
+    private final List<Replaced> newest = new ArrayList<>();
+    private long newestBytes;
+    private int size;
+
+    UndoLog(SpillFile file) {
+        this.file = file;
+    }
+
+    /// Returns the number of writes.
+    int size() {
+        return size;
+    }
+
+    /// Returns the number of bytes in memory.
+    long bytes() {
+        return newestBytes;
+    }
+
+    void add(Replaced replaced) {
+        newest.add(replaced);
+        newestBytes += replaced.bytes();
+        size++;
+    }
+
+    /// Returns the newest one, and removes it.
+    Replaced removeLast() {
+        if (newest.isEmpty()) {
+            Chunk last = spilled.getLast();
+            newest.addAll(file.read(last.at, in -> decode(in, last.count)));
+            spilled.removeLast();
+            newest.forEach(each -> newestBytes += each.bytes());
+        }
+        Replaced last = newest.remove(newest.size() - 1);
+        newestBytes -= last.bytes();
+        size--;
+        return last;
+    }
+
+    /// Writes what is in memory into the file.
+    void spill() {
+        if (newest.isEmpty()) {
+            return;
+        }
+        spilled.add(new Chunk(file.append(this::encode), newest.size()));
+        newest.forEach(each -> tables.put(each.table.name(), each.table));
+        newest.clear();
+        newestBytes = 0;
+    }
+
+    private void encode(DataOutputStream out) throws IOException {
+        for (Replaced each : newest) {
+            SpillFile.write(out, Bytes.of(each.table.name()));
+            SpillFile.write(out, each.row);
+            SpillFile.write(out, each.column.family());
+            SpillFile.write(out, each.column.qualifier());
+            out.writeBoolean(each.before != null);
+            if (each.before != null) {
+                SpillFile.write(out, each.before);
+            }
+        }
+    }
+
+    private List<Replaced> decode(DataInputStream in, int count) throws IOException {
+        List<Replaced> decoded = new ArrayList<>(count);
+        for (int index = 0; index < count; index++) {
+            Table table = tables.get(SpillFile.readBytes(in).toText());
+            Bytes row = SpillFile.readBytes(in);
+            Column column = new Column(SpillFile.readBytes(in), SpillFile.readBytes(in));
+            decoded.add(new Replaced(table, row, column, in.readBoolean() ? SpillFile.readBytes(in) : null));
+        }
+        return decoded;
+    }
+}
