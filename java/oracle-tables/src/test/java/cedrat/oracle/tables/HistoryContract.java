@@ -44,8 +44,8 @@ public abstract class HistoryContract {
                     oracle,
                     number % 2 == 0 ? world.tables : world.sideBySide(),
                     number < 2 && !isCareless
-                            ? TransactionManager.Options.DEFAULTS
-                            : TransactionManager.Options.DEFAULTS.withCleanUp(isCareless ? NEVER : Runnable::run),
+                            ? World.anyBuffer(random)
+                            : World.anyBuffer(random).withCleanUp(isCareless ? NEVER : Runnable::run),
                     fault);
             long begunAt = history.now();
             Transaction transaction = manager.begin(Isolation.SNAPSHOT);

@@ -63,7 +63,7 @@ public abstract class ListHistoryContract {
             TransactionManager manager = new TransactionManager(
                     oracle,
                     number % 2 == 0 ? world.tables : world.sideBySide(),
-                    TransactionManager.Options.DEFAULTS.withCleanUp(isCareless ? NEVER : Runnable::run));
+                    World.anyBuffer(random).withCleanUp(isCareless ? NEVER : Runnable::run));
             if (random.nextInt(10) == 0) {
                 ListHistory.Recorded recorded = client.begin(manager);
                 client.fill(recorded);

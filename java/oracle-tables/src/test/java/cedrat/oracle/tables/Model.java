@@ -35,12 +35,16 @@ final class Model {
         }
     }
 
+    /// A savepoint, and what is expected after a return to it.
+    private record Saved(Savepoint savepoint, TreeMap<Place, String> seen, TreeMap<Place, String> written) {}
+
     /// Expected reads and own writes of a transaction.
     private static final class Mine {
         final Transaction transaction;
-        final TreeMap<Place, String> seen;
+        TreeMap<Place, String> seen;
         final long commitsAtStart;
-        final Map<Place, String> written = new TreeMap<>();
+        TreeMap<Place, String> written = new TreeMap<>();
+        final List<Saved> savepoints = new ArrayList<>();
         final Set<String> read = new HashSet<>();
         /// Of tables, by their names: from a key to a key, or to `null` for the last.
         final List<String[]> scanned = new ArrayList<>();
@@ -56,7 +60,7 @@ final class Model {
     private final Fault fault;
     private final World world;
     private final List<Runnable> cleanUps = new ArrayList<>();
-    private final TransactionManager manager;
+    private final List<TransactionManager> managers = new ArrayList<>();
 
     private final TreeMap<Place, String> committed = new TreeMap<>();
     private final Map<String, Long> lastCommit = new HashMap<>();
@@ -69,7 +73,10 @@ final class Model {
         this.random = new SplittableRandom(seed);
         this.fault = fault;
         world = new World(store);
-        manager = world.manager(cleanUps::add, (delay, work) -> cleanUps.add(work), fault);
+        managers.add(world.manager(cleanUps::add, (delay, work) -> cleanUps.add(work), fault));
+        for (int bytes : List.of(0, 300)) {
+            managers.add(world.spilling(bytes, cleanUps::add, (delay, work) -> cleanUps.add(work), fault));
+        }
         world.hook = (point, table, row, mutation) -> {
             if (World.isCleanUp(point, mutation) && random.nextInt(20) == 0) {
                 throw new TableException(TableException.Effect.NONE, "planted", null);
@@ -99,7 +106,7 @@ final class Model {
         int what = random.nextInt(100);
         if (open.isEmpty() || what < 10 && open.size() < 6) {
             Isolation isolation = random.nextInt(3) == 0 ? Isolation.SERIALISABLE : Isolation.SNAPSHOT;
-            open.add(new Mine(manager.begin(isolation), committed, commits));
+            open.add(new Mine(begin(isolation), committed, commits));
             return;
         }
         Mine mine = open.get(random.nextInt(open.size()));
@@ -107,8 +114,13 @@ final class Model {
             read(mine);
         } else if (what < 50) {
             scan(mine);
-        } else if (what < 75) {
+        } else if (what < 72) {
             write(mine);
+        } else if (what < 74) {
+            TreeMap<Place, String> seen = new TreeMap<>(mine.seen);
+            mine.savepoints.add(new Saved(mine.transaction.savepoint(), seen, new TreeMap<>(mine.written)));
+        } else if (what < 76) {
+            rollBack(mine);
         } else if (what < 85) {
             commit(mine);
         } else if (what < 88) {
@@ -121,6 +133,10 @@ final class Model {
         } else {
             new Pruner(world.oracle, world.tables, fault).prune();
         }
+    }
+
+    private Transaction begin(Isolation isolation) {
+        return managers.get(random.nextInt(managers.size())).begin(isolation);
     }
 
     private void read(Mine mine) {
@@ -174,6 +190,17 @@ final class Model {
             mine.transaction.put(place.table, Bytes.of(place.row), place.column, Bytes.of(value));
             mine.seen.put(place, value);
             mine.written.put(place, value);
+        }
+    }
+
+    private void rollBack(Mine mine) {
+        if (!mine.savepoints.isEmpty()) {
+            int index = random.nextInt(mine.savepoints.size());
+            Saved saved = mine.savepoints.get(index);
+            mine.transaction.rollBackTo(saved.savepoint);
+            mine.savepoints.subList(index + 1, mine.savepoints.size()).clear();
+            mine.seen = new TreeMap<>(saved.seen);
+            mine.written = new TreeMap<>(saved.written);
         }
     }
 
@@ -251,7 +278,7 @@ final class Model {
         open.clear();
         new Pruner(world.oracle, world.tables, fault).prune();
         assertEquals(0, world.contents().stamps(), "late ones are pruned");
-        open.add(new Mine(manager.begin(Isolation.SNAPSHOT), committed, commits));
+        open.add(new Mine(begin(Isolation.SNAPSHOT), committed, commits));
         for (int count = 0; count < 20; count++) {
             read(open.getFirst());
             scan(open.getFirst());

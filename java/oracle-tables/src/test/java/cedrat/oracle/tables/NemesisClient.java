@@ -229,7 +229,7 @@ final class NemesisClient {
         Executor cleanUp = random.nextInt(4) == 0 ? World.NEVER : Runnable::run;
         CleanUps again = new CleanUps(oracle, store, CleanUps.Timer.BACKGROUND, world.clock());
         return new TransactionManager(
-                oracle, store, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), again, world.fault());
+                oracle, store, World.anyBuffer(random).withCleanUp(cleanUp), again, world.fault());
     }
 
     /// Runs one transaction, which may write rows of all namespaces: each is named before.

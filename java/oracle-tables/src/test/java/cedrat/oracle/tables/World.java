@@ -13,6 +13,7 @@ import java.time.Duration;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.SplittableRandom;
 import java.util.concurrent.Executor;
 
 /// An oracle, tables of a store, and clients that may die.
@@ -162,9 +163,34 @@ public final class World implements AutoCloseable {
 
     /// Returns a manager of clients that clean up on demand, and again.
     TransactionManager manager(Executor cleanUp, CleanUps.Timer again, Fault fault) {
+        return manager(TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), again, fault);
+    }
+
+    private TransactionManager manager(TransactionManager.Options options, CleanUps.Timer again, Fault fault) {
         CleanUps cleanUps = new CleanUps(oracle, tables, again, System::nanoTime);
-        return new TransactionManager(
-                oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUp), cleanUps, fault);
+        return new TransactionManager(oracle, tables, options, cleanUps, fault);
+    }
+
+    /// The same, of clients whose transactions keep so many bytes of their writes in memory.
+    TransactionManager spilling(long bytes, Executor cleanUp, CleanUps.Timer again, Fault fault) {
+        return manager(spilling(bytes).withCleanUp(cleanUp), again, fault);
+    }
+
+    /// Returns options with another write buffer.
+    static TransactionManager.Options spilling(long bytes) {
+        return TransactionManager.Options.DEFAULTS.withWriteBufferBytes(bytes);
+    }
+
+    /// Returns options with a buffer for all writes, for a few of them, or for those into one row.
+    static TransactionManager.Options anyBuffer(SplittableRandom random) {
+        switch (random.nextInt(3)) {
+            case 0:
+                return spilling(0);
+            case 1:
+                return spilling(random.nextInt(1000));
+            default:
+                return TransactionManager.Options.DEFAULTS;
+        }
     }
 
     /// Whether a row is about to be cleaned: a commit timestamp is written, or the marker is looked at.
