@@ -31,23 +31,23 @@ final class Writes implements AutoCloseable {
         final Table table;
         final Bytes row;
         private final WrittenRow written;
-        private final SpillFile file;
+        private final Writes all;
 
-        private RowWrite(Table table, Bytes row, WrittenRow written, SpillFile file) {
+        private RowWrite(Table table, Bytes row, WrittenRow written, Writes all) {
             this.table = table;
             this.row = row;
             this.written = written;
-            this.file = file;
+            this.all = all;
         }
 
         /// Returns the stored values, which it may have to read.
         NavigableMap<Column, Bytes> cells() {
-            return written.cells(file);
+            return written.cells(all.file);
         }
 
-        /// Returns the columns, which are in memory.
+        /// Returns the columns, which are in memory: the same list for rows that have the same.
         Collection<Column> columns() {
-            return written.columns();
+            return all.shared(List.copyOf(written.columns()));
         }
 
         /// Returns the number of bytes that its cells take in memory, about.
@@ -325,7 +325,7 @@ final class Writes implements AutoCloseable {
     List<RowWrite> rows() {
         List<RowWrite> all = new ArrayList<>();
         for (TableWrites writes : tables.values()) {
-            writes.rows.forEach((row, written) -> all.add(new RowWrite(writes.table, row, written, file)));
+            writes.rows.forEach((row, written) -> all.add(new RowWrite(writes.table, row, written, this)));
         }
         return all;
     }

@@ -125,4 +125,16 @@ class CallsTest {
         assertEquals(List.of(most, most, 1, most), sizes);
         assertEquals(List.of(), Calls.groups(List.<Table>of(), table -> table));
     }
+
+    /// All rows of a call are in memory together.
+    @Test
+    void bytesOfOneCallAreLimited() {
+        Table table =
+                new CountingTables(new MemoryTables()).new Counting(new MemoryTables().create("t", Granularity.ROW));
+        long half = Calls.BYTES_PER_CALL / 2;
+        List<Long> rows = List.of(1L, half, half, 10 * half, 1L, half, 3L);
+        assertEquals(
+                List.of(List.of(1L, half, half), List.of(10 * half), List.of(1L, half, 3L)),
+                Calls.groups(rows, row -> table, row -> row));
+    }
 }

@@ -66,7 +66,7 @@ final class CountingTables implements Tables {
         return row;
     }
 
-    private final class Counting implements Table {
+    final class Counting implements Table {
         private final Table table;
 
         Counting(Table table) {

@@ -203,6 +203,18 @@ class WritesTest {
         assertEquals(3, writes.units());
     }
 
+    /// An interrupt would close a channel.
+    @Test
+    void interruptedThreadKeepsSpilledWrites() {
+        Writes writes = new Writes(0, Optional.empty(), (rows, keyBytes) -> {});
+        Table table = all.getFirst();
+        Thread.currentThread().interrupt();
+        writes.put(table, Bytes.of("a"), World.VALUE, Bytes.of("1"));
+        writes.put(table, Bytes.of("b"), World.VALUE, Bytes.of("2"));
+        assertEquals(Map.of(World.VALUE, Bytes.of("1")), writes.of(table, Bytes.of("a")));
+        assertTrue(Thread.interrupted());
+    }
+
     @Test
     void unwritableFileChangesNothing(@TempDir Path folder) {
         Writes writes = new Writes(0, Optional.of(folder.resolve("missing")), (rows, keyBytes) -> {});
