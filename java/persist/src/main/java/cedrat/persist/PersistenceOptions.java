@@ -25,6 +25,17 @@ public final class PersistenceOptions {
         ASYNC
     }
 
+    /// What a transaction may see of the changes of others, where it asks for no locks itself.
+    public enum Isolation {
+        /// A transaction takes the read lock of each persistent object that it reads, before it reads it, and
+        /// holds it to its end. Transactions are as if they had run one after the other.
+        SERIALIZABLE,
+        /// Reads take no lock. They may see uncommitted changes of other transactions, and two reads of an
+        /// object in a transaction may differ. A change that depends on a read may overwrite another
+        /// transaction's change: updates are lost. A write still never overwrites an uncommitted write.
+        READ_UNCOMMITTED
+    }
+
     private static final long PAGE_BYTES_MAX = 256 << 20;
     private static final long PAGE_BYTES_MIN = 1 << 20;
 
@@ -32,15 +43,15 @@ public final class PersistenceOptions {
     private final Map<String, Map<String, String>> fields = new HashMap<>();
     private final Map<Class<?>, PersistenceRuntime.Converter> converters = new LinkedHashMap<>();
     private Durability durability = Durability.SYNC;
-    private boolean readLocks;
+    private Isolation isolation = Isolation.SERIALIZABLE;
     private ClassLoader classLoader;
     private long loadedBytesMax = defaultLoadedBytesMax();
     long pageBytesMax = PAGE_BYTES_MAX;
     /// The clock of branches' timeouts; only differences mean something.
     LongSupplier nanos = System::nanoTime;
 
-    /// The defaults: commits wait, classes are found as the opening thread finds them, an eighth of the heap for
-    /// what is loaded, nothing is renamed.
+    /// The defaults: commits wait, transactions are serialisable, classes are found as the opening thread
+    /// finds them, an eighth of the heap for what is loaded, nothing is renamed.
     public PersistenceOptions() {}
 
     /// Returns them as they are now, with the defaults of this thread.
@@ -51,7 +62,7 @@ public final class PersistenceOptions {
         fields.forEach((owner, names) -> fieldsByClass.put(owner, new HashMap<>(names)));
         return new PersistenceRuntime.Settings(
                 durability == Durability.SYNC,
-                readLocks,
+                isolation == Isolation.SERIALIZABLE,
                 classLoader == null ? defaultLoader : classLoader,
                 loadedBytesMax,
                 new HashMap<>(classes),
@@ -73,14 +84,14 @@ public final class PersistenceOptions {
         return this;
     }
 
-    /// Whether a transaction takes the read lock of each persistent object that it reads, before it reads it, and
-    /// holds it to its end, so that transactions are as if they had run one after the other (Transactions for Java,
-    /// §2.1, of [RwLock]). Otherwise a program that needs this asks for locks. The agent has to be started with
-    /// `reads=lock`.
+    /// Sets what transactions may see of each other's changes; by default, they are serialisable (Transactions
+    /// for Java, §2.1). The level holds for all transactions that read objects of this store.
     ///
-    /// A read may wait then, and throw [DeadlockException]. Outside of transactions nothing is locked.
-    public PersistenceOptions readLocks(boolean readLocks) {
-        this.readLocks = readLocks;
+    /// With [Isolation#SERIALIZABLE] a read may wait, and throw [DeadlockException]; `run` and `call` of
+    /// [Transaction] repeat the transaction then. Outside of transactions nothing is locked. With
+    /// [Isolation#READ_UNCOMMITTED] a program asks for locks by [RwLock] where it needs them.
+    public PersistenceOptions isolation(Isolation isolation) {
+        this.isolation = Objects.requireNonNull(isolation);
         return this;
     }
 

@@ -19,13 +19,14 @@ public abstract class PersistenceRuntime {
     /// The options of a store, as they were when it was opened.
     ///
     /// @param waits       whether a commit returns when it is durable
+    /// @param locksReads  whether a transaction locks what it reads
     /// @param classes     present names of classes, by their stored names
     /// @param fields      present names of fields, by the present names of their classes and their stored names
     /// @param converters  by the classes whose objects they convert
     /// @param nanos       the clock of branches' timeouts; only differences mean something
     public record Settings(
             boolean waits,
-            boolean readLocks,
+            boolean locksReads,
             ClassLoader classLoader,
             long loadedBytesMax,
             Map<String, String> classes,

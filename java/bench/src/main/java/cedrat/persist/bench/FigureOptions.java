@@ -22,20 +22,20 @@ final class FigureOptions {
     @Option(names = "--agent", required = true, paramLabel = "JAR", description = "The agent that is measured.")
     Path agent;
 
-    /// Whether reads are woven as `reads=lock` says: `--only reads=lock`. No goal is meant for that.
-    boolean locksReads() {
-        return "lock".equals(only.get("reads"));
+    /// Whether reads are woven as `reads=unlocked` says: `--only reads=unlocked`. No goal is meant for that.
+    boolean leavesReads() {
+        return "unlocked".equals(only.get("reads"));
     }
 
     /// Returns the virtual machine's option for the agent.
     String agentWith(String argument) {
-        return "-javaagent:" + agent + "=" + (locksReads() ? "reads=lock," : "") + argument;
+        return "-javaagent:" + agent + "=" + (leavesReads() ? "reads=unlocked," : "") + argument;
     }
 
     /// Describes the options of the woven program's points.
     void describe(Map<String, Object> params) {
-        if (locksReads()) {
-            params.put("reads", "lock");
+        if (leavesReads()) {
+            params.put("reads", "unlocked");
         }
     }
 

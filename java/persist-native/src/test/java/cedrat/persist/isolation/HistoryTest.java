@@ -2,6 +2,7 @@ package cedrat.persist.isolation;
 
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceOptions;
+import cedrat.persist.PersistenceOptions.Isolation;
 import cedrat.persist.isolation.Threads.Lists;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
@@ -25,7 +26,8 @@ class HistoryTest {
     /// J3: while objects are unloaded, loaded, and collected.
     @Test
     void persistentObjectsAreStrictlySerialisable() throws Throwable {
-        PersistenceOptions options = new PersistenceOptions().loadedBytesMax(4_000);
+        PersistenceOptions options =
+                new PersistenceOptions().loadedBytesMax(4_000).isolation(Isolation.READ_UNCOMMITTED);
         ListHistory history;
         try (Persistence persistence = Persistence.open(folder, options)) {
             persistence.mark("lists", new Lists());
@@ -46,7 +48,8 @@ class HistoryTest {
     /// J3.
     @Test
     void unlockedReadOfPersistentObjectsIsFound() throws Exception {
-        try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {
+        PersistenceOptions options = new PersistenceOptions().isolation(Isolation.READ_UNCOMMITTED);
+        try (Persistence persistence = Persistence.open(folder, options)) {
             Lists lists = new Lists();
             persistence.mark("lists", lists);
             Threads.readWithoutLock(lists, "persistent-without-lock");

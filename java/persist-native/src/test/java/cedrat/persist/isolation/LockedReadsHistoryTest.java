@@ -2,16 +2,13 @@ package cedrat.persist.isolation;
 
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceOptions;
+import cedrat.persist.PersistenceOptions.Isolation;
 import cedrat.persist.isolation.Threads.Lists;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.api.io.TempDir;
 
-/// As [HistoryTest], without explicit locks: reads acquire them, if the store asks for it.
-///
-/// The agent has the argument `reads=lock` here; where the test is asked for by its name, it is run without, too.
-@EnabledIfSystemProperty(named = "cedrat.reads", matches = "lock")
+/// As [HistoryTest], without explicit locks: reads acquire them, unless the store has a weaker level of isolation.
 class LockedReadsHistoryTest {
     @TempDir
     Path folder;
@@ -20,7 +17,7 @@ class LockedReadsHistoryTest {
     @Test
     void lockedReadsAreStrictlySerialisable() throws Throwable {
         PersistenceOptions options =
-                new PersistenceOptions().loadedBytesMax(4_000).readLocks(true);
+                new PersistenceOptions().loadedBytesMax(4_000);
         ListHistory history;
         try (Persistence persistence = Persistence.open(folder, options)) {
             persistence.mark("lists", new Lists());
@@ -32,10 +29,11 @@ class LockedReadsHistoryTest {
         history.write("persistent-reads-lock", "strict-serializable");
     }
 
-    /// J3.2: the planted fault: a store that does not ask for it, with the same barriers.
+    /// J3.2: the planted fault: a store of a weaker level, with the same barriers.
     @Test
-    void storeWithoutLockedReadsMayBeUnserialisable() throws Exception {
-        try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {
+    void uncommittedReadsMayBeUnserialisable() throws Exception {
+        PersistenceOptions options = new PersistenceOptions().isolation(Isolation.READ_UNCOMMITTED);
+        try (Persistence persistence = Persistence.open(folder, options)) {
             Lists lists = new Lists();
             persistence.mark("lists", lists);
             Threads.readWithoutLock(lists, "persistent-reads-do-not-lock");

@@ -4,7 +4,10 @@ import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.Collections;
+import java.util.IdentityHashMap;
 import java.util.List;
+import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.locks.LockSupport;
@@ -20,6 +23,8 @@ import java.util.concurrent.locks.ReentrantLock;
 ///   write goes to the front, because no other owner can get past it.
 /// - Before waiting, the waits-for graph is searched for a cycle. All owners of a cycle wait, so any may be the
 ///   victim: it is the youngest. A transaction that runs again keeps its age, so it does not stay the youngest.
+/// - Two readers of an object that both want to write it are a cycle. A transaction that runs again takes the write
+///   lock where it read first and wrote then, so that it does not become the victim of the next reader.
 ///
 /// **Threads:** any. One mutex guards all; it is not held while waiting.
 public final class Locks {
@@ -83,9 +88,31 @@ public final class Locks {
         MonitorCycles.Blocked inTheWayOf;
         /// As that, where a virtual thread is one of the two.
         MonitorCycles.Suspect suspect;
+        /// Objects that earlier attempts of the transaction have read and then written, or wanted to; or null.
+        private Set<Object> written;
 
         public Owner(long birth) {
             this.birth = birth;
+        }
+
+        /// The owner of a transaction that runs again.
+        ///
+        /// @param victim the owner of the attempt before, which has released its locks
+        public Owner(Owner victim) {
+            birth = victim.birth;
+            written = victim.written;
+        }
+
+        private boolean hasWritten(Object object) {
+            return written != null && written.contains(object);
+        }
+
+        /// Notes an object that it has read, and is about to write, or has written.
+        private void writesWhatItRead(Object object) {
+            if (written == null) {
+                written = Collections.newSetFromMap(new IdentityHashMap<>());
+            }
+            written.add(object);
         }
 
         /// Whether it may write the object for certain, as its newest locks say: most callers have written before.
@@ -222,29 +249,35 @@ public final class Locks {
         if (owner.isSurelyWriter(object)) {
             return true;
         }
+        boolean isToWrite = toWrite || owner.hasWritten(object);
+        boolean isHeld;
         Waiter waiter;
         mutex.lock();
         try {
             ObjectLock lock = findOrAdd(object);
-            boolean isHeld = lock.isHeldBy(owner);
-            if (isHeld && !toWrite) {
+            isHeld = lock.isHeldBy(owner);
+            if (isHeld && !isToWrite) {
                 return true;
             }
             // Readers that come later do not overtake a writer that waits; present holders may.
-            if ((isHeld || lock.first == null) && lock.isOpenTo(owner, toWrite)) {
-                grantOrRemove(lock, owner, toWrite);
+            if ((isHeld || lock.first == null) && lock.isOpenTo(owner, isToWrite)) {
+                grantOrRemove(lock, owner, isToWrite);
                 return true;
             }
             if (owner.isWaitless) {
                 return false;
             }
-            waiter = new Waiter(owner, lock, toWrite);
+            waiter = new Waiter(owner, lock, isToWrite);
             enqueue(waiter);
             breakCycles(owner);
         } finally {
             mutex.unlock();
         }
-        return await(waiter);
+        boolean isGranted = await(waiter);
+        if (!isGranted && isHeld) {
+            owner.writesWhatItRead(object);
+        }
+        return isGranted;
     }
 
     /// Grants a lock, or removes it from the table if memory runs out: no other thread would remove it.
@@ -386,6 +419,22 @@ public final class Locks {
         try {
             ObjectLock lock = find(object);
             return lock != null && !lock.isFree();
+        } finally {
+            mutex.unlock();
+        }
+    }
+
+    /// As [#releaseAll], of a victim whose transaction may run again.
+    public void releaseVictim(Owner owner) {
+        mutex.lock();
+        try {
+            for (int i = 0; i < owner.heldCount; i++) {
+                ObjectLock lock = owner.held[i];
+                if (lock.writer == owner && lock.isReader(owner)) {
+                    owner.writesWhatItRead(lock.object);
+                }
+            }
+            releaseAll(owner);
         } finally {
             mutex.unlock();
         }

@@ -27,8 +27,8 @@ public final class BranchTransactions {
     /// @param beforeStored what may throw when all is locked that is to be stored
     public TransactionLevel begin(Runnable beforeStored) {
         Context context = contexts.get();
-        TransactionLevel branch = new TransactionLevel(
-                new TopLevel(new Locks.Owner(transactions.birth()), context, transactions.takenBack()), null);
+        TransactionLevel branch =
+                new TransactionLevel(new TopLevel(transactions.newOwner(), context, transactions.takenBack()), null);
         branch.top.leave();
         branch.top.beforeStored(beforeStored);
         Barrier.opened();

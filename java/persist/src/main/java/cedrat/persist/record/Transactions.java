@@ -43,13 +43,13 @@ public final class Transactions {
 
     // ---- begin
 
-    /// The age of a new top-level transaction.
-    long birth() {
-        return births.incrementAndGet();
+    /// The owner of the locks of a new top-level transaction, which is younger than all others.
+    Locks.Owner newOwner() {
+        return new Locks.Owner(births.incrementAndGet());
     }
 
-    /// @param birth the age of the transaction, if it is a top-level one
-    TransactionLevel begin(long birth) {
+    /// @param owner the owner of the transaction's locks, if it is a top-level one
+    TransactionLevel begin(Locks.Owner owner) {
         unwoven.checkStores();
         Context context = contexts.get();
         if (context.innermost == null && context.branch != null) {
@@ -57,8 +57,7 @@ public final class Transactions {
         }
         TransactionLevel outer = context.innermost;
         if (outer == null) {
-            context.innermost =
-                    new TransactionLevel(new TopLevel(new Locks.Owner(birth), context, takenBack.get()), null);
+            context.innermost = new TransactionLevel(new TopLevel(owner, context, takenBack.get()), null);
             Barrier.opened();
             return context.innermost;
         }
@@ -452,7 +451,7 @@ public final class Transactions {
             } finally {
                 takeBack(transaction.top, 0);
                 transaction.top.isDoomed = true;
-                locks.releaseAll(transaction.top.owner);
+                locks.releaseVictim(transaction.top.owner);
             }
         }
     }

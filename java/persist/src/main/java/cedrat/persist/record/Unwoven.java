@@ -67,9 +67,9 @@ public final class Unwoven {
     public void checkReadLocks() {
         if (!locksReads) {
             throw new IllegalStateException(
-                    "cannot open a store with readLocks(true), because the agent has added no barriers to reads of "
-                            + "primitive fields: start Java with -javaagent:persist.jar=reads=lock, after a comma if the "
-                            + "agent has another argument");
+                    "cannot open a store with Isolation.SERIALIZABLE, the default, because the agent was started with "
+                            + "reads=unlocked, so that reads take no locks: remove that argument, or choose "
+                            + "PersistenceOptions.isolation(Isolation.READ_UNCOMMITTED)");
         }
     }
 }

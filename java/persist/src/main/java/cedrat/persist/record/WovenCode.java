@@ -2,6 +2,7 @@ package cedrat.persist.record;
 
 import cedrat.persist.DeadlockException;
 import cedrat.persist.Transaction;
+import cedrat.persist.lock.Locks;
 import cedrat.persist.lock.MonitorCycles;
 
 /// Replacements in woven code for the methods of [Transaction]. Only the weaver writes calls of these: a
@@ -16,7 +17,7 @@ public final class WovenCode {
     /// In place of [Transaction#begin()].
     public static Transaction begin() {
         Transactions transactions = Recorder.get().transactions;
-        return transactions.begin(transactions.birth());
+        return transactions.begin(transactions.newOwner());
     }
 
     /// In place of [Transaction#close()], where the scope has locals to restore.
@@ -58,10 +59,9 @@ public final class WovenCode {
     public static <T, E extends Exception> T call(Transaction.Call<T, E> work) throws E {
         Transactions transactions = Recorder.get().transactions;
         boolean isNested = transactions.isInTransaction();
-        // It keeps its age when it is run again, so that it is not the youngest in every deadlock.
-        long birth = transactions.birth();
+        Locks.Owner owner = transactions.newOwner();
         while (true) {
-            TransactionLevel transaction = transactions.begin(birth);
+            TransactionLevel transaction = transactions.begin(owner);
             try (transaction) {
                 T result = work.call(transaction);
                 if (!transaction.hasEnded()) {
@@ -74,6 +74,8 @@ public final class WovenCode {
                 if (!isVictim || !MonitorCycles.letPass(transaction.top.owner)) {
                     throw e;
                 }
+                // It keeps its age, so that it is not the youngest in every deadlock.
+                owner = new Locks.Owner(owner);
             }
         }
     }

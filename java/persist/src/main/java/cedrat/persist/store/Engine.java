@@ -109,7 +109,7 @@ final class Engine implements BranchStore {
 
     @Override
     public boolean locksReads() {
-        return settings.readLocks();
+        return settings.locksReads();
     }
 
     // ---- states

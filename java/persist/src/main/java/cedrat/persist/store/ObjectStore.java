@@ -36,7 +36,7 @@ final class ObjectStore extends Persistence {
         boolean isOpen = false;
         try {
             recorder.unwoven.checkReads();
-            if (settings.readLocks()) {
+            if (settings.locksReads()) {
                 recorder.unwoven.checkReadLocks();
             }
             Engine engine = recorder.unrecorded(() -> engine(graph, recorder, settings));

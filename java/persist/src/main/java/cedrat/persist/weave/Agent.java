@@ -36,9 +36,9 @@ import java.util.zip.ZipEntry;
 /// `-javaagent:persist.jar`, or `Launcher-Agent-Class: cedrat.persist.weave.Agent` in the manifest of an executable
 /// jar, or `VirtualMachine.loadAgent`. The argument `exclude=org.example:com.example.Generated` lists
 /// packages and classes that are not woven: their stores are not restored by a rollback, and transactions do
-/// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are. With `reads=lock`
-/// reads have barriers too, which lock what they read of stores that are opened with
-/// [cedrat.persist.PersistenceOptions#readLocks].
+/// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are. With
+/// `reads=unlocked` reads of primitive fields have no barriers; only stores open then that have
+/// [cedrat.persist.PersistenceOptions.Isolation#READ_UNCOMMITTED].
 public final class Agent {
     private static final String[] BOOT_CLASSES = {
         "cedrat/persist/boot/Barrier",

@@ -18,7 +18,7 @@ final class Classes {
 
     private final List<String> excluded = new ArrayList<>();
     private final List<String> included = new ArrayList<>();
-    private boolean locksReads;
+    private boolean locksReads = true;
 
     /// @param argument the agent's, may be null
     /// @throws IllegalArgumentException if it is none that the agent takes
@@ -27,8 +27,8 @@ final class Classes {
             return;
         }
         for (String part : argument.split(",")) {
-            if (part.equals("reads=lock")) {
-                locksReads = true;
+            if (part.equals("reads=unlocked")) {
+                locksReads = false;
                 continue;
             }
             int sign = part.indexOf('=');
@@ -39,7 +39,7 @@ final class Classes {
                         default ->
                             throw new IllegalArgumentException("invalid argument `" + argument
                                     + "` of the agent: possible are exclude=PACKAGE:PACKAGE…, include=PACKAGE…, "
-                                    + "reads=lock, or several of them with commas between");
+                                    + "reads=unlocked, or several of them with commas between");
                     };
             names.addAll(List.of(part.substring(sign + 1).replace('.', '/').split(":")));
         }

@@ -69,6 +69,10 @@ final class StoreWeaver implements CodeTransform {
     private final ReadWeaver reads;
     /// Whether what is read is locked.
     private final boolean locksReads;
+    /// Whether `this` is locked where the method begins, and so all that it reads: a method of `HashMap` reads
+    /// the table and the entries of its own map only. `putVal` would be too long to be inlined if it locked at
+    /// each read.
+    private final boolean locksAtStart;
 
     private final boolean isApplication;
     private final boolean isHashMap;
@@ -110,13 +114,25 @@ final class StoreWeaver implements CodeTransform {
         isWrapper = isApplication || WovenMethods.isWrapper(type.thisClass().asInternalName());
         boolean isConstructor = method.methodName().equalsString(ConstantDescs.INIT_NAME);
         prologueDepth = isConstructor ? 0 : ENDED;
+        locksAtStart = locksReads && isHashMap && !isConstructor && !isStatic(method) && reads(code);
         isHeld = kind == Weaver.Kind.COLLECTION && !isConstructor && isOpen(method) && changes(code);
     }
 
     /// Whether code that has an object may call the method. Others are called by such methods of the same collection.
     private static boolean isOpen(MethodModel method) {
-        return !method.flags().has(AccessFlag.STATIC)
+        return !isStatic(method)
                 && (method.flags().has(AccessFlag.PUBLIC) || method.flags().has(AccessFlag.PROTECTED));
+    }
+
+    private static boolean isStatic(MethodModel method) {
+        return method.flags().has(AccessFlag.STATIC);
+    }
+
+    /// Whether code reads a field or an element itself.
+    private static boolean reads(CodeModel code) {
+        return code.elementStream()
+                .anyMatch(element -> element instanceof ArrayLoadInstruction
+                        || element instanceof FieldInstruction field && field.opcode() == Opcode.GETFIELD);
     }
 
     /// Whether code may store to something: by itself, or by what it calls.
@@ -131,6 +147,10 @@ final class StoreWeaver implements CodeTransform {
     @Override
     public void atStart(CodeBuilder builder) {
         code.findAttribute(Attributes.stackMapTable()).ifPresent(builder);
+        if (locksAtStart) {
+            builder.aload(0);
+            Calls.lockToRead(builder);
+        }
     }
 
     @Override
@@ -146,7 +166,7 @@ final class StoreWeaver implements CodeTransform {
             case FieldInstruction field -> field(builder, field);
             case ArrayStoreInstruction store -> element(builder, store);
             case ArrayLoadInstruction load
-            when locksReads -> {
+            when locksReads && !locksAtStart -> {
                 builder.dup2().pop(); // array, index → array, index, array
                 Calls.lockToRead(builder);
                 builder.with(load);
@@ -203,7 +223,7 @@ final class StoreWeaver implements CodeTransform {
             reads.read(builder, field, reads.isOfSuperclass(field) && isOfThisClass());
             return;
         }
-        if (field.opcode() == Opcode.GETFIELD && locksReads && !isFinal(field)) {
+        if (field.opcode() == Opcode.GETFIELD && locksReads && !locksAtStart && !isFinal(field)) {
             builder.dup();
             Calls.lockToRead(builder);
         }

@@ -10,6 +10,7 @@ import cedrat.persist.Elsewhere;
 import cedrat.persist.MemoryGraph;
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceOptions;
+import cedrat.persist.PersistenceOptions.Isolation;
 import cedrat.persist.Transaction;
 import cedrat.persist.locking.Place.World;
 import java.lang.ref.WeakReference;
@@ -23,31 +24,28 @@ import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.atomic.AtomicInteger;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.EnumSource;
 import org.junit.jupiter.params.provider.EnumSource.Mode;
 
 /// J3.2: a transaction locks what it reads, and anomalies of unlocked reads do not occur.
-///
-/// The agent has the argument `reads=lock` here; where a test is asked for by its name, it is run without, too.
-@EnabledIfSystemProperty(named = "cedrat.reads", matches = "lock")
 class ReadLocksTest extends Threads {
     private World one;
     private World other;
 
     @BeforeEach
     void fill() {
-        open(true);
+        open(Isolation.SERIALIZABLE);
         store.mark("one", new World());
         store.mark("other", new World());
-        reopen(true);
+        reopen(Isolation.SERIALIZABLE);
     }
 
-    private void reopen(boolean locksReads) {
-        open(locksReads);
+    private void reopen(Isolation isolation) {
+        open(isolation);
         one = store.lookup("one");
         other = store.lookup("other");
     }
@@ -67,7 +65,7 @@ class ReadLocksTest extends Threads {
     @Test
     void virtualThreadInMonitorIsVictim() throws Exception {
         store.mark("vector", new Vector<>(List.of(0)));
-        reopen(true);
+        reopen(Isolation.SERIALIZABLE);
         Vector<Integer> vector = store.lookup("vector");
         for (boolean readsVirtually : new boolean[] {true, false}) {
             FutureTask<Integer> reader = new FutureTask<>(() -> Transaction.call(() -> vector.get(0)));
@@ -145,6 +143,42 @@ class ReadLocksTest extends Threads {
         second.get();
         assertEquals(2, get(place, one).call());
         assertEquals(3, changes.attempts(), "one of both has done it again");
+    }
+
+    /// J3.2d: otherwise both could become victims of each other again and again.
+    @ParameterizedTest
+    @EnumSource(mode = Mode.EXCLUDE, names = "KEY")
+    void repeatedTransactionLocksWhatItWrites(Place place) throws Exception {
+        AtomicInteger attempts = new AtomicInteger();
+        CountDownLatch hasRead = new CountDownLatch(1);
+        CountDownLatch repeats = new CountDownLatch(1);
+        CountDownLatch mayWrite = new CountDownLatch(1);
+        Future<Object> younger;
+        try (var transaction = Transaction.begin()) {
+            int found = place.get(one);
+            younger = start(() -> {
+                Transaction.run(() -> {
+                    Elsewhere.count(attempts);
+                    int read = place.get(one);
+                    hasRead.countDown();
+                    if (attempts.get() == 2) {
+                        repeats.countDown();
+                        mayWrite.await();
+                    }
+                    place.set(one, read + 1);
+                });
+                return null;
+            });
+            hasRead.await();
+            place.set(one, found + 1);
+            transaction.commit();
+        }
+        repeats.await();
+        Future<Integer> reader = startAndWait(get(place, one));
+        mayWrite.countDown();
+        younger.get();
+        assertEquals(2, reader.get());
+        assertEquals(2, attempts.get());
     }
 
     /// J3.2, G2: each reads both, and changes its own, if the other's is as it was.
@@ -252,12 +286,11 @@ class ReadLocksTest extends Threads {
     }
 
     /// J3.2.
-    /// Without the option the agent's argument locks nothing, whatever another store asks for.
+    /// A store of a weaker level locks nothing, whatever the level of another store.
     @Test
-    void storeWithoutTheOptionLocksNothing() throws Exception {
-        reopen(false);
-        PersistenceOptions options = new PersistenceOptions().readLocks(true);
-        Persistence another = Persistence.open(new MemoryGraph().open(), options);
+    void uncommittedReadsLockNothing() throws Exception {
+        reopen(Isolation.READ_UNCOMMITTED);
+        Persistence another = Persistence.open(new MemoryGraph().open(), new PersistenceOptions());
         for (Place place : Place.values()) {
             try (var transaction = Transaction.begin()) {
                 assertEquals(0, place.get(one));
@@ -314,7 +347,7 @@ class ReadLocksTest extends Threads {
     @Test
     void entryOfUnloadedMapIsNotRead() throws Exception {
         store.mark("map", new HashMap<>(Map.of("key", 0)));
-        reopen(true);
+        reopen(Isolation.SERIALIZABLE);
         Map.Entry<String, Integer> entry = entryOfMap();
         WeakReference<Object> gone = mapIfThere();
         while (!gone.refersTo(null)) {

@@ -6,6 +6,7 @@ import cedrat.persist.Elsewhere;
 import cedrat.persist.MemoryGraph;
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceOptions;
+import cedrat.persist.PersistenceOptions.Isolation;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
@@ -30,11 +31,11 @@ abstract class Threads {
     }
 
     /// Opens the store, in which nothing is loaded yet.
-    void open(boolean locksReads) {
+    void open(Isolation isolation) {
         if (store != null) {
             store.close();
         }
-        store = Persistence.open(graph.open(), new PersistenceOptions().readLocks(locksReads));
+        store = Persistence.open(graph.open(), new PersistenceOptions().isolation(isolation));
     }
 
     /// Starts `work`, and returns when its thread waits for a lock.

@@ -2,6 +2,7 @@ package cedrat.persist.locking;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
+import cedrat.persist.PersistenceOptions.Isolation;
 import cedrat.persist.Transaction;
 import java.io.ByteArrayOutputStream;
 import java.io.ObjectOutputStream;
@@ -33,13 +34,11 @@ import java.util.concurrent.Future;
 import java.util.function.Function;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.BeforeEach;
-import org.junit.jupiter.api.condition.EnabledIfSystemProperty;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.Arguments;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /// J3.2: each way to read something waits for its writer.
-@EnabledIfSystemProperty(named = "cedrat.reads", matches = "lock")
 class WaysTest extends Threads {
     static final class Counter implements Serializable {
         private static final long serialVersionUID = 1;
@@ -318,9 +317,9 @@ class WaysTest extends Threads {
 
     @BeforeEach
     void fill() {
-        open(true);
+        open(Isolation.SERIALIZABLE);
         store.mark("world", new World());
-        open(true);
+        open(Isolation.SERIALIZABLE);
         world = store.lookup("world");
     }
 

@@ -31,7 +31,7 @@ class CallersTest {
         Transactions transactions = Recorder.get().transactions;
         try (ExecutorService thread = Executors.newSingleThreadExecutor()) {
             TransactionLevel transaction = thread.submit(
-                            (Callable<TransactionLevel>) () -> transactions.begin(transactions.birth()))
+                            (Callable<TransactionLevel>) () -> transactions.begin(transactions.newOwner()))
                     .get();
             thread.submit(ofTheJdk).get();
             ExecutionException refused = assertThrows(ExecutionException.class, () -> thread.submit(

@@ -23,10 +23,10 @@ class UnwovenTest {
     /// J12.
     @Test
     void noTransactionBeginsWithAnUnwovenClass() {
-        Recorder recorder = new Recorder(new Fields(declaring -> {}), false);
+        Recorder recorder = new Recorder(new Fields(declaring -> {}), true);
         recorder.unwoven.fail("the class Strange cannot be woven");
         var thrown = assertThrows(
-                IllegalStateException.class, () -> recorder.transactions.begin(recorder.transactions.birth()));
+                IllegalStateException.class, () -> recorder.transactions.begin(recorder.transactions.newOwner()));
         assertTrue(thrown.getMessage().contains("Strange"), thrown.getMessage());
     }
 }

@@ -13,9 +13,9 @@ class ClassesTest {
     void theAgentSaysWhichArgumentsItTakes() {
         assertThrows(IllegalArgumentException.class, () -> new Classes("a"));
         assertThrows(IllegalArgumentException.class, () -> new Classes("exclude=a,included=b"));
-        assertThrows(IllegalArgumentException.class, () -> new Classes("reads=locked"));
-        assertFalse(new Classes("exclude=a").locksReads());
-        assertTrue(new Classes("exclude=a,reads=lock,include=b").locksReads());
+        assertThrows(IllegalArgumentException.class, () -> new Classes("reads=lock"));
+        assertTrue(new Classes("exclude=a").locksReads());
+        assertFalse(new Classes("exclude=a,reads=unlocked,include=b").locksReads());
         Classes classes = new Classes("exclude=org.example:com.example.One");
         ClassLoader loader = ClassesTest.class.getClassLoader();
         assertEquals(null, classes.kind(loader, "org/example/Two"));

@@ -26,7 +26,6 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
 import org.junit.jupiter.api.Test;
-import org.junit.jupiter.api.condition.DisabledIfSystemProperty;
 
 /// Refusals of a store, and the state after them: of one that is closed, or has failed, and of objects that it cannot
 /// store.
@@ -207,20 +206,6 @@ class RefusalsTest extends StoreFixture {
         });
         reopen();
         assertEquals(List.of("x", "y"), store.lookup("list"));
-    }
-
-    /// J3.2
-    @Test
-    @DisabledIfSystemProperty(
-            named = "cedrat.reads",
-            matches = "lock",
-            disabledReason = "the agent has the argument, because the test was asked for by its name")
-    void readLocksNeedTheAgentsArgument() {
-        MemoryGraph other = new MemoryGraph();
-        PersistenceOptions options = new PersistenceOptions().readLocks(true);
-        var thrown = assertThrows(IllegalStateException.class, () -> Persistence.open(other.open(), options));
-        assertTrue(thrown.getMessage().contains("-javaagent:persist.jar=reads=lock"), thrown.getMessage());
-        Persistence.open(other.open(), options.readLocks(false)).close();
     }
 
     /// J9, J3

@@ -5,6 +5,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.persist.MemoryGraph;
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.PersistenceOptions.Isolation;
 import com.sun.tools.attach.VirtualMachine;
 import java.io.BufferedReader;
 import java.io.IOException;
@@ -105,6 +109,33 @@ class LaunchTest {
         Ended ended = java("-cp", CLASSES + java.io.File.pathSeparator + AGENT, Launched.class.getName());
         assertTrue(ended.said.contains("the agent is not loaded"), ended.said);
         assertNotEquals(0, ended.status);
+    }
+
+    /// Opens a store of each level of isolation.
+    static final class Levels {
+        private Levels() {}
+
+        public static void main(String[] arguments) {
+            for (Isolation isolation : Isolation.values()) {
+                PersistenceOptions options = new PersistenceOptions().isolation(isolation);
+                try (Persistence store = Persistence.open(new MemoryGraph().open(), options)) {
+                    System.out.println(isolation + " opens, restarted: " + store.restarted());
+                } catch (IllegalStateException e) {
+                    System.out.println(isolation + " is refused: " + e.getMessage());
+                }
+            }
+        }
+    }
+
+    /// J3.2b
+    @Test
+    void unlockedReadsRefuseSerialisableStores() throws Exception {
+        Ended ended =
+                java("-javaagent:" + AGENT + "=reads=unlocked", "-cp", CLASSES.toString(), Levels.class.getName());
+        assertTrue(ended.said.contains("SERIALIZABLE is refused: cannot open a store with Isolation.SERIALIZABLE"));
+        assertTrue(ended.said.contains("reads=unlocked"), ended.said);
+        assertTrue(ended.said.contains("READ_UNCOMMITTED opens"), ended.said);
+        assertEquals(0, ended.status);
     }
 
     /// J12

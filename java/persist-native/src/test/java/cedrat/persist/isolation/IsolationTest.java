@@ -1,0 +1,83 @@
+package cedrat.persist.isolation;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.PersistenceOptions.Isolation;
+import cedrat.persist.RwLock;
+import cedrat.persist.Transaction;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.concurrent.Callable;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// The examples of isolation in the documentation, on several threads.
+class IsolationTest {
+    private static final int THREADS = 4;
+    private static final int TRANSACTIONS = 20_000;
+
+    @TempDir
+    Path folder;
+
+    /// As in the quick start.
+    static final class Counter {
+        int starts;
+    }
+
+    private static void onThreads(Callable<Void> work) throws Exception {
+        try (ExecutorService threads = Executors.newFixedThreadPool(THREADS)) {
+            List<Future<Void>> all = new ArrayList<>();
+            for (int thread = 0; thread < THREADS; thread++) {
+                all.add(threads.submit(() -> {
+                    for (int i = 0; i < TRANSACTIONS; i++) {
+                        work.call();
+                    }
+                    return null;
+                }));
+            }
+            for (Future<Void> one : all) {
+                one.get();
+            }
+        }
+    }
+
+    /// J3.2: the store has the default options.
+    @Test
+    void defaultIsolationLosesNoUpdate() throws Exception {
+        try (Persistence store = Persistence.open(folder, new PersistenceOptions())) {
+            store.mark("counter", new Counter());
+            Counter counter = store.lookup("counter");
+            onThreads(() -> {
+                Transaction.run(() -> {
+                    counter.starts++;
+                });
+                return null;
+            });
+            assertEquals(THREADS * TRANSACTIONS, counter.starts, "J3.2: updates are lost");
+        }
+    }
+
+    /// J3: a read of the weaker level takes a lock where the program asks for it.
+    @Test
+    void explicitLocksLoseNoUpdate() throws Exception {
+        PersistenceOptions options = new PersistenceOptions().isolation(Isolation.READ_UNCOMMITTED);
+        try (Persistence store = Persistence.open(folder, options)) {
+            store.mark("counter", new Counter());
+            Counter counter = store.lookup("counter");
+            onThreads(() -> {
+                Transaction.run(() -> {
+                    RwLock.acquireWrite(counter);
+                    counter.starts++;
+                });
+                return null;
+            });
+            assertEquals(THREADS * TRANSACTIONS, counter.starts, "J3: updates are lost");
+        }
+    }
+}
