@@ -1,7 +1,7 @@
 package cedrat.oracle.hbase;
 
-import cedrat.oracle.tables.TestStore;
 import cedrat.oracle.tables.SpilledWritesContract;
+import cedrat.oracle.tables.TestStore;
 import org.junit.jupiter.api.Tag;
 
 @Tag("services")

@@ -15,7 +15,7 @@ import java.util.Optional;
 /// Temporary file with what the write buffer of a transaction had no room for. Bytes are only appended, and none is
 /// changed; so what was read of a position once is read there until the end.
 ///
-/// Where the operating system can, the file loses its name at once: then nothing of it outlives its process. It is no
+/// If the operating system lets it, the file loses its name at once: then nothing of it outlives its process. It is no
 /// channel, which an interrupt of the thread would close.
 ///
 /// **Threads:** any may call.
@@ -126,7 +126,7 @@ final class SpillFile implements AutoCloseable {
         String where = directory.map(Path::toString).orElseGet(() -> System.getProperty("java.io.tmpdir"));
         return new TableException(
                 TableException.Effect.NONE,
-                "cannot " + what + " the temporary file of a transaction in " + where + " (" + why.getMessage()
+                "cannot " + what + " the temporary file of a transaction in " + where + " (" + why
                         + "): free space there, or choose another directory or a larger buffer with "
                         + "TransactionManager.Options",
                 why);

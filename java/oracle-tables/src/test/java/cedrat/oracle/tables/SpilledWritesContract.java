@@ -18,6 +18,7 @@ import cedrat.oracle.protocol.ErrorCode;
 import java.io.IOException;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
 import java.util.stream.IntStream;
@@ -102,7 +103,7 @@ public abstract class SpilledWritesContract {
             transaction.put(rows, key(2), OTHER, Bytes.of("other"));
             transaction.delete(rows, key(3), VALUE);
             transaction.put(rows, key(0), VALUE, Bytes.of("again"));
-            List<String> expected = new java.util.ArrayList<>(List.of("again", "new", "v2"));
+            List<String> expected = new ArrayList<>(List.of("again", "new", "v2"));
             expected.addAll(values(IntStream.range(4, ROWS)));
             assertEquals(expected, texts(transaction, rows, Scan.ALL));
             assertEquals(expected.reversed(), texts(transaction, rows, Scan.ALL.reversed()));

@@ -7,7 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.protocol.CommitKeys;
 import java.nio.file.Path;
+import java.util.AbstractMap;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
@@ -35,7 +37,7 @@ class WritesTest {
             tables.create("rows", Granularity.ROW),
             tables.create("cells", Granularity.CELL, true));
 
-    /// What was written, and the savepoints.
+    /// Expected writes, and those at the savepoints.
     private static final class Model {
         TreeMap<String, TreeMap<Bytes, TreeMap<Column, Bytes>>> tables = new TreeMap<>();
         final List<Map.Entry<Savepoint, TreeMap<String, TreeMap<Bytes, TreeMap<Column, Bytes>>>>> savepoints =
@@ -121,8 +123,8 @@ class WritesTest {
         }
         assertEquals(expected.units(), writes.units());
         assertArrayEquals(
-                java.util.Arrays.stream(expected.ids()).sorted().toArray(),
-                java.util.Arrays.stream(writes.ids()).sorted().toArray());
+                Arrays.stream(expected.ids()).sorted().toArray(),
+                Arrays.stream(writes.ids()).sorted().toArray());
         CommitKeys keys = new CommitKeys();
         writes.addKeysTo(keys);
         assertEquals(required[0], writes.units());
@@ -141,8 +143,7 @@ class WritesTest {
         Model model = new Model();
         for (int step = 0; step < STEPS; step++) {
             switch (random.nextInt(10)) {
-                case 0 ->
-                    model.savepoints.add(new java.util.AbstractMap.SimpleEntry<>(writes.savepoint(), model.copy()));
+                case 0 -> model.savepoints.add(new AbstractMap.SimpleEntry<>(writes.savepoint(), model.copy()));
                 case 1 -> rollBack(writes, model);
                 case 2 -> {
                     Table table = all.get(random.nextInt(3));
