@@ -331,7 +331,8 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { inner: self.inner.write(), _held: self.number.taken() }
     }
 
-    /// As [`write`](RwLock::write), for at most `patience`; then threads that wait to read come first.
+    /// As [`write`](RwLock::write), for at most `patience`; then threads that wait to read are woken up, and may come before the
+    /// next call or after it.
     #[track_caller]
     pub fn try_write_for(&self, patience: Duration) -> Option<RwLockWriteGuard<'_, T>> {
         self.number.wait();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cedrat_sync::{Mutex, RwLock, RwLockReadGuard, RwLockWriteGuard, planted, thread_number};
+use cedrat_sync::{Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, planted, thread_number};
 use cedrat_txn::{Error, Result, Store};
 
 /// Time after which a collection that waits at the gate lets commits pass.
@@ -16,6 +16,18 @@ pub(crate) struct Gate {
     lock: RwLock<()>,
     /// By the number of the thread.
     inside: [Mutex<Vec<usize>>; SHARDS],
+    behind: Mutex<Behind>,
+    /// No commit waits behind the gate any more.
+    passed: Condvar,
+}
+
+/// Threads behind a gate that is closed, or is about to be.
+#[derive(Debug, Default)]
+struct Behind {
+    /// Commits that wait.
+    commits: usize,
+    /// Threads that close the gate once these have passed.
+    yielding: usize,
 }
 
 /// The right to be inside a gate, until it is dropped.
@@ -34,9 +46,30 @@ impl Gate {
     /// Opens the gate for a commit, which holds it to its end.
     #[inline]
     pub(crate) fn enter(&self) -> Entered<'_> {
-        let (open, thread) = (self.lock.read(), thread_number());
+        let open = self.lock.try_read().unwrap_or_else(|| self.wait());
+        let thread = thread_number();
         self.inside(thread).lock().push(thread);
         Entered { gate: self, thread, _open: open }
+    }
+
+    #[cold]
+    fn wait(&self) -> RwLockReadGuard<'_, ()> {
+        self.behind.lock().commits += 1;
+        let open = self.lock.read();
+        let mut behind = self.behind.lock();
+        behind.commits -= 1;
+        if behind.commits == 0 {
+            self.passed.notify_all();
+        }
+        open
+    }
+
+    /// Waits until no commit waits behind the gate. The end of a request to close it only wakes them up: the next request would
+    /// come first, again and again, because it needs no other processor.
+    fn let_pass(&self, behind: &mut MutexGuard<'_, Behind>) {
+        behind.yielding += 1;
+        self.passed.wait_while(behind, |behind| behind.commits > 0);
+        behind.yielding -= 1;
     }
 
     fn all_inside(&self) -> Vec<usize> {
@@ -51,20 +84,36 @@ impl Gate {
     /// # Errors
     /// [`Error::Misuse`]: a commit waits, directly or through others, for a transaction of this thread.
     pub(crate) fn close(&self, store: &Store) -> Result<RwLockWriteGuard<'_, ()>> {
-        let mut wait;
+        let mut wait = None;
+        let closed = self.close_unless(|inside| {
+            wait.insert(store.waits_for(inside)).is_endless() && !planted!("gate_awaits_own_transaction")
+        });
+        closed.ok_or(Error::Misuse(
+            "a commit of the graph waits for another transaction of this thread, and a garbage collection, or a reader of roots, \
+             for the commit: end that transaction first",
+        ))
+    }
+
+    /// Closes the gate, unless `is_endless` returns `true` for the threads inside; it is called each time that the wait for them
+    /// has lasted a while.
+    fn close_unless(&self, mut is_endless: impl FnMut(Vec<usize>) -> bool) -> Option<RwLockWriteGuard<'_, ()>> {
+        if planted!("commits_kept_at_gate") {
+            return Some(self.lock.write());
+        }
+        let mut behind = self.behind.lock();
+        if behind.yielding > 0 {
+            self.let_pass(&mut behind);
+        }
+        drop(behind);
         loop {
-            if planted!("commits_kept_at_gate") {
-                return Ok(self.lock.write());
-            }
             if let Some(closed) = self.lock.try_write_for(PATIENCE) {
-                return Ok(closed);
+                return Some(closed);
             }
-            wait = store.waits_for(self.all_inside());
-            if wait.is_endless() && !planted!("gate_awaits_own_transaction") {
-                return Err(Error::Misuse(
-                    "a commit of the graph waits for another transaction of this thread, and a garbage collection, or a reader \
-                     of roots, for the commit: end that transaction first",
-                ));
+            if is_endless(self.all_inside()) {
+                return None;
+            }
+            if !planted!("woken_commits_overtaken") {
+                self.let_pass(&mut self.behind.lock());
             }
         }
     }
@@ -148,6 +197,39 @@ mod tests {
         assert!(matches!(refused, Err(Error::Deadlock(_))), "{refused:?}");
         dropping.join().unwrap().unwrap();
         assert!(behind.join().unwrap().is_err() && collecting.join().unwrap().is_err(), "it is gone");
+    }
+
+    /// E21.5e: the next request to close the gate needs no time, and a commit that is woken up does.
+    #[test]
+    fn commits_pass_between_requests_to_close() {
+        const COMMITS: usize = 16;
+        let (gate, end) = (Gate::default(), std::sync::Barrier::new(COMMITS + 1));
+        let waiting = || gate.behind.lock().commits;
+        thread::scope(|scope| {
+            let before = gate.enter();
+            let closing = scope.spawn(|| {
+                let mut have_come = false;
+                let closed = gate.close_unless(|inside| {
+                    assert!(!have_come || waiting() == 0, "E21.5e: {} commits wait on", waiting());
+                    have_come |= waiting() + inside.len() > COMMITS;
+                    inside.len() > COMMITS
+                });
+                assert!(closed.is_none(), "commits are inside");
+            });
+            while gate.lock.try_read().is_some() {
+                thread::yield_now();
+            }
+            for _ in 0..COMMITS {
+                scope.spawn(|| {
+                    let _inside = gate.enter();
+                    end.wait()
+                });
+            }
+            let closing = closing.join();
+            end.wait();
+            drop(before);
+            closing.unwrap();
+        });
     }
 
     /// E21.5f: a collection waits for the roots with the gate closed, where the owner of a lock of the graph may wait.
