@@ -24,6 +24,13 @@ use crate::view::Seat;
 ///
 /// It belongs to one thread at a time and may be moved to another. Dropping it within a transaction rolls the transaction
 /// back.
+///
+/// A search for waits without end ([`Locking`](crate::Locking)) counts the transaction as one of the thread that has begun it, or
+/// has acquired its newest lock. A program that moves it to another thread within a transaction and then waits there for a thread
+/// that needs its words may wait without end.
+///
+/// A program that begins again after each conflict, and in each attempt changes a word that the transaction has read by another
+/// transaction that commits, never ends, as with [`Session::run`](crate::Session::run).
 pub struct Held {
     memory: Memory,
     descriptor: Option<Seat>,

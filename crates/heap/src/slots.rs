@@ -175,6 +175,11 @@ impl Slot {
         true
     }
 
+    /// Returns the moment since which the session repeats a transaction.
+    pub(crate) fn repeated_since(&self) -> Option<Instant> {
+        Some(self.repetition.lock().as_ref()?.since)
+    }
+
     /// Returns the larger transaction that is repeated with this one.
     pub(crate) fn repeated_txn(&self) -> Option<TxnId> {
         self.repetition.lock().as_ref()?.txn

@@ -7,6 +7,7 @@
 //! - the snapshot may move to a newer LSN, if nothing that was read has changed in between.
 
 use std::hash::{BuildHasher, RandomState};
+use std::time::Instant;
 
 use cedrat_sync::{Arc, planted, spin_hint, thread};
 
@@ -81,6 +82,8 @@ pub(crate) struct Descriptor {
     pub(crate) random: u64,
     /// Heap in which spans of free blocks are to be cleared once the transaction has released its locks.
     pub(crate) clears_at_end: Option<Arc<Core>>,
+    /// The reason why the last such attempt failed, unless it was a conflict, and the time.
+    pub(crate) clearing_failed: Option<(Instant, Interrupt)>,
 }
 
 /// A heap transaction, while its work runs. It may use any heap of its memory.
@@ -120,6 +123,7 @@ impl Descriptor {
             keeps_reservation: false,
             random: 0x9e37_79b9_7f4a_7c15 ^ u64::from(number + 1).wrapping_mul(0xd134_2543_de82_ef95),
             clears_at_end: None,
+            clearing_failed: None,
         }
     }
 

@@ -209,7 +209,8 @@ impl Store {
     /// that of the store.
     ///
     /// **Retries:** `work` is run again after a deadlock, and after a conflict over heap words, so it should have no
-    /// effect outside of the store.
+    /// effect outside of the store. If it changes, in another transaction that commits, a heap word that it has read itself, it
+    /// meets a conflict each time that it runs, and never ends.
     ///
     /// # Errors
     /// Those of `work`, in which [`Error::user`] wraps the application's own; [`Error::Deadlock`] after

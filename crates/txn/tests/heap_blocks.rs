@@ -1,9 +1,13 @@
 //! Blocks that span several spans, in commits that survive a crash without others (E8.5, E17).
 
-use cedrat_heap::{Commit, Error, Heap, HeapOptions, Session};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use cedrat_heap::{Commit, Error, Heap, HeapOptions, Locking, Session};
 use cedrat_media::{Loss, Media, SimDisk};
-use cedrat_sync::Arc;
+use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Options, Registry, Store};
+use cedrat_wal::{ByteLen, Reservation};
 
 fn open(disk: &Arc<SimDisk>) -> Store {
     let media: Arc<dyn Media> = Arc::<SimDisk>::clone(disk);
@@ -111,4 +115,51 @@ fn long_block_waits_for_cleared_spans() {
     let long = long.unwrap();
     assert!(long.value <= first && long.value + SEVEN > first + THREE, "it lies over what was cleared");
     assert!(long.alone.is_none(), "E8.5");
+}
+
+/// Reserves all of the log that there is.
+fn all_of_the_log(store: &Store) -> Reservation {
+    store.checkpoint().unwrap();
+    let mut all = store.log().reserve(ByteLen(0), ByteLen(0)).unwrap();
+    for piece in [100_000, 1000, 10, 1] {
+        while store.log().reserve_more(&mut all, ByteLen(piece), ByteLen(0)).is_ok() {}
+    }
+    all
+}
+
+/// E17.7b: spans that only the end of a transaction may clear, and no log to clear them with.
+#[test]
+fn full_log_ends_repeated_allocation() {
+    for (locking, sessions_max) in [(Locking::CommitTime, 1), (Locking::EncounterTime, 3)] {
+        let mut options = Options::simulated();
+        (options.memory.locking, options.memory.sessions_max) = (locking, sessions_max);
+        let store = Store::open(Arc::new(SimDisk::new()), options, Registry::new()).unwrap();
+        let options = HeapOptions { chunk_len: 4096, size_max: 96 << 10, ..HeapOptions::new(96 << 10) };
+        let heap = store.memory().create_heap("heap", &options).unwrap();
+        // Otherwise the session keeps log space for its next commit.
+        let some = store.log().reserve(ByteLen(1 << 20), ByteLen(0)).unwrap();
+        let most = all_of_the_log(&store);
+        drop(some);
+        let mut blocks = Vec::new();
+        while let Ok(block) = heap.atomically(|tx| tx.allocate(&heap, 100)) {
+            blocks.push(block);
+        }
+        blocks.iter().for_each(|&block| heap.atomically(|tx| tx.free(&heap, block)).unwrap());
+        let rest = all_of_the_log(&store);
+        let (done, result) = mpsc::channel();
+        let of_thread = heap.clone();
+        let allocate = move |heap: &Heap| {
+            heap.atomically(|tx| {
+                if locking == Locking::EncounterTime {
+                    tx.allocate(heap, 16)?; // it locks a word of the table
+                }
+                tx.allocate(heap, 9000)
+            })
+        };
+        thread::spawn(move || done.send(allocate(&of_thread)));
+        let refused = result.recv_timeout(Duration::from_secs(40)).expect("E17.7b: no repetition without end");
+        assert!(matches!(refused, Err(Error::LogFull(_))), "E17.7b: {refused:?}");
+        drop((most, rest));
+        allocate(&heap).expect("all of the heap is free");
+    }
 }

@@ -1,5 +1,7 @@
 //! Spans of which all blocks are free: they become free spans when a heap has no other space.
 
+use std::time::Instant;
+
 use cedrat_sync::{Arc, planted};
 
 use super::arena::{Blocks, Emptied, Emptying};
@@ -81,6 +83,9 @@ impl Tx<'_> {
     ) -> Interrupt {
         match uncleared {
             Some(Uncleared::BeforeEnd) if !planted!("own_lock_hides_spans") => {
+                if let Some(failed) = self.failure_at_end() {
+                    return failed;
+                }
                 self.this.clears_at_end = Some(Arc::clone(core));
                 self.this.conflict()
             }
@@ -98,9 +103,22 @@ impl Tx<'_> {
         let Some(blocks) = core.blocks.as_ref().filter(|_| !core.is_dropped()) else { return };
         let (interrupted, half_done) = (self.this.interrupted, self.this.half_done);
         let emptied = blocks.take_emptied(core, self.this.arena, self.shared.slots.oldest_start());
-        // The next attempt meets what may remain, and reports why.
-        let _ = clear(self.shared, self.this, core, emptied);
+        // The next attempt meets the locks that may remain. It does not meet a log that is full for the clearing alone.
+        let (_, cleared) = clear(self.shared, self.this, core, emptied);
+        let failed = cleared.err().filter(|why| !why.is_conflict());
+        self.this.clearing_failed = failed.map(|why| (Instant::now(), why));
         (self.this.interrupted, self.this.half_done) = (interrupted, half_done);
+    }
+
+    /// Returns the reason why the spans could not be cleared at the end of an earlier attempt, if this transaction is repeated: each
+    /// further attempt would end in the same way.
+    fn failure_at_end(&mut self) -> Option<Interrupt> {
+        if planted!("failed_clearing_repeated") {
+            return None;
+        }
+        let since = self.slot().repeated_since()?;
+        let (_, why) = self.this.clearing_failed.take_if(|&mut (at, _)| at >= since)?;
+        Some(why)
     }
 }
 
