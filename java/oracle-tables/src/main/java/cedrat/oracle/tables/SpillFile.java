@@ -84,12 +84,13 @@ final class SpillFile implements AutoCloseable {
         }
     }
 
-    /// Reads from a position on.
-    synchronized <T> T read(long at, Decoder<T> decoder) {
+    /// Reads so many bytes from a position on.
+    synchronized <T> T read(long at, long length, Decoder<T> decoder) {
         try {
             open();
             file.seek(at);
-            return decoder.readFrom(new DataInputStream(new BufferedInputStream(in, STREAM_BYTES)));
+            int buffer = (int) Math.min(Math.max(1, length), STREAM_BYTES);
+            return decoder.readFrom(new DataInputStream(new BufferedInputStream(in, buffer)));
         } catch (IOException failed) {
             throw failure("read", failed);
         }

@@ -35,10 +35,12 @@ final class UndoLog {
     /// A part of the stack in the file.
     private static final class Chunk {
         final long at;
+        final long length;
         final int count;
 
-        Chunk(long at, int count) {
+        Chunk(long at, long length, int count) {
             this.at = at;
+            this.length = length;
             this.count = count;
         }
     }
@@ -74,7 +76,7 @@ final class UndoLog {
     Replaced removeLast() {
         if (newest.isEmpty()) {
             Chunk last = spilled.getLast();
-            newest.addAll(file.read(last.at, in -> decode(in, last.count)));
+            newest.addAll(file.read(last.at, last.length, in -> decode(in, last.count)));
             spilled.removeLast();
             newest.forEach(each -> newestBytes += each.bytes());
         }
@@ -89,7 +91,8 @@ final class UndoLog {
         if (newest.isEmpty()) {
             return;
         }
-        spilled.add(new Chunk(file.append(this::encode), newest.size()));
+        long at = file.append(this::encode);
+        spilled.add(new Chunk(at, file.length() - at, newest.size()));
         newest.forEach(each -> tables.put(each.table.name(), each.table));
         newest.clear();
         newestBytes = 0;

@@ -1,13 +1,11 @@
 package cedrat.oracle.tables;
 
-import java.io.DataInputStream;
 import java.io.DataOutputStream;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
 import java.util.List;
-import java.util.Map;
 import java.util.NavigableMap;
 import java.util.TreeMap;
 import java.util.TreeSet;
@@ -29,18 +27,21 @@ final class WrittenRow {
         /// In their order.
         final List<Column> columns;
         final long at;
-        final long bytes;
+        final long length;
 
-        Part(List<Column> columns, long at, long bytes) {
+        Part(List<Column> columns, long at, long length) {
             this.columns = columns;
             this.at = at;
-            this.bytes = bytes;
+            this.length = length;
         }
 
-        void readInto(TreeMap<Column, Bytes> cells, DataInputStream in) throws IOException {
-            for (Column column : columns) {
-                cells.put(column, SpillFile.readBytes(in));
-            }
+        void readInto(TreeMap<Column, Bytes> cells, SpillFile file) {
+            file.read(at, length, in -> {
+                for (Column column : columns) {
+                    cells.put(column, SpillFile.readBytes(in));
+                }
+                return null;
+            });
         }
     }
 
@@ -59,9 +60,13 @@ final class WrittenRow {
         return bufferedBytes;
     }
 
-    /// Returns the number of bytes that all its cells take in memory, or more where cells were overwritten.
+    /// Returns the number of bytes that all its cells take in memory, about, or more where cells were overwritten.
     long bytes() {
-        return bufferedBytes + parts.stream().mapToLong(part -> part.bytes).sum();
+        long bytes = bufferedBytes;
+        for (Part part : parts) {
+            bytes += part.length + (long) CELL_BYTES * part.columns.size();
+        }
+        return bytes;
     }
 
     boolean isEmpty() {
@@ -89,10 +94,7 @@ final class WrittenRow {
             return value;
         }
         TreeMap<Column, Bytes> cells = new TreeMap<>();
-        file.read(part.at, in -> {
-            part.readInto(cells, in);
-            return null;
-        });
+        part.readInto(cells, file);
         return cells.get(column);
     }
 
@@ -127,10 +129,7 @@ final class WrittenRow {
     private static NavigableMap<Column, Bytes> load(TreeMap<Column, Bytes> newest, List<Part> older, SpillFile file) {
         TreeMap<Column, Bytes> cells = new TreeMap<>();
         for (Part part : older) {
-            file.read(part.at, in -> {
-                part.readInto(cells, in);
-                return null;
-            });
+            part.readInto(cells, file);
         }
         cells.putAll(newest);
         return cells;
@@ -155,12 +154,7 @@ final class WrittenRow {
     void spillWhole(SpillFile file, UnaryOperator<List<Column>> shared) {
         NavigableMap<Column, Bytes> all = cells(file);
         long at = file.append(out -> encode(all, out));
-        List<Column> columns = shared.apply(List.copyOf(all.keySet()));
-        long bytes = 0;
-        for (Map.Entry<Column, Bytes> cell : all.entrySet()) {
-            bytes += bytes(cell.getKey(), cell.getValue());
-        }
-        parts = List.of(new Part(columns, at, bytes));
+        parts = List.of(new Part(shared.apply(List.copyOf(all.keySet())), at, file.length() - at));
         dropBuffered();
     }
 
@@ -177,15 +171,15 @@ final class WrittenRow {
 
     /// Drops the cells in memory, which the file has at this position; returns the position behind them.
     long endSpill(long at, UnaryOperator<List<Column>> shared) {
-        List<Part> all = new ArrayList<>(parts);
-        all.add(new Part(shared.apply(List.copyOf(buffered.keySet())), at, bufferedBytes));
-        parts = List.copyOf(all);
-        long end = at;
+        long length = 0;
         for (Bytes value : buffered.values()) {
-            end += Integer.BYTES + value.length();
+            length += Integer.BYTES + value.length();
         }
+        List<Part> all = new ArrayList<>(parts);
+        all.add(new Part(shared.apply(List.copyOf(buffered.keySet())), at, length));
+        parts = List.copyOf(all);
         dropBuffered();
-        return end;
+        return at + length;
     }
 
     private void dropBuffered() {

@@ -31,6 +31,7 @@ class NemesisTest {
             Fault.FEW_VERSIONS, // many writers of a row at a time are rare: `VersionsContract` has them
             Fault.FEW_STAMPS, // so are many writers of one column of a row, and none of another
             Fault.LARGEST_START, // all writers of a cell conflict, so that commits have the order of starts
+            Fault.FORGET_LIMIT, // no transaction writes so many rows
             Fault.SWEEP_EARLY, // a write in memory arrives before its thread goes on
             Fault.UNCHECKED_CLEANER); // it erases only what another stamps, and the oracle forgets, while it waits
 
