@@ -44,7 +44,11 @@ final class ListProcess {
             // it, and so the oracle still knows the outcome.
             Queue<Runnable> cleanUps = new ArrayDeque<>();
             TransactionManager manager = new TransactionManager(
-                    oracle, tables, TransactionManager.Options.DEFAULTS.withCleanUp(cleanUps::add));
+                    oracle,
+                    tables,
+                    TransactionManager.Options.DEFAULTS
+                            .withWriteBufferBytes(0)
+                            .withCleanUp(cleanUps::add));
             while (true) {
                 client.run(manager);
                 while (!cleanUps.isEmpty()) {

@@ -112,6 +112,12 @@ class ClientAndServerTest {
             assertEquals(ErrorCode.TIMESTAMP, why.code());
             why = assertThrows(RefusedException.class, () -> client.commit(start, new long[Protocol.ROWS_MAX + 1]));
             assertEquals(ErrorCode.TOO_MANY_ROWS, why.code());
+            // O7n: the client has the limit of the server, and asks before rows are written.
+            why = assertThrows(RefusedException.class, () -> client.requireCommittable(3, 0));
+            assertEquals(ErrorCode.TOO_MANY_ROWS, why.code());
+            why = assertThrows(RefusedException.class, () -> client.requireCommittable(1, Protocol.FRAME_BYTES_MAX));
+            assertEquals(ErrorCode.TOO_LONG, why.code());
+            client.requireCommittable(2, 1000);
             assertEquals(Outcome.Kind.COMMITTED, client.commit(start, 1, 2).kind());
         }
     }

@@ -59,6 +59,10 @@ public abstract class SpilledWritesContract {
     @AfterEach
     void close() throws IOException {
         world.close();
+        requireNoFile();
+    }
+
+    private void requireNoFile() throws IOException {
         try (var left = Files.list(folder)) {
             assertEquals(List.of(), left.toList(), "temporary files have no names");
         }
@@ -202,13 +206,14 @@ public abstract class SpilledWritesContract {
 
     /// Between spill and commit it has left nothing; during the commit, what a sweep finds.
     @Test
-    void deadClientLeavesSpilledRowsToSweep() {
+    void deadClientLeavesSpilledRowsToSweep() throws IOException {
         put(manager, rows, "k000", "old");
         OracleClient dying = world.client();
         manager = spilling(world, dying);
         Transaction before = filled();
         Transaction during = filled();
         during.write();
+        requireNoFile();
         dying.close();
         assertEquals(ROWS, world.contents().pending());
         TransactionManager alive = world.manager();
