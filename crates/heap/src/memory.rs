@@ -88,6 +88,9 @@ pub trait StoreLink: Send + Sync {
     /// Returns the transactions for which `thread` waits in requests to the store's lock manager, and the thread that ends each; 0
     /// stands for no thread.
     fn awaited_by(&self, thread: usize) -> Vec<(TxnId, usize)>;
+
+    /// Whether the calling thread holds latches for which the owner of a word may wait.
+    fn holds_latches(&self) -> bool;
 }
 
 /// Event counters since the memory was created.

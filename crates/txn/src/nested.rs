@@ -22,28 +22,40 @@ use crate::undo::{Undo, UndoKind};
 use crate::update::undo_space;
 
 thread_local! {
-    /// The number of nested top actions and ordered sequences that this thread runs.
-    static LATCHED: Cell<u32> = const { Cell::new(0) };
+    /// The number of nested top actions and ordered sequences that this thread runs, and the transaction of the first.
+    static LATCHED: Cell<(u32, TxnId)> = const { Cell::new((0, TxnId::NONE)) };
 }
 
 /// Whether the calling thread runs an action under latches, of whichever transaction.
 pub(crate) fn holds_latches() -> bool {
-    LATCHED.with(Cell::get) > 0
+    latches_of().is_some()
+}
+
+/// Returns the transaction for whose action the calling thread holds latches.
+pub(crate) fn latches_of() -> Option<TxnId> {
+    let (count, of) = LATCHED.with(Cell::get);
+    (count > 0).then_some(of)
 }
 
 /// The latches of an action, counted until they are released.
 struct CountedLatches<G>(#[allow(dead_code, reason = "released by its drop")] G);
 
 impl<G> CountedLatches<G> {
-    fn of(latches: G) -> CountedLatches<G> {
-        LATCHED.with(|count| count.set(count.get() + 1));
+    fn of(txn: TxnId, latches: G) -> CountedLatches<G> {
+        LATCHED.with(|latched| {
+            let (count, of) = latched.get();
+            latched.set((count + 1, if count == 0 { txn } else { of }));
+        });
         CountedLatches(latches)
     }
 }
 
 impl<G> Drop for CountedLatches<G> {
     fn drop(&mut self) {
-        LATCHED.with(|count| count.set(count.get() - 1));
+        LATCHED.with(|latched| {
+            let (count, of) = latched.get();
+            latched.set((count - 1, of));
+        });
     }
 }
 
@@ -59,10 +71,13 @@ impl Txn {
     ///
     /// If `work` fails or panics, its steps are undone page by page before the latches are released.
     ///
+    /// A transaction of its own that `work` runs may wait for a lock, or a heap word, whose owner waits for a latch of the action.
+    /// That is not found, so the wait ends with an error after ten seconds ([`Deadlock`](crate::Deadlock)).
+    ///
     /// # Errors
     /// Those of `work`; [`Error::LogFull`]; [`Error::PinsLog`], after which the transaction can only be rolled back.
     pub fn nested<G, T>(&mut self, latches: G, work: impl FnOnce(&mut Txn) -> Result<(T, Undo)>) -> Result<T> {
-        let latches = CountedLatches::of(latches);
+        let latches = CountedLatches::of(self.id, latches);
         self.alive()?;
         if self.change_mode == ChangeMode::Ordered {
             return Err(Error::Misuse("an ordered sequence is redo-only; a nested top action cannot lie within it"));
@@ -109,7 +124,7 @@ impl Txn {
         finish: &F,
         work: impl FnOnce(&mut Txn) -> Result<T>,
     ) -> Result<T> {
-        let latches = CountedLatches::of(latches);
+        let latches = CountedLatches::of(self.id, latches);
         self.alive()?;
         let undo = Undo::finish(finish);
         let undo_space = undo_space(&undo, 0);

@@ -21,6 +21,7 @@ use crate::error::{Error, OpenError, Result};
 use crate::in_doubt::Hidden;
 use crate::limits::Limits;
 use crate::locks::{HasStopped, LockManager};
+use crate::nested::holds_latches;
 use crate::opening::Opening;
 use crate::options::Options;
 use crate::recovery;
@@ -594,6 +595,10 @@ impl StoreLink for LinkOfMemory {
     fn awaited_by(&self, thread: usize) -> Vec<(TxnId, usize)> {
         let store = self.0.upgrade().filter(|_| !planted!("lock_waits_not_followed"));
         store.map(|inner| inner.locks.awaited_by(thread)).unwrap_or_default()
+    }
+
+    fn holds_latches(&self) -> bool {
+        holds_latches() && !planted!("word_awaited_under_latches")
     }
 }
 

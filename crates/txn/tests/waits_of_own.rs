@@ -1,4 +1,4 @@
-//! Transactions that are repeated for heap words whose owner waits for a lock of the same thread.
+//! Transactions that wait, for locks or for heap words, for one whose owner waits for something of the same thread.
 #![cfg(not(cedrat_shuttle))]
 
 mod common;
@@ -7,10 +7,10 @@ use std::sync::mpsc;
 use std::time::Duration;
 
 use cedrat_heap::{Heap, HeapOptions, Locking};
-use cedrat_pages::PageId;
+use cedrat_pages::{LatchRank, PageId, StructureLatch};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::locks::PageLocks;
-use cedrat_txn::{Commit, Error, Options, Result, Store, Txn};
+use cedrat_txn::{Commit, Error, Options, Result, Store, Txn, Undo};
 
 use crate::common::{Add, at, options, registry, store_with};
 
@@ -98,4 +98,61 @@ fn transact_is_refused_word_of_own_thread() {
     });
     let refused = result.recv_timeout(Duration::from_secs(40)).expect("E15.7b: no wait without end");
     assert!(matches!(refused, Err(Error::Heap(cedrat_heap::Error::Misuse(_)))), "{refused:?}");
+}
+
+/// Runs `waiting` within a nested top action, whose latch the owner of a page lock and of a word awaits; returns its error, and the
+/// transaction of the action.
+fn refused_under_latch(waiting: impl Fn(&Cycle) -> Result<()> + Send + 'static) -> (Error, cedrat_wal::TxnId) {
+    let (done, result) = mpsc::channel();
+    thread::spawn(move || {
+        let cycle = cycle();
+        let latch = Arc::new(StructureLatch::new(LatchRank(1)));
+        let (ready, is_ready) = mpsc::channel();
+        let (go, goes) = mpsc::channel();
+        let owner = {
+            let (store, page, words, latch) =
+                (cycle.store.clone(), cycle.page, cycle.words.clone(), Arc::clone(&latch));
+            thread::spawn(move || {
+                let mut txn = store.begin();
+                txn.update(at(page, 0), &Add { amount: 1 }).unwrap();
+                let mut held = cedrat_heap::Held::new(&store.memory()).unwrap();
+                held.begin().unwrap();
+                held.run(|tx| tx.write(&words, 0, 1)).unwrap();
+                ready.send(()).unwrap();
+                goes.recv().unwrap();
+                drop(latch.exclusive());
+                held.commit(Commit::Sync).unwrap();
+                txn.commit(Commit::Sync).unwrap();
+            })
+        };
+        is_ready.recv().unwrap();
+        let mut outer = cycle.store.begin();
+        let refused = outer.nested(latch.exclusive_owned(), |_| {
+            go.send(()).unwrap();
+            Ok((waiting(&cycle).expect_err("E15.7d: its owner waits for the latch"), Undo::none()))
+        });
+        owner.join().unwrap();
+        waiting(&cycle).expect("without latches it goes on");
+        done.send((refused.unwrap(), outer.id()))
+    });
+    result.recv_timeout(Duration::from_secs(40)).expect("E15.7d: no wait without end")
+}
+
+/// E15.7d.
+#[test]
+fn lock_is_not_awaited_under_latch() {
+    let (refused, outer) =
+        refused_under_latch(|cycle| cycle.store.transact(|txn| txn.update(at(cycle.page, 1), &Add { amount: 1 })));
+    assert!(matches!(&refused, Error::Deadlock(why) if why.of_own_thread == Some(outer)), "{refused}");
+}
+
+/// E15.7d: as above, for a word.
+#[test]
+fn word_is_not_awaited_under_latch() {
+    let (refused, _) = refused_under_latch(|cycle| {
+        Ok(cycle.words.atomically(|tx| tx.update(&cycle.words, 0, |value| value + 1)).map(drop)?)
+    });
+    let is_clear =
+        matches!(refused, Error::Heap(cedrat_heap::Error::Misuse(what)) if what.contains("end that one first"));
+    assert!(is_clear, "{refused}");
 }

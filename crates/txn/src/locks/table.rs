@@ -22,6 +22,7 @@ use super::lock::{Hashed, Lock, Take};
 use super::waiter::{Outcome, Waiter};
 use super::{Deadlock, HasStopped, LockCounts, LockMode, NotGiven, Resource};
 use crate::by_txn::ByTxn;
+use crate::nested::latches_of;
 
 const SHARDS: usize = 64;
 
@@ -379,6 +380,7 @@ impl LockTable {
             Request::Blocked(waiter) => {
                 while waiter.park(self.patience) == Outcome::Waiting {
                     self.refuse_wait_for_own(&waiter)?;
+                    self.refuse_wait_under_latches(&waiter)?;
                     self.refuse_if_stopped(&waiter)?;
                 }
                 self.end_wait(&waiter)
@@ -515,6 +517,13 @@ impl LockTable {
     #[cold]
     pub(super) fn refuse_wait_for_own(&self, waiter: &Arc<Waiter>) -> Result<(), Deadlock> {
         self.refuse(waiter, || own_transaction_before(self, waiter).map(Some))
+    }
+
+    /// Withdraws a request that waits under latches, in a transaction that a nested top action of another one runs: threads that
+    /// wait for a latch are in no queue of this table, and may have the lock.
+    #[cold]
+    fn refuse_wait_under_latches(&self, waiter: &Arc<Waiter>) -> Result<(), Deadlock> {
+        self.refuse(waiter, || latches_of().filter(|_| !planted!("lock_awaited_under_latches")).map(Some))
     }
 
     /// Withdraws a request if the store has stopped: a transaction that is in doubt, and that no caller holds, never ends then.
