@@ -46,9 +46,7 @@ final class ListProcess {
             TransactionManager manager = new TransactionManager(
                     oracle,
                     tables,
-                    TransactionManager.Options.DEFAULTS
-                            .withWriteBufferBytes(0)
-                            .withCleanUp(cleanUps::add));
+                    TransactionManager.Options.DEFAULTS.withWriteBufferBytes(0).withCleanUp(cleanUps::add));
             while (true) {
                 client.run(manager);
                 while (!cleanUps.isEmpty()) {
