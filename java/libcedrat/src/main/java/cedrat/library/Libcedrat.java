@@ -29,6 +29,9 @@ public final class Libcedrat {
                     + "`cargo build --release --locked -p cedrat-capi`, and start Java with -D" + PROPERTY
                     + "=…/target/release/" + System.mapLibraryName("cedrat");
 
+    /// The library of the class path, when it was loaded. A copy of it is another file, which would be loaded again.
+    private static Libcedrat carried;
+
     private final SymbolLookup lookup;
     private final String origin;
 
@@ -37,7 +40,7 @@ public final class Libcedrat {
         this.origin = origin;
     }
 
-    /// Loads the library.
+    /// Loads the library, once from each place.
     ///
     /// @throws IOException if there is none, or it cannot be loaded; it says what to do
     @SuppressWarnings("restricted") // the module's page says what has to be allowed
@@ -48,16 +51,32 @@ public final class Libcedrat {
             return load(file, file.toString());
         }
         String resource = "/META-INF/native/" + platform() + "/" + System.mapLibraryName("cedrat");
-        try (InputStream carried = Libcedrat.class.getResourceAsStream(resource)) {
-            if (carried == null || !named.isEmpty()) {
-                throw new IOException("cannot find libcedrat (searched "
-                        + tried(named, System.getProperty("java.library.path", "")) + " and, on the class path, "
-                        + resource + "): " + HOW);
+        if (!named.isEmpty()) {
+            throw missing(named, resource);
+        }
+        synchronized (Libcedrat.class) {
+            if (carried == null) {
+                carried = loadCopy(resource);
+            }
+            return carried;
+        }
+    }
+
+    private static IOException missing(String named, String resource) {
+        return new IOException(
+                "cannot find libcedrat (searched " + tried(named, System.getProperty("java.library.path", ""))
+                        + " and, on the class path, " + resource + "): " + HOW);
+    }
+
+    private static Libcedrat loadCopy(String resource) throws IOException {
+        try (InputStream original = Libcedrat.class.getResourceAsStream(resource)) {
+            if (original == null) {
+                throw missing("", resource);
             }
             // Once it is loaded it needs no name any more.
             Path copy = Files.createTempFile("libcedrat", ".so");
             try {
-                Files.copy(carried, copy, StandardCopyOption.REPLACE_EXISTING);
+                Files.copy(original, copy, StandardCopyOption.REPLACE_EXISTING);
                 return load(copy, resource);
             } finally {
                 Files.delete(copy);

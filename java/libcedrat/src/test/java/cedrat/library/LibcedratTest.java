@@ -7,8 +7,11 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import java.io.IOException;
+import java.net.URL;
+import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.Locale;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
@@ -37,6 +40,30 @@ class LibcedratTest {
         String message = assertThrows(IOException.class, () -> library.function("cedrat_fly"))
                 .getMessage();
         assertTrue(message.contains("has another version, without the function cedrat_fly"), message);
+    }
+
+    /// As from the artifact of this system: each copy of the file would be another library.
+    @Test
+    void libraryOfClassPathIsLoadedOnce() throws Exception {
+        String named = System.getProperty(Libcedrat.PROPERTY);
+        String system = System.getProperty("os.name").toLowerCase(Locale.ROOT) + "-"
+                + System.getProperty("os.arch").replace("amd64", "x86_64");
+        Path artifact = Files.createDirectories(folder.resolve("META-INF/native").resolve(system));
+        Files.copy(Path.of(named), artifact.resolve(System.mapLibraryName("cedrat")));
+        URL classes = Libcedrat.class.getProtectionDomain().getCodeSource().getLocation();
+        URL[] path = {classes, folder.toUri().toURL()};
+        System.clearProperty(Libcedrat.PROPERTY);
+        try (URLClassLoader loader = new URLClassLoader(path, ClassLoader.getPlatformClassLoader())) {
+            Class<?> type = loader.loadClass(Libcedrat.class.getName());
+            assertEquals(addressOfOpen(type), addressOfOpen(type));
+        } finally {
+            System.setProperty(Libcedrat.PROPERTY, named);
+        }
+    }
+
+    private static Object addressOfOpen(Class<?> type) throws ReflectiveOperationException {
+        Object library = type.getMethod("load").invoke(null);
+        return type.getMethod("function", String.class).invoke(library, "cedrat_open");
     }
 
     @Test

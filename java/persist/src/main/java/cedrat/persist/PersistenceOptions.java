@@ -29,7 +29,7 @@ public final class PersistenceOptions {
     public enum Isolation {
         /// A transaction takes the read lock of each persistent object that it reads, before it reads it, and
         /// holds it to its end. Transactions are as if they had run one after the other.
-        SERIALIZABLE,
+        SERIALISABLE,
         /// Reads take no lock. They may see uncommitted changes of other transactions, and two reads of an
         /// object in a transaction may differ. A change that depends on a read may overwrite another
         /// transaction's change: updates are lost. A write still never overwrites an uncommitted write.
@@ -43,7 +43,7 @@ public final class PersistenceOptions {
     private final Map<String, Map<String, String>> fields = new HashMap<>();
     private final Map<Class<?>, PersistenceRuntime.Converter> converters = new LinkedHashMap<>();
     private Durability durability = Durability.SYNC;
-    private Isolation isolation = Isolation.SERIALIZABLE;
+    private Isolation isolation = Isolation.SERIALISABLE;
     private ClassLoader classLoader;
     private long loadedBytesMax = defaultLoadedBytesMax();
     long pageBytesMax = PAGE_BYTES_MAX;
@@ -62,7 +62,7 @@ public final class PersistenceOptions {
         fields.forEach((owner, names) -> fieldsByClass.put(owner, new HashMap<>(names)));
         return new PersistenceRuntime.Settings(
                 durability == Durability.SYNC,
-                isolation == Isolation.SERIALIZABLE,
+                isolation == Isolation.SERIALISABLE,
                 classLoader == null ? defaultLoader : classLoader,
                 loadedBytesMax,
                 new HashMap<>(classes),
@@ -87,7 +87,7 @@ public final class PersistenceOptions {
     /// Sets what transactions may see of each other's changes; by default, they are serialisable (Transactions
     /// for Java, §2.1). The level holds for all transactions that read objects of this store.
     ///
-    /// With [Isolation#SERIALIZABLE] a read may wait, and throw [DeadlockException]; `run` and `call` of
+    /// With [Isolation#SERIALISABLE] a read may wait, and throw [DeadlockException]; `run` and `call` of
     /// [Transaction] repeat the transaction then. Outside of transactions nothing is locked. With
     /// [Isolation#READ_UNCOMMITTED] a program asks for locks by [RwLock] where it needs them.
     public PersistenceOptions isolation(Isolation isolation) {

@@ -5,7 +5,7 @@ package cedrat.persist;
 /// A lock belongs to the top-level transaction of the calling thread and is held to its end, whatever becomes
 /// of a nested one in which it was acquired. Readers share an object, a writer is alone with it; who reads
 /// may write later, when the other readers are gone. An assignment takes the write lock by itself. A read takes the
-/// read lock by itself if the object is persistent in a store with [PersistenceOptions.Isolation#SERIALIZABLE], the
+/// read lock by itself if the object is persistent in a store with [PersistenceOptions.Isolation#SERIALISABLE], the
 /// default, and otherwise none. Of what a persistent collection consists of, an
 /// entry of a map for example, the collection is locked.
 ///

@@ -67,7 +67,7 @@ public final class Unwoven {
     public void checkReadLocks() {
         if (!locksReads) {
             throw new IllegalStateException(
-                    "cannot open a store with Isolation.SERIALIZABLE, the default, because the agent was started with "
+                    "cannot open a store with Isolation.SERIALISABLE, the default, because the agent was started with "
                             + "reads=unlocked, so that reads take no locks: remove that argument, or choose "
                             + "PersistenceOptions.isolation(Isolation.READ_UNCOMMITTED)");
         }

@@ -38,10 +38,10 @@ class ReadLocksTest extends Threads {
 
     @BeforeEach
     void fill() {
-        open(Isolation.SERIALIZABLE);
+        open(Isolation.SERIALISABLE);
         store.mark("one", new World());
         store.mark("other", new World());
-        reopen(Isolation.SERIALIZABLE);
+        reopen(Isolation.SERIALISABLE);
     }
 
     private void reopen(Isolation isolation) {
@@ -65,7 +65,7 @@ class ReadLocksTest extends Threads {
     @Test
     void virtualThreadInMonitorIsVictim() throws Exception {
         store.mark("vector", new Vector<>(List.of(0)));
-        reopen(Isolation.SERIALIZABLE);
+        reopen(Isolation.SERIALISABLE);
         Vector<Integer> vector = store.lookup("vector");
         for (boolean readsVirtually : new boolean[] {true, false}) {
             FutureTask<Integer> reader = new FutureTask<>(() -> Transaction.call(() -> vector.get(0)));
@@ -347,7 +347,7 @@ class ReadLocksTest extends Threads {
     @Test
     void entryOfUnloadedMapIsNotRead() throws Exception {
         store.mark("map", new HashMap<>(Map.of("key", 0)));
-        reopen(Isolation.SERIALIZABLE);
+        reopen(Isolation.SERIALISABLE);
         Map.Entry<String, Integer> entry = entryOfMap();
         WeakReference<Object> gone = mapIfThere();
         while (!gone.refersTo(null)) {

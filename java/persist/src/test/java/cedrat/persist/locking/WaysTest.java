@@ -317,9 +317,9 @@ class WaysTest extends Threads {
 
     @BeforeEach
     void fill() {
-        open(Isolation.SERIALIZABLE);
+        open(Isolation.SERIALISABLE);
         store.mark("world", new World());
-        open(Isolation.SERIALIZABLE);
+        open(Isolation.SERIALISABLE);
         world = store.lookup("world");
     }
 

@@ -6,6 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.Elsewhere;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.PersistenceOptions.Isolation;
 import cedrat.persist.RwLock;
 import cedrat.persist.Transaction;
 import cedrat.persist.woven.branch.TestXid;
@@ -39,12 +41,18 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /// Assignments to a part of a persistent Java collection: while the virtual machine collects the collection,
-/// afterwards, and while another transaction makes the part one of it.
+/// afterwards, and while another transaction makes the part one of it. Reads take no lock here: with them a transaction
+/// finds no part that another one is adding.
 class HeldPartsTest extends StoreFixture {
     /// After so many calls a method was compiled.
     private static final int CALLS = 100_000;
 
     private static final TestXid BRANCH = new TestXid(7, new byte[] {9}, new byte[] {1});
+
+    @Override
+    protected PersistenceOptions options() {
+        return new PersistenceOptions().isolation(Isolation.READ_UNCOMMITTED);
+    }
 
     // ---- while a method of the collection runs
 

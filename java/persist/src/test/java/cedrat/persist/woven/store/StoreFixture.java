@@ -23,7 +23,12 @@ public abstract class StoreFixture {
 
     @BeforeEach
     protected final void open() {
-        store = Persistence.open(graph.open(), new PersistenceOptions());
+        store = Persistence.open(graph.open(), options());
+    }
+
+    /// How the store is opened.
+    protected PersistenceOptions options() {
+        return new PersistenceOptions();
     }
 
     @AfterEach

@@ -132,7 +132,7 @@ class LaunchTest {
     void unlockedReadsRefuseSerialisableStores() throws Exception {
         Ended ended =
                 java("-javaagent:" + AGENT + "=reads=unlocked", "-cp", CLASSES.toString(), Levels.class.getName());
-        assertTrue(ended.said.contains("SERIALIZABLE is refused: cannot open a store with Isolation.SERIALIZABLE"));
+        assertTrue(ended.said.contains("SERIALISABLE is refused: cannot open a store with Isolation.SERIALISABLE"));
         assertTrue(ended.said.contains("reads=unlocked"), ended.said);
         assertTrue(ended.said.contains("READ_UNCOMMITTED opens"), ended.said);
         assertEquals(0, ended.status);
