@@ -157,6 +157,16 @@ public final class CommitBuffer {
         size += 4;
     }
 
+    /// Replaces four bytes.
+    public void setInt(int at, int value) {
+        INT.set(bytes, at, value);
+    }
+
+    /// Replaces eight bytes.
+    public void setLong(int at, long value) {
+        LONG.set(bytes, at, value);
+    }
+
     void putShort(int value) {
         ensure(2);
         SHORT.set(bytes, size, (short) value);

@@ -10,6 +10,7 @@ import cedrat.persist.codec.Cells;
 import cedrat.persist.codec.Change;
 import cedrat.persist.codec.ChangeWriter;
 import cedrat.persist.codec.CommitBuffer;
+import cedrat.persist.codec.EnumShape;
 import cedrat.persist.codec.IdentityEntry;
 import cedrat.persist.codec.Layout;
 import cedrat.persist.codec.ObjectIdentity;
@@ -46,6 +47,9 @@ final class CommitWriter extends ChangeWriter {
     private final Changes commit;
     private final ChangeSet changes;
     private final NewObjects made;
+    private final UndefinedClasses undefined;
+    /// The constant that was referenced just now, if its enum is not defined.
+    private Enum<?> undefinedConstant;
     /// Receives why objects cannot be stored, or null: the first one is thrown.
     private List<String> refusals;
     /// The object whose references are written.
@@ -59,35 +63,33 @@ final class CommitWriter extends ChangeWriter {
         this.commit = commit;
         this.changes = changes;
         this.made = made;
+        undefined = new UndefinedClasses(engine.schema, buffer);
     }
 
     /// Writes all, and finds what becomes persistent meanwhile.
     void write() throws GraphStoreException {
-        try {
-            for (int i = 0; i < changes.size(); i++) {
-                Change change = changes.get(i);
-                lock(change.object);
-                parent = ~i;
-                write(change);
-            }
-            Root[] roots = changes.roots();
-            for (int i = 0; i < roots.length; i++) {
-                parent = ROOTS + i;
-                write(roots[i]);
-            }
-            for (int i = 0; i < made.size(); i++) {
-                parent = i;
-                step = 0;
-                buffer.beginNew();
-                int from = buffer.size();
-                writeObject(made.identity(i).shape, made.object(i));
-                made.identity(i).bytes = buffer.size() - from;
-                buffer.end();
-            }
-            transaction.top.checkBeforeStored();
-        } catch (RefusedByStore e) {
-            throw e.refusal;
+        for (int i = 0; i < changes.size(); i++) {
+            Change change = changes.get(i);
+            lock(change.object);
+            parent = ~i;
+            write(change);
         }
+        Root[] roots = changes.roots();
+        for (int i = 0; i < roots.length; i++) {
+            parent = ROOTS + i;
+            write(roots[i]);
+        }
+        for (int i = 0; i < made.size(); i++) {
+            parent = i;
+            step = 0;
+            buffer.beginNew();
+            int from = buffer.size();
+            writeObject(made.identity(i).shape, made.object(i));
+            made.identity(i).bytes = buffer.size() - from;
+            buffer.end();
+        }
+        transaction.top.checkBeforeStored();
+        undefined.define();
     }
 
     /// Writes an object, and all that is reachable from it, for nothing but to find what cannot be stored.
@@ -103,8 +105,6 @@ final class CommitWriter extends ChangeWriter {
             buffer.beginNew();
             try {
                 writeObject(made.identity(i).shape, made.object(i));
-            } catch (GraphStoreException e) {
-                throw engine.refused(e);
             } catch (PersistenceException e) {
                 report(e);
             }
@@ -113,9 +113,9 @@ final class CommitWriter extends ChangeWriter {
         return refusals;
     }
 
-    private void writeObject(Shape shape, Object object) throws GraphStoreException {
+    private void writeObject(Shape shape, Object object) {
         lockParts(shape, object);
-        buffer.beginObject(refusals == null ? engine.schema.number(shape) : 1);
+        undefined.beginObject(shape);
         if (shape instanceof Layout layout) {
             engine.forms.constants.add(layout.type());
         }
@@ -158,11 +158,12 @@ final class CommitWriter extends ChangeWriter {
         long word = object == null ? changed.word() : word(object);
         byte[] name = changed.name.getBytes(StandardCharsets.UTF_8);
         buffer.beginRoot(word);
+        endReference();
         buffer.putBytes(name, 0, name.length);
         buffer.end();
     }
 
-    private void write(Change change) throws GraphStoreException {
+    private void write(Change change) {
         ObjectIdentity identity = change.identity;
         Shape shape = identity.shape instanceof Layout layout ? layout.current() : identity.shape;
         if (!(identity.stored instanceof Cells)) {
@@ -223,22 +224,10 @@ final class CommitWriter extends ChangeWriter {
 
     // ---- references
 
-    /// Comes through methods that do not throw what it is made of.
-    private static final class RefusedByStore extends RuntimeException {
-        private static final long serialVersionUID = 1;
-
-        @SuppressWarnings("serial")
-        final GraphStoreException refusal;
-
-        RefusedByStore(GraphStoreException refusal) {
-            super(refusal);
-            this.refusal = refusal;
-        }
-    }
-
     @Override
     public void reference(Object value) {
         buffer.putLong(word(value));
+        endReference();
         if (value != null && !isRoot(parent)) {
             checkKey(value);
         }
@@ -271,6 +260,13 @@ final class CommitWriter extends ChangeWriter {
         }
     }
 
+    private void endReference() {
+        if (undefinedConstant != null) {
+            undefined.endReference(undefinedConstant);
+            undefinedConstant = null;
+        }
+    }
+
     private long word(Object value) {
         if (value == null) {
             return 0;
@@ -284,21 +280,22 @@ final class CommitWriter extends ChangeWriter {
             }
             long word = engine.forms.word(value);
             if (word == 0 && value instanceof Enum<?> constant) {
-                word = refusals == null ? engine.schema.word(constant) : checked(constant);
+                word = constant(constant);
             }
             return word != 0 ? word : attached(value);
         } catch (RefusedException e) {
             report(refusal(value, e.getMessage()));
             return 0;
-        } catch (GraphStoreException e) {
-            throw new RefusedByStore(e);
         }
     }
 
-    /// The word of a constant whose enum is not defined in the store: any.
-    private long checked(Enum<?> constant) throws RefusedException {
-        engine.schema.shape(constant);
-        return Words.constant(1, 0);
+    /// The word of a constant, or any, if its enum is not defined in the store yet.
+    private long constant(Enum<?> constant) throws RefusedException {
+        EnumShape shape = engine.schema.shape(constant);
+        if (shape.number() == 0) {
+            undefinedConstant = constant;
+        }
+        return Words.constant(Math.max(1, shape.number()), shape.find(constant));
     }
 
     private long persistable(Persistable object) throws RefusedException {

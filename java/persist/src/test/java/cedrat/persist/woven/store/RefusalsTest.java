@@ -208,6 +208,35 @@ class RefusalsTest extends StoreFixture {
         assertEquals(List.of("x", "y"), store.lookup("list"));
     }
 
+    private enum Colour {
+        RED,
+        GREEN
+    }
+
+    private static final class Painted {
+        private final Colour colour = Colour.GREEN;
+        private final List<Node> nodes = List.of(new Node(1, null));
+        private Object other;
+    }
+
+    /// J9g: a program without these classes still opens the store.
+    @Test
+    void refusedCommitDefinesNoClass() {
+        int before = graph.classes();
+        Painted painted = new Painted();
+        painted.other = Thread.currentThread();
+        assertThrows(PersistenceException.class, () -> store.mark("painted", painted));
+        assertEquals(before, graph.classes(), "J9g: classes of a refused commit are defined");
+        painted.other = null;
+        store.mark("painted", painted);
+        store.mark("red", Colour.RED);
+        reopen();
+        Painted found = store.lookup("painted");
+        assertEquals(Colour.GREEN, found.colour);
+        assertEquals(1, found.nodes.getFirst().value);
+        assertEquals(Colour.RED, store.lookup("red"));
+    }
+
     /// J9, J3
     @Test
     void commitRefusedByStoreIsRolledBack() {
