@@ -25,7 +25,7 @@ public final class PersistenceOptions {
         ASYNC
     }
 
-    /// What a transaction may see of the changes of others, where it asks for no locks itself.
+    /// Isolation of transactions from the changes of others, without explicit locks.
     public enum Isolation {
         /// A transaction takes the read lock of each persistent object that it reads, before it reads it, and
         /// holds it to its end. Transactions are as if they had run one after the other.

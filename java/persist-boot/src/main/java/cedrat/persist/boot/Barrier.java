@@ -20,7 +20,12 @@ public final class Barrier {
     /// Amount that an open store adds to the guard: more than there are transactions.
     private static final int STORE = 1 << 20;
 
-    /// Number of live top-level transactions of this process, plus [#STORE] for each open store.
+    /// Amount that the guard has more while the objects of an open store are locked by reads: its sign, so that a
+    /// read compares one field with zero as long as there is no such store.
+    private static final int LOCKING = Integer.MIN_VALUE;
+
+    /// Number of live top-level transactions of this process, plus [#STORE] for each open store, plus [#LOCKING]
+    /// if one of these stores locks by reads.
     private static int live;
     /// Number of open stores whose objects are locked by reads.
     private static int locking;
@@ -82,25 +87,28 @@ public final class Barrier {
 
     /// Notes that a store was opened whose objects are locked by reads.
     public static synchronized void lockingOpened() {
-        locking++;
+        if (locking++ == 0) {
+            LIVE.getAndAdd(LOCKING);
+        }
     }
 
     /// It is closed.
     public static synchronized void lockingClosed() {
-        locking--;
+        if (--locking == 0) {
+            LIVE.getAndAdd(LOCKING);
+        }
     }
 
-    /// Before a field of an object, or an element of an array, is read by code that was woven with read locks. Like
-    /// the guard above `locking` is read plainly, and what it is about comes to another thread behind its update.
+    /// Before a field of an object, or an element of an array, is read by code that was woven with read locks.
     public static void lockToRead(Object base) {
-        if (locking != 0 && (live & STORE - 1) != 0) {
+        if (live < 0 && (live & STORE - 1) != 0) {
             handler.lockToRead(base);
         }
     }
 
     /// As that, of an array whose elements, should they be arrays, are read too, however deep.
     public static void lockDeeplyToRead(Object array) {
-        if (locking != 0 && (live & STORE - 1) != 0) {
+        if (live < 0 && (live & STORE - 1) != 0) {
             handler.lockDeeplyToRead(array);
         }
     }
@@ -119,14 +127,14 @@ public final class Barrier {
 
     /// Before fields of an object are read where the weaver does not see which.
     public static void beforeRead(Object base) {
-        if (live >= STORE) {
+        if (isStoreOpen()) {
             handler.beforeRead(base);
         }
     }
 
     /// After a call of `clone`: a copy of a persistent object is an object of its own.
     public static void copied(Object object, Object copy) {
-        if (live >= STORE) {
+        if (isStoreOpen()) {
             handler.copied(object, copy);
         }
     }
@@ -139,6 +147,10 @@ public final class Barrier {
         if (live != 0 && !isOrdinary(base)) {
             handler.beforeField(base, field);
         }
+    }
+
+    private static boolean isStoreOpen() {
+        return (live & ~LOCKING) >= STORE;
     }
 
     /// Whether it is known at once that assignments to an object need no handling: it is not persistent, and
