@@ -51,7 +51,7 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
             readEntryTimeoutSec=1
             """;
 
-    /// What the log stands on, with the ways of bookies to ZooKeeper.
+    /// Bookies and an ensemble of ZooKeeper, with the ways of the bookies to it.
     public static final class Services implements AutoCloseable {
         private final List<Links> toZooKeepers = new ArrayList<>();
         /// For each bookie, its ways to each server of ZooKeeper.
@@ -84,7 +84,7 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
     private final Bookies bookies;
     private final Path properties;
     private final String path;
-    /// Those of the servers of the oracle.
+    /// Links of the servers of the oracle.
     private final List<Links> toZooKeepers = new ArrayList<>();
     private final List<Links> toBookies = new ArrayList<>();
     private final List<Links.Link> bookieLinks = new ArrayList<>();
