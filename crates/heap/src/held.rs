@@ -26,8 +26,8 @@ use crate::view::Seat;
 /// back.
 ///
 /// A search for waits without end ([`Locking`](crate::Locking)) counts the transaction as one of the thread that has begun it, or
-/// has acquired its newest lock. A program that moves it to another thread within a transaction and then waits there for a thread
-/// that needs its words may wait without end.
+/// has called [`Held::run`] last. A program that moves it to another thread, and waits there before such a call for a thread that
+/// needs its words, may wait without end.
 ///
 /// A program that begins again after each conflict, and in each attempt changes a word that the transaction has read by another
 /// transaction that commits, never ends, as with [`Session::run`](crate::Session::run).
@@ -148,7 +148,11 @@ impl Held {
         if !self.running {
             return Err(Error::Misuse("no transaction runs; begin one first"));
         }
-        self.tx().call(work).map_err(|interrupt| self.interrupted(interrupt))
+        let mut tx = self.tx();
+        if tx.this.encounter && !planted!("moved_transaction_keeps_thread") {
+            tx.slot().lock_here(); // it may have been moved to this thread since its last call
+        }
+        tx.call(work).map_err(|interrupt| self.interrupted(interrupt))
     }
 
     /// Reads a word as [`Tx::read`] does in [`Held::run`], faster.

@@ -143,13 +143,13 @@ impl Slot {
         self.lock_here();
     }
 
-    /// Publishes that this thread acquires locks for the transaction.
+    /// Publishes that this thread may acquire locks for the transaction.
     pub(crate) fn lock_here(&self) {
         self.thread.store(thread_number() as u64, Ordering::Relaxed);
     }
 
-    /// Returns the thread that has begun the running transaction, or has acquired its newest lock, if it takes locks before it
-    /// commits; else 0, or any other.
+    /// Returns the thread that has begun the running transaction, or has made its newest call that may lock, if it takes locks
+    /// before it commits; else 0, or any other.
     pub(crate) fn thread(&self) -> usize {
         self.thread.load(Ordering::Relaxed) as usize
     }

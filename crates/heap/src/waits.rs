@@ -278,6 +278,32 @@ mod tests {
         }
     }
 
+    /// A transaction that runs on another thread by now is no obstacle of the thread that has begun it.
+    #[test]
+    fn moved_transaction_belongs_to_new_thread() {
+        let heap = heap();
+        let mut held = owner_of(&heap, 0);
+        let (sender, ready) = mpsc::channel();
+        let (end, ended) = mpsc::channel::<()>();
+        let other = heap.clone();
+        let owner = thread::spawn(move || {
+            held.run(|tx| tx.read(&other, 4096)).expect("no other transaction writes");
+            sender.send(()).expect("it is awaited");
+            let _ = ended.recv();
+            held.commit(Commit::Async).expect("no other transaction writes");
+        });
+        ready.recv().expect("it has been moved");
+        let done = heap.atomically(|tx| {
+            if heap.memory().shared().slots.awaits_any() {
+                let _ = end.send(());
+            }
+            tx.update(&heap, 0, |value| value + 1)
+        });
+        drop(end);
+        owner.join().expect("no panic");
+        assert_eq!(done.expect("E15.7e: its owner goes on"), 1);
+    }
+
     fn long_ago() -> std::time::Instant {
         std::time::Instant::now() - 2 * PATIENCE
     }
