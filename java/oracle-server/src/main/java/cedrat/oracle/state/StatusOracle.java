@@ -582,11 +582,6 @@ public final class StatusOracle {
         });
     }
 
-    /// Begins anew, as an oracle that has given out no timestamp. No session may have begun.
-    public void restart() {
-        restore(0, 0, 0);
-    }
-
     /// Begins anew, from a snapshot that was begun when this oracle's [#newest], [#position] and
     /// [#newestCommit] had these values. The content of the snapshot's parts goes to the returned receiver, with
     /// [#restored] after each part. The decisions from the first part on go to [#replay], in the order of the

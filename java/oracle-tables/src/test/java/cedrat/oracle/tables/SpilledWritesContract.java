@@ -228,7 +228,7 @@ public abstract class SpilledWritesContract {
     }
 
     @Test
-    void tooManyRowsAreRefusedBeforeTheCommit() {
+    void tooManyRowsAreRefusedBeforeCommit() {
         try (World small = new World(store(), 3, new VolatileLog())) {
             Transaction transaction = spilling(small, small.oracle).begin(Isolation.SERIALISABLE);
             transaction.put(small.rows, key(0), VALUE, Bytes.of("0"));
