@@ -48,7 +48,8 @@ class LibcedratTest {
         String named = System.getProperty(Libcedrat.PROPERTY);
         String system = System.getProperty("os.name").toLowerCase(Locale.ROOT) + "-"
                 + System.getProperty("os.arch").replace("amd64", "x86_64");
-        Path artifact = Files.createDirectories(folder.resolve("META-INF/native").resolve(system));
+        Path artifact =
+                Files.createDirectories(folder.resolve("META-INF/native").resolve(system));
         Files.copy(Path.of(named), artifact.resolve(System.mapLibraryName("cedrat")));
         URL classes = Libcedrat.class.getProtectionDomain().getCodeSource().getLocation();
         URL[] path = {classes, folder.toUri().toURL()};

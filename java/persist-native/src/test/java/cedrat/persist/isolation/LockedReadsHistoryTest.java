@@ -16,8 +16,7 @@ class LockedReadsHistoryTest {
     /// J3.2: while objects are unloaded, loaded, and collected.
     @Test
     void lockedReadsAreStrictlySerialisable() throws Throwable {
-        PersistenceOptions options =
-                new PersistenceOptions().loadedBytesMax(4_000);
+        PersistenceOptions options = new PersistenceOptions().loadedBytesMax(4_000);
         ListHistory history;
         try (Persistence persistence = Persistence.open(folder, options)) {
             persistence.mark("lists", new Lists());
