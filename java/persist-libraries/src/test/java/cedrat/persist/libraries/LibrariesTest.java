@@ -54,14 +54,12 @@ class LibrariesTest {
     private void run(String mode) throws IOException, InterruptedException {
         Path found = folder.resolve(mode);
         Path errors = Path.of("target", mode + ".txt").toAbsolutePath();
-        List<String> command = new ArrayList<>();
-        command.add(ProcessHandle.current().info().command().orElse("java"));
-        command.addAll(List.of("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"));
-        command.add("-javaagent:" + System.getProperty("cedrat.agent"));
-        command.add("-Dcedrat.library=" + System.getProperty("cedrat.library"));
-        command.add("--enable-native-access=ALL-UNNAMED");
-        command.addAll(List.of("-cp", System.getProperty("java.class.path"), Program.class.getName()));
-        command.addAll(List.of(mode, folder.resolve("objects").toString(), found.toString()));
+        List<String> command = AgentCommand.of(
+                System.getProperty("java.class.path"),
+                Program.class.getName(),
+                mode,
+                folder.resolve("objects").toString(),
+                found.toString());
         Process process = new ProcessBuilder(command)
                 .redirectOutput(Redirect.to(errors.toFile()))
                 .redirectErrorStream(true)

@@ -28,6 +28,22 @@ public final class WovenCode {
         return ((TransactionLevel) transaction).takeLocals();
     }
 
+    /// In place of what Kotlin's `use` closes a transaction with, where the scope has locals to restore.
+    ///
+    /// @param cause the exception with which the scope ends; `null` if there is none
+    /// @return whether they are to be restored
+    public static boolean closeFinally(AutoCloseable transaction, Throwable cause) {
+        try {
+            return close((Transaction) transaction);
+        } catch (RuntimeException | Error failure) {
+            if (cause == null) {
+                throw failure;
+            }
+            cause.addSuppressed(failure);
+            return ((TransactionLevel) transaction).takeLocals();
+        }
+    }
+
     /// In place of [Transaction#rollback()], where locals are restored.
     public static void rollback(Transaction transaction) {
         transaction.rollback();

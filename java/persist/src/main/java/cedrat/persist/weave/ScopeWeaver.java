@@ -17,6 +17,8 @@ import java.util.List;
 final class ScopeWeaver implements CodeTransform {
     private static final ClassDesc TRANSACTION = ClassDesc.of("cedrat.persist", "Transaction");
     private static final MethodTypeDesc CLOSE = MethodTypeDesc.of(ConstantDescs.CD_boolean, TRANSACTION);
+    private static final MethodTypeDesc CLOSE_FINALLY = MethodTypeDesc.of(
+            ConstantDescs.CD_boolean, ClassDesc.of("java.lang.AutoCloseable"), ConstantDescs.CD_Throwable);
     private static final MethodTypeDesc ROLLBACK = MethodTypeDesc.of(ConstantDescs.CD_void, TRANSACTION);
 
     private final Scopes scopes;
@@ -40,7 +42,12 @@ final class ScopeWeaver implements CodeTransform {
         int rolledBack = scopes.rolledBack(at);
         if (closed != 0 && hasLocals(closed)) {
             Label kept = builder.newLabel();
-            builder.invokestatic(Calls.REPLACEMENT, "close", CLOSE).ifeq(kept);
+            if (scopes.isKotlinsClose(at)) {
+                builder.invokestatic(Calls.REPLACEMENT, "closeFinally", CLOSE_FINALLY);
+            } else {
+                builder.invokestatic(Calls.REPLACEMENT, "close", CLOSE);
+            }
+            builder.ifeq(kept);
             restore(builder, closed);
             builder.labelBinding(kept);
         } else if (rolledBack != 0 && hasLocals(rolledBack)) {

@@ -11,11 +11,13 @@ import java.lang.classfile.instruction.IncrementInstruction;
 import java.lang.classfile.instruction.InvokeInstruction;
 import java.lang.classfile.instruction.ReturnInstruction;
 import java.lang.classfile.instruction.StoreInstruction;
+import java.lang.classfile.instruction.TypeCheckInstruction;
 import java.lang.reflect.AccessFlag;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.BitSet;
 import java.util.List;
+import java.util.Set;
 
 /// Begin and close of a method's transactions, and the locals that they change: found by following the
 /// flow of control and of values through its instructions. Tables for debuggers, which compilers leave out,
@@ -36,6 +38,12 @@ import java.util.List;
 final class Scopes {
     /// The bits of a long, and 0 is none.
     private static final int SITES_MAX = 63;
+
+    /// Types of a transaction.
+    private static final Set<String> TYPES =
+            Set.of("cedrat/persist/Transaction", "java/lang/AutoCloseable", "java/lang/Object");
+
+    private static final Set<String> KOTLINS_CLOSE = Set.of("kotlin/AutoCloseableKt", "kotlin/jdk7/AutoCloseableKt");
 
     /// A local that a scope assigns.
     record Local(int slot, char kind) {}
@@ -77,7 +85,19 @@ final class Scopes {
 
     /// Which transaction an instruction closes, or 0.
     int closed(int instruction) {
-        return receiver(instruction, "close");
+        Frame frame = frames[instruction];
+        boolean isKotlins = frame != null && isKotlinsClose(instruction);
+        return isKotlins ? frame.peek(1) : receiver(instruction, "close");
+    }
+
+    /// Whether an instruction calls what Kotlin's `use` closes its receiver with: that lies below the exception, if
+    // any,
+    /// with which the scope ends.
+    boolean isKotlinsClose(int instruction) {
+        return code.instruction(instruction) instanceof InvokeInstruction call
+                && call.opcode() == Opcode.INVOKESTATIC
+                && call.name().equalsString("closeFinally")
+                && KOTLINS_CLOSE.contains(call.owner().asInternalName());
     }
 
     /// Which transaction an instruction rolls back, or 0.
@@ -145,7 +165,7 @@ final class Scopes {
         if (closed != 0) {
             after.open &= ~(1L << closed);
         }
-        if (InstructionEffects.mayThrow(instruction)) {
+        if (InstructionEffects.mayThrow(instruction) && !isUpcast(at)) {
             Frame thrown = frames[at].thrown();
             thrown.open = after.open;
             raise(at, thrown);
@@ -159,6 +179,14 @@ final class Scopes {
             after.push(sites[at]);
         }
         leave(at, instruction, after);
+    }
+
+    /// Whether an instruction casts a transaction to a type that it has, as compilers of other languages do.
+    private boolean isUpcast(int at) {
+        return code.instruction(at) instanceof TypeCheckInstruction cast
+                && cast.opcode() == Opcode.CHECKCAST
+                && frames[at].peek(0) != 0
+                && TYPES.contains(cast.type().asInternalName());
     }
 
     private void raise(int at, Frame thrown) throws UnstructuredException {
@@ -218,8 +246,9 @@ final class Scopes {
 
     private List<Local> assigned(int site) {
         int begin = begins.get(site - 1);
+        int stored = begin + 1 < code.size() && isUpcast(begin + 1) ? begin + 2 : begin + 1;
         // The local of the transaction itself.
-        int limit = begin + 1 < code.size() && code.instruction(begin + 1) instanceof StoreInstruction store
+        int limit = stored < code.size() && code.instruction(stored) instanceof StoreInstruction store
                 ? store.slot()
                 : Integer.MAX_VALUE;
         BitSet entries = new BitSet();
@@ -242,18 +271,22 @@ final class Scopes {
         List<Local> locals = new ArrayList<>();
         for (int slot = 0; slot < Math.min(limit, kinds.length); slot++) {
             boolean isChanged = kinds[slot] != 0 && kinds[slot] == frames[begin].kinds[slot];
-            if (isChanged && !caught.get(slot) && hasValueWhereClosed(begin, slot)) {
+            if (isChanged && !caught.get(slot) && hasValueWhereClosed(stored, slot)) {
                 locals.add(new Local(slot, kinds[slot]));
             }
         }
         return locals;
     }
 
-    /// Whether a local may have a value where exceptions go that are thrown in the scope that begins here.
-    private boolean hasValueWhereClosed(int begin, int slot) {
-        // Behind the instruction that stores the transaction; a `try` around it has begun with fewer values.
+    /// Whether a local may have a value where exceptions go that are thrown in the scope whose transaction is stored
+    // here.
+    private boolean hasValueWhereClosed(int stored, int slot) {
+        // Kotlin first sets the local to null in which it keeps the exception that ends the scope.
+        boolean mayBeKotlins = code.instruction(stored + 1).opcode() == Opcode.ACONST_NULL;
+        // A `try` around the begin has begun with fewer values.
         return code.handlers().stream()
-                .filter(handler -> handler.from() > begin && handler.covers(begin + 2))
+                .filter(handler -> handler.from() > stored
+                        && (handler.covers(stored + 1) || mayBeKotlins && handler.covers(stored + 3)))
                 .allMatch(handler -> code.mayHaveValue(handler.at(), slot));
     }
 }
