@@ -4,6 +4,7 @@ import java.io.BufferedInputStream;
 import java.io.BufferedOutputStream;
 import java.io.DataInputStream;
 import java.io.DataOutputStream;
+import java.io.EOFException;
 import java.io.FileInputStream;
 import java.io.FileOutputStream;
 import java.io.IOException;
@@ -68,6 +69,14 @@ final class SpillFile implements AutoCloseable {
         return Bytes.own(bytes);
     }
 
+    /// Skips them.
+    static void skipBytes(DataInputStream in) throws IOException {
+        int length = in.readInt();
+        if (in.skipBytes(length) < length) {
+            throw new EOFException();
+        }
+    }
+
     /// Appends bytes, and returns the position of the first.
     synchronized long append(Encoder encoder) {
         try {
@@ -108,18 +117,19 @@ final class SpillFile implements AutoCloseable {
         if (file != null) {
             return;
         }
-        Path path = directory.isPresent()
-                ? Files.createTempFile(directory.get(), "cedrat-writes-", ".tmp")
-                : Files.createTempFile("cedrat-writes-", ".tmp");
-        named = path;
-        file = new RandomAccessFile(path.toFile(), "rw");
+        if (named == null) { // otherwise it could not be opened the last time
+            named = directory.isPresent()
+                    ? Files.createTempFile(directory.get(), "cedrat-writes-", ".tmp")
+                    : Files.createTempFile("cedrat-writes-", ".tmp");
+        }
+        file = new RandomAccessFile(named.toFile(), "rw");
         out = new FileOutputStream(file.getFD());
         in = new FileInputStream(file.getFD());
         try {
-            Files.delete(path);
+            Files.delete(named);
             named = null;
         } catch (IOException inUse) {
-            path.toFile().deleteOnExit(); // a system that removes no open file
+            named.toFile().deleteOnExit(); // a system that removes no open file
         }
     }
 

@@ -135,9 +135,9 @@ final class Writes implements AutoCloseable {
         }
         List<UndoLog.Replaced> replaced = new ArrayList<>();
         if (!savepoints.isEmpty()) {
+            Map<Column, Bytes> before = known == null ? Map.of() : known.get(stored.keySet(), file);
             stored.keySet()
-                    .forEach(column -> replaced.add(
-                            new UndoLog.Replaced(table, row, column, known == null ? null : known.get(column, file))));
+                    .forEach(column -> replaced.add(new UndoLog.Replaced(table, row, column, before.get(column))));
         }
         makeRoom(known, stored);
         WrittenRow written = known != null
@@ -254,7 +254,7 @@ final class Writes implements AutoCloseable {
         savepoints.subList(index + 1, savepoints.size()).clear();
         while (undo.size() > savepoint.writes) {
             restore(undo.removeLast());
-            // What is undone later comes back from the file in large parts, and is not counted.
+            // What is undone later comes back from the file in large chunks, and is not counted.
             if (bufferedBytes > bufferMax) {
                 spill(null);
             }
@@ -271,7 +271,7 @@ final class Writes implements AutoCloseable {
             change(written, () -> written.put(write.column, write.before));
             return;
         }
-        change(written, () -> written.remove(write.column, file));
+        change(written, () -> written.remove(write.column));
         boolean isRow = write.table.granularity() == Granularity.ROW;
         if (!isRow || written.isEmpty()) {
             units--;

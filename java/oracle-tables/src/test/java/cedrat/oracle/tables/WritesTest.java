@@ -184,6 +184,26 @@ class WritesTest {
         assertTrue(writes.spilledBytes() < 40L * cells * 8, () -> "" + writes.spilledBytes());
     }
 
+    /// Each of these rows is larger than the buffer, and many writes into both are undone in turns.
+    @Test
+    void rollBackOfLargeRowsSpillsLittle() {
+        Writes writes = new Writes(10_000, Optional.empty(), (rows, keyBytes) -> {});
+        Table table = all.getFirst();
+        Bytes kept = Bytes.of("a0");
+        writes.put(table, kept, World.VALUE, Bytes.of("kept"));
+        Savepoint savepoint = writes.savepoint();
+        int cells = 2000;
+        for (int cell = 0; cell < cells; cell++) {
+            writes.put(table, Bytes.of("a" + cell % 2), Column.of("f", "" + cell), Bytes.of("" + cell));
+        }
+        long before = writes.spilledBytes();
+        writes.rollBackTo(savepoint);
+        assertTrue(writes.spilledBytes() - before < 40L * cells, () -> "" + (writes.spilledBytes() - before));
+        assertEquals(Map.of(World.VALUE, Bytes.of("kept")), writes.of(table, kept));
+        assertEquals(1, writes.rows().size());
+        writes.close();
+    }
+
     @Test
     void refusedWriteChangesNothing() {
         Writes writes = new Writes(0, Optional.empty(), (rows, keyBytes) -> {
