@@ -28,6 +28,8 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
 
     /// Number of the oracle's answers when the scan began: rows may be as old (B3).
     private final long begunAt;
+    /// Rows that were read for the next batch: they are not read again where the store or the oracle fails.
+    private List<Snapshot.Dated> reading = new ArrayList<>();
     /// Keys of rows that were read, and their visible cells.
     private final ArrayDeque<Map.Entry<Bytes, NavigableMap<Column, Bytes>>> batch = new ArrayDeque<>();
     private Row next;
@@ -55,7 +57,8 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
     }
 
     /// @throws IllegalStateException if the transaction has ended
-    /// @throws TableException if the store fails
+    /// @throws TableException if the store fails; it may be called again, if the store's own scan continues
+    /// @throws cedrat.oracle.client.OracleException if the oracle does; it may be called again
     @Override
     public boolean hasNext() {
         if (!isOpen.getAsBoolean()) {
@@ -117,14 +120,14 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
 
     private boolean isExhausted() {
         if (batch.isEmpty()) {
-            List<Snapshot.Dated> read = new ArrayList<>();
-            while (read.size() < BATCH_ROWS && stored.hasNext()) {
-                read.add(snapshot.scanned(stored.next(), begunAt));
+            while (reading.size() < BATCH_ROWS && stored.hasNext()) {
+                reading.add(snapshot.scanned(stored.next(), begunAt));
             }
-            List<NavigableMap<Column, Bytes>> seen = snapshot.see(table, read, scan.columns());
-            for (int index = 0; index < read.size(); index++) {
-                batch.add(Map.entry(read.get(index).row.key(), seen.get(index)));
+            List<NavigableMap<Column, Bytes>> seen = snapshot.see(table, reading, scan.columns());
+            for (int index = 0; index < reading.size(); index++) {
+                batch.add(Map.entry(reading.get(index).row.key(), seen.get(index)));
             }
+            reading = new ArrayList<>();
         }
         isAtEnd = batch.isEmpty() && own.isEmpty();
         return isAtEnd;
@@ -135,6 +138,9 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
         int order = first == null ? 1 : own.isEmpty() ? -1 : order(first.getKey(), own.firstKey());
         NavigableMap<Column, Bytes> seen = new TreeMap<>();
         Bytes key = order <= 0 ? first.getKey() : own.firstKey();
+        // Before the scan moves on: it may have to be read, which may fail.
+        Map<Column, Bytes> written =
+                order < 0 ? Map.of() : own.firstEntry().getValue().get();
         lastKey = key;
         if (order <= 0) {
             seen.putAll(batch.poll().getValue());
@@ -142,7 +148,8 @@ public final class Rows implements Iterator<Row>, AutoCloseable {
             seen.keySet().removeIf(column -> !scan.selects(column));
         }
         if (order >= 0) {
-            overlay(seen, own.pollFirstEntry().getValue().get(), scan);
+            own.pollFirstEntry();
+            overlay(seen, written, scan);
         }
         return new Row(key, values(seen));
     }

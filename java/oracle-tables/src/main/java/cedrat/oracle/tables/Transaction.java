@@ -254,14 +254,16 @@ public final class Transaction implements AutoCloseable {
     /// since still counts for a serialisable transaction.
     ///
     /// @throws IllegalArgumentException if the savepoint was given up, or is of another transaction
-    /// @throws TableException if the temporary file cannot be read or written; the transaction has aborted
+    /// @throws TableException if the temporary file cannot be read or written; the transaction has aborted, as
+    ///     after an error
     public void rollBackTo(Savepoint savepoint) {
         requireOpen();
+        writes.require(savepoint);
         try {
             writes.rollBackTo(savepoint);
-        } catch (TableException unreadable) {
+        } catch (RuntimeException | Error halfWay) {
             abort();
-            throw unreadable;
+            throw halfWay;
         }
     }
 

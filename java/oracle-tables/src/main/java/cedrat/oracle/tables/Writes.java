@@ -24,7 +24,7 @@ import java.util.stream.LongStream;
 /// [#rows] may be read by several while nothing is written.
 ///
 /// **Failure:** [TableException] of effect `NONE` where the file cannot be written or read. A [#put] has changed
-/// nothing then; after [#rollBackTo] the writes are of no use.
+/// nothing then; after [#rollBackTo] the writes are of no use, as after an error.
 final class Writes implements AutoCloseable {
     /// Pending writes into one row.
     static final class RowWrite {
@@ -245,13 +245,17 @@ final class Writes implements AutoCloseable {
         return savepoint;
     }
 
-    void rollBackTo(Savepoint savepoint) {
-        int index = savepoints.indexOf(savepoint);
-        if (index < 0) {
+    /// @throws IllegalArgumentException if it is none to return to
+    void require(Savepoint savepoint) {
+        if (!savepoints.contains(savepoint)) {
             throw new IllegalArgumentException(
                     "the savepoint was given up by a return to an earlier one, or is of another transaction");
         }
-        savepoints.subList(index + 1, savepoints.size()).clear();
+    }
+
+    /// Returns to a savepoint that [#require] accepts.
+    void rollBackTo(Savepoint savepoint) {
+        savepoints.subList(savepoints.indexOf(savepoint) + 1, savepoints.size()).clear();
         while (undo.size() > savepoint.writes) {
             restore(undo.removeLast());
             // What is undone later comes back from the file in large chunks, and is not counted.

@@ -17,13 +17,18 @@ import cedrat.oracle.client.Outcome;
 import cedrat.oracle.client.RefusedException;
 import cedrat.oracle.client.StartTimestamp;
 import cedrat.oracle.log.VolatileLog;
+import java.lang.reflect.Proxy;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Map;
+import java.util.NavigableMap;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Supplier;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -129,6 +134,26 @@ public abstract class TransactionContract {
         assertThrows(IllegalStateException.class, transaction::savepoint);
     }
 
+    /// A part of the writes must not commit without the others.
+    @Test
+    void failedReturnToSavepointAborts() {
+        boolean[] isBroken = {false};
+        Table broken = (Table) Proxy.newProxyInstance(
+                Table.class.getClassLoader(), new Class<?>[] {Table.class}, (self, method, of) -> {
+                    if (isBroken[0]) {
+                        throw new OutOfMemoryError("planted");
+                    }
+                    return method.invoke(rows, of);
+                });
+        Transaction transaction = manager.begin(Isolation.SNAPSHOT);
+        Savepoint begin = transaction.savepoint();
+        transaction.put(broken, Bytes.of("a"), VALUE, Bytes.of("1"));
+        transaction.put(broken, Bytes.of("b"), VALUE, Bytes.of("1"));
+        isBroken[0] = true;
+        assertThrows(OutOfMemoryError.class, () -> transaction.rollBackTo(begin));
+        assertEquals(Transaction.State.ABORTED, transaction.state());
+    }
+
     @Test
     void transactionReturnedToItsBeginningOnlyReads() {
         Transaction transaction = manager.begin(Isolation.SNAPSHOT);
@@ -139,6 +164,47 @@ public abstract class TransactionContract {
         assertEquals(0, world.contents().pending(), "no row has its marker");
         assertEquals(transaction.start().value(), transaction.commit().value(), "it commits when it began");
         assertEquals(0, world.contents().versions());
+    }
+
+    /// What was read before the failure is returned after it.
+    @Test
+    void scanContinuesAfterFailedRead() {
+        List.of("a", "b", "c", "d").forEach(key -> put(manager, rows, key, key));
+        try (Transaction transaction = manager.begin(Isolation.SNAPSHOT);
+                Rows found = transaction.scan(rows, Scan.ALL)) {
+            int[] reads = {0};
+            world.hook = (point, table, row, mutation) -> {
+                if (point == HookedTables.Point.BEFORE_READ && row == null && ++reads[0] == 3) {
+                    throw new TableException(TableException.Effect.NONE, "planted", null);
+                }
+            };
+            assertThrows(TableException.class, found::hasNext);
+            assertEquals(4, found.toList().size());
+        }
+    }
+
+    /// The same of own writes, which may be in a file, and of what the store has of their rows.
+    @Test
+    void scanContinuesAfterUnreadableOwnWrite() {
+        put(manager, rows, "a", "stored");
+        Transaction transaction = manager.begin(Isolation.SNAPSHOT);
+        Snapshot snapshot = new Snapshot(world.oracle, transaction.start(), Fault.NONE);
+        boolean[] isReadable = {false};
+        TreeMap<Bytes, Supplier<NavigableMap<Column, Bytes>>> own = new TreeMap<>();
+        own.put(Bytes.of("a"), () -> {
+            if (!isReadable[0]) {
+                isReadable[0] = true;
+                throw new TableException(TableException.Effect.NONE, "planted", null);
+            }
+            return new TreeMap<>(Map.of(OTHER, Values.stored(Bytes.of("own"))));
+        });
+        try (transaction;
+                Rows found = new Rows(
+                        rows, Scan.ALL, snapshot, snapshot.scan(rows, Scan.ALL), own, () -> true, Fault.NONE)) {
+            assertThrows(TableException.class, found::hasNext);
+            assertEquals(Set.of(VALUE, OTHER), found.next().cells().keySet());
+            assertFalse(found.hasNext());
+        }
     }
 
     @Test
