@@ -258,7 +258,7 @@ final class Writes implements AutoCloseable {
         savepoints.subList(savepoints.indexOf(savepoint) + 1, savepoints.size()).clear();
         while (undo.size() > savepoint.writes) {
             restore(undo.removeLast());
-            // What is undone later comes back from the file in large chunks, and is not counted.
+            // The values before come back from the file in large chunks, and are not counted.
             if (bufferedBytes > bufferMax) {
                 spill(null);
             }

@@ -31,7 +31,7 @@ final class WrittenRow {
     private static final class Part {
         /// In their order.
         final List<Column> columns;
-        /// Those of older parts that are void, in their order.
+        /// Columns of older parts that are void, in their order.
         final List<Column> removed;
         final long at;
         final long length;

@@ -166,7 +166,7 @@ public abstract class TransactionContract {
         assertEquals(0, world.contents().versions());
     }
 
-    /// What was read before the failure is returned after it.
+    /// Rows that were read before the failure are returned after it.
     @Test
     void scanContinuesAfterFailedRead() {
         List.of("a", "b", "c", "d").forEach(key -> put(manager, rows, key, key));
