@@ -60,8 +60,12 @@ public interface Log extends AutoCloseable {
 
         /// The replay begins anew: entries that follow those so far were given up before they were read. So
         /// all that was replayed is void. The next entry has number 1.
-        default void restart() {
-            throw new UnsupportedOperationException("this receiver of a log's entries cannot begin anew");
+        ///
+        /// @throws IOException if they cannot be taken back; the log then does not open
+        default void restart() throws IOException {
+            throw new IOException(
+                    "the log was truncated beyond the next entry while it was read: end the servers of the"
+                            + " log, and repeat the command");
         }
     }
 

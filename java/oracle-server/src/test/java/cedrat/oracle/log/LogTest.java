@@ -2,8 +2,10 @@ package cedrat.oracle.log;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.oracle.state.StatusOracle;
+import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 import org.junit.jupiter.api.Test;
@@ -31,6 +33,14 @@ class LogTest {
                     "behind " + before);
         }
         assertEquals(5, oracle.newest());
+    }
+
+    /// A command that copies the entries of a log cannot take them back: it ends, and says why.
+    @Test
+    void restartOfCommandIsRefused() {
+        Log.Replay copying = (bytes, from, length) -> {};
+        IOException why = assertThrows(IOException.class, copying::restart);
+        assertTrue(why.getMessage().contains("repeat the command"), why.getMessage());
     }
 
     @Test

@@ -39,7 +39,7 @@ final class CrashableLog implements Log {
             }
 
             @Override
-            public void restart() {
+            public void restart() throws IOException {
                 replay.restart();
                 numbered = 0;
             }
