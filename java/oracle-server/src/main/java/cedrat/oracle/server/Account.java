@@ -17,8 +17,11 @@ final class Account {
     int outstanding;
     /// Bytes of requests that wait to be decided.
     long bytes;
-    /// When the rate so far would have been used up, by `System.nanoTime` (a token bucket as one number).
+    /// When the requests so far would have used up the rate, by `System.nanoTime` (a token bucket as one number).
     private long usedUntil;
+    /// The same of the hellos. They have a rate of their own: a large request must not keep a client out that has lost
+    /// its connection.
+    private long hellosUntil;
     /// Connections with requests, for which a limit has no room.
     final LinkedHashSet<Connection> held = new LinkedHashSet<>();
     /// Connections that are not read from because of the limit of bytes. One of them, which has the turn, is: a request
@@ -30,12 +33,17 @@ final class Account {
     Account(String name, long now) {
         this.name = name;
         usedUntil = now - BURST_NANOS;
+        hellosUntil = usedUntil;
     }
 
-    /// Whether requests have used the rate of more than the next second. Otherwise another hello is admitted: its
-    /// requests wait for their turn, but a connection that waits for its first answer would look like a silent one.
-    boolean isFarAhead(long now) {
-        return limits.rate() < Integer.MAX_VALUE && usedUntil - now > BURST_NANOS;
+    /// Counts a hello, unless the rate has no room for it.
+    boolean takeHello(long now) {
+        if (limits.rate() == Integer.MAX_VALUE) {
+            return true;
+        }
+        boolean hasRoom = hellosUntil - now <= 0;
+        hellosUntil = hasRoom ? after(hellosUntil, 1, now) : hellosUntil;
+        return hasRoom;
     }
 
     /// Returns the limit that has no room for another request; `null` if all have.
@@ -54,15 +62,20 @@ final class Account {
     /// Whether it is as a new one: a client that connects again has used its rate nevertheless.
     boolean isUnused(long now) {
         boolean isEmpty = connections == 0 && outstanding == 0 && bytes == 0 && held.isEmpty() && paused.isEmpty();
-        return isEmpty && usedUntil - (now - BURST_NANOS) <= 0;
+        long earliest = now - BURST_NANOS;
+        return isEmpty && usedUntil - earliest <= 0 && hellosUntil - earliest <= 0;
     }
 
     /// Counts so many requests that were decided.
     void take(int count, long now) {
         if (limits.rate() < Integer.MAX_VALUE) {
-            long earliest = now - BURST_NANOS;
-            usedUntil = (usedUntil - earliest > 0 ? usedUntil : earliest)
-                    + count * (TimeUnit.SECONDS.toNanos(1) / limits.rate());
+            usedUntil = after(usedUntil, count, now);
         }
+    }
+
+    private long after(long until, int count, long now) {
+        long earliest = now - BURST_NANOS;
+        long from = until - earliest > 0 ? until : earliest;
+        return from + count * (TimeUnit.SECONDS.toNanos(1) / limits.rate());
     }
 }

@@ -47,7 +47,7 @@ final class Accounts {
         if (account.connections - (takesPlace ? 1 : 0) >= limits.connections()) {
             return refused(account, Limits.Kind.CONNECTIONS);
         }
-        if (account.isFarAhead(now(account))) {
+        if (!account.takeHello(now(account))) {
             return refused(account, Limits.Kind.RATE);
         }
         account.connections++;

@@ -621,7 +621,7 @@ final class Decider {
                 fault == Fault.IGNORES_LIMITS ? Limits.NONE : options.roles().limits(connection.name);
         Limits.Kind exhausted = accounts.enter(connection, connection.name, limits, replaced);
         if (exhausted != null) {
-            String what = exhausted == Limits.Kind.RATE ? "requests a second" : "connections";
+            String what = exhausted == Limits.Kind.RATE ? "hellos a second" : "connections";
             String text =
                     connection.name + " has as many " + what + " as the limits in --roles permit: try again later";
             refuse(connection, request.id(), ErrorCode.LIMIT, text);

@@ -90,9 +90,8 @@ final class Scopes {
         return isKotlins ? frame.peek(1) : receiver(instruction, "close");
     }
 
-    /// Whether an instruction calls what Kotlin's `use` closes its receiver with: that lies below the exception, if
-    // any,
-    /// with which the scope ends.
+    /// Whether an instruction calls the function by which Kotlin's `use` closes its receiver. Its second argument is
+    /// the exception with which the scope ends.
     boolean isKotlinsClose(int instruction) {
         return code.instruction(instruction) instanceof InvokeInstruction call
                 && call.opcode() == Opcode.INVOKESTATIC
@@ -278,8 +277,7 @@ final class Scopes {
         return locals;
     }
 
-    /// Whether a local may have a value where exceptions go that are thrown in the scope whose transaction is stored
-    // here.
+    /// Whether a local may have a value at the handlers of the scope whose transaction is stored here.
     private boolean hasValueWhereClosed(int stored, int slot) {
         // Kotlin first sets the local to null in which it keeps the exception that ends the scope.
         boolean mayBeKotlins = code.instruction(stored + 1).opcode() == Opcode.ACONST_NULL;
