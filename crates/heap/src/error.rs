@@ -191,7 +191,7 @@ impl Interrupt {
     /// Returns an interrupt that rolls back, waits until another transaction changes something that this one has read, and
     /// runs the work again. The transaction's work returns it as an error.
     ///
-    /// The wait has no limit. If this thread has another transaction open that keeps others from that change, end it first.
+    /// The wait has no limit. If another open transaction of this thread prevents that change, end it first.
     pub fn retry() -> Interrupt {
         Interrupt(Some(Box::new(InterruptCause::Retry)))
     }

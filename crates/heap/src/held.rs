@@ -25,12 +25,12 @@ use crate::view::Seat;
 /// It belongs to one thread at a time and may be moved to another. Dropping it within a transaction rolls the transaction
 /// back.
 ///
-/// A search for waits without end ([`Locking`](crate::Locking)) counts the transaction as one of the thread that has begun it, or
-/// has called [`Held::run`] last. A program that moves it to another thread, and waits there before such a call for a thread that
-/// needs its words, may wait without end.
+/// The search for endless waits ([`Locking`](crate::Locking)) assigns the transaction to the thread that has begun it or has last
+/// called [`Held::run`]. After a move to another thread, call [`Held::run`] there before that thread waits for another one that
+/// needs the words of the transaction. Otherwise that wait may never end.
 ///
-/// A program that begins again after each conflict, and in each attempt changes a word that the transaction has read by another
-/// transaction that commits, never ends, as with [`Session::run`](crate::Session::run).
+/// A program never ends if it begins again after each conflict, and in each attempt commits another transaction that changes a
+/// word which this one has read. The same holds for [`Session::run`](crate::Session::run).
 pub struct Held {
     memory: Memory,
     descriptor: Option<Seat>,

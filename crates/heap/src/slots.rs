@@ -148,8 +148,8 @@ impl Slot {
         self.thread.store(thread_number() as u64, Ordering::Relaxed);
     }
 
-    /// Returns the thread that has begun the running transaction, or has made its newest call that may lock, if it takes locks
-    /// before it commits; else 0, or any other.
+    /// Returns the thread that has begun the running transaction or has made its last call that may lock, if the transaction
+    /// takes locks before it commits; otherwise 0 or any thread.
     pub(crate) fn thread(&self) -> usize {
         self.thread.load(Ordering::Relaxed) as usize
     }

@@ -82,7 +82,7 @@ pub(crate) struct Descriptor {
     pub(crate) random: u64,
     /// Heap in which spans of free blocks are to be cleared once the transaction has released its locks.
     pub(crate) clears_at_end: Option<Arc<Core>>,
-    /// The reason why the last such attempt failed, unless it was a conflict, and the time.
+    /// Time and reason of the last failure to clear such spans, except conflicts.
     pub(crate) clearing_failed: Option<(Instant, Interrupt)>,
 }
 

@@ -110,7 +110,8 @@ impl Tx<'_> {
 }
 
 impl Shared {
-    /// Returns whether one of these threads is the calling one, or waits for it, directly or through others, for a transaction
+    /// Returns whether one of these threads is the calling one or waits for it, directly or through others, for a transaction
+    /// that is not in `but`. Also true if the calling thread holds latches, for which one of them may wait.
     /// that is none of `but`, or may wait for latches of the calling one.
     fn wait_leads_here(&self, awaited: Vec<Awaited>, but: &[Via]) -> bool {
         if planted!("wait_for_own_not_found") {
@@ -118,7 +119,7 @@ impl Shared {
         }
         let (here, store) = (thread_number(), self.store_link());
         if store.as_ref().is_some_and(|store| store.holds_latches()) {
-            return true; // no search sees who waits for them
+            return true; // no search finds the threads that wait for latches
         }
         let (mut seen, mut open) = (HashSet::new(), awaited);
         while let Some(awaited) = open.pop() {
@@ -278,7 +279,7 @@ mod tests {
         }
     }
 
-    /// A transaction that runs on another thread by now is no obstacle of the thread that has begun it.
+    /// A transaction that has moved to another thread does not obstruct the thread that has begun it.
     #[test]
     fn moved_transaction_belongs_to_new_thread() {
         let heap = heap();
@@ -292,7 +293,7 @@ mod tests {
             let _ = ended.recv();
             held.commit(Commit::Async).expect("no other transaction writes");
         });
-        ready.recv().expect("it has been moved");
+        ready.recv().expect("the transaction has moved");
         let done = heap.atomically(|tx| {
             if heap.memory().shared().slots.awaits_any() {
                 let _ = end.send(());

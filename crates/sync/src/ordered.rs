@@ -331,8 +331,8 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { inner: self.inner.write(), _held: self.number.taken() }
     }
 
-    /// As [`write`](RwLock::write), for at most `patience`; then threads that wait to read are woken up, and may come before the
-    /// next call or after it.
+    /// As [`write`](RwLock::write), for at most `patience`. Then threads that wait to read are woken up. They may get the lock
+    /// before the next call of this function or after it.
     #[track_caller]
     pub fn try_write_for(&self, patience: Duration) -> Option<RwLockWriteGuard<'_, T>> {
         self.number.wait();

@@ -28,11 +28,11 @@ thread_local! {
 
 /// Whether the calling thread runs an action under latches, of whichever transaction.
 pub(crate) fn holds_latches() -> bool {
-    latches_of().is_some()
+    latching_txn().is_some()
 }
 
 /// Returns the transaction for whose action the calling thread holds latches.
-pub(crate) fn latches_of() -> Option<TxnId> {
+pub(crate) fn latching_txn() -> Option<TxnId> {
     let (count, of) = LATCHED.with(Cell::get);
     (count > 0).then_some(of)
 }
@@ -71,8 +71,8 @@ impl Txn {
     ///
     /// If `work` fails or panics, its steps are undone page by page before the latches are released.
     ///
-    /// A transaction of its own that `work` runs may wait for a lock, or a heap word, whose owner waits for a latch of the action.
-    /// That is not found, so the wait ends with an error after ten seconds ([`Deadlock`](crate::Deadlock)).
+    /// If `work` runs another transaction, that one may wait for a lock or a heap word whose owner waits for a latch of the
+    /// action. No search finds this cycle, so the wait ends with an error after ten seconds ([`Deadlock`](crate::Deadlock)).
     ///
     /// # Errors
     /// Those of `work`; [`Error::LogFull`]; [`Error::PinsLog`], after which the transaction can only be rolled back.

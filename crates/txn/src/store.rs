@@ -209,9 +209,9 @@ impl Store {
     /// completes it. The error returned is nevertheless that of `work`, since it is the cause; the next call returns
     /// that of the store.
     ///
-    /// **Retries:** `work` is run again after a deadlock, and after a conflict over heap words, so it should have no
-    /// effect outside of the store. If it changes, in another transaction that commits, a heap word that it has read itself, it
-    /// meets a conflict each time that it runs, and never ends.
+    /// **Retries:** `work` is run again after a deadlock, and after a conflict over heap words, so it should have no effect
+    /// outside of the store. If it reads a heap word and then changes the word in another transaction that commits, each run
+    /// meets a conflict, and the retries never end.
     ///
     /// # Errors
     /// Those of `work`, in which [`Error::user`] wraps the application's own; [`Error::Deadlock`] after

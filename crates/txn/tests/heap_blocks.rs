@@ -117,7 +117,7 @@ fn long_block_waits_for_cleared_spans() {
     assert!(long.alone.is_none(), "E8.5");
 }
 
-/// Reserves all of the log that there is.
+/// Reserves all free space of the log.
 fn all_of_the_log(store: &Store) -> Reservation {
     store.checkpoint().unwrap();
     let mut all = store.log().reserve(ByteLen(0), ByteLen(0)).unwrap();
@@ -127,7 +127,7 @@ fn all_of_the_log(store: &Store) -> Reservation {
     all
 }
 
-/// E17.7b: spans that only the end of a transaction may clear, and no log to clear them with.
+/// E17.7b: the spans can be cleared only at the end of a transaction, and the log has no space for this.
 #[test]
 fn full_log_ends_repeated_allocation() {
     for (locking, sessions_max) in [(Locking::CommitTime, 1), (Locking::EncounterTime, 3)] {

@@ -1,4 +1,4 @@
-//! Transactions that wait, for locks or for heap words, for one whose owner waits for something of the same thread.
+//! Waits for locks or heap words whose owner waits for the waiting thread.
 #![cfg(not(cedrat_shuttle))]
 
 mod common;
@@ -100,8 +100,8 @@ fn transact_is_refused_word_of_own_thread() {
     assert!(matches!(refused, Err(Error::Heap(cedrat_heap::Error::Misuse(_)))), "{refused:?}");
 }
 
-/// Runs `waiting` within a nested top action, whose latch the owner of a page lock and of a word awaits; returns its error, and the
-/// transaction of the action.
+/// Runs `waiting` within a nested top action. The owner of a page lock and of a heap word waits for the latch of the action.
+/// Returns the error of `waiting`, and the transaction of the action.
 fn refused_under_latch(waiting: impl Fn(&Cycle) -> Result<()> + Send + 'static) -> (Error, cedrat_wal::TxnId) {
     let (done, result) = mpsc::channel();
     thread::spawn(move || {

@@ -103,15 +103,15 @@ impl Tx<'_> {
         let Some(blocks) = core.blocks.as_ref().filter(|_| !core.is_dropped()) else { return };
         let (interrupted, half_done) = (self.this.interrupted, self.this.half_done);
         let emptied = blocks.take_emptied(core, self.this.arena, self.shared.slots.oldest_start());
-        // The next attempt meets the locks that may remain. It does not meet a log that is full for the clearing alone.
+        // The next attempt meets the locks that remain, but not a log that is full: only the clearing needs this space.
         let (_, cleared) = clear(self.shared, self.this, core, emptied);
         let failed = cleared.err().filter(|why| !why.is_conflict());
         self.this.clearing_failed = failed.map(|why| (Instant::now(), why));
         (self.this.interrupted, self.this.half_done) = (interrupted, half_done);
     }
 
-    /// Returns the reason why the spans could not be cleared at the end of an earlier attempt, if this transaction is repeated: each
-    /// further attempt would end in the same way.
+    /// Returns why the spans could not be cleared at the end of an earlier attempt of this transaction: each further attempt
+    /// would fail in the same way.
     fn failure_at_end(&mut self) -> Option<Interrupt> {
         if planted!("failed_clearing_repeated") {
             return None;

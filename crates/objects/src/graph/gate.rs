@@ -26,7 +26,7 @@ pub(crate) struct Gate {
 struct Behind {
     /// Commits that wait.
     commits: usize,
-    /// Threads that close the gate once these have passed.
+    /// Threads that wait until these commits have passed, and then close the gate.
     yielding: usize,
 }
 
@@ -64,8 +64,8 @@ impl Gate {
         open
     }
 
-    /// Waits until no commit waits behind the gate. The end of a request to close it only wakes them up: the next request would
-    /// come first, again and again, because it needs no other processor.
+    /// Waits until no commit waits behind the gate. The end of a request to close the gate only wakes these commits up. Without
+    /// this wait, the next request could always come first, because its thread is already running.
     fn let_pass(&self, behind: &mut MutexGuard<'_, Behind>) {
         behind.yielding += 1;
         self.passed.wait_while(behind, |behind| behind.commits > 0);
@@ -78,8 +78,8 @@ impl Gate {
 
     /// Waits for all commits, and closes the gate.
     ///
-    /// Commits that come meanwhile wait behind it. One of them may have a lock for which, through others, one before it waits,
-    /// and no search for cycles sees the gate: so after a while they pass (E21.5e).
+    /// Commits that arrive meanwhile wait behind the gate. One of them may hold a lock for which a commit inside waits, directly
+    /// or through others. No search for cycles sees the gate, so these commits pass after a while (E21.5e).
     ///
     /// # Errors
     /// [`Error::Misuse`]: a commit waits, directly or through others, for a transaction of this thread.
@@ -94,8 +94,8 @@ impl Gate {
         ))
     }
 
-    /// Closes the gate, unless `is_endless` returns `true` for the threads inside; it is called each time that the wait for them
-    /// has lasted a while.
+    /// Closes the gate, unless `is_endless` returns `true` for the threads inside. It is called each time the wait for them has
+    /// lasted for `PATIENCE`.
     fn close_unless(&self, mut is_endless: impl FnMut(Vec<usize>) -> bool) -> Option<RwLockWriteGuard<'_, ()>> {
         if planted!("commits_kept_at_gate") {
             return Some(self.lock.write());
@@ -199,7 +199,7 @@ mod tests {
         assert!(behind.join().unwrap().is_err() && collecting.join().unwrap().is_err(), "it is gone");
     }
 
-    /// E21.5e: the next request to close the gate needs no time, and a commit that is woken up does.
+    /// E21.5e: the next request to close the gate starts at once, but a commit needs time to wake up.
     #[test]
     fn commits_pass_between_requests_to_close() {
         const COMMITS: usize = 16;

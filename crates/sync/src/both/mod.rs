@@ -290,8 +290,8 @@ impl<T: ?Sized> RwLock<T> {
         RwLockWriteGuard { held: Some(held), lock }
     }
 
-    /// As [`write`](RwLock::write), for at most `patience`; then threads that wait to lock it shared are woken up, and may come
-    /// before the next call or after it. Under the scheduler no time passes.
+    /// As [`write`](RwLock::write), for at most `patience`. Then threads that wait to lock it shared are woken up. They may get
+    /// the lock before the next call of this function or after it. Under the scheduler no time passes.
     #[track_caller]
     pub fn try_write_for(&self, patience: Duration) -> Option<RwLockWriteGuard<'_, T>> {
         if is_scheduled() {

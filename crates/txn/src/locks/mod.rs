@@ -74,8 +74,8 @@ pub struct Deadlock {
     pub txn: TxnId,
     /// The requested resource.
     pub resource: Resource,
-    /// The transaction that the same thread has open and for which the request would wait, directly or through others; or in
-    /// whose nested top action the request waited, under latches that others may need. `None` for a waits-for cycle.
+    /// An open transaction of the same thread. The request would wait for it, directly or through others, or was made under the
+    /// latches of its nested top action. `None` for a waits-for cycle.
     pub of_own_thread: Option<TxnId>,
 }
 

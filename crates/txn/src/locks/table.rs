@@ -22,7 +22,7 @@ use super::lock::{Hashed, Lock, Take};
 use super::waiter::{Outcome, Waiter};
 use super::{Deadlock, HasStopped, LockCounts, LockMode, NotGiven, Resource};
 use crate::by_txn::ByTxn;
-use crate::nested::latches_of;
+use crate::nested::latching_txn;
 
 const SHARDS: usize = 64;
 
@@ -519,11 +519,11 @@ impl LockTable {
         self.refuse(waiter, || own_transaction_before(self, waiter).map(Some))
     }
 
-    /// Withdraws a request that waits under latches, in a transaction that a nested top action of another one runs: threads that
-    /// wait for a latch are in no queue of this table, and may have the lock.
+    /// Withdraws a request that waits under the latches of another transaction's nested top action. Threads that wait for a latch
+    /// are in no queue of this table, and one of them may hold the lock.
     #[cold]
     fn refuse_wait_under_latches(&self, waiter: &Arc<Waiter>) -> Result<(), Deadlock> {
-        self.refuse(waiter, || latches_of().filter(|_| !planted!("lock_awaited_under_latches")).map(Some))
+        self.refuse(waiter, || latching_txn().filter(|_| !planted!("lock_awaited_under_latches")).map(Some))
     }
 
     /// Withdraws a request if the store has stopped: a transaction that is in doubt, and that no caller holds, never ends then.
