@@ -29,8 +29,9 @@ public final class Libcedrat {
                     + "`cargo build --release --locked -p cedrat-capi`, and start Java with -D" + PROPERTY
                     + "=…/target/release/" + System.mapLibraryName("cedrat");
 
-    /// The library of the class path, when it was loaded. A copy of it is another file, which would be loaded again.
-    private static Libcedrat carried;
+    /// The library that was loaded from the class path, or null. Another copy of it would be another file, which
+    /// would be loaded again.
+    private static Libcedrat fromClassPath;
 
     private final SymbolLookup lookup;
     private final String origin;
@@ -40,7 +41,7 @@ public final class Libcedrat {
         this.origin = origin;
     }
 
-    /// Loads the library, once from each place.
+    /// Loads the library, at most once from each place.
     ///
     /// @throws IOException if there is none, or it cannot be loaded; it says what to do
     @SuppressWarnings("restricted") // the module's page says what has to be allowed
@@ -55,10 +56,10 @@ public final class Libcedrat {
             throw missing(named, resource);
         }
         synchronized (Libcedrat.class) {
-            if (carried == null) {
-                carried = loadCopy(resource);
+            if (fromClassPath == null) {
+                fromClassPath = loadCopy(resource);
             }
-            return carried;
+            return fromClassPath;
         }
     }
 

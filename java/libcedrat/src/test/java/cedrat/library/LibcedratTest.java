@@ -42,7 +42,7 @@ class LibcedratTest {
         assertTrue(message.contains("has another version, without the function cedrat_fly"), message);
     }
 
-    /// As from the artifact of this system: each copy of the file would be another library.
+    /// The library is on the class path, as in its artifact. Each copy of the file would be another library.
     @Test
     void libraryOfClassPathIsLoadedOnce() throws Exception {
         String named = System.getProperty(Libcedrat.PROPERTY);

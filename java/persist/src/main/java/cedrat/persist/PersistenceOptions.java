@@ -27,8 +27,8 @@ public final class PersistenceOptions {
 
     /// Isolation of transactions from the changes of others, without explicit locks.
     public enum Isolation {
-        /// A transaction takes the read lock of each persistent object that it reads, before it reads it, and
-        /// holds it to its end. Transactions are as if they had run one after the other.
+        /// A transaction takes the read lock of each persistent object before it reads the object, and holds the
+        /// lock until it ends. The result is as if transactions had run one after the other.
         SERIALISABLE,
         /// Reads take no lock. They may see uncommitted changes of other transactions, and two reads of an
         /// object in a transaction may differ. A change that depends on a read may overwrite another
@@ -51,7 +51,7 @@ public final class PersistenceOptions {
     LongSupplier nanos = System::nanoTime;
 
     /// The defaults: commits wait, transactions are serialisable, classes are found as the opening thread
-    /// finds them, an eighth of the heap for what is loaded, nothing is renamed.
+    /// finds them, an eighth of the heap is for loaded objects, nothing is renamed.
     public PersistenceOptions() {}
 
     /// Returns them as they are now, with the defaults of this thread.
@@ -84,12 +84,12 @@ public final class PersistenceOptions {
         return this;
     }
 
-    /// Sets what transactions may see of each other's changes; by default, they are serialisable (Transactions
-    /// for Java, §2.1). The level holds for all transactions that read objects of this store.
+    /// Sets the isolation of transactions that read objects of this store; by default, they are serialisable
+    /// (Transactions for Java, §2.1).
     ///
-    /// With [Isolation#SERIALISABLE] a read may wait, and throw [DeadlockException]; `run` and `call` of
-    /// [Transaction] repeat the transaction then. Outside of transactions nothing is locked. With
-    /// [Isolation#READ_UNCOMMITTED] a program asks for locks by [RwLock] where it needs them.
+    /// With [Isolation#SERIALISABLE] a read may wait, and throw [DeadlockException]; then `run` and `call` of
+    /// [Transaction] repeat the transaction. Outside of transactions nothing is locked. With
+    /// [Isolation#READ_UNCOMMITTED] a program takes locks by [RwLock] where it needs them.
     public PersistenceOptions isolation(Isolation isolation) {
         this.isolation = Objects.requireNonNull(isolation);
         return this;

@@ -2,12 +2,11 @@ package cedrat.persist;
 
 /// Reader/writer locks on any object (Transactions for Java, §2.1: `RW_Lock`).
 ///
-/// A lock belongs to the top-level transaction of the calling thread and is held to its end, whatever becomes
-/// of a nested one in which it was acquired. Readers share an object, a writer is alone with it; who reads
-/// may write later, when the other readers are gone. An assignment takes the write lock by itself. A read takes the
-/// read lock by itself if the object is persistent in a store with [PersistenceOptions.Isolation#SERIALISABLE], the
-/// default, and otherwise none. Of what a persistent collection consists of, an
-/// entry of a map for example, the collection is locked.
+/// A lock belongs to the top-level transaction of the calling thread and is held until that transaction ends, even
+/// if a nested one acquired it. Readers share an object, and a writer is alone with it. A reader may write later,
+/// when the other readers are gone. An assignment takes the write lock. A read takes the read lock if the object is
+/// persistent in a store with [PersistenceOptions.Isolation#SERIALISABLE], the default; other reads take none. For a
+/// part of a persistent collection, such as an entry of a map, the collection is locked.
 ///
 /// **Threads:** any. **Again:** acquiring what is held does nothing.
 public final class RwLock {

@@ -7,15 +7,15 @@ import java.util.List;
 
 /// A ZooKeeper and bookies that it knows. **Threads:** one at a time.
 public final class Bookies implements AutoCloseable {
-    /// How bookies reach ZooKeeper.
-    public interface Way {
-        /// Returns the addresses of its servers, `HOST:PORT,…`, for the bookie of this number.
+    /// Addresses at which bookies reach ZooKeeper.
+    public interface Addresses {
+        /// Returns the addresses of the servers, `HOST:PORT,…`, for the bookie of this number.
         String of(int bookie, ZooKeeper zooKeeper) throws IOException;
     }
 
     private final Path folder;
     private final ZooKeeper zooKeeper;
-    private final List<String> ways = new ArrayList<>();
+    private final List<String> addresses = new ArrayList<>();
     private final List<Bookie> bookies = new ArrayList<>();
 
     private Bookies(Path folder, ZooKeeper zooKeeper) {
@@ -38,18 +38,20 @@ public final class Bookies implements AutoCloseable {
         return startOverEnsemble(folder, count, servers, (bookie, zooKeeper) -> zooKeeper.address());
     }
 
-    /// The same with bookies that reach the ensemble in this way.
-    public static Bookies startOverEnsemble(Path folder, int count, int servers, Way way) throws IOException {
-        return start(folder, count, ZooKeeper.startEnsemble(folder.resolve("zookeeper"), servers), way);
+    /// The same, with bookies that reach the ensemble at these addresses.
+    public static Bookies startOverEnsemble(Path folder, int count, int servers, Addresses addresses)
+            throws IOException {
+        return start(folder, count, ZooKeeper.startEnsemble(folder.resolve("zookeeper"), servers), addresses);
     }
 
-    private static Bookies start(Path folder, int count, ZooKeeper zooKeeper, Way way) throws IOException {
+    private static Bookies start(Path folder, int count, ZooKeeper zooKeeper, Addresses addresses) throws IOException {
         Bookies bookies = new Bookies(folder, zooKeeper);
         try {
             Bookie.format(folder.resolve("format"), bookies.zooKeeper);
             for (int number = 0; number < count; number++) {
-                bookies.ways.add(way.of(number, zooKeeper));
-                bookies.bookies.add(Bookie.start(bookies.folderOf(number), FreePorts.next(), bookies.ways.get(number)));
+                String address = addresses.of(number, zooKeeper);
+                bookies.addresses.add(address);
+                bookies.bookies.add(Bookie.start(bookies.folderOf(number), FreePorts.next(), address));
             }
             for (Bookie bookie : bookies.bookies) {
                 bookie.awaitReady(bookies.zooKeeper);
@@ -78,7 +80,7 @@ public final class Bookies implements AutoCloseable {
     /// Starts a bookie that has ended again, where it was; returns when it serves.
     public void restart(int number) throws IOException {
         bookies.get(number).close();
-        Bookie again = Bookie.start(folderOf(number), bookies.get(number).port(), ways.get(number));
+        Bookie again = Bookie.start(folderOf(number), bookies.get(number).port(), addresses.get(number));
         bookies.set(number, again);
         again.awaitReady(zooKeeper);
     }

@@ -50,7 +50,7 @@ final class BarrierFigure implements Callable<Integer> {
             worst = Math.max(worst, with / without);
         }
         double mean = Math.pow(product, 1.0 / plain.size());
-        if (options.leavesReads()) {
+        if (options.hasUnlockedReads()) {
             figures.add("cedrat", params("the geometric mean of all kernels", true), "of_plain", mean, "ratio");
             return 0;
         }

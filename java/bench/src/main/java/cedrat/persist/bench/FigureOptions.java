@@ -22,19 +22,19 @@ final class FigureOptions {
     @Option(names = "--agent", required = true, paramLabel = "JAR", description = "The agent that is measured.")
     Path agent;
 
-    /// Whether reads are woven as `reads=unlocked` says: `--only reads=unlocked`. No goal is meant for that.
-    boolean leavesReads() {
+    /// Returns whether the agent omits the barriers of read locks: `--only reads=unlocked`. No goal applies then.
+    boolean hasUnlockedReads() {
         return "unlocked".equals(only.get("reads"));
     }
 
     /// Returns the virtual machine's option for the agent.
     String agentWith(String argument) {
-        return "-javaagent:" + agent + "=" + (leavesReads() ? "reads=unlocked," : "") + argument;
+        return "-javaagent:" + agent + "=" + (hasUnlockedReads() ? "reads=unlocked," : "") + argument;
     }
 
     /// Describes the options of the woven program's points.
     void describe(Map<String, Object> params) {
-        if (leavesReads()) {
+        if (hasUnlockedReads()) {
             params.put("reads", "unlocked");
         }
     }

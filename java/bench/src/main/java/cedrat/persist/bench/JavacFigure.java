@@ -58,7 +58,7 @@ final class JavacFigure implements Callable<Integer> {
         for (Span span : SPANS) {
             warm = add(figures, span, plain, woven);
         }
-        if (!options.leavesReads()) {
+        if (!options.hasUnlockedReads()) {
             figures.atMost("woven / plain, warm", OptionalDouble.of(warm), WARM_MAX);
             figures.printGoals();
         }

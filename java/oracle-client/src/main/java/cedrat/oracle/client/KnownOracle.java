@@ -4,8 +4,8 @@ import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.protocol.ReplyReader;
 
-/// The oracle that a client has reached: from the first welcome on it goes on with no other one, and with no other
-/// generation. For one thread at a time, but for [#rowsMax].
+/// The oracle that a client has reached. After its first welcome the client accepts no other oracle, and no other
+/// generation. For one thread at a time, except [#rowsMax].
 final class KnownOracle {
     private long identity = Protocol.IDENTITY_NONE;
     private long generation = Protocol.IDENTITY_NONE;
@@ -16,7 +16,7 @@ final class KnownOracle {
         return identity;
     }
 
-    /// Returns the number of rows that the last server takes with one commit. **Threads:** any may call.
+    /// Returns the largest number of rows that the last server accepts in one commit. **Threads:** any may call.
     int rowsMax() {
         return rowsMax;
     }

@@ -88,12 +88,12 @@ public final class OracleClient implements AutoCloseable {
         return await(commitAsync(start, writes, reads, keys));
     }
 
-    /// Checks whether one request can commit a transaction, before its rows are written. Requests nothing: the limit is
-    /// that of the server that was connected last.
+    /// Checks whether one commit can contain these rows, before they are written. Sends no request: the limit is
+    /// that of the last connected server.
     ///
     /// @param rows number of rows, written and read together
     /// @param keyBytes number of bytes of keys, as [CommitKeys#length]
-    /// @throws RefusedException if it is too large
+    /// @throws RefusedException if the rows or keys are too many
     public void requireCommittable(long rows, long keyBytes) {
         RequestLimits.checkCommit(rows, keyBytes, pipeline.known.rowsMax());
     }

@@ -8,8 +8,7 @@ final class RequestLimits {
     private RequestLimits() {}
 
     /// @param rowsMax the largest number of rows that the server takes
-    /// @throws RefusedException if a commit with so many written and read rows, and these bytes of keys, is too
-    // large
+    /// @throws RefusedException if a commit cannot have so many rows, written and read, or so many bytes of keys
     static void checkCommit(long rows, long keyBytes, int rowsMax) {
         if (rows > rowsMax) {
             throw new RefusedException(

@@ -301,8 +301,7 @@ public final class HBaseTables implements Tables, AutoCloseable {
     /// @param checksScans whether serialisable transactions may scan it ([Table#checksScans])
     /// @param families where its columns are
     /// @param splitKeys it begins with one region more than there are keys
-    /// @return the table; if there was one of this name, that one, if it is for transactions and conflicts
-    /// alike
+    /// @return the table; if there was one of this name, that one, if it is for transactions and conflicts alike
     /// @throws TableException if it cannot be made
     public Table create(
             String name, Granularity granularity, boolean checksScans, List<String> families, List<byte[]> splitKeys) {

@@ -28,7 +28,7 @@ final class HBaseFaults implements NemesisWorld.OtherFaults {
 
     private int count;
 
-    /// @param network that of the clients of the stores
+    /// @param network the network between HBase and the clients of the stores
     HBaseFaults(List<TestStore> stores, HBaseNetwork network) {
         this.stores = stores;
         this.network = network;
@@ -39,7 +39,7 @@ final class HBaseFaults implements NemesisWorld.OtherFaults {
         return count + " faults of HBase, " + cuts + " of its network";
     }
 
-    /// Most are of the network.
+    /// Most faults are of the network.
     @Override
     public int perCent() {
         return 12;

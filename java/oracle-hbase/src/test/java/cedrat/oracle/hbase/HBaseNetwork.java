@@ -16,14 +16,14 @@ import org.apache.hadoop.hbase.ipc.NettyRpcClientConfigHelper;
 import org.apache.hbase.thirdparty.io.netty.channel.nio.NioEventLoopGroup;
 import org.apache.hbase.thirdparty.io.netty.channel.socket.nio.NioSocketChannel;
 
-/// The network between clients of HBase and its master and region servers: connections lead over links, which can be
-/// cut and held. HBase tells its clients where its servers are, so connections find their way where they are made.
-/// **Threads:** any may call.
+/// The network between clients of HBase and its master and region servers. Connections lead over links, which can be
+/// cut and held. HBase gives its clients the addresses of its servers, so a connection is redirected to its link
+/// when it is opened. **Threads:** any may call.
 final class HBaseNetwork implements AutoCloseable {
     private final long seed;
     private final Loops loops = new Loops();
     private final Map<Integer, Links> byPort = new ConcurrentHashMap<>();
-    private final Map<Integer, Links.Link> ways = new ConcurrentHashMap<>();
+    private final Map<Integer, Links.Link> links = new ConcurrentHashMap<>();
 
     /// A network whose choices this seed determines.
     HBaseNetwork(long seed) {
@@ -37,25 +37,25 @@ final class HBaseNetwork implements AutoCloseable {
         return configuration;
     }
 
-    /// Cuts or holds what is between the clients and one server.
+    /// Cuts or holds the link between the clients and one server.
     void cut(RandomGenerator random) {
-        List<Links.Link> all = ways.entrySet().stream()
+        List<Links.Link> all = links.entrySet().stream()
                 .sorted(Map.Entry.comparingByKey())
                 .map(Map.Entry::getValue)
                 .toList();
         if (all.isEmpty()) {
             return;
         }
-        Links.Link way = all.get(random.nextInt(all.size()));
+        Links.Link link = all.get(random.nextInt(all.size()));
         switch (random.nextInt(6)) {
-            case 0 -> way.hold(Links.Direction.REQUESTS);
-            case 1 -> way.hold(Links.Direction.REPLIES);
-            case 2 -> way.refuse();
-            case 3 -> way.cut();
-            case 4 -> way.cutAfter(random.nextInt(1, 4000));
+            case 0 -> link.hold(Links.Direction.REQUESTS);
+            case 1 -> link.hold(Links.Direction.REPLIES);
+            case 2 -> link.refuse();
+            case 3 -> link.cut();
+            case 4 -> link.cutAfter(random.nextInt(1, 4000));
             default -> {
-                way.hold(Links.Direction.REQUESTS);
-                way.hold(Links.Direction.REPLIES);
+                link.hold(Links.Direction.REQUESTS);
+                link.hold(Links.Direction.REPLIES);
             }
         }
     }
@@ -65,15 +65,15 @@ final class HBaseNetwork implements AutoCloseable {
         byPort.values().forEach(Links::heal);
     }
 
-    private InetSocketAddress way(InetSocketAddress server) {
-        return ways.computeIfAbsent(server.getPort(), this::link).addresses()[0];
+    private InetSocketAddress address(InetSocketAddress server) {
+        return links.computeIfAbsent(server.getPort(), this::link).addresses()[0];
     }
 
     private Links.Link link(int port) {
         InetSocketAddress server = new InetSocketAddress(InetAddress.getLoopbackAddress(), port);
-        Links links = byPort.computeIfAbsent(port, of -> Links.to(server, seed + of, new Journal()));
+        Links toServer = byPort.computeIfAbsent(port, of -> Links.to(server, seed + of, new Journal()));
         try {
-            return links.link();
+            return toServer.link();
         } catch (IOException problem) {
             throw new UncheckedIOException(problem);
         }
@@ -81,20 +81,20 @@ final class HBaseNetwork implements AutoCloseable {
 
     @Override
     public void close() throws IOException {
-        for (Links links : byPort.values()) {
-            links.close();
+        for (Links toServer : byPort.values()) {
+            toServer.close();
         }
         loops.shutdownGracefully();
     }
 
-    /// The threads of its connections, by which a channel finds its network: HBase makes channels without arguments.
+    /// The threads of the connections. A channel finds its network by them: HBase creates it without arguments.
     private final class Loops extends NioEventLoopGroup {
         Loops() {
             super(2);
         }
 
-        InetSocketAddress way(InetSocketAddress server) {
-            return HBaseNetwork.this.way(server);
+        InetSocketAddress address(InetSocketAddress server) {
+            return HBaseNetwork.this.address(server);
         }
     }
 
@@ -103,7 +103,7 @@ final class HBaseNetwork implements AutoCloseable {
         @Override
         protected boolean doConnect(SocketAddress server, SocketAddress local) throws Exception {
             Loops loops = (Loops) eventLoop().parent();
-            return super.doConnect(loops.way((InetSocketAddress) server), local);
+            return super.doConnect(loops.address((InetSocketAddress) server), local);
         }
     }
 }

@@ -73,7 +73,7 @@ public final class CommitKeys {
         return isEmpty() ? 0 : 2 * Integer.BYTES + keysLength + rangesLength;
     }
 
-    /// Returns the number of bytes that a written key of this length adds to a commit that has others.
+    /// Returns the number of bytes that a written key of this length adds to a commit that already has keys.
     public static int lengthOf(int keyLength) {
         return Long.BYTES + Short.BYTES + keyLength;
     }

@@ -58,10 +58,10 @@ public interface Log extends AutoCloseable {
         ///     does not open
         void entry(byte[] bytes, int from, int length) throws DamagedEntryException;
 
-        /// The replay begins anew: entries that follow those so far were given up before they were read. So
-        /// all that was replayed is void. The next entry has number 1.
+        /// Restarts the replay: everything that was replayed is void, because the entries that follow it were
+        /// truncated before they were read. The next entry has number 1.
         ///
-        /// @throws IOException if they cannot be taken back; the log then does not open
+        /// @throws IOException if the receiver cannot undo what it has done; the log then does not open
         default void restart() throws IOException {
             throw new IOException(
                     "the log was truncated beyond the next entry while it was read: end the servers of the"

@@ -105,7 +105,7 @@ public final class OracleReplay implements Log.Replay {
 
     @Override
     public void restart() {
-        oracle.restore(0, 0, 0); // as an oracle that has given out no timestamp
+        oracle.restore(0, 0, 0); // as an oracle that has issued no timestamp
         rule.restart();
         state = State.WAITING;
         entries = 0;

@@ -52,7 +52,7 @@ public final class SnapshotRule {
         this.bytesMax = bytesMax;
     }
 
-    /// Begins anew, before the first entry.
+    /// Returns to the state before the first entry.
     void restart() {
         entries = 0;
         bytes = 0;

@@ -39,7 +39,7 @@ final class Accounts {
     /// Admits a connection to the account of its client. It may take the place of another one of the same session, and
     /// that one [#leave]s then.
     ///
-    /// @return the limit that has no room for it; `null` if it is admitted
+    /// @return the exhausted limit; `null` if the connection is admitted
     Limits.Kind enter(Connection connection, String name, Limits limits, Connection replaced) {
         Account account = byName.computeIfAbsent(name, of -> new Account(of, nanos.getAsLong()));
         account.limits = limits;

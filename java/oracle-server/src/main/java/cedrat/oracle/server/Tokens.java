@@ -32,9 +32,8 @@ import java.util.stream.Collectors;
 ///
 /// A line is `NAME DATE SALT HASH`: the name of a client, the day when the token was made, and SHA-256 of the salt and
 /// the token. A token is 32 random bytes, so a hash that is slow to compute would add nothing. A name may have
-/// several
-/// tokens, so that one is exchanged for another while clients run. Lines that begin with `#`, and empty ones, are
-/// comments.
+/// several tokens, so that one can replace another while clients run. Empty lines, and lines that begin with `#`,
+/// are ignored.
 final class Tokens {
     private static final int SECRET_BYTES = 32;
     private static final int SALT_BYTES = 16;

@@ -277,9 +277,9 @@ class SnapshotTest {
         }
     }
 
-    /// O5k: from any place, also within a snapshot; nothing stays of what was replayed before the restart.
+    /// O5k: at any entry, also within a snapshot. Nothing remains of what was replayed before the restart.
     @Property(tries = 20)
-    void restartedReplayForgetsWhatItHad(@ForAll @LongRange(min = 1) long seed) throws DamagedEntryException {
+    void restartedReplayForgetsEarlierEntries(@ForAll @LongRange(min = 1) long seed) throws DamagedEntryException {
         Running running = new Running(seed);
         running.run(running.random.nextInt(1, 400));
         int from = running.keepFrom();

@@ -112,7 +112,7 @@ class ClientAndServerTest {
             assertEquals(ErrorCode.TIMESTAMP, why.code());
             why = assertThrows(RefusedException.class, () -> client.commit(start, new long[Protocol.ROWS_MAX + 1]));
             assertEquals(ErrorCode.TOO_MANY_ROWS, why.code());
-            // O7n: the client has the limit of the server, and asks before rows are written.
+            // O7n: the client knows the limit of the server, and checks it before rows are written.
             why = assertThrows(RefusedException.class, () -> client.requireCommittable(3, 0));
             assertEquals(ErrorCode.TOO_MANY_ROWS, why.code());
             why = assertThrows(RefusedException.class, () -> client.requireCommittable(1, Protocol.FRAME_BYTES_MAX));

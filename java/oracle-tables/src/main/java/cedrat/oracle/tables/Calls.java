@@ -21,7 +21,7 @@ final class Calls {
     /// Maximum number of threads besides those of the callers, of all transactions together.
     static final int THREADS_MAX = 256;
 
-    /// Number of bytes from which on a call has no further row: each is in memory as long as the call.
+    /// Number of bytes at which a call takes no further row: its rows are in memory until the call ends.
     static final int BYTES_PER_CALL = 1 << 20;
 
     private static final int IDLE_SECONDS = 10;
@@ -49,7 +49,7 @@ final class Calls {
         return groups(rows, table, row -> 0);
     }
 
-    /// The same, where rows have so many bytes: a call has no more rows than one beyond a limit of bytes.
+    /// The same, by the number of bytes of each row: a group ends with the row that reaches [#BYTES_PER_CALL].
     static <T> List<List<T>> groups(List<T> rows, Function<T, Table> table, ToLongFunction<T> bytes) {
         List<List<T>> groups = new ArrayList<>();
         int begin = 0;

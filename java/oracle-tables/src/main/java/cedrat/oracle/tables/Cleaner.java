@@ -147,9 +147,8 @@ public final class Cleaner {
     /// drawn long enough ago: by this sweep, if writes of this store do not outlast their clients, else by an
     /// earlier one of this cleaner.
     ///
-    /// @throws TableException if the store fails, or belongs to another oracle; what was cleaned is clean, and
-    /// it may be
-    ///     called again
+    /// @throws TableException if the store fails, or belongs to another oracle; cleaned rows stay clean, and the
+    ///     method may be called again
     /// @throws OracleException if the oracle does not answer; the same
     public Sweep sweep() {
         oracle.identity().ifPresent(tables::bind);

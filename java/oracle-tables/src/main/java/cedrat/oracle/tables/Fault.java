@@ -35,7 +35,7 @@ enum Fault {
     FORGET_SCANS,
     /// A transaction does not say which keys it has written.
     FORGET_KEYS,
-    /// A transaction does not compare its rows with those that a commit may have.
+    /// A transaction does not compare its number of rows with the limit of a commit.
     FORGET_LIMIT,
     /// A scan counts what it does not return.
     LIMIT_BEFORE_VISIBILITY

@@ -13,56 +13,56 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Optional;
 
-/// Temporary file with what the write buffer of a transaction had no room for. Bytes are only appended, and none is
-/// changed; so what was read of a position once is read there until the end.
+/// Temporary file of a transaction, for writes that exceed its buffer. Bytes are only appended and never changed, so
+/// a position returns the same bytes until the end.
 ///
-/// If the operating system lets it, the file loses its name at once: then nothing of it outlives its process. It is no
-/// channel, which an interrupt of the thread would close.
+/// If the operating system permits it, the file is unlinked at once, so nothing of it outlives the process. It is no
+/// channel, because an interrupt of the thread would close a channel.
 ///
 /// **Threads:** any may call.
 ///
-/// **Failure:** [TableException] of effect `NONE`: the file has what it had before.
+/// **Failure:** [TableException] of effect `NONE`: the content of the file is unchanged.
 final class SpillFile implements AutoCloseable {
     private static final int STREAM_BYTES = 1 << 16;
 
-    /// Writes bytes.
+    /// Writes the bytes of an entry.
     @FunctionalInterface
     interface Encoder {
         void writeTo(DataOutputStream out) throws IOException;
     }
 
-    /// Reads them back.
+    /// Reads an entry back.
     @FunctionalInterface
     interface Decoder<T> {
         T readFrom(DataInputStream in) throws IOException;
     }
 
-    /// Empty for that of the JVM.
+    /// Empty for the default directory of the JVM.
     private final Optional<Path> directory;
-    // What follows is guarded by this object's monitor.
+    // The following fields are guarded by this object's monitor.
     /// `null` before the first append, and after the close.
     private RandomAccessFile file;
-    /// Streams over the file: one each for its lifetime, as the descriptor keeps a list of them.
+    /// Streams over the file. One of each is kept, because the file descriptor keeps a list of all streams.
     private FileOutputStream out;
 
     private FileInputStream in;
-    /// Its path while it has one.
+    /// Path of the file while it has one.
     private Path named;
     private long end;
     private boolean isClosed;
 
-    /// A file that is created when something is appended.
+    /// Creates the file at the first append.
     SpillFile(Optional<Path> directory) {
         this.directory = directory;
     }
 
-    /// Writes bytes with their number.
+    /// Writes a byte string, preceded by its length.
     static void write(DataOutputStream out, Bytes bytes) throws IOException {
         out.writeInt(bytes.length());
         out.write(bytes.raw());
     }
 
-    /// Reads them back.
+    /// Reads a byte string that [#write] has written.
     static Bytes readBytes(DataInputStream in) throws IOException {
         byte[] bytes = new byte[in.readInt()];
         in.readFully(bytes);
@@ -77,7 +77,7 @@ final class SpillFile implements AutoCloseable {
         }
     }
 
-    /// Appends bytes, and returns the position of the first.
+    /// Appends an entry, and returns its position.
     synchronized long append(Encoder encoder) {
         try {
             open();
@@ -93,7 +93,7 @@ final class SpillFile implements AutoCloseable {
         }
     }
 
-    /// Reads so many bytes from a position on.
+    /// Reads the entry of this length at a position.
     synchronized <T> T read(long at, long length, Decoder<T> decoder) {
         try {
             open();
@@ -105,14 +105,14 @@ final class SpillFile implements AutoCloseable {
         }
     }
 
-    /// Returns the length.
+    /// Returns the length of the file.
     synchronized long length() {
         return end;
     }
 
     private void open() throws IOException {
         if (isClosed) {
-            throw new IOException("it is closed");
+            throw new IOException("the file is closed");
         }
         if (file != null) {
             return;
@@ -129,7 +129,7 @@ final class SpillFile implements AutoCloseable {
             Files.delete(named);
             named = null;
         } catch (IOException inUse) {
-            named.toFile().deleteOnExit(); // a system that removes no open file
+            named.toFile().deleteOnExit(); // the system deletes no open file
         }
     }
 
@@ -143,7 +143,7 @@ final class SpillFile implements AutoCloseable {
                 why);
     }
 
-    /// Removes it. Nothing can be read from it any more.
+    /// Removes the file. Later reads fail.
     @Override
     public synchronized void close() {
         isClosed = true;
@@ -155,7 +155,7 @@ final class SpillFile implements AutoCloseable {
                 Files.deleteIfExists(named);
             }
         } catch (IOException left) {
-            // The bytes are of no use, and the file is removed with the process at the latest.
+            // The bytes are no longer needed, and the file is removed at the end of the process at the latest.
         }
         file = null;
     }

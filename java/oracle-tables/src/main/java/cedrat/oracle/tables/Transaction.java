@@ -31,18 +31,17 @@ import java.util.stream.Collectors;
 ///  └─────commit, no answer──▶ Unknown ──resolve──▶ Committed or Aborted
 /// ```
 ///
-/// It reads the data that was committed when it began, and its own writes. Writes stay in memory until the commit,
-/// or in a temporary file where they exceed the buffer ([TransactionManager.Options#writeBufferBytes]); so an
-/// abort before it leaves no trace in the store, and one read of a row shows all writes of the transaction there.
+/// It reads the data that was committed when it began, and its own writes. Until the commit, writes stay in memory,
+/// or in a temporary file if they exceed the buffer ([TransactionManager.Options#writeBufferBytes]). So an abort
+/// before the commit leaves no trace in the store. One read of a row shows all writes of the transaction there.
 ///
 /// - W1  A row is written once, by one mutation: all columns and the marker.
 /// - W2  The oracle is asked to commit when all writes have returned, and none has failed.
 /// - W3  The oracle receives `cleaned` when no marker is left and no write is in flight, or of unknown outcome and
 ///   may still arrive ([Tables#writesLast]). Otherwise it would forget a transaction of which a row may still
 ///   appear, or needs its outcome.
-/// - W4 After the outcome rows get a commit timestamp, which is true whenever it arrives. Versions are erased
-/// only where
-///   the marker still is: another client may have cleaned the row.
+/// - W4  After the outcome, rows get a commit timestamp, which is true whenever it arrives. Versions are erased only
+///   where the marker still is: another client may have cleaned the row.
 ///
 /// Rows are cleaned after the commit, by [TransactionManager.Options#cleanUp], those of several transactions together.
 /// A failure of this clean-up does no harm: readers ask the oracle, and the manager tries it again
@@ -218,9 +217,10 @@ public final class Transaction implements AutoCloseable {
 
     /// Writes a cell. Others see it when the transaction has committed.
     ///
-    /// @throws RefusedException if no commit may have so many rows; nothing was written, and the transaction
-    ///     is open still, as with all methods that write
-    /// @throws TableException if the writes exceed the buffer, and the temporary file cannot be written; the same
+    /// @throws RefusedException if one commit cannot have so many rows. Nothing was written, and the transaction
+    ///     stays open. All methods that write throw this exception
+    /// @throws TableException if the writes exceed the buffer, and the temporary file cannot be written. Nothing
+    ///     was written, and the transaction stays open
     public void put(Table table, Bytes row, Column column, Bytes value) {
         requireOpen();
         writes.put(table, row, column, Values.stored(value));
@@ -277,8 +277,8 @@ public final class Transaction implements AutoCloseable {
     /// @throws AbortedException if it has aborted; nothing was kept, run it again
     /// @throws OutcomeUnknownException if the oracle was not to be reached: [#resolve] tells later
     /// @throws TableException if a write has failed; the transaction has aborted
-    /// @throws RefusedException if it has written and read too many rows for one commit; the transaction is open
-    ///     still, but where a server has refused it that was connected since: then it has aborted
+    /// @throws RefusedException if it has written and read too many rows for one commit. The transaction stays
+    ///     open. If a server that was connected later has refused it, the transaction has aborted
     /// @throws IllegalArgumentException if a key is too long for a table whose scans are checked; the
     ///     transaction is open still
     public CommitTimestamp commit() {
@@ -292,7 +292,7 @@ public final class Transaction implements AutoCloseable {
         try {
             write();
         } finally {
-            writes.close(); // the rows are in the store, or it has aborted
+            writes.close(); // the rows are in the store, or the transaction has aborted
         }
         long[] ids = writes.ids();
         long[] read = reads.stream().mapToLong(Long::longValue).toArray();

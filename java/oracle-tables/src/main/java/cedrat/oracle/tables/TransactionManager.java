@@ -47,17 +47,16 @@ public final class TransactionManager implements AutoCloseable {
 
         /// All options; [#DEFAULTS] and the methods that change one are shorter.
         ///
-        /// @param attempts so often does [#runInTransaction] run what has aborted
-        /// @param backOffMin it waits up to so long before the second attempt, then up to twice as long, and so
-        ///     on; how long in between is left to chance, so that two which have met do not meet again
-        /// @param backOffMax but never longer
-        /// @param cleanUp runs what cleans up after transactions, a task after each; empty for a few threads of
-        /// the
-        /// manager. Rows that wait for it cost their readers a question to the oracle. A task cleans up after
-        ///     all transactions that wait, so that with few threads many share a request to the store
-        /// @param writeBufferBytes so many bytes of its writes does a transaction keep in memory, about, and
-        ///     the row that it has written last; the others are in a temporary file until the commit
-        /// @param spillDirectory directory of these files; empty for that of the JVM (`java.io.tmpdir`)
+        /// @param attempts largest number of attempts of [#runInTransaction]
+        /// @param backOffMin largest wait before the second attempt; it doubles before each further one. Each wait
+        ///     is random, so that two transactions in conflict do not meet again
+        /// @param backOffMax upper bound of these waits
+        /// @param cleanUp runs the clean-up of transactions, one task after each; empty for a few threads of the
+        ///     manager. While rows wait for it, their readers ask the oracle. A task cleans up after all
+        ///     transactions that wait, so with few threads many of them share a request to the store
+        /// @param writeBufferBytes approximate number of bytes of writes that a transaction keeps in memory,
+        ///     besides the row that it has written last; other writes are in a temporary file until the commit
+        /// @param spillDirectory directory of the temporary files; empty for `java.io.tmpdir`
         public Options(
                 int attempts,
                 Duration backOffMin,
@@ -104,12 +103,12 @@ public final class TransactionManager implements AutoCloseable {
             return cleanUp;
         }
 
-        /// Returns the number of bytes of its writes that a transaction keeps in memory.
+        /// Returns the number of bytes of writes that a transaction keeps in memory.
         public long writeBufferBytes() {
             return writeBufferBytes;
         }
 
-        /// Returns the directory of temporary files; empty for that of the JVM.
+        /// Returns the directory of temporary files; empty for `java.io.tmpdir`.
         public Optional<Path> spillDirectory() {
             return spillDirectory;
         }

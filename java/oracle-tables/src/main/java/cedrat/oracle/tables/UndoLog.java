@@ -9,18 +9,18 @@ import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 
-/// The values before the writes of a transaction since its first savepoint: a stack, whose lower part may be in the
-/// temporary file. For one thread at a time.
+/// Before-images of the writes of a transaction since its first savepoint. They form a stack, whose lower part may
+/// be in the temporary file. For one thread at a time.
 final class UndoLog {
-    /// The value before a write.
-    static final class Replaced {
+    /// The value of a cell before a write.
+    static final class BeforeImage {
         final Table table;
         final Bytes row;
         final Column column;
         /// `null` if there was nothing.
         final Bytes before;
 
-        Replaced(Table table, Bytes row, Column column, Bytes before) {
+        BeforeImage(Table table, Bytes row, Column column, Bytes before) {
             this.table = table;
             this.row = row;
             this.column = column;
@@ -48,7 +48,7 @@ final class UndoLog {
     private final SpillFile file;
     private final ArrayDeque<Chunk> spilled = new ArrayDeque<>();
     private final Map<String, Table> tables = new HashMap<>();
-    private final List<Replaced> newest = new ArrayList<>();
+    private final List<BeforeImage> newest = new ArrayList<>();
     private long newestBytes;
     private int size;
 
@@ -56,7 +56,7 @@ final class UndoLog {
         this.file = file;
     }
 
-    /// Returns the number of writes.
+    /// Returns the number of before-images.
     int size() {
         return size;
     }
@@ -66,27 +66,27 @@ final class UndoLog {
         return newestBytes;
     }
 
-    void add(Replaced replaced) {
-        newest.add(replaced);
-        newestBytes += replaced.bytes();
+    void add(BeforeImage image) {
+        newest.add(image);
+        newestBytes += image.bytes();
         size++;
     }
 
-    /// Returns the newest one, and removes it.
-    Replaced removeLast() {
+    /// Removes the newest before-image, and returns it.
+    BeforeImage removeLast() {
         if (newest.isEmpty()) {
             Chunk last = spilled.getLast();
             newest.addAll(file.read(last.at, last.length, in -> decode(in, last.count)));
             spilled.removeLast();
             newest.forEach(each -> newestBytes += each.bytes());
         }
-        Replaced last = newest.remove(newest.size() - 1);
+        BeforeImage last = newest.remove(newest.size() - 1);
         newestBytes -= last.bytes();
         size--;
         return last;
     }
 
-    /// Writes what is in memory into the file.
+    /// Writes the before-images in memory to the file.
     void spill() {
         if (newest.isEmpty()) {
             return;
@@ -99,7 +99,7 @@ final class UndoLog {
     }
 
     private void encode(DataOutputStream out) throws IOException {
-        for (Replaced each : newest) {
+        for (BeforeImage each : newest) {
             SpillFile.write(out, Bytes.of(each.table.name()));
             SpillFile.write(out, each.row);
             SpillFile.write(out, each.column.family());
@@ -111,13 +111,13 @@ final class UndoLog {
         }
     }
 
-    private List<Replaced> decode(DataInputStream in, int count) throws IOException {
-        List<Replaced> decoded = new ArrayList<>(count);
+    private List<BeforeImage> decode(DataInputStream in, int count) throws IOException {
+        List<BeforeImage> decoded = new ArrayList<>(count);
         for (int index = 0; index < count; index++) {
             Table table = tables.get(SpillFile.readBytes(in).toText());
             Bytes row = SpillFile.readBytes(in);
             Column column = new Column(SpillFile.readBytes(in), SpillFile.readBytes(in));
-            decoded.add(new Replaced(table, row, column, in.readBoolean() ? SpillFile.readBytes(in) : null));
+            decoded.add(new BeforeImage(table, row, column, in.readBoolean() ? SpillFile.readBytes(in) : null));
         }
         return decoded;
     }

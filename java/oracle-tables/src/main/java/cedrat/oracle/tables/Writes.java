@@ -19,12 +19,12 @@ import java.util.TreeMap;
 import java.util.function.Supplier;
 import java.util.stream.LongStream;
 
-/// Pending writes of a transaction: stored values, also deleted ones. Those that exceed its buffer are in a temporary
-/// file; of their rows the keys and the names of the columns stay in memory. For one thread at a time; but the cells of
-/// [#rows] may be read by several while nothing is written.
+/// Pending writes of a transaction: values to store, and deletions. Writes that exceed the buffer are in a temporary
+/// file. The keys of their rows and the names of their columns stay in memory. For one thread at a time, but several
+/// threads may read the cells of [#rows] while nothing is written.
 ///
-/// **Failure:** [TableException] of effect `NONE` where the file cannot be written or read. A [#put] has changed
-/// nothing then; after [#rollBackTo] the writes are of no use, as after an error.
+/// **Failure:** [TableException] of effect `NONE` if the file cannot be written or read. A failed [#put] has changed
+/// nothing. After a failed [#rollBackTo] the writes are unusable.
 final class Writes implements AutoCloseable {
     /// Pending writes into one row.
     static final class RowWrite {
@@ -40,17 +40,17 @@ final class Writes implements AutoCloseable {
             this.all = all;
         }
 
-        /// Returns the stored values, which it may have to read.
+        /// Returns the values to store, and reads them from the file if necessary.
         NavigableMap<Column, Bytes> cells() {
             return written.cells(all.file);
         }
 
-        /// Returns the columns, which are in memory: the same list for rows that have the same.
+        /// Returns the columns, from memory. Rows with the same columns share one list.
         Collection<Column> columns() {
             return all.shared(List.copyOf(written.columns()));
         }
 
-        /// Returns the number of bytes that its cells take in memory, about.
+        /// Returns the approximate number of bytes that the cells take in memory.
         long bytes() {
             return written.bytes();
         }
@@ -67,10 +67,10 @@ final class Writes implements AutoCloseable {
         }
     }
 
-    /// Says whether one commit may have so many rows, and so many bytes of keys.
+    /// Limit of one commit.
     @FunctionalInterface
     interface Limit {
-        /// @throws RefusedException if it may not
+        /// @throws RefusedException if one commit cannot have so many rows, or so many bytes of keys
         void require(long rows, long keyBytes);
     }
 
@@ -83,7 +83,7 @@ final class Writes implements AutoCloseable {
         }
     }
 
-    /// Part of the buffer that the values before the writes may take.
+    /// Before-images may take one part in so many of the buffer.
     private static final int UNDO_PART = 4;
 
     private final long bufferMax;
@@ -96,17 +96,17 @@ final class Writes implements AutoCloseable {
     private final Set<WrittenRow> buffered = new LinkedHashSet<>();
     /// Number of bytes of these cells.
     private long bufferedBytes;
-    /// Names of the columns of rows in the file: most rows have the same.
+    /// Columns of the rows in the file. Most rows have the same columns, so they share a list.
     private final Map<List<Column>, List<Column>> columns = new HashMap<>();
-    /// Number of rows, or of cells where these conflict, as a commit has them.
+    /// Number of rows, or of cells with granularity `CELL`, that the commit will have.
     private long units;
-    /// Number of bytes of keys that a commit has.
+    /// Number of bytes of keys that the commit will have.
     private long keyBytes;
 
-    /// No writes yet.
+    /// Creates an empty set of writes.
     ///
-    /// @param bufferMax so many bytes are kept in memory, and the row that was written last
-    /// @param directory has the temporary file; empty for that of the JVM
+    /// @param bufferMax number of bytes that are kept in memory, besides the row that was written last
+    /// @param directory directory of the temporary file; empty for the default of the JVM
     Writes(long bufferMax, Optional<Path> directory, Limit limit) {
         this.bufferMax = bufferMax;
         this.limit = limit;
@@ -119,7 +119,7 @@ final class Writes implements AutoCloseable {
         put(table, row, Map.of(column, stored));
     }
 
-    /// Writes cells of a row: all, or none.
+    /// Writes cells of a row: all or none.
     ///
     /// @throws RefusedException if one commit cannot have so many rows
     void put(Table table, Bytes row, Map<Column, Bytes> stored) {
@@ -133,11 +133,12 @@ final class Writes implements AutoCloseable {
         if (added > 0) {
             limit.require(units + added, keyBytes + keys);
         }
-        List<UndoLog.Replaced> replaced = new ArrayList<>();
+        List<UndoLog.BeforeImage> images = new ArrayList<>();
         if (!savepoints.isEmpty()) {
             Map<Column, Bytes> before = known == null ? Map.of() : known.get(stored.keySet(), file);
-            stored.keySet()
-                    .forEach(column -> replaced.add(new UndoLog.Replaced(table, row, column, before.get(column))));
+            for (Column column : stored.keySet()) {
+                images.add(new UndoLog.BeforeImage(table, row, column, before.get(column)));
+            }
         }
         makeRoom(known, stored);
         WrittenRow written = known != null
@@ -146,7 +147,7 @@ final class Writes implements AutoCloseable {
                         .rows
                         .computeIfAbsent(row, none -> new WrittenRow());
         change(written, () -> stored.forEach(written::put));
-        replaced.forEach(undo::add);
+        images.forEach(undo::add);
         units += added;
         keyBytes += keys;
     }
@@ -173,10 +174,9 @@ final class Writes implements AutoCloseable {
     }
 
     // ---- the buffer
-    // -------------------------------------------------------------------------------------------------
 
-    /// Spills what is in memory if these cells have no room. The row that they belong to stays: otherwise each of many
-    /// writes into one large row would make a part of the file.
+    /// Spills the cells in memory if these cells do not fit into the buffer. Their own row stays in memory:
+    /// otherwise each of many writes into one large row would add a part to the file.
     private void makeRoom(WrittenRow row, Map<Column, Bytes> stored) {
         long more = 0;
         for (Map.Entry<Column, Bytes> cell : stored.entrySet()) {
@@ -190,7 +190,7 @@ final class Writes implements AutoCloseable {
         }
     }
 
-    /// Writes all rows in memory into the file, but for one.
+    /// Writes all rows in memory to the file, except one.
     private void spill(WrittenRow except) {
         List<WrittenRow> few = new ArrayList<>();
         for (WrittenRow row : List.copyOf(buffered)) {
@@ -220,7 +220,7 @@ final class Writes implements AutoCloseable {
         return columns.computeIfAbsent(some, same -> same);
     }
 
-    /// Returns the number of bytes of values and names in memory, but for those of rows in the file.
+    /// Returns the number of bytes of values and names in memory, except the names of rows in the file.
     long bufferedBytes() {
         return bufferedBytes + undo.bytes();
     }
@@ -230,14 +230,13 @@ final class Writes implements AutoCloseable {
         return file.length();
     }
 
-    /// Removes the temporary file: what is there can be read no more. Rows and columns still can.
+    /// Removes the temporary file. Its values can no longer be read; rows and columns still can.
     @Override
     public void close() {
         file.close();
     }
 
     // ---- savepoints
-    // -------------------------------------------------------------------------------------------------
 
     Savepoint savepoint() {
         Savepoint savepoint = new Savepoint(undo.size());
@@ -258,7 +257,7 @@ final class Writes implements AutoCloseable {
         savepoints.subList(savepoints.indexOf(savepoint) + 1, savepoints.size()).clear();
         while (undo.size() > savepoint.writes) {
             restore(undo.removeLast());
-            // The values before come back from the file in large chunks, and are not counted.
+            // Before-images return from the file in large chunks, which are not counted.
             if (bufferedBytes > bufferMax) {
                 spill(null);
             }
@@ -267,22 +266,22 @@ final class Writes implements AutoCloseable {
 
     /// Rows and tables without a write are removed: they conflict with nothing, and a transaction without any
     /// only reads.
-    private void restore(UndoLog.Replaced write) {
-        String name = write.table.name();
+    private void restore(UndoLog.BeforeImage image) {
+        String name = image.table.name();
         TreeMap<Bytes, WrittenRow> rows = tables.get(name).rows;
-        WrittenRow written = rows.get(write.row);
-        if (write.before != null) {
-            change(written, () -> written.put(write.column, write.before));
+        WrittenRow written = rows.get(image.row);
+        if (image.before != null) {
+            change(written, () -> written.put(image.column, image.before));
             return;
         }
-        change(written, () -> written.remove(write.column));
-        boolean isRow = write.table.granularity() == Granularity.ROW;
+        change(written, () -> written.remove(image.column));
+        boolean isRow = image.table.granularity() == Granularity.ROW;
         if (!isRow || written.isEmpty()) {
             units--;
         }
         if (written.isEmpty()) {
-            rows.remove(write.row);
-            keyBytes -= write.table.checksScans() ? CommitKeys.lengthOf(write.row.length()) : 0;
+            rows.remove(image.row);
+            keyBytes -= image.table.checksScans() ? CommitKeys.lengthOf(image.row.length()) : 0;
         }
         if (rows.isEmpty()) {
             tables.remove(name);
@@ -290,7 +289,6 @@ final class Writes implements AutoCloseable {
     }
 
     // ---- what was written
-    // -------------------------------------------------------------------------------------------
 
     boolean isEmpty() {
         return tables.isEmpty();
@@ -313,7 +311,7 @@ final class Writes implements AutoCloseable {
         return written == null ? Set.of() : written.columns();
     }
 
-    /// A copy of what is written into rows of a range. What is in the file is read on demand.
+    /// Returns a copy of the pending writes into a range of rows. Values in the file are read on demand.
     TreeMap<Bytes, Supplier<NavigableMap<Column, Bytes>>> in(Table table, KeyRange range) {
         TreeMap<Bytes, Supplier<NavigableMap<Column, Bytes>>> copy = new TreeMap<>();
         TableWrites writes = tables.get(table.name());
@@ -344,7 +342,7 @@ final class Writes implements AutoCloseable {
         }
     }
 
-    /// Returns the number of written rows, or of cells where these conflict.
+    /// Returns the number of written rows, or of cells with granularity `CELL`.
     long units() {
         return units;
     }

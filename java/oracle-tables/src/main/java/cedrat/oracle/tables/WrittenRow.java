@@ -17,19 +17,19 @@ import java.util.function.Predicate;
 import java.util.function.Supplier;
 import java.util.function.UnaryOperator;
 
-/// Cells that a transaction has written into one row: the newest in memory, others in parts of the temporary file. Of a
-/// part only the names of its columns are in memory. For one thread at a time; [#cells] may be called by several while
-/// nothing changes.
+/// Cells that a transaction has written into one row: the newest in memory, others in parts of the temporary file.
+/// For a part, only the names of its columns are in memory. For one thread at a time, but several threads may call
+/// [#cells] while nothing changes.
 final class WrittenRow {
-    /// A row with so many parts is written into the file as a whole when it is spilled again.
+    /// A row with this many parts is written to the file as a whole at its next spill.
     static final int PARTS_MAX = 8;
 
-    /// Bytes that the objects of a cell in memory take besides names and value, about.
+    /// Approximate number of bytes that a cell in memory takes besides its names and value.
     private static final int CELL_BYTES = 100;
 
     /// Cells in the file; never changed.
     private static final class Part {
-        /// In their order.
+        /// In ascending order.
         final List<Column> columns;
         /// Columns of older parts that are void, in their order.
         final List<Column> removed;
@@ -65,7 +65,7 @@ final class WrittenRow {
     private long size;
 
     private long bufferedBytes;
-    /// Oldest first; replaced, and never changed.
+    /// Oldest first. The list is replaced, and never changed.
     private List<Part> parts = List.of();
 
     /// Returns the number of bytes that a cell takes in memory.
@@ -78,7 +78,7 @@ final class WrittenRow {
         return bufferedBytes;
     }
 
-    /// Returns the number of bytes that all its cells take in memory, about, or more where cells were overwritten.
+    /// Returns the approximate number of bytes that all cells take in memory, or more if some were overwritten.
     long bytes() {
         long bytes = bufferedBytes;
         for (Part part : parts) {
@@ -138,8 +138,8 @@ final class WrittenRow {
         }
     }
 
-    /// Removes a cell. One in the file is noted as void: it is not read, so that a return over many writes into large
-    /// rows does not read and write them as often.
+    /// Removes a cell. A cell in the file is noted as void and not read: otherwise a rollback of many writes into large
+    /// rows would read and write each row as often.
     void remove(Column column) {
         size -= has(column) ? 1 : 0;
         Bytes before = buffered.remove(column);
@@ -154,12 +154,12 @@ final class WrittenRow {
         }
     }
 
-    /// Returns all cells, not to be changed.
+    /// Returns all cells. The caller must not change the map.
     NavigableMap<Column, Bytes> cells(SpillFile file) {
         return parts.isEmpty() ? Collections.unmodifiableNavigableMap(buffered) : load(buffered, removed, parts, file);
     }
 
-    /// Returns the present cells, also after later changes. What is in the file is read on demand.
+    /// Returns a supplier of the present cells, whatever changes later. Values in the file are read on demand.
     Supplier<NavigableMap<Column, Bytes>> copy(SpillFile file) {
         TreeMap<Column, Bytes> newest = new TreeMap<>(buffered);
         Set<Column> without = Set.copyOf(removed);
@@ -179,7 +179,7 @@ final class WrittenRow {
         return cells;
     }
 
-    /// Returns the columns, in their order.
+    /// Returns the columns, in ascending order.
     Collection<Column> columns() {
         if (bufferedBytes == 0 && parts.size() == 1) {
             return parts.get(0).columns;
@@ -194,7 +194,7 @@ final class WrittenRow {
         return all;
     }
 
-    /// Whether it is to be spilled as a whole.
+    /// Returns whether the next spill writes the whole row.
     boolean hasManyParts() {
         return parts.size() >= PARTS_MAX;
     }
@@ -218,7 +218,7 @@ final class WrittenRow {
         }
     }
 
-    /// Drops the cells in memory, which the file has at this position; returns the position behind them.
+    /// Drops the cells in memory, which were written to the file at this position. Returns the position after them.
     long endSpill(long at, UnaryOperator<List<Column>> shared) {
         long length = 0;
         for (Bytes value : buffered.values()) {

@@ -27,9 +27,8 @@ import org.apache.curator.framework.CuratorFrameworkFactory;
 import org.apache.curator.retry.RetryOneTime;
 import org.apache.zookeeper.KeeperException;
 
-/// Faults below a log in BookKeeper: bookies and servers of ZooKeeper that are suspended, or killed and started again,
-/// those whose disk is full, and a network between servers of the oracle, bookies and ZooKeeper that is cut in either
-/// direction.
+/// Faults below a log in BookKeeper: bookies and servers of ZooKeeper that are suspended, killed and started again,
+/// or whose disk is full; and a network between them and the servers of the oracle that is cut in either direction.
 ///
 /// Bookies publish their address in ZooKeeper. It is replaced there by that of a link, so that servers connect over
 /// it. A bookie that was started again publishes its own: until the faults end, its connections have none.
@@ -51,24 +50,24 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
             readEntryTimeoutSec=1
             """;
 
-    /// Bookies and an ensemble of ZooKeeper, with the ways of the bookies to it.
+    /// Bookies and an ensemble of ZooKeeper, with the links between them.
     public static final class Services implements AutoCloseable {
         private final List<Links> toZooKeepers = new ArrayList<>();
-        /// For each bookie, its ways to each server of ZooKeeper.
-        private final List<List<Links.Link>> ways = new ArrayList<>();
+        /// For each bookie, its links to the servers of ZooKeeper.
+        private final List<List<Links.Link>> linksByBookie = new ArrayList<>();
         private final Bookies bookies;
 
         private Services(Path folder) throws IOException {
-            bookies = Bookies.startOverEnsemble(folder, BOOKIES, ZOOKEEPERS, this::way);
+            bookies = Bookies.startOverEnsemble(folder, BOOKIES, ZOOKEEPERS, this::addLinks);
         }
 
-        private String way(int bookie, ZooKeeper zooKeeper) throws IOException {
+        private String addLinks(int bookie, ZooKeeper zooKeeper) throws IOException {
             if (toZooKeepers.isEmpty()) {
                 zooKeeper.ports().forEach(port -> toZooKeepers.add(links(port, port)));
             }
-            List<Links.Link> way = BookKeeperFaults.way(toZooKeepers);
-            ways.add(way);
-            return addresses(way);
+            List<Links.Link> added = newLinks(toZooKeepers);
+            linksByBookie.add(added);
+            return addresses(added);
         }
 
         @Override
@@ -88,7 +87,7 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
     private final List<Links> toZooKeepers = new ArrayList<>();
     private final List<Links> toBookies = new ArrayList<>();
     private final List<Links.Link> bookieLinks = new ArrayList<>();
-    /// The ways of each server to those of ZooKeeper.
+    /// The links of each server to those of ZooKeeper.
     private final Map<Log, List<Links.Link>> zooKeeperLinks = new ConcurrentHashMap<>();
     /// Number of the suspended bookie; below 0 if none is.
     private int suspended = -1;
@@ -103,12 +102,12 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
     private boolean isCut;
     private int count;
 
-    /// Starts what the log stands on.
+    /// Starts the services below a log.
     public static Services start(Path folder) throws IOException {
         return new Services(folder);
     }
 
-    /// Faults of these services, below an oracle of this seed.
+    /// Faults of these services, below the log of one oracle.
     public BookKeeperFaults(Services services, Path folder, long seed) throws IOException {
         this.services = services;
         bookies = services.bookies;
@@ -130,24 +129,24 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
         return Links.to(new InetSocketAddress(InetAddress.getLoopbackAddress(), port), seed, new Journal());
     }
 
-    private static List<Links.Link> way(List<Links> servers) throws IOException {
-        List<Links.Link> way = new ArrayList<>();
+    private static List<Links.Link> newLinks(List<Links> servers) throws IOException {
+        List<Links.Link> added = new ArrayList<>();
         for (Links each : servers) {
-            way.add(each.link());
+            added.add(each.link());
         }
-        return way;
+        return added;
     }
 
-    private static String addresses(List<Links.Link> way) {
-        return way.stream()
+    private static String addresses(List<Links.Link> links) {
+        return links.stream()
                 .map(link -> "127.0.0.1:" + link.addresses()[0].getPort())
                 .collect(Collectors.joining(","));
     }
 
-    /// Returns an instance of the log, with a way of its own to ZooKeeper.
+    /// Returns an instance of the log, with links of its own to ZooKeeper.
     public Log log() {
         try {
-            List<Links.Link> links = way(toZooKeepers);
+            List<Links.Link> links = newLinks(toZooKeepers);
             Place place = new Place(
                     addresses(links),
                     path,
@@ -165,7 +164,7 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
         }
     }
 
-    /// Writes the addresses of the links into ZooKeeper. A bookie that registers again just now keeps its own.
+    /// Writes the addresses of the links into ZooKeeper. A bookie that is just registering again keeps its own.
     private void publish() throws IOException {
         try (CuratorFramework zooKeeper =
                 CuratorFrameworkFactory.newClient(bookies.zooKeeper().address(), new RetryOneTime(100))) {
@@ -217,7 +216,7 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
             case 1 -> suspend(number);
             case 2 -> breakZooKeeper(number, random.nextInt(3));
             case 3 -> fill(number);
-            case 4, 5 -> cutZooKeeper(services.ways.subList(number, number + 1), random);
+            case 4, 5 -> cutZooKeeper(services.linksByBookie.subList(number, number + 1), random);
             case 6, 7, 8, 9, 10, 11 -> cut(bookieLinks.get(number), random);
             default -> cutZooKeeper(List.copyOf(zooKeeperLinks.values()), random);
         }
@@ -267,10 +266,10 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
         }
     }
 
-    /// Cuts some off from one server of ZooKeeper, or from all.
-    private void cutZooKeeper(List<List<Links.Link>> ways, RandomGenerator random) {
+    /// Cuts or holds links to one server of ZooKeeper, or to all.
+    private void cutZooKeeper(List<List<Links.Link>> all, RandomGenerator random) {
         int only = random.nextInt(2 * ZOOKEEPERS);
-        for (List<Links.Link> links : ways) {
+        for (List<Links.Link> links : all) {
             for (int number = 0; number < ZOOKEEPERS; number++) {
                 if (only == number || only >= ZOOKEEPERS) {
                     cut(links.get(number), random);

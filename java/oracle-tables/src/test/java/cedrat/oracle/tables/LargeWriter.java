@@ -9,13 +9,13 @@ import java.util.Set;
 import java.util.SplittableRandom;
 import java.util.concurrent.atomic.AtomicLong;
 
-/// Program whose transaction writes more than its heap has room for, into tables that only count.
+/// Program with a transaction that writes more than its heap can hold, into tables that only count.
 final class LargeWriter {
     static final int VALUE_BYTES = 1 << 20;
 
     private LargeWriter() {}
 
-    /// Keeps nothing but sums of what is written.
+    /// Keeps only sums of the written values.
     private static final class Counting implements Tables, Table {
         final AtomicLong rows = new AtomicLong();
         final AtomicLong sum = new AtomicLong();
@@ -94,8 +94,7 @@ final class LargeWriter {
         return Bytes.own(bytes);
     }
 
-    /// Writes rows of a MiB each and commits: the port of the oracle, the bytes of the write buffer, the number of
-    // rows.
+    /// Writes rows of 1 MiB, and commits. Arguments: port of the oracle, bytes of the write buffer, number of rows.
     public static void main(String[] arguments) {
         int port = Integer.parseInt(arguments[0]);
         int count = Integer.parseInt(arguments[2]);

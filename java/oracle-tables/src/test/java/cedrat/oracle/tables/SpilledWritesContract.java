@@ -27,11 +27,11 @@ import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// O7m, O7n: transactions whose writes exceed their buffer, which has room for one row here.
+/// O7m, O7n: transactions whose writes exceed their buffer, which has room for one row.
 public abstract class SpilledWritesContract {
     private static final int ROWS = 40;
 
-    /// For those who have a store.
+    /// For subclasses, which have a store.
     protected SpilledWritesContract() {}
 
     /// A fresh store.
@@ -125,7 +125,7 @@ public abstract class SpilledWritesContract {
         assertEquals(ROWS + 3, world.contents().versions(), "each value is there once");
     }
 
-    /// O7: each row is written once, also one that was written before and after a spill.
+    /// O7: each row is put once, even if the transaction writes to it before and after a spill.
     @Test
     void eachSpilledRowIsPutOnce() {
         Transaction transaction = filled();
@@ -145,7 +145,7 @@ public abstract class SpilledWritesContract {
     }
 
     @Test
-    void scanReturnsWritesFromBeforeIt() {
+    void scanReturnsOnlyEarlierWrites() {
         try (Transaction transaction = filled();
                 Rows found = transaction.scan(rows, Scan.ALL)) {
             for (int number = 0; number < ROWS; number++) {
@@ -177,7 +177,7 @@ public abstract class SpilledWritesContract {
         transaction.rollBackTo(begin);
         assertEquals(List.of("stored"), texts(transaction, rows, Scan.ALL));
         transaction.put(rows, key(1), VALUE, Bytes.of("last"));
-        put(manager, rows, "k002", "of another"); // conflicts with nothing of it
+        put(manager, rows, "k002", "of another"); // no conflict: that write was rolled back
         transaction.commit();
         assertEquals("stored", see(manager, rows, "k000"));
         assertEquals("last", see(manager, rows, "k001"));
@@ -204,7 +204,7 @@ public abstract class SpilledWritesContract {
         assertEquals(new Contents(1, 1, 0, 1), world.contents());
     }
 
-    /// Between spill and commit it has left nothing; during the commit, what a sweep finds.
+    /// A client that dies before the commit leaves nothing; one that dies during the commit leaves rows to a sweep.
     @Test
     void deadClientLeavesSpilledRowsToSweep() throws IOException {
         put(manager, rows, "k000", "old");
@@ -220,7 +220,7 @@ public abstract class SpilledWritesContract {
         assertEquals("old", see(alive, rows, "k000"));
         assertEquals(ROWS, new Cleaner(world.oracle, world.tables).sweep().aborted());
         assertEquals(new Contents(1, 1, 0, 1), world.contents());
-        // It goes on, which is too late.
+        // Its later commit fails.
         assertThrows(OutcomeUnknownException.class, before::commit);
         assertNull(see(alive, rows, "k001"));
         new Cleaner(world.oracle, world.tables).sweep();

@@ -21,14 +21,14 @@ import java.util.function.Supplier;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// O7m: pending writes in memory and in a temporary file, beside a model in memory.
+/// O7m: pending writes in memory and in a temporary file, compared with a model in memory.
 class WritesTest {
     private static final int RUNS = 400;
     private static final int STEPS = 150;
     private static final int ROWS = 6;
     private static final int VALUE_MAX = 50;
     private static final List<Column> COLUMNS = List.of(World.VALUE, World.OTHER, Column.of("g", "third"));
-    /// More than a row of three such cells takes with its values before.
+    /// More than a row of three such cells takes with its before-images.
     private static final int ROW_BYTES_MAX = 2000;
 
     private final MemoryTables tables = new MemoryTables();
@@ -37,7 +37,7 @@ class WritesTest {
             tables.create("rows", Granularity.ROW),
             tables.create("cells", Granularity.CELL, true));
 
-    /// Expected writes, and those at the savepoints.
+    /// Expected writes, now and at the savepoints.
     private static final class Model {
         TreeMap<String, TreeMap<Bytes, TreeMap<Column, Bytes>>> tables = new TreeMap<>();
         final List<Map.Entry<Savepoint, TreeMap<String, TreeMap<Bytes, TreeMap<Column, Bytes>>>>> savepoints =
@@ -112,7 +112,7 @@ class WritesTest {
         return loaded;
     }
 
-    /// Compares all with writes that were kept in memory.
+    /// Compares all writes with the same writes in memory.
     private void checkAll(Writes writes, Model model) {
         Writes expected = new Writes(
                 Long.MAX_VALUE, Optional.empty(), (rows, keyBytes) -> required = new long[] {rows, keyBytes});
@@ -180,7 +180,7 @@ class WritesTest {
             writes.put(table, Bytes.of("b" + cell % 100), World.VALUE, Bytes.of("" + cell));
         }
         assertEquals(cells, writes.of(table, Bytes.of("a")).size());
-        // Each part is written again when the row is merged, which is after eight.
+        // After eight parts the row is merged, and each part is written again.
         assertTrue(writes.spilledBytes() < 40L * cells * 8, () -> "" + writes.spilledBytes());
     }
 
@@ -224,7 +224,7 @@ class WritesTest {
         assertEquals(3, writes.units());
     }
 
-    /// An interrupt would close a channel.
+    /// An interrupt would close a channel, so the file is none.
     @Test
     void interruptedThreadKeepsSpilledWrites() {
         Writes writes = new Writes(0, Optional.empty(), (rows, keyBytes) -> {});

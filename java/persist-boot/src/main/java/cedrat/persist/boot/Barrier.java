@@ -20,14 +20,14 @@ public final class Barrier {
     /// Amount that an open store adds to the guard: more than there are transactions.
     private static final int STORE = 1 << 20;
 
-    /// Amount that the guard has more while the objects of an open store are locked by reads: its sign, so that a
+    /// Amount added to the guard while a store is open whose reads take locks. It makes the guard negative, so a
     /// read compares one field with zero as long as there is no such store.
     private static final int LOCKING = Integer.MIN_VALUE;
 
-    /// Number of live top-level transactions of this process, plus [#STORE] for each open store, plus [#LOCKING]
-    /// if one of these stores locks by reads.
+    /// Number of live top-level transactions of this process, plus [#STORE] for each open store, plus [#LOCKING] if
+    /// reads of one of these stores take locks.
     private static int live;
-    /// Number of open stores whose objects are locked by reads.
+    /// Number of open stores whose reads take locks.
     private static int locking;
 
     private static volatile Handler handler;
@@ -85,21 +85,21 @@ public final class Barrier {
         LIVE.getAndAdd(-STORE);
     }
 
-    /// Notes that a store was opened whose objects are locked by reads.
+    /// Notes that a store was opened whose reads take locks.
     public static synchronized void lockingOpened() {
         if (locking++ == 0) {
             LIVE.getAndAdd(LOCKING);
         }
     }
 
-    /// It is closed.
+    /// Notes that such a store was closed.
     public static synchronized void lockingClosed() {
         if (--locking == 0) {
             LIVE.getAndAdd(LOCKING);
         }
     }
 
-    /// Before a field of an object, or an element of an array, is read by code that was woven with read locks.
+    /// Called before a field of an object, or an element of an array, is read by code with barriers of read locks.
     public static void lockToRead(Object base) {
         if (live < 0 && (live & STORE - 1) != 0) {
             handler.lockToRead(base);

@@ -32,10 +32,9 @@ import java.util.concurrent.ConcurrentHashMap;
 /// sound because
 ///
 /// 1. descriptors below are those of `cedrat.h`, on machines whose addresses and `size_t` have 64 bits;
-/// 2. each call is counted, and closing the store waits for all; later calls are refused. The
-///    handles belong to an arena, which closes then;
-/// 3. memory that is passed belongs to an arena too, and lives as long as the call; its length is passed with
-///    it;
+/// 2. each call is counted, and closing the store waits for all; later calls are refused. The handles belong to an
+///    arena, which closes then;
+/// 3. memory that is passed belongs to an arena too, and lives as long as the call. Its length is passed, too;
 /// 4. a commit has the graph's address, and no arena asks again at each call whether it is there yet: that would
 ///    be two more atomic operations, on memory that all threads share.
 ///

@@ -63,7 +63,7 @@ class IsolationTest {
         }
     }
 
-    /// J3: a read of the weaker level takes a lock where the program asks for it.
+    /// J3: with the weaker level, the program takes a lock before it reads.
     @Test
     void explicitLocksLoseNoUpdate() throws Exception {
         PersistenceOptions options = new PersistenceOptions().isolation(Isolation.READ_UNCOMMITTED);

@@ -28,7 +28,7 @@ class LockedReadsHistoryTest {
         history.write("persistent-reads-lock", "strict-serializable");
     }
 
-    /// J3.2: the planted fault: a store of a weaker level, with the same barriers.
+    /// J3.2, the planted fault: a store of a weaker level, with the same barriers.
     @Test
     void uncommittedReadsMayBeUnserialisable() throws Exception {
         PersistenceOptions options = new PersistenceOptions().isolation(Isolation.READ_UNCOMMITTED);

@@ -23,8 +23,9 @@ import java.util.concurrent.locks.ReentrantLock;
 ///   write goes to the front, because no other owner can get past it.
 /// - Before waiting, the waits-for graph is searched for a cycle. All owners of a cycle wait, so any may be the
 ///   victim: it is the youngest. A transaction that runs again keeps its age, so it does not stay the youngest.
-/// - Two readers of an object that both want to write it are a cycle. A transaction that runs again takes the write
-///   lock where it read first and wrote then, so that it does not become the victim of the next reader.
+/// - If two readers of an object both want to write it, they form a cycle. A transaction that runs again takes the
+///   write lock when it reads an object that an earlier attempt read and then wrote. So it does not become the
+///   victim of the next reader.
 ///
 /// **Threads:** any. One mutex guards all; it is not held while waiting.
 public final class Locks {
@@ -88,7 +89,7 @@ public final class Locks {
         MonitorCycles.Blocked inTheWayOf;
         /// As that, where a virtual thread is one of the two.
         MonitorCycles.Suspect suspect;
-        /// Objects that earlier attempts of the transaction have read and then written, or wanted to; or null.
+        /// Objects that earlier attempts have read and then written, or tried to write; null if there are none.
         private Set<Object> written;
 
         public Owner(long birth) {
@@ -97,7 +98,7 @@ public final class Locks {
 
         /// The owner of a transaction that runs again.
         ///
-        /// @param victim the owner of the attempt before, which has released its locks
+        /// @param victim the owner of the previous attempt, which has released its locks
         public Owner(Owner victim) {
             birth = victim.birth;
             written = victim.written;
@@ -107,8 +108,8 @@ public final class Locks {
             return written != null && written.contains(object);
         }
 
-        /// Notes an object that it has read, and is about to write, or has written.
-        private void writesWhatItRead(Object object) {
+        /// Notes an object that the transaction has read and then written, or tried to write.
+        private void noteUpgrade(Object object) {
             if (written == null) {
                 written = Collections.newSetFromMap(new IdentityHashMap<>());
             }
@@ -275,7 +276,7 @@ public final class Locks {
         }
         boolean isGranted = await(waiter);
         if (!isGranted && isHeld) {
-            owner.writesWhatItRead(object);
+            owner.noteUpgrade(object);
         }
         return isGranted;
     }
@@ -424,14 +425,14 @@ public final class Locks {
         }
     }
 
-    /// As [#releaseAll], of a victim whose transaction may run again.
+    /// As [#releaseAll], for a victim whose transaction may run again.
     public void releaseVictim(Owner owner) {
         mutex.lock();
         try {
             for (int i = 0; i < owner.heldCount; i++) {
                 ObjectLock lock = owner.held[i];
                 if (lock.writer == owner && lock.isReader(owner)) {
-                    owner.writesWhatItRead(lock.object);
+                    owner.noteUpgrade(lock.object);
                 }
             }
             releaseAll(owner);

@@ -43,12 +43,12 @@ public final class Transactions {
 
     // ---- begin
 
-    /// The owner of the locks of a new top-level transaction, which is younger than all others.
+    /// Returns the owner of the locks of a new top-level transaction, which is younger than all others.
     Locks.Owner newOwner() {
         return new Locks.Owner(births.incrementAndGet());
     }
 
-    /// @param owner the owner of the transaction's locks, if it is a top-level one
+    /// @param owner the owner of the transaction's locks; unused if the transaction is nested
     TransactionLevel begin(Locks.Owner owner) {
         unwoven.checkStores();
         Context context = contexts.get();

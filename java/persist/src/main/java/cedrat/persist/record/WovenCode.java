@@ -90,7 +90,7 @@ public final class WovenCode {
                 if (!isVictim || !MonitorCycles.letPass(transaction.top.owner)) {
                     throw e;
                 }
-                // It keeps its age, so that it is not the youngest in every deadlock.
+                // The transaction keeps its age, so that it is not the youngest in every deadlock.
                 owner = new Locks.Owner(owner);
             }
         }

@@ -48,7 +48,7 @@ final class CommitWriter extends ChangeWriter {
     private final ChangeSet changes;
     private final NewObjects made;
     private final UndefinedClasses undefined;
-    /// The constant that was referenced just now, if its enum is not defined.
+    /// The constant that was referenced last, if its enum is not defined in the store yet.
     private Enum<?> undefinedConstant;
     /// Receives why objects cannot be stored, or null: the first one is thrown.
     private List<String> refusals;
@@ -289,7 +289,7 @@ final class CommitWriter extends ChangeWriter {
         }
     }
 
-    /// The word of a constant, or any, if its enum is not defined in the store yet.
+    /// Returns the word of a constant, or a placeholder if its enum is not defined in the store yet.
     private long constant(Enum<?> constant) throws RefusedException {
         EnumShape shape = engine.schema.shape(constant);
         if (shape.number() == 0) {

@@ -6,8 +6,8 @@ import cedrat.persist.codec.RefusedException;
 import cedrat.persist.codec.Shape;
 import java.util.Arrays;
 
-/// Places of a commit's bytes that name a class which the store does not have yet. It gets them when all else is
-/// written, so that a refused object leaves no class in the store.
+/// Offsets in the bytes of a commit that name classes which are not defined in the store yet. The classes are
+/// defined when everything else is written, so that a refused object leaves no class in the store.
 ///
 /// **Threads:** that of the transaction.
 final class UndefinedClasses {
@@ -18,7 +18,7 @@ final class UndefinedClasses {
     private final Schema schema;
     private final CommitBuffer buffer;
     private int[] offsets = NO_OFFSETS;
-    /// At each offset, the shape of an object's class, or a constant of an enum.
+    /// For each offset, the shape of an object's class, or a constant of an enum.
     private Object[] named = NOTHING;
 
     private int count;
@@ -51,7 +51,7 @@ final class UndefinedClasses {
         named[count++] = what;
     }
 
-    /// Defines the classes in the store, and completes the bytes.
+    /// Defines the classes in the store, and writes their numbers at the offsets.
     void define() throws GraphStoreException {
         for (int i = 0; i < count; i++) {
             if (named[i] instanceof Enum<?> constant) {

@@ -37,8 +37,8 @@ import java.util.zip.ZipEntry;
 /// jar, or `VirtualMachine.loadAgent`. The argument `exclude=org.example:com.example.Generated` lists
 /// packages and classes that are not woven: their stores are not restored by a rollback, and transactions do
 /// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are. With
-/// `reads=unlocked` reads of primitive fields have no barriers; only stores open then that have
-/// [cedrat.persist.PersistenceOptions.Isolation#READ_UNCOMMITTED].
+/// `reads=unlocked`, reads of primitive fields have no barriers. Then only stores with
+/// [cedrat.persist.PersistenceOptions.Isolation#READ_UNCOMMITTED] can be opened.
 public final class Agent {
     private static final String[] BOOT_CLASSES = {
         "cedrat/persist/boot/Barrier",

@@ -69,9 +69,8 @@ final class StoreWeaver implements CodeTransform {
     private final ReadWeaver reads;
     /// Whether what is read is locked.
     private final boolean locksReads;
-    /// Whether `this` is locked where the method begins, and so all that it reads: a method of `HashMap` reads
-    /// the table and the entries of its own map only. `putVal` would be too long to be inlined if it locked at
-    /// each read.
+    /// Whether the method locks `this` at its beginning, and so all that it reads: a method of `HashMap` reads only
+    /// the table and the entries of its own map. With a lock at each read, `putVal` would be too long to be inlined.
     private final boolean locksAtStart;
 
     private final boolean isApplication;

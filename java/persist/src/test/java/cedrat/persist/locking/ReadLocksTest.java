@@ -145,7 +145,7 @@ class ReadLocksTest extends Threads {
         assertEquals(3, changes.attempts(), "one of both has done it again");
     }
 
-    /// J3.2d: otherwise both could become victims of each other again and again.
+    /// J3.2d: otherwise two transactions could deadlock again and again.
     @ParameterizedTest
     @EnumSource(mode = Mode.EXCLUDE, names = "KEY")
     void repeatedTransactionLocksWhatItWrites(Place place) throws Exception {
@@ -285,8 +285,7 @@ class ReadLocksTest extends Threads {
         }
     }
 
-    /// J3.2.
-    /// A store of a weaker level locks nothing, whatever the level of another store.
+    /// J3.2: reads of a store of a weaker level lock nothing, whatever the level of another store.
     @Test
     void uncommittedReadsLockNothing() throws Exception {
         reopen(Isolation.READ_UNCOMMITTED);

@@ -21,8 +21,8 @@ class FreshArraysTest {
     private static final ClassDesc INTS = ConstantDescs.CD_int.arrayType();
     private static final ClassDesc OBJECTS = ConstantDescs.CD_Object.arrayType();
 
-    /// Returns the number of barriers before stores to arrays in a class initialiser, whose code leaves an array on the
-    // stack.
+    /// Returns the number of barriers before stores to arrays in a class initialiser whose code leaves an array on
+    /// the stack.
     private static long barriers(Consumer<CodeBuilder> instructions) throws UnstructuredException {
         byte[] original = ClassFile.of().build(ClassDesc.of("Strange"), type -> type.withField(
                         "TABLE", INTS, ClassFile.ACC_STATIC | ClassFile.ACC_FINAL)

@@ -38,9 +38,8 @@ import org.slf4j.LoggerFactory;
 ///   was closed for all, which shows its content, and after the list was changed, which shows that no other
 ///   server has taken the log (L4).
 /// - K4  Ledgers leave the list before they are deleted.
-/// - K5  A full ledger is closed. If that fails, it is sealed as one that failed is, and that is tried until it
-/// succeeds:
-///   a server that stands by passes on to the next ledger only then.
+/// - K5  A full ledger is closed. If that fails, it is sealed like a failed one, and this is tried until it
+///   succeeds. A standby server passes on to the next ledger only then.
 ///
 /// **Threads:** its methods may be called by any thread. Waits for BookKeeper and ZooKeeper run on a thread of
 /// its own, "ledgers", one after the other.

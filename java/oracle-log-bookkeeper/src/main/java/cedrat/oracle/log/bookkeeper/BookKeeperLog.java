@@ -292,11 +292,11 @@ public final class BookKeeperLog implements Log {
                 } catch (BehindException behind) {
                     if (++failures > FOLLOW_FAILURES_MAX) {
                         throw new IOException(
-                                "cannot follow the log, which is truncated faster than this server reads: start it again"
-                                        + " when the server that serves has less to do",
+                                "cannot follow the log, which is truncated faster than this server reads: start this"
+                                        + " server again when the leader has less load",
                                 behind);
                     }
-                    beginAnew(follower);
+                    restart(follower);
                 } catch (IOException problem) {
                     // The one that serves may be about to change just this.
                     if (++failures > FOLLOW_FAILURES_MAX) {
@@ -309,20 +309,20 @@ public final class BookKeeperLog implements Log {
         }
     }
 
-    /// The list may have been truncated between the last look at it and the taking.
+    /// Replays the rest. The list may have been truncated after its last read and before the log was taken.
     private static void finish(Follower follower, LedgerList taken) throws IOException, DamagedEntryException {
         try {
             follower.finish(taken);
         } catch (BehindException behind) {
-            beginAnew(follower);
+            restart(follower);
             follower.finish(taken);
         }
     }
 
-    private static void beginAnew(Follower follower) throws IOException {
+    private static void restart(Follower follower) throws IOException {
         RECORDS.atInfo()
                 .addKeyValue("replayed", follower.replayed())
-                .log("the log was truncated beyond the next entry to replay: the replay begins anew");
+                .log("the log was truncated beyond the next entry to replay: the replay restarts");
         follower.restart();
     }
 

@@ -6,11 +6,11 @@ import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
 
-/// Replays a log while another server appends to it, so that little is left to do when that one has ended.
+/// Replays a log while another server appends to it, so that little is left to do when the other server ends.
 ///
-/// Until the log is taken it replays the entries that are known to be acknowledged, which no recovery can lose. Where
-/// the log was truncated beyond the next of them, a [BehindException] says so, and [#restart] begins at the truncation
-/// point. For one thread at a time.
+/// Until the log is taken, it replays the entries that are known to be acknowledged, which no recovery can lose. If
+/// the log was truncated beyond the next entry, it throws a [BehindException]; [#restart] then begins at the
+/// truncation point. For one thread at a time.
 final class Follower implements AutoCloseable {
     private final Ledgers ledgers;
     private final Log.Replay replay;
@@ -41,7 +41,7 @@ final class Follower implements AutoCloseable {
         return parts;
     }
 
-    /// Begins anew with the first ledger of the next list, whose entries count from 1 on (O5k).
+    /// Restarts with the first ledger of the next list. Its entries are numbered from 1 (O5k).
     void restart() throws IOException {
         closeFollowing();
         known.clear();
@@ -57,11 +57,11 @@ final class Follower implements AutoCloseable {
     /// @param list the present one
     void follow(LedgerList list) throws IOException, DamagedEntryException {
         learn(list);
-        while (hasLedger()) {
+        while (advance()) {
             if (following == null) {
                 following = open(false);
             }
-            if (!isClosedAfterReplay(following)) {
+            if (replayUnlessClosed(following)) {
                 return;
             }
             closeFollowing();
@@ -72,15 +72,15 @@ final class Follower implements AutoCloseable {
         }
     }
 
-    /// Replays what was acknowledged, or returns true if the ledger is closed. One that cannot be read is opened
-    /// again the next time: it may have been deleted.
-    private boolean isClosedAfterReplay(LedgerReader ledger) throws IOException, DamagedEntryException {
+    /// Replays the acknowledged entries and returns true, unless the ledger is closed. A ledger that cannot be read
+    /// is opened again by the next call: it may have been deleted.
+    private boolean replayUnlessClosed(LedgerReader ledger) throws IOException, DamagedEntryException {
         try {
             if (ledger.isClosed()) {
-                return true;
+                return false;
             }
             replayUpTo(ledger, ledger.askLast());
-            return false;
+            return true;
         } catch (IOException problem) {
             closeFollowing();
             throw problem;
@@ -92,7 +92,7 @@ final class Follower implements AutoCloseable {
     void finish(LedgerList list) throws IOException, DamagedEntryException {
         closeFollowing();
         learn(list);
-        while (hasLedger()) {
+        while (advance()) {
             try (LedgerReader recovered = open(true)) {
                 replayUpTo(recovered, recovered.last());
             }
@@ -110,8 +110,8 @@ final class Follower implements AutoCloseable {
         known.addAll(list.ledgers().subList(last + 1, list.ledgers().size()));
     }
 
-    /// Whether a ledger, the current one from now on, may have more entries.
-    private boolean hasLedger() {
+    /// Moves to the next ledger if the current one is whole. Returns whether the current one may have more entries.
+    private boolean advance() {
         if (current >= 0 && !isWhole) {
             return true;
         }
@@ -130,7 +130,7 @@ final class Follower implements AutoCloseable {
         try {
             return recovery ? ledgers.recover(ledger) : ledgers.follow(ledger);
         } catch (IOException problem) {
-            // One that a taken list has stays.
+            // The ledgers of a list that was taken are not deleted.
             boolean isBehind =
                     Ledgers.isMissing(problem) && !(recovery && newest.ledgers().contains(ledger));
             throw isBehind ? new BehindException(problem) : problem;

@@ -495,10 +495,10 @@ class BookKeeperLogTest extends LogContract {
         assertEquals(2100, replayed(place).next);
     }
 
-    /// O5k: a server that waits is slow, and what it reads next is truncated meanwhile.
+    /// O5k: a standby server is slow, and the entries that it reads next are truncated meanwhile.
     @Test
     @Execution(ExecutionMode.CONCURRENT)
-    void standbyBehindTruncationBeginsAnew() throws Exception {
+    void standbyBehindTruncationRestartsReplay() throws Exception {
         Place place = place();
         RecordingListener listener = new RecordingListener();
         BookKeeperLog first = new BookKeeperLog(place);

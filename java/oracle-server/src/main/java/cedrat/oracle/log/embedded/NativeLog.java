@@ -22,12 +22,9 @@ import java.nio.file.Path;
 ///
 /// This class holds the dangerous calls of the module. They are sound because
 ///
-/// 1. descriptors and layouts below are those of `cedrat.h`, on machines whose addresses and `size_t` have 64
-/// bits;
-/// 2. the handle is passed on only between opening and closing: `handle` is null otherwise, and one thread at
-/// a time calls;
-/// 3. memory that is passed lives as long as the call: it belongs to the arena of the log, or the caller
-/// holds it;
+/// 1. descriptors and layouts below are those of `cedrat.h`, on machines with 64-bit addresses and `size_t`;
+/// 2. the handle is passed only between opening and closing (`handle` is null otherwise), by one thread at a time;
+/// 3. memory that is passed lives as long as the call: it belongs to the arena of the log, or the caller holds it;
 /// 4. what a cursor points at is copied before the cursor goes on.
 @SuppressWarnings("restricted")
 final class NativeLog implements AutoCloseable {

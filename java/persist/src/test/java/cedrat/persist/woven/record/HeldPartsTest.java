@@ -41,8 +41,8 @@ import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /// Assignments to a part of a persistent Java collection: while the virtual machine collects the collection,
-/// afterwards, and while another transaction makes the part one of it. Reads take no lock here: with them a transaction
-/// finds no part that another one is adding.
+/// afterwards, and while another transaction adds the part to it. Reads take no lock here. With read locks, a
+/// transaction would find no part that another one is adding.
 class HeldPartsTest extends StoreFixture {
     /// After so many calls a method was compiled.
     private static final int CALLS = 100_000;

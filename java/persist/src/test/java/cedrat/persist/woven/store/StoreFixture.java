@@ -26,7 +26,7 @@ public abstract class StoreFixture {
         store = Persistence.open(graph.open(), options());
     }
 
-    /// How the store is opened.
+    /// Returns the options with which the store is opened.
     protected PersistenceOptions options() {
         return new PersistenceOptions();
     }
