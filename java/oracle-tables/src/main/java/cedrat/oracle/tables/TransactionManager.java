@@ -48,11 +48,11 @@ public final class TransactionManager implements AutoCloseable {
         /// All options; [#DEFAULTS] and the methods that change one are shorter.
         ///
         /// @param attempts largest number of attempts of [#runInTransaction]
-        /// @param backOffMin largest wait before the second attempt; it doubles before each further one. Each wait
-        ///     is random, so that two transactions in conflict do not meet again
+        /// @param backOffMin largest wait before the second attempt; it doubles before each further one.
+        ///     Each is random, so that two transactions in conflict do not meet again
         /// @param backOffMax upper bound of these waits
-        /// @param cleanUp runs the clean-up of transactions, one task after each; empty for a few threads of the
-        ///     manager. While rows wait for it, their readers ask the oracle. A task cleans up after all
+        /// @param cleanUp runs the clean-up of transactions, one task after each; empty for a few threads
+        ///     of the manager. While rows wait for it, their readers ask the oracle. A task cleans up after all
         ///     transactions that wait, so with few threads many of them share a request to the store
         /// @param writeBufferBytes approximate number of bytes of writes that a transaction keeps in memory,
         ///     besides the row that it has written last; other writes are in a temporary file until the commit
