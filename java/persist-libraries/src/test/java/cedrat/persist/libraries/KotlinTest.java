@@ -42,8 +42,7 @@ class KotlinTest {
     }
 
     private String run(String mode) throws IOException, InterruptedException {
-        String classPath =
-                folder.resolve("classes") + File.pathSeparator + System.getProperty("java.class.path");
+        String classPath = folder.resolve("classes") + File.pathSeparator + System.getProperty("java.class.path");
         List<String> command = AgentCommand.of(
                 classPath, "TransfersKt", folder.resolve("store").toString(), mode);
         Process process = new ProcessBuilder(command).redirectErrorStream(true).start();

@@ -70,7 +70,8 @@ final class StoreWeaver implements CodeTransform {
     /// Whether what is read is locked.
     private final boolean locksReads;
     /// Whether the method locks `this` at its beginning, and so all that it reads: a method of `HashMap` reads only
-    /// the table and the entries of its own map. With a lock at each read, `putVal` would be too long to be inlined.
+    /// the table and the entries of its own map. With a lock at each read, `putVal` would be too long for
+    /// inlining.
     private final boolean locksAtStart;
 
     private final boolean isApplication;
