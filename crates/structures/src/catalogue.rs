@@ -114,6 +114,21 @@ pub struct Catalogue {
 #[derive(Debug)]
 struct Gate(Mutex<bool>);
 
+impl Gate {
+    /// Creates the catalogue if there is none.
+    fn pass(&self, store: &Store) -> Result<()> {
+        let mut is_made = self.0.lock();
+        if !*is_made {
+            let _latched = store.latched(); // an undo may open the catalogue too
+            if store.read(CATALOGUE)?.kind() == LayoutKind::NONE {
+                store.transact(|txn| RawHashTable::create_at(txn, CATALOGUE))?;
+            }
+            *is_made = true;
+        }
+        Ok(())
+    }
+}
+
 impl Catalogue {
     /// Opens the catalogue of `store`. In a new store this creates it, in a separate transaction.
     ///
@@ -121,14 +136,12 @@ impl Catalogue {
     /// Those of any change.
     pub fn open(store: &Store) -> Result<Catalogue> {
         let gate = Catalogue::gate(store)?;
-        let mut is_made = gate.0.lock();
-        if !*is_made {
-            if store.read(CATALOGUE)?.kind() == LayoutKind::NONE {
-                store.transact(|txn| RawHashTable::create_at(txn, CATALOGUE))?;
+        loop {
+            match gate.pass(store) {
+                Err(Error::LogFull { .. }) if store.enforce_limits()? > 0 => {} // not possible within the gate
+                passed => break passed?,
             }
-            *is_made = true;
         }
-        drop(is_made);
         Ok(Catalogue { table: RawHashTable::open(store, CATALOGUE)? })
     }
 

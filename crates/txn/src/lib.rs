@@ -70,6 +70,7 @@ pub use error::{BranchError, Error, OpenError, Result};
 pub use explain::{Explained, Explainer};
 pub use limits::{Clock, SystemClock};
 pub use locks::{Deadlock, HasStopped, LockCounts, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource};
+pub use nested::LatchGuard;
 pub use opening::Opening;
 pub use operation::{Finish, LogicalUndo, Operation, RecordId, Refused};
 #[cfg(feature = "planted-faults")]

@@ -7,6 +7,7 @@
 //! | [`Txn::ordered`] | each step leaves the structure readable | *finished*, not undone | stays |
 
 use std::cell::Cell;
+use std::marker::PhantomData;
 
 use cedrat_pages::PageId;
 use cedrat_sync::{Arc, planted, thread_local};
@@ -16,13 +17,14 @@ use crate::body::{Head, UndoShape, record_space};
 use crate::error::{Error, Result};
 use crate::locks::{LockMode, Resource};
 use crate::operation::Finish;
-use crate::store::Inner;
+use crate::store::{Inner, Store};
 use crate::transaction::{ChangeMode, Txn, in_destructor};
 use crate::undo::{Undo, UndoKind};
 use crate::update::undo_space;
 
 thread_local! {
-    /// The number of nested top actions and ordered sequences that this thread runs, and the transaction of the first.
+    /// The number of nested top actions, ordered sequences and latches of [`LatchGuard`] that this thread has, and the transaction
+    /// of the first.
     static LATCHED: Cell<(u32, TxnId)> = const { Cell::new((0, TxnId::NONE)) };
 }
 
@@ -38,6 +40,7 @@ pub(crate) fn latching_txn() -> Option<TxnId> {
 }
 
 /// The latches of an action, counted until they are released.
+#[derive(Debug)]
 struct CountedLatches<G>(#[allow(dead_code, reason = "released by its drop")] G);
 
 impl<G> CountedLatches<G> {
@@ -56,6 +59,28 @@ impl<G> Drop for CountedLatches<G> {
             let (count, of) = latched.get();
             latched.set((count - 1, of));
         });
+    }
+}
+
+/// Notes that the calling thread has a latch over whole transactions, until it is dropped ([`Store::latched`]).
+#[must_use = "dropped at once, it notes nothing"]
+#[derive(Debug)]
+pub struct LatchGuard {
+    _counted: Option<CountedLatches<()>>,
+    /// The count is that of the thread.
+    _of_thread: PhantomData<*const ()>,
+}
+
+impl Store {
+    /// Notes that the calling thread has a latch while it runs whole transactions, not one nested top action: for structures that
+    /// serialise their callers. Acquire the latch first, and drop the result before it.
+    ///
+    /// Until then the thread rolls back no other transaction, and waits for no such rollback: an undo might need the latch. So a
+    /// transaction may find the log full that would have space otherwise: release the latch,
+    /// [enforce the limits](Store::enforce_limits), and if that has rolled back any, try again.
+    pub fn latched(&self) -> LatchGuard {
+        let counted = (!planted!("latch_over_transactions_not_noted")).then(|| CountedLatches::of(TxnId::NONE, ()));
+        LatchGuard { _counted: counted, _of_thread: PhantomData }
     }
 }
 

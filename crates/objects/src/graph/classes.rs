@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use cedrat_structures::{Checked, RawHashTable};
 use cedrat_sync::{Arc, Mutex};
+use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Commit, Error, Result, Store, Txn};
 
 /// Bytes of a definition in one entry of the table.
@@ -49,10 +50,23 @@ impl Classes {
             let (given, limit) = (definition.len() as u64, DEFINITION_LEN_MAX as u64);
             return Err(Error::TooLarge { what: "the definition of a class", given, limit });
         }
+        loop {
+            match self.try_define(store, definition) {
+                Err(Error::LogFull { .. }) if store.enforce_limits()? > 0 => {} // not possible under the latch
+                defined => return defined,
+            }
+        }
+    }
+
+    fn try_define(&self, store: &Store, definition: &[u8]) -> Result<u32> {
+        let mut waiting = store.begin();
+        // Before the latch, under which a wait for a lock would end after a while.
+        waiting.lock(Resource::Structure(self.table.root()), LockMode::Exclusive)?;
         // Serialised, so that numbers have no gaps.
         let _alone = self.defining.lock();
+        let _latched = store.latched(); // an undo may define a class too
+        let mut txn = waiting; // a failure is undone before the latch is released
         let number = self.count() + 1;
-        let mut txn = store.begin();
         let whole = [&(definition.len() as u32).to_le_bytes()[..], definition].concat();
         for (piece, bytes) in whole.chunks(PIECE_LEN).enumerate() {
             self.table.put(&mut txn, &key(number, piece as u32), bytes)?;
