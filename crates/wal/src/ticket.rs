@@ -123,9 +123,9 @@ impl Tickets {
         drop(waiting);
         for waker in ready.into_values() {
             // A panic belongs to the task, and its hook has reported it; other tasks still wait to be woken here, and
-            // no other thread wakes them. What it was raised with is foreign, too: its drop may panic again.
-            if let Err(raised) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
-                std::mem::forget(raised);
+            // no other thread wakes them. The payload is foreign code, too: its drop may panic again.
+            if let Err(payload) = catch_unwind(AssertUnwindSafe(|| waker.wake())) {
+                std::mem::forget(payload);
             }
         }
     }
@@ -145,10 +145,10 @@ mod tests {
         panics: bool,
     }
 
-    /// What a waker panics with: its drop panics, too.
-    struct Raised;
+    /// Payload of a panic, whose drop panics, too.
+    struct Payload;
 
-    impl Drop for Raised {
+    impl Drop for Payload {
         fn drop(&mut self) {
             panic!("the payload of a panic panics");
         }
@@ -158,7 +158,7 @@ mod tests {
         fn wake(self: std::sync::Arc<Self>) {
             self.woken.fetch_add(1, Ordering::SeqCst);
             if self.panics {
-                std::panic::panic_any(Raised);
+                std::panic::panic_any(Payload);
             }
         }
     }
