@@ -227,11 +227,13 @@ class ClusterTest {
     /// Its parent may never ask for its exit code.
     @Test
     void zombieHasEnded() throws Exception {
-        // The shell that says the number is another one than has started the child, and so waits for no child.
-        String shells = "sleep 1000 & exec sh -c 'echo $0; read -r line' $!";
-        Process parent = new ProcessBuilder("sh", "-c", shells).start();
+        // A shell may ask for the exit codes of all children between two commands. `sleep` never does.
+        Process parent = new ProcessBuilder("sh", "-c", "sleep 1000 & echo $!; exec sleep 1000").start();
         try {
             long child = Long.parseLong(parent.inputReader().readLine());
+            while (!Files.readString(Path.of("/proc/" + parent.pid() + "/comm")).startsWith("sleep")) {
+                Thread.onSpinWait();
+            }
             OsProcess process = OsProcess.of(child).orElseThrow();
             assertTrue(process.isAlive());
             process.end(LONG);
