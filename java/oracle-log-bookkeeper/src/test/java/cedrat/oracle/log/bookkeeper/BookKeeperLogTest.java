@@ -520,16 +520,16 @@ class BookKeeperLogTest extends LogContract {
             CompletableFuture<Void> opening =
                     CompletableFuture.runAsync(() -> assertDoesNotThrow(() -> second.open(slow, secondListener)));
             reached.await();
-            first.forgetBefore(2500);
-            while (before.ledgers().get(2).longValue() > list(place).ledgers().getFirst()
+            while (!Collections.disjoint(list(place).ledgers(), before.ledgers())
                     || !list(place).doomed().isEmpty()) {
-                listener.awaitAcknowledged(append(first, listener.newest(), listener.newest() + 1));
+                listener.awaitAcknowledged(append(first, listener.newest(), listener.newest() + 100));
+                first.forgetBefore(listener.newest());
             }
             release.countDown();
             first.close();
             opening.join();
             assertEquals(1, slow.restarts);
-            assertTrue(slow.first > 0 && slow.first <= 2500, "from " + slow.first);
+            assertTrue(slow.first > 0, "from " + slow.first);
             assertEquals(listener.newest(), slow.next);
             assertEquals(slow.next - slow.first + 1, append(second, slow.next, slow.next + 1));
             secondListener.awaitAcknowledged(slow.next - slow.first + 1);
