@@ -46,18 +46,7 @@ final class HBaseNetwork implements AutoCloseable {
         if (all.isEmpty()) {
             return;
         }
-        Links.Link link = all.get(random.nextInt(all.size()));
-        switch (random.nextInt(6)) {
-            case 0 -> link.hold(Links.Direction.REQUESTS);
-            case 1 -> link.hold(Links.Direction.REPLIES);
-            case 2 -> link.refuse();
-            case 3 -> link.cut();
-            case 4 -> link.cutAfter(random.nextInt(1, 4000));
-            default -> {
-                link.hold(Links.Direction.REQUESTS);
-                link.hold(Links.Direction.REPLIES);
-            }
-        }
+        all.get(random.nextInt(all.size())).fail(random, 4000);
     }
 
     /// Lets everything pass.

@@ -280,27 +280,14 @@ public final class BookKeeperFaults implements NemesisWorld.OtherFaults, AutoClo
 
     private void cut(Links.Link link, RandomGenerator random) {
         isCut = true;
-        switch (random.nextInt(6)) {
-            case 0 -> link.hold(Links.Direction.REQUESTS);
-            case 1 -> link.hold(Links.Direction.REPLIES);
-            case 2 -> link.refuse();
-            case 3 -> link.cut();
-            case 4 -> link.cutAfter(random.nextInt(1, 2000));
-            default -> {
-                link.hold(Links.Direction.REQUESTS);
-                link.hold(Links.Direction.REPLIES);
-            }
-        }
+        link.fail(random, 2000);
     }
 
     @Override
     public void cutOff(Log log) {
         count++;
         isCut = true;
-        for (Links.Link link : zooKeeperLinks.get(log)) {
-            link.hold(Links.Direction.REQUESTS);
-            link.hold(Links.Direction.REPLIES);
-        }
+        zooKeeperLinks.get(log).forEach(Links.Link::hold);
     }
 
     @Override

@@ -11,6 +11,7 @@ import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
 import java.util.SplittableRandom;
+import java.util.random.RandomGenerator;
 
 /// A network of streams between clients and servers. Each client has a link of its own, which can be cut, held in
 /// either direction, and cut again after a few bytes: so bytes are lost with their connection, late, or delivered
@@ -168,6 +169,26 @@ public final class Links implements AutoCloseable {
         /// Holds all bytes of a direction.
         public synchronized void hold(Direction direction) {
             isHeld[direction.ordinal()] = true;
+        }
+
+        /// Holds all bytes of both directions.
+        public synchronized void hold() {
+            hold(Direction.REQUESTS);
+            hold(Direction.REPLIES);
+        }
+
+        /// Holds a direction or both, or cuts its connections, as `drawn` says.
+        ///
+        /// @param bytesMax bytes after which new connections are cut, if they are
+        public void fail(RandomGenerator drawn, int bytesMax) {
+            switch (drawn.nextInt(6)) {
+                case 0 -> hold(Direction.REQUESTS);
+                case 1 -> hold(Direction.REPLIES);
+                case 2 -> refuse();
+                case 3 -> cut();
+                case 4 -> cutAfter(drawn.nextInt(1, bytesMax));
+                default -> hold();
+            }
         }
 
         /// Delivers the held bytes, also those of connections that the client has left.
