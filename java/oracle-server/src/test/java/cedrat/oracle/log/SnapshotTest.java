@@ -287,7 +287,7 @@ class SnapshotTest {
         SnapshotRule restartedRule = new SnapshotRule(running.oracle.window(), Long.MAX_VALUE);
         StatusOracle restarted = new StatusOracle(ROWS_LOG2, new NoDecisions());
         OracleReplay replay = new OracleReplay(restarted, restartedRule);
-        running.replay(running.random.nextInt(1, from + 1), running.random.nextInt(from), replay);
+        running.replay(running.random.nextInt(1, from + 1), running.random.nextInt(running.log.size() + 1), replay);
         replay.restart();
         running.replay(from, running.log.size(), replay);
         replay.end();
