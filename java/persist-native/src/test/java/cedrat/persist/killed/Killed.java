@@ -185,8 +185,9 @@ public final class Killed {
     }
 
     private void acknowledge(int thread, long steps) {
-        acknowledged.incrementAndGet();
         say("ack " + thread + " " + steps);
+        // In this order: the test has read as many as are counted when a thread says that a phase begins.
+        acknowledged.incrementAndGet();
     }
 
     private void leave(Phase left) {
