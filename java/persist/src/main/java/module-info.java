@@ -7,6 +7,7 @@ module cedrat.persist {
     requires static cedrat.persist.boot;
     requires java.instrument;
     requires java.management;
+    requires jdk.jfr;
     requires transitive java.transaction.xa;
 
     exports cedrat.persist;

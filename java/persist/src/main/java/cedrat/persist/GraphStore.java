@@ -113,6 +113,11 @@ public interface GraphStore extends AutoCloseable {
         throw withoutBranches();
     }
 
+    /// Returns the name of the store, for messages and events: its folder if it has one.
+    default String name() {
+        return toString();
+    }
+
     /// Waits until all commits up to one are durable.
     ///
     /// @param lsn as [#commit] has returned it

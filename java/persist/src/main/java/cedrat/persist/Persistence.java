@@ -3,6 +3,7 @@ package cedrat.persist;
 import java.nio.file.Path;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.ServiceLoader;
 import java.util.Set;
 import javax.transaction.xa.XAResource;
@@ -116,6 +117,13 @@ public abstract class Persistence implements AutoCloseable {
     ///
     /// @return the number of removed objects
     public abstract long collect();
+
+    /// Returns the counters of this store. They may be read after it was closed.
+    public abstract StoreStatistics statistics();
+
+    /// Returns why the store has stopped; empty if it has not, and after [#close]. For health checks: a stopped store
+    /// neither loads nor stores anything.
+    public abstract Optional<PersistenceException> failure();
 
     /// Returns a resource for a transaction manager (XA, by `javax.transaction.xa`), so that a transaction changes
     /// objects of this store and data of other stores, all or nothing. Each call returns another resource of

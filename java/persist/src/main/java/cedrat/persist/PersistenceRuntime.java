@@ -82,6 +82,9 @@ public abstract class PersistenceRuntime {
     /// As [Persistence#touched].
     protected abstract void touched(Object object);
 
+    /// As [Transaction#statistics].
+    protected abstract TransactionStatistics transactionStatistics();
+
     /// Waits for the lock of an object, as [RwLock] says.
     protected abstract void acquire(Object object, boolean toWrite);
 }

@@ -114,6 +114,13 @@ public abstract class Transaction implements AutoCloseable {
         throw PersistenceRuntime.notWoven();
     }
 
+    /// Returns the counters of all top-level transactions of the process.
+    ///
+    /// @throws IllegalStateException if the agent is not loaded
+    public static TransactionStatistics statistics() {
+        return PersistenceRuntime.get().transactionStatistics();
+    }
+
     // ---- ways to end it
 
     /// Keeps what was changed. In a nested transaction, as long as the one around it keeps it.

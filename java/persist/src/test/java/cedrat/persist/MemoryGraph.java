@@ -44,6 +44,9 @@ public final class MemoryGraph {
     private Error thrownBehindCommits;
     private Runnable beforeWait = () -> {};
 
+    /// The name of each.
+    public static final String NAME = "a store in memory";
+
     /// Opens it.
     public GraphStore open() {
         isStopped = false;
@@ -290,6 +293,11 @@ public final class MemoryGraph {
             if (isStopped) {
                 throw new GraphStoreException("it has stopped", null, true);
             }
+        }
+
+        @Override
+        public String name() {
+            return NAME;
         }
 
         @Override

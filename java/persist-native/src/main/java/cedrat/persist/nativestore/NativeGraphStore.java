@@ -52,7 +52,7 @@ final class NativeGraphStore implements GraphStore {
     private static final int SYNC = 0;
     private static final int ASYNC = 1;
 
-    // Sizes of `cedrat_options`, `cedrat_graph_options` and `cedrat_heap_options`, and offsets of fields in them.
+    // Sizes of C structures, and offsets of fields in them.
     private static final long OPTIONS_BYTES = 16 * Long.BYTES;
     private static final long PAGE_POOL_BYTES = 7 * Long.BYTES;
     private static final long GRAPH_OPTIONS_BYTES = 8 * Long.BYTES;
@@ -106,61 +106,7 @@ final class NativeGraphStore implements GraphStore {
     private static final MethodHandle IN_DOUBT = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle STATUS_NAME = function(ADDRESS, JAVA_INT);
 
-    /// Addresses of the native functions.
-    private static final class Functions {
-        final MemorySegment open;
-        final MemorySegment close;
-        final MemorySegment message;
-        final MemorySegment isStable;
-        final MemorySegment graphOpen;
-        final MemorySegment graphClose;
-        final MemorySegment graphMessage;
-        final MemorySegment defineClass;
-        final MemorySegment getClass;
-        final MemorySegment getRoots;
-        final MemorySegment read;
-        final MemorySegment readMany;
-        final MemorySegment commit;
-        final MemorySegment recordsOpen;
-        final MemorySegment heapOpen;
-        final MemorySegment heapCreate;
-        final MemorySegment prepare;
-        final MemorySegment getBranch;
-        final MemorySegment commitPrepared;
-        final MemorySegment rollbackPrepared;
-        final MemorySegment inDoubt;
-        final MemorySegment statusName;
-        final NativeCollection.Functions collections;
-        final NativeFaces.Functions faces;
-
-        Functions(Libcedrat library) throws IOException {
-            open = library.function("cedrat_open");
-            close = library.function("cedrat_close");
-            message = library.function("cedrat_message");
-            isStable = library.function("cedrat_is_stable");
-            graphOpen = library.function("cedrat_graph_open");
-            graphClose = library.function("cedrat_graph_close");
-            graphMessage = library.function("cedrat_graph_message");
-            defineClass = library.function("cedrat_graph_define_class");
-            getClass = library.function("cedrat_graph_get_class");
-            getRoots = library.function("cedrat_graph_get_roots");
-            read = library.function("cedrat_graph_read");
-            readMany = library.function("cedrat_graph_read_many");
-            commit = library.function("cedrat_graph_commit");
-            recordsOpen = library.function("cedrat_records_open");
-            heapOpen = library.function("cedrat_heap_open");
-            heapCreate = library.function("cedrat_heap_create");
-            prepare = library.function("cedrat_graph_prepare");
-            getBranch = library.function("cedrat_graph_get_branch");
-            commitPrepared = library.function("cedrat_commit_prepared");
-            rollbackPrepared = library.function("cedrat_rollback_prepared");
-            inDoubt = library.function("cedrat_in_doubt");
-            statusName = library.function("cedrat_status_name");
-            collections = new NativeCollection.Functions(library);
-            faces = new NativeFaces.Functions(library);
-        }
-    }
-
+    private final String name;
     private final Functions functions;
     private final Arena arena = Arena.ofShared();
     private final MemorySegment store;
@@ -172,7 +118,9 @@ final class NativeGraphStore implements GraphStore {
     /// Transactions over pages and heaps, and collections, that have not ended.
     private final Set<Dependent> dependents;
 
-    private NativeGraphStore(Functions functions, MemorySegment store, MemorySegment graph, Set<Dependent> dependents) {
+    private NativeGraphStore(
+            String name, Functions functions, MemorySegment store, MemorySegment graph, Set<Dependent> dependents) {
+        this.name = name;
         this.functions = functions;
         this.dependents = dependents;
         this.store = store.reinterpret(arena, null);
@@ -229,10 +177,15 @@ final class NativeGraphStore implements GraphStore {
                 int ignored = (int) CLOSE.invokeExact(functions.close, store);
                 throw failure("cannot open its graph of objects", functions, status, reason);
             }
-            return new NativeGraphStore(functions, store, to.get(ADDRESS, 0), dependents);
+            return new NativeGraphStore(directory.toString(), functions, store, to.get(ADDRESS, 0), dependents);
         } catch (Throwable problem) {
             throw rethrown(problem);
         }
+    }
+
+    @Override
+    public String name() {
+        return name;
     }
 
     @Override
@@ -758,10 +711,9 @@ final class NativeGraphStore implements GraphStore {
     }
 
     static GraphStoreException failure(String message, int status) {
-        return switch (status) {
-            case HAS_BRANCH_IN_DOUBT -> GraphStoreException.inDoubt(message);
-            default -> new GraphStoreException(message, null, status == STOPPED || status == PANIC);
-        };
+        return status == HAS_BRANCH_IN_DOUBT
+                ? GraphStoreException.inDoubt(message)
+                : new GraphStoreException(message, null, status == STOPPED || status == PANIC);
     }
 
     private static String lastMessage(MemorySegment function, Functions functions, MemorySegment handle) {

@@ -1,5 +1,6 @@
 package cedrat.persist.lock;
 
+import cedrat.persist.event.LockWaitEvent;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.util.ArrayList;
@@ -10,6 +11,7 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicIntegerArray;
+import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 
@@ -55,6 +57,7 @@ public final class Locks {
     private static final int OWNERS_MAX = 64;
 
     private final ReentrantLock mutex = new ReentrantLock();
+    private final LongAdder waits = new LongAdder();
     private final MonitorCycles monitors = new MonitorCycles(this);
     private ObjectLock[] buckets = new ObjectLock[BUCKETS];
     /// Number of searches for cycles.
@@ -274,7 +277,11 @@ public final class Locks {
         } finally {
             mutex.unlock();
         }
+        LockWaitEvent event = new LockWaitEvent();
+        event.begin();
         boolean isGranted = await(waiter);
+        event.end(object, isToWrite, !isGranted);
+        waits.increment();
         if (!isGranted && isHeld) {
             owner.noteUpgrade(object);
         }
@@ -455,6 +462,11 @@ public final class Locks {
         } finally {
             mutex.unlock();
         }
+    }
+
+    /// Returns how many requests have waited so far.
+    public long waits() {
+        return waits.sum();
     }
 
     private static void enqueue(Waiter waiter) {

@@ -5,6 +5,7 @@ import cedrat.persist.DeadlockException;
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.PersistenceException;
 import cedrat.persist.Transaction;
+import cedrat.persist.TransactionStatistics;
 import cedrat.persist.boot.Barrier;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.lock.Locks;
@@ -12,6 +13,7 @@ import cedrat.persist.memory.EntryViews;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.LongAdder;
 
 /// How transactions begin and end, nested ones and top-level ones, and what they lock meanwhile.
 ///
@@ -26,6 +28,9 @@ public final class Transactions {
     /// The open stores.
     private final List<Persistent> stores;
     private final AtomicLong births = new AtomicLong();
+    private final LongAdder commits = new LongAdder();
+    private final LongAdder rollbacks = new LongAdder();
+    private final LongAdder deadlocks = new LongAdder();
     /// How often transactions have taken back what they had made persistent collections of.
     private final AtomicLong takenBack = new AtomicLong();
 
@@ -39,6 +44,11 @@ public final class Transactions {
     /// How often transactions have taken back what they had made persistent collections of.
     long takenBack() {
         return takenBack.get();
+    }
+
+    /// As [Transaction#statistics].
+    public TransactionStatistics statistics() {
+        return new TransactionStatistics(commits.sum(), rollbacks.sum(), locks.waits(), deadlocks.sum());
     }
 
     // ---- begin
@@ -242,6 +252,7 @@ public final class Transactions {
             transaction.top.endedOnNoThread();
         }
         if (transaction.outer == null) {
+            (action == Transaction.Action.COMMIT ? commits : rollbacks).increment();
             try {
                 Faces.end(transaction.top);
             } finally {
@@ -451,6 +462,7 @@ public final class Transactions {
             } finally {
                 takeBack(transaction.top, 0);
                 transaction.top.isDoomed = true;
+                deadlocks.increment();
                 locks.releaseVictim(transaction.top.owner);
             }
         }

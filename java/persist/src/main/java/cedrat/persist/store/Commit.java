@@ -6,6 +6,7 @@ import cedrat.persist.GraphStoreException;
 import cedrat.persist.PersistenceException;
 import cedrat.persist.codec.Change;
 import cedrat.persist.codec.Layout;
+import cedrat.persist.event.CommitEvent;
 import cedrat.persist.record.Changes;
 import cedrat.persist.record.Faces;
 import cedrat.persist.record.TransactionLevel;
@@ -34,6 +35,8 @@ final class Commit implements Changes {
     private final CommitWriter writer;
     /// The identities of what was prepared, or null.
     private long[] prepared;
+    /// Size of what was prepared.
+    private int preparedBytes;
 
     /// Finds what was changed.
     Commit(Engine engine, TransactionLevel transaction) {
@@ -61,6 +64,8 @@ final class Commit implements Changes {
     @Override
     public void commit() {
         engine.check();
+        CommitEvent event = new CommitEvent();
+        event.begin();
         boolean isStored = false;
         boolean isAsked = false;
         try {
@@ -73,6 +78,7 @@ final class Commit implements Changes {
             attach(committed == null ? NOTHING_MADE : committed.identities());
             if (committed != null) {
                 engine.appended(committed.lsn());
+                engine.counters.committed(made.size(), writer.buffer.size());
             }
         } catch (GraphStoreException e) {
             if (e.isConflict()) {
@@ -86,8 +92,10 @@ final class Commit implements Changes {
             }
             throw e;
         } finally {
+            event.end(engine.name, changes.size(), made.size(), writer.buffer.size(), isStored);
             abandon();
             if (!isStored) {
+                engine.counters.refusedCommit();
                 made.forget();
             }
             writer.buffer.give(transaction.top.context);
@@ -103,6 +111,7 @@ final class Commit implements Changes {
             writer.write();
             if (writer.buffer.size() != 0) {
                 isAsked = true;
+                preparedBytes = writer.buffer.size();
                 prepared = engine.graph.prepare(writer.buffer.bytes(), writer.buffer.size(), branch);
                 check(prepared.length);
                 isPrepared = true;
@@ -148,6 +157,7 @@ final class Commit implements Changes {
         transaction.top.endsHere(true);
         try {
             attach(prepared);
+            engine.counters.committed(prepared.length, preparedBytes);
         } catch (RuntimeException | Error e) {
             // Memory is not as the store is.
             throw engine.stop(e);

@@ -17,6 +17,9 @@ import cedrat.persist.codec.Layout;
 import cedrat.persist.codec.ObjectIdentity;
 import cedrat.persist.codec.PartIdentity;
 import cedrat.persist.codec.Words;
+import cedrat.persist.event.CollectionEvent;
+import cedrat.persist.event.DurableWaitEvent;
+import cedrat.persist.event.LoadEvent;
 import cedrat.persist.form.Form;
 import cedrat.persist.form.FormShape;
 import cedrat.persist.form.Forms;
@@ -30,6 +33,7 @@ import cedrat.persist.record.TopLevel;
 import cedrat.persist.record.TransactionLevel;
 import java.lang.reflect.Array;
 import java.util.Map;
+import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
@@ -49,6 +53,9 @@ import java.util.concurrent.locks.ReentrantLock;
 /// **Threads:** any.
 final class Engine implements BranchStore {
     final GraphStore graph;
+    /// The store's, for messages and events.
+    final String name;
+    final StoreCounters counters = new StoreCounters();
     final Recorder recorder;
     final PersistenceRuntime.Settings settings;
     final Forms forms;
@@ -87,6 +94,7 @@ final class Engine implements BranchStore {
 
     Engine(GraphStore graph, Recorder recorder, PersistenceRuntime.Settings settings) throws GraphStoreException {
         this.graph = graph;
+        name = graph.name();
         virtualWaits = new VirtualWaits(graph::waitDurable);
         this.recorder = recorder;
         this.settings = settings;
@@ -100,6 +108,14 @@ final class Engine implements BranchStore {
         isRestarted = !schema.isEmpty() || !roots.isEmpty();
         inDoubt = new InDoubtChanges(graph);
         branches = new Branches(this, recorder, inDoubt.branches(), settings.nanos());
+        int doubtful = inDoubt.branches().size();
+        if (doubtful != 0) {
+            log(
+                    System.Logger.Level.WARNING,
+                    name + ": branches in doubt: " + doubtful
+                            + ". Their objects cannot be read until the transaction manager ends them, or `cedrat resolve`",
+                    null);
+        }
     }
 
     @Override
@@ -124,13 +140,33 @@ final class Engine implements BranchStore {
 
     /// Nothing is loaded or stored any more.
     PersistenceException stop(Throwable failure) {
-        if (end == null) {
-            cause = failure;
-            end =
-                    "the store has stopped after a failure, because it cannot tell which of the last commits are durable: "
-                            + "close it and open it again";
+        boolean isFirst;
+        synchronized (this) {
+            isFirst = end == null;
+            if (isFirst) {
+                cause = failure;
+                end =
+                        "the store has stopped after a failure, because it cannot tell which of the last commits are durable: "
+                                + "close it and open it again";
+            }
+        }
+        if (isFirst) {
+            log(System.Logger.Level.ERROR, name + ": " + end, failure);
         }
         return new PersistenceException(end, failure);
+    }
+
+    /// The program's logging may have barriers, and be used for the first time here.
+    private void log(System.Logger.Level level, String message, Throwable thrown) {
+        recorder.unrecorded(() -> {
+            System.getLogger("cedrat.persist").log(level, message, thrown);
+            return null;
+        });
+    }
+
+    /// As [cedrat.persist.Persistence#failure].
+    Optional<PersistenceException> failure() {
+        return cause == null ? Optional.empty() : Optional.of(new PersistenceException(end, cause));
     }
 
     void close() throws GraphStoreException {
@@ -189,11 +225,14 @@ final class Engine implements BranchStore {
         }
         try {
             if (end == null) {
+                DurableWaitEvent event = new DurableWaitEvent();
+                event.begin();
                 if (Thread.currentThread().isVirtual()) {
                     virtualWaits.until(place);
                 } else {
                     graph.waitDurable(place);
                 }
+                event.end(name, place);
                 becameDurable(place);
                 return;
             }
@@ -253,6 +292,8 @@ final class Engine implements BranchStore {
         collecting.lock();
         try {
             check();
+            CollectionEvent event = new CollectionEvent();
+            event.begin();
             try (GraphStore.Collection collection = graph.collect(loader.alive())) {
                 GraphStore.Stage stage = GraphStore.Stage.MARKING;
                 while (stage != GraphStore.Stage.DONE && end == null) {
@@ -260,7 +301,10 @@ final class Engine implements BranchStore {
                             ? collection.seal(loader.alive())
                             : collection.step(COLLECTION_STEP);
                 }
-                return collection.removed();
+                long removed = collection.removed();
+                counters.collected(removed);
+                event.end(name, removed);
+                return removed;
             } catch (GraphStoreException e) {
                 throw refused(e);
             }
@@ -274,8 +318,12 @@ final class Engine implements BranchStore {
     /// Returns the object of a reference.
     Object resolve(long word) {
         check();
+        LoadEvent event = new LoadEvent();
+        event.begin();
         try {
-            return loader.resolve(word);
+            Object object = loader.resolve(word);
+            event.end(name, object);
+            return object;
         } catch (GraphStoreException e) {
             throw refused(e);
         }

@@ -3,6 +3,7 @@ package cedrat.persist.store;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.Layout;
 import cedrat.persist.codec.ObjectIdentity;
+import cedrat.persist.event.UnloadEvent;
 import java.util.Arrays;
 
 /// The loaded objects of a store, oldest first, and their unloading.
@@ -18,6 +19,8 @@ import java.util.Arrays;
 final class Loaded {
     /// Approximate cost of an object beside its bytes.
     private static final int OVERHEAD = 96;
+    /// Number of unloaded objects that make an event.
+    private static final int UNLOADED_EVENT = 1024;
     /// Maximum number of the oldest objects that are looked at for each added one: they may all be locked.
     private static final int LOOKS_MAX = 16;
 
@@ -29,6 +32,8 @@ final class Loaded {
     private int first;
     private int count;
     private long bytes;
+    /// Number of unloaded objects since the last event.
+    private int unloaded;
 
     Loaded(Engine engine, long bytesMax) {
         this.engine = engine;
@@ -94,6 +99,7 @@ final class Loaded {
             return true;
         }
         Layout layout = ((Layout) identity.shape).current();
+        boolean isUnloaded = false;
         synchronized (identity) {
             if (identity.isKept) {
                 return true;
@@ -111,9 +117,32 @@ final class Loaded {
                     // A reader of the field sees its value, or null and, under the monitor, the word.
                     identity.pending[i] = word;
                     layout.put(object, i, null);
+                    isUnloaded = true;
                 }
             }
         }
+        if (isUnloaded) {
+            countUnloaded();
+        }
         return true;
+    }
+
+    private void countUnloaded() {
+        engine.counters.unloaded();
+        long loadedBytes;
+        synchronized (this) {
+            unloaded++;
+            if (unloaded < UNLOADED_EVENT) {
+                return;
+            }
+            unloaded = 0;
+            loadedBytes = bytes;
+        }
+        new UnloadEvent().record(engine.name, UNLOADED_EVENT, loadedBytes);
+    }
+
+    /// Returns the estimated size of the loaded objects.
+    synchronized long bytes() {
+        return bytes;
     }
 }

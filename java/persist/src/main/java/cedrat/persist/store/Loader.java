@@ -140,7 +140,7 @@ final class Loader {
         Memory.publish();
         Object winner = engine.table.add(identity, object, version);
         if (winner == object) {
-            engine.loaded.add(identity);
+            loaded(identity);
         }
         return winner;
     }
@@ -164,11 +164,16 @@ final class Loader {
         engine.table.attach(identity, object);
         Object winner = engine.table.add(identity, object, version);
         if (winner == object) {
-            engine.loaded.add(identity);
+            loaded(identity);
         } else {
             engine.table.detach(identity);
         }
         return winner;
+    }
+
+    private void loaded(ObjectIdentity identity) {
+        engine.counters.loaded();
+        engine.loaded.add(identity);
     }
 
     /// Anything else.
@@ -414,7 +419,7 @@ final class Loader {
                 identities.add(identity);
             }
             identities.forEach(engine.table::add);
-            identities.forEach(engine.loaded::add);
+            identities.forEach(Loader.this::loaded);
         }
     }
 }

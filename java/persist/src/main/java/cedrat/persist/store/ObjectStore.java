@@ -7,12 +7,14 @@ import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceRuntime;
 import cedrat.persist.Records;
+import cedrat.persist.StoreStatistics;
 import cedrat.persist.branch.BranchResource;
 import cedrat.persist.record.Recorder;
 import cedrat.persist.record.WovenCode;
 import java.nio.charset.StandardCharsets;
 import java.util.List;
 import java.util.Objects;
+import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
 import javax.transaction.xa.XAResource;
@@ -208,6 +210,16 @@ final class ObjectStore extends Persistence {
     @Override
     public long collect() {
         return recorder.<Long>unrecorded(engine::collect);
+    }
+
+    @Override
+    public StoreStatistics statistics() {
+        return engine.counters.read(engine.loaded.bytes());
+    }
+
+    @Override
+    public Optional<PersistenceException> failure() {
+        return engine.failure();
     }
 
     @Override

@@ -3,6 +3,7 @@ package cedrat.persist.store;
 import cedrat.persist.GraphStore;
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceRuntime;
+import cedrat.persist.TransactionStatistics;
 import cedrat.persist.record.Recorder;
 
 /// The implementation that the agent installs: stores over a [GraphStore], and the transactions of a [Recorder].
@@ -23,6 +24,11 @@ public final class StoreRuntime extends PersistenceRuntime {
     @Override
     protected void touched(Object object) {
         recorder.unseen.touched(object);
+    }
+
+    @Override
+    protected TransactionStatistics transactionStatistics() {
+        return recorder.transactions.statistics();
     }
 
     @Override

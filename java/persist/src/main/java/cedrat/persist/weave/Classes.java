@@ -11,7 +11,18 @@ final class Classes {
     private static final String OWN = "cedrat/persist/";
     /// Packages of this library: its own, the one on the boot class path, and the one that keeps objects in a folder.
     private static final Set<String> OWN_PACKAGES = Set.of(
-            "boot", "branch", "codec", "form", "jdk", "lock", "memory", "nativestore", "record", "store", "weave");
+            "boot",
+            "branch",
+            "codec",
+            "event",
+            "form",
+            "jdk",
+            "lock",
+            "memory",
+            "nativestore",
+            "record",
+            "store",
+            "weave");
 
     /// Whether classes come with the JDK, or lie on the boot class path, by their names.
     private final ConcurrentHashMap<String, Boolean> ofPlatform = new ConcurrentHashMap<>();

@@ -1,0 +1,2 @@
+/// Metrics of persistent Java objects and their transactions, for Micrometer.
+package cedrat.persist.micrometer;

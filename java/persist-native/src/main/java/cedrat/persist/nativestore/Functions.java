@@ -1,0 +1,60 @@
+package cedrat.persist.nativestore;
+
+import cedrat.library.Libcedrat;
+import java.io.IOException;
+import java.lang.foreign.MemorySegment;
+
+/// Addresses of the functions of libcedrat that a [NativeGraphStore] calls.
+final class Functions {
+    final MemorySegment open;
+    final MemorySegment close;
+    final MemorySegment message;
+    final MemorySegment isStable;
+    final MemorySegment graphOpen;
+    final MemorySegment graphClose;
+    final MemorySegment graphMessage;
+    final MemorySegment defineClass;
+    final MemorySegment getClass;
+    final MemorySegment getRoots;
+    final MemorySegment read;
+    final MemorySegment readMany;
+    final MemorySegment commit;
+    final MemorySegment recordsOpen;
+    final MemorySegment heapOpen;
+    final MemorySegment heapCreate;
+    final MemorySegment prepare;
+    final MemorySegment getBranch;
+    final MemorySegment commitPrepared;
+    final MemorySegment rollbackPrepared;
+    final MemorySegment inDoubt;
+    final MemorySegment statusName;
+    final NativeCollection.Functions collections;
+    final NativeFaces.Functions faces;
+
+    Functions(Libcedrat library) throws IOException {
+        open = library.function("cedrat_open");
+        close = library.function("cedrat_close");
+        message = library.function("cedrat_message");
+        isStable = library.function("cedrat_is_stable");
+        graphOpen = library.function("cedrat_graph_open");
+        graphClose = library.function("cedrat_graph_close");
+        graphMessage = library.function("cedrat_graph_message");
+        defineClass = library.function("cedrat_graph_define_class");
+        getClass = library.function("cedrat_graph_get_class");
+        getRoots = library.function("cedrat_graph_get_roots");
+        read = library.function("cedrat_graph_read");
+        readMany = library.function("cedrat_graph_read_many");
+        commit = library.function("cedrat_graph_commit");
+        recordsOpen = library.function("cedrat_records_open");
+        heapOpen = library.function("cedrat_heap_open");
+        heapCreate = library.function("cedrat_heap_create");
+        prepare = library.function("cedrat_graph_prepare");
+        getBranch = library.function("cedrat_graph_get_branch");
+        commitPrepared = library.function("cedrat_commit_prepared");
+        rollbackPrepared = library.function("cedrat_rollback_prepared");
+        inDoubt = library.function("cedrat_in_doubt");
+        statusName = library.function("cedrat_status_name");
+        collections = new NativeCollection.Functions(library);
+        faces = new NativeFaces.Functions(library);
+    }
+}

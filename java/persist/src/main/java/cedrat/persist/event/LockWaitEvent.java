@@ -1,0 +1,42 @@
+package cedrat.persist.event;
+
+import jdk.jfr.Category;
+import jdk.jfr.Description;
+import jdk.jfr.Event;
+import jdk.jfr.Label;
+import jdk.jfr.Name;
+import jdk.jfr.Threshold;
+
+/// A transaction waits for the lock of an object.
+///
+/// **Threads:** one.
+@Name("cedrat.LockWait")
+@Label("Lock Wait")
+@Category({"Cedrat", "Objects"})
+@Description("A transaction waits for the lock of an object")
+@Threshold("1 ms")
+public final class LockWaitEvent extends Event {
+    @Label("Class")
+    @Description("Class of the locked object")
+    private Class<?> lockedClass;
+
+    @Name("write")
+    @Label("Write Lock")
+    private boolean isToWrite;
+
+    @Name("deadlock")
+    @Label("Deadlock")
+    @Description("The transaction is the victim of a deadlock, and is rolled back")
+    private boolean isVictim;
+
+    /// Ends the event, and records it if it is asked for.
+    public void end(Object locked, boolean isToWrite, boolean isVictim) {
+        end();
+        if (shouldCommit()) {
+            lockedClass = locked.getClass();
+            this.isToWrite = isToWrite;
+            this.isVictim = isVictim;
+            commit();
+        }
+    }
+}
