@@ -1,7 +1,9 @@
 package cedrat.persist.bench;
 
 import cedrat.bench.figures.Figures;
+import cedrat.persist.bench.Kernels.Beside;
 import java.util.ArrayList;
+import java.util.EnumMap;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -17,13 +19,11 @@ import org.openjdk.jmh.runner.options.VerboseMode;
 import picocli.CommandLine.Command;
 import picocli.CommandLine.Mixin;
 
-/// Cost of barriers while no transaction lives (Transactions for Java, §5): [Kernels] in a virtual machine
-/// with the agent and in one without, alternating.
-@Command(name = "barrier", description = "Short loops of stores, with barriers and without.")
+/// Cost of barriers in code outside of transactions (Transactions for Java, §5): [Kernels] in a virtual machine without
+/// the agent, and in ones with it: alone, beside an open store, and beside a transaction of another thread.
+@Command(name = "barrier", description = "Short loops of stores and reads, with barriers and without.")
 final class BarrierFigure implements Callable<Integer> {
-    private static final int TURNS = 5;
-    private static final double MEAN_MAX = 1.10;
-    private static final double WORST_MAX = 1.50;
+    private static final int TURNS = 3;
 
     @Mixin
     private FigureOptions options;
@@ -31,53 +31,70 @@ final class BarrierFigure implements Callable<Integer> {
     @Override
     public Integer call() throws RunnerException {
         Map<String, List<Double>> plain = new TreeMap<>();
-        Map<String, List<Double>> woven = new TreeMap<>();
+        Map<Beside, Map<String, List<Double>>> woven = new EnumMap<>(Beside.class);
         for (int turn = 0; turn < (options.quick ? 1 : TURNS); turn++) {
             options.progress("barrier: turn " + (turn + 1));
-            run(plain, List.of());
-            run(woven, List.of(options.agentWith("exclude=org.openjdk.jmh")));
+            run(plain, Beside.NOTHING, List.of());
+            for (Beside beside : Beside.values()) {
+                List<String> agent = new ArrayList<>(List.of(options.agentWith("exclude=org.openjdk.jmh")));
+                if (options.hasUnlockedReads()) {
+                    agent.add("-D" + Kernels.UNLOCKED + "=true");
+                }
+                run(woven.computeIfAbsent(beside, first -> new TreeMap<>()), beside, agent);
+            }
         }
         Figures figures = new Figures("barrier", options.json);
-        double product = 1;
-        double worst = 0;
         for (String kernel : plain.keySet()) {
-            double without = Medians.of(plain.get(kernel));
-            double with = Medians.of(woven.get(kernel));
-            figures.add("cedrat", params(kernel, false), "ns_per_store", without, "ns");
-            figures.add("cedrat", params(kernel, true), "ns_per_store", with, "ns");
-            figures.add("cedrat", params(kernel, true), "of_plain", with / without, "ratio");
-            product *= with / without;
-            worst = Math.max(worst, with / without);
+            figures.add("cedrat", params(kernel, null), "ns_each", Medians.of(plain.get(kernel)), "ns");
         }
-        double mean = Math.pow(product, 1.0 / plain.size());
-        if (options.hasUnlockedReads()) {
-            figures.add("cedrat", params("the geometric mean of all kernels", true), "of_plain", mean, "ratio");
-            return 0;
-        }
-        figures.atMost("woven / plain, the geometric mean of all kernels", OptionalDouble.of(mean), MEAN_MAX);
-        figures.atMost("woven / plain, the worst kernel", OptionalDouble.of(worst), WORST_MAX);
+        woven.forEach((beside, results) -> compare(figures, plain, beside, results));
         figures.printGoals();
         return 0;
     }
 
-    private Map<String, Object> params(String kernel, boolean isWoven) {
+    private void compare(
+            Figures figures, Map<String, List<Double>> plain, Beside beside, Map<String, List<Double>> woven) {
+        double product = 1;
+        double worst = 0;
+        for (String kernel : plain.keySet()) {
+            double with = Medians.of(woven.get(kernel));
+            double ratio = with / Medians.of(plain.get(kernel));
+            figures.add("cedrat", params(kernel, beside), "ns_each", with, "ns");
+            figures.add("cedrat", params(kernel, beside), "of_plain", ratio, "ratio");
+            product *= ratio;
+            worst = Math.max(worst, ratio);
+        }
+        double mean = Math.pow(product, 1.0 / plain.size());
+        if (options.hasUnlockedReads()) {
+            figures.add("cedrat", params("geometric mean", beside), "of_plain", mean, "ratio");
+            return;
+        }
+        String ratio = "woven / plain, beside " + beside.words + ": ";
+        figures.atMost(ratio + "geometric mean", OptionalDouble.of(mean), beside.meanMax);
+        figures.atMost(ratio + "worst", OptionalDouble.of(worst), beside.worstMax);
+    }
+
+    /// @param beside null without the agent
+    private Map<String, Object> params(String kernel, Beside beside) {
         Map<String, Object> params = new LinkedHashMap<>();
         params.put("kernel", kernel);
-        params.put("woven", isWoven);
-        if (isWoven) {
+        params.put("woven", beside != null);
+        if (beside != null) {
+            params.put("beside", beside.words);
             options.describe(params);
         }
         return params;
     }
 
     /// One virtual machine for each kernel.
-    private void run(Map<String, List<Double>> results, List<String> agent) throws RunnerException {
+    private void run(Map<String, List<Double>> results, Beside beside, List<String> agent) throws RunnerException {
         TimeValue time = TimeValue.milliseconds(options.quick ? 100 : 500);
         List<String> arguments = new ArrayList<>(
                 List.of("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-Xshare:off", "--sun-misc-unsafe-memory-access=allow"));
         arguments.addAll(agent);
         var settings = new OptionsBuilder()
                 .include(Kernels.class.getName() + "\\." + options.only.getOrDefault("kernel", ".*") + "$")
+                .param("beside", beside.name())
                 .forks(1)
                 .warmupIterations(4)
                 .warmupTime(time)

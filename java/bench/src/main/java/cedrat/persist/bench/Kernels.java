@@ -1,18 +1,23 @@
 package cedrat.persist.bench;
 
-import cedrat.persist.boot.Barrier;
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Transaction;
+import cedrat.persist.bench.bank.NoStore;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Random;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import org.openjdk.jmh.annotations.Benchmark;
 import org.openjdk.jmh.annotations.BenchmarkMode;
 import org.openjdk.jmh.annotations.Mode;
 import org.openjdk.jmh.annotations.OperationsPerInvocation;
 import org.openjdk.jmh.annotations.OutputTimeUnit;
+import org.openjdk.jmh.annotations.Param;
 import org.openjdk.jmh.annotations.Scope;
 import org.openjdk.jmh.annotations.Setup;
 import org.openjdk.jmh.annotations.State;
@@ -23,6 +28,9 @@ import org.openjdk.jmh.annotations.TearDown;
 @BenchmarkMode(Mode.AverageTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
 public class Kernels {
+    /// The system property of programs whose reads take no locks.
+    static final String UNLOCKED = "cedrat.bench.unlocked";
+
     /// Few enough for the processor's first cache: else it were memory that is measured.
     private static final int COUNT = 256;
 
@@ -61,23 +69,36 @@ public class Kernels {
         }
     }
 
-    /// A store of persistent objects is open, to which none of the objects belongs.
-    @State(Scope.Benchmark)
-    public static class Open {
-        /// Opens it, as far as barriers know.
-        @Setup
-        public void open() {
-            Barrier.storeOpened();
-        }
+    /// What else goes on in the virtual machine, and what the kernels may cost then, as a ratio to the same without
+    /// barriers.
+    public enum Beside {
+        /// No store is open, and no transaction runs.
+        NOTHING("nothing", 1.05, 1.5),
+        /// A store of persistent objects is open, to which none of the objects belongs.
+        STORE("an open store", 1.1, 1.5),
+        /// As that, and a transaction of another thread has changed an object.
+        TRANSACTION("a transaction", 2, 2);
 
-        /// Closes it.
-        @TearDown
-        public void close() {
-            Barrier.storeClosed();
+        final String words;
+        final double meanMax;
+        final double worstMax;
+
+        Beside(String words, double meanMax, double worstMax) {
+            this.words = words;
+            this.meanMax = meanMax;
+            this.worstMax = worstMax;
         }
     }
 
     private static int total;
+
+    /// Also a parameter of the figure.
+    @Param
+    public Beside beside;
+
+    private final CountDownLatch end = new CountDownLatch(1);
+    private Persistence store;
+    private Thread other;
 
     private final Cell[] cells = new Cell[COUNT];
     private final int[] numbers = new int[COUNT];
@@ -113,6 +134,49 @@ public class Kernels {
             chased.get(i - 1).next = chased.get(i);
         }
         first = chased.getFirst();
+    }
+
+    /// Opens the store, and begins the transaction. These need the agent.
+    @Setup
+    public void begin() throws InterruptedException {
+        if (beside == Beside.NOTHING) {
+            return;
+        }
+        PersistenceOptions options = new PersistenceOptions();
+        if (Boolean.getBoolean(UNLOCKED)) {
+            options.isolation(PersistenceOptions.Isolation.READ_UNCOMMITTED);
+        }
+        store = Persistence.open(new NoStore(), options);
+        if (beside == Beside.TRANSACTION) {
+            CountDownLatch begun = new CountDownLatch(1);
+            other = Thread.ofPlatform().start(() -> change(begun));
+            begun.await();
+        }
+    }
+
+    private void change(CountDownLatch begun) {
+        Cell cell = new Cell();
+        Transaction.run(() -> {
+            cell.number = 1;
+            begun.countDown();
+            try {
+                end.await();
+            } catch (InterruptedException e) {
+                throw new IllegalStateException("unexpected interrupt", e);
+            }
+        });
+    }
+
+    /// Ends both.
+    @TearDown
+    public void end() throws InterruptedException {
+        end.countDown();
+        if (other != null) {
+            other.join();
+        }
+        if (store != null) {
+            store.close();
+        }
     }
 
     /// Stores to a field of a primitive type.
@@ -211,26 +275,5 @@ public class Kernels {
     @OperationsPerInvocation(2 * LEAVES)
     public int tree() {
         return tree.sum();
-    }
-
-    /// As [#pointerChase].
-    @Benchmark
-    @OperationsPerInvocation(CHASED)
-    public int pointerChaseOpen(Open open) {
-        return pointerChase();
-    }
-
-    /// As [#nulls].
-    @Benchmark
-    @OperationsPerInvocation(COUNT)
-    public int nullsOpen(Open open) {
-        return nulls();
-    }
-
-    /// As [#tree].
-    @Benchmark
-    @OperationsPerInvocation(2 * LEAVES)
-    public int treeOpen(Open open) {
-        return tree();
     }
 }

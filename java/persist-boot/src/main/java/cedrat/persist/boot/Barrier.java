@@ -15,6 +15,9 @@ import jdk.internal.vm.annotation.DontInline;
 /// While no transaction lives and no store is open each of the methods for stores is a comparison of a static
 /// field with zero; the just-in-time compiler sees that field at each store, and tests it once where it can.
 /// A `volatile` field, a `ThreadLocal` or a `SwitchPoint` would cost more in loops.
+///
+/// Otherwise an assignment by a thread without a transaction concerns nobody if its object is neither persistent nor
+/// locked. The object's [Header] says so of nearly all, and a table of threads who has a transaction.
 public final class Barrier {
     private static final VarHandle LIVE;
     /// Amount that an open store adds to the guard: more than there are transactions.
@@ -30,11 +33,18 @@ public final class Barrier {
     /// Number of open stores whose reads take locks.
     private static int locking;
 
+    /// Numbers of live transactions by the low bits of the identifiers of their threads. Other threads than these find
+    /// 0, or seldom the number of another.
+    private static final int[] THREADS = new int[1 << 10];
+
+    private static final VarHandle THREAD;
+
     private static volatile Handler handler;
 
     static {
         try {
             LIVE = MethodHandles.lookup().findStaticVarHandle(Barrier.class, "live", int.class);
+            THREAD = MethodHandles.arrayElementVarHandle(int[].class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -75,6 +85,31 @@ public final class Barrier {
         LIVE.getAndAdd(-1);
     }
 
+    /// Notes that this thread has a transaction from now on.
+    ///
+    /// @return the argument of [#left]
+    public static int entered() {
+        int thread = thisThread();
+        THREAD.getAndAdd(THREADS, thread, 1);
+        return thread;
+    }
+
+    /// Notes that a thread has a transaction no longer. On any thread.
+    ///
+    /// @param thread the result of [#entered]
+    public static void left(int thread) {
+        THREAD.getAndAdd(THREADS, thread, -1);
+    }
+
+    private static int thisThread() {
+        return (int) Thread.currentThread().threadId() & THREADS.length - 1;
+    }
+
+    /// Whether this thread may have a transaction.
+    private static boolean mayBeInside() {
+        return (live & STORE - 1) != 0 && THREADS[thisThread()] != 0;
+    }
+
     /// A store of persistent objects is open.
     public static void storeOpened() {
         LIVE.getAndAdd(STORE);
@@ -101,14 +136,14 @@ public final class Barrier {
 
     /// Called before a field of an object, or an element of an array, is read by code with barriers of read locks.
     public static void lockToRead(Object base) {
-        if (live < 0 && (live & STORE - 1) != 0) {
+        if (live < 0 && mayBeInside()) {
             handler.lockToRead(base);
         }
     }
 
     /// As that, of an array whose elements, should they be arrays, are read too, however deep.
     public static void lockDeeplyToRead(Object array) {
-        if (live < 0 && (live & STORE - 1) != 0) {
+        if (live < 0 && mayBeInside()) {
             handler.lockDeeplyToRead(array);
         }
     }
@@ -144,7 +179,7 @@ public final class Barrier {
     ///
     /// @param base the object, or the class of a static field
     public static void beforeField(Object base, int field) {
-        if (live != 0 && !isOrdinary(base)) {
+        if (live != 0 && concernsObject(base)) {
             handler.beforeField(base, field);
         }
     }
@@ -153,57 +188,66 @@ public final class Barrier {
         return (live & ~LOCKING) >= STORE;
     }
 
-    /// Whether it is known at once that assignments to an object need no handling: it is not persistent, and
-    /// no transaction lives.
-    private static boolean isOrdinary(Object base) {
-        return (live & STORE - 1) == 0 && base instanceof Persistable object && object.cedrat$identity() == null;
+    /// Whether an assignment to a field of an object of the program, or to a static field, may concern a transaction or
+    /// a store.
+    ///
+    /// @param base the object, or the class of a static field
+    private static boolean concernsObject(Object base) {
+        return base instanceof Persistable object && object.cedrat$identity() != null
+                || (live & STORE - 1) != 0 && concernsPart(base);
+    }
+
+    /// Whether an assignment to an array, or to an object of the JDK, may concern a transaction or a store. Persistent
+    /// ones have an identity hash code.
+    private static boolean concernsPart(Object base) {
+        return mayBeInside() || base != null && Header.mayHaveHash(base);
     }
 
     /// Before a store to a field of the JDK, whichever it is: five bytes, see the weaver.
     public static void beforeFields(Object base) {
-        if (live != 0) {
+        if (live != 0 && concernsPart(base)) {
             handler.beforeFields(base);
         }
     }
 
     /// As that, of a field that leads to what a collection is made of. Four bytes.
     public static void beforeLink(Object base, Object part) {
-        if (live != 0) {
+        if (live != 0 && concernsPart(base)) {
             handler.beforeLink(base, part);
         }
     }
 
     /// As that, where the JDK marks an object while it only looks at it.
     public static void beforeMark(Object base) {
-        if (live != 0) {
+        if (live != 0 && concernsPart(base)) {
             handler.beforeMark(base);
         }
     }
 
     /// Before a store to an array.
     public static void beforeElement(Object array, int index) {
-        if (live != 0) {
+        if (live != 0 && concernsPart(array)) {
             handler.beforeElement(array, index);
         }
     }
 
     /// As [#beforeElement], in a class of the JDK.
     public static void beforeElementInJdk(Object array, int index) {
-        if (live != 0) {
+        if (live != 0 && concernsPart(array)) {
             handler.beforeElementInJdk(array, index);
         }
     }
 
     /// As that, of an array whose elements are what a collection is made of.
     public static void beforeLinkInTable(Object array, int index, Object part) {
-        if (live != 0) {
+        if (live != 0 && concernsPart(array)) {
             handler.beforeLinkInTable(array, index, part);
         }
     }
 
     /// In place of a store to an array of references, in `java.util.HashMap`.
     public static void store(Object[] array, int index, Object value) {
-        if (live != 0) {
+        if (live != 0 && concernsPart(array)) {
             handler.beforeLinkInTable(array, index, value);
         }
         array[index] = value;
@@ -211,7 +255,7 @@ public final class Barrier {
 
     /// In place of [System#arraycopy].
     public static void arraycopy(Object from, int fromIndex, Object to, int toIndex, int length) {
-        if (live != 0) {
+        if (live != 0 && concernsPart(to)) {
             handler.beforeElements(to, toIndex, length);
         }
         System.arraycopy(from, fromIndex, to, toIndex, length);
@@ -219,7 +263,7 @@ public final class Barrier {
 
     /// As [#arraycopy], in a class of the JDK.
     public static void arraycopyInJdk(Object from, int fromIndex, Object to, int toIndex, int length) {
-        if (live != 0) {
+        if (live != 0 && concernsPart(to)) {
             handler.beforeElementsInJdk(to, toIndex, length);
         }
         System.arraycopy(from, fromIndex, to, toIndex, length);
@@ -304,7 +348,7 @@ public final class Barrier {
 
     /// After the making of an object or array.
     public static void made(Object object) {
-        if (live != 0) {
+        if (mayBeInside()) {
             handler.made(object);
         }
     }

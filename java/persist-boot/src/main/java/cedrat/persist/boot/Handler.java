@@ -1,7 +1,8 @@
 package cedrat.persist.boot;
 
 /// Receiver of the calls of [Barrier] while a transaction lives or a store is open. There is one, which the agent
-/// installs.
+/// installs. It is not called for assignments of a thread without a transaction to objects that are known to be neither
+/// locked nor persistent.
 ///
 /// **Threads:** any. **Failure:** the woven code's assignment throws the exception of a method, and then has not
 /// happened.

@@ -77,11 +77,14 @@ public final class Layout extends Shape {
     private final Layout current;
     /// By the number of a reference, its number in the current layout, or -1.
     private final int[] inCurrent;
+    /// A superclass is one of the JDK, whose code assigns to the objects too.
+    private final boolean extendsJdk;
 
     /// @param fields  those of the superclasses first
     /// @param current the layout of the class as it is now; null of that itself
     public Layout(Class<?> type, StoredClass definition, List<StoredField> fields, Layout current) {
         this.type = type;
+        extendsJdk = extendsJdk(type);
         this.definition = definition;
         this.fields = List.copyOf(fields);
         this.current = current == null ? this : current;
@@ -107,6 +110,22 @@ public final class Layout extends Shape {
         for (int i = 0; i < references.length; i++) {
             inCurrent[i] = references[i].slot == null ? -1 : this.current.reference(references[i].slot);
         }
+    }
+
+    private static boolean extendsJdk(Class<?> type) {
+        Class<?> superclass = type;
+        while (superclass != null && superclass.getClassLoader() != null) {
+            superclass = superclass.getSuperclass();
+        }
+        return superclass != null && superclass != Object.class;
+    }
+
+    /// Gives an object its identity. Barriers in classes of the JDK find persistent objects by their hash codes only.
+    public void identify(Object object, ObjectIdentity identity) {
+        if (extendsJdk) {
+            System.identityHashCode(object);
+        }
+        ((Persistable) object).cedrat$identity(identity);
     }
 
     private static int negativeLength(StoredField field) {

@@ -12,6 +12,9 @@ import cedrat.persist.memory.Slot;
 /// a reference that has not been followed yet. Nothing else is pending; primitive fields, arrays and
 /// collections of the JDK are loaded with the object that leads to them.
 ///
+/// Barriers find persistent arrays and objects of the JDK by their identity hash codes. So these have one before other
+/// threads see them, and so do objects of the program's classes that extend classes of the JDK.
+///
 /// **Threads:** any, several at a time. What these methods store themselves is not remembered for a rollback.
 /// **Failure:** what they throw comes out of the program's own read or store, which then has not happened.
 public interface Persistent {
@@ -43,7 +46,7 @@ public interface Persistent {
     void keepLoaded(Persistable base);
 
     /// A thread that is in no transaction is about to store to an object, array or collection. Of arrays and
-    /// collections every one that any thread stores to is asked for: who is not persistent has to be found out
+    /// collections every one with an identity hash code is asked for: who is not persistent has to be found out
     /// without waiting for anybody.
     ///
     /// @param base not an object of a woven class that is of no store, or of another one

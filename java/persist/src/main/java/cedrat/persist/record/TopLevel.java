@@ -2,6 +2,7 @@ package cedrat.persist.record;
 
 import cedrat.persist.DeadlockException;
 import cedrat.persist.PersistenceException;
+import cedrat.persist.boot.Barrier;
 import cedrat.persist.lock.Locks;
 import java.util.Arrays;
 import java.util.List;
@@ -36,6 +37,8 @@ public final class TopLevel {
     /// It was rolled back to end a deadlock, and its scope is not left yet.
     public volatile boolean isDoomed;
 
+    /// While it is on a thread: the result of [Barrier#entered].
+    private int barrierThread;
     /// Number of classes that its thread was initialising, loading or linking when it began or was attached: a
     /// transaction that begins in a class initialiser is one as any other.
     private int suspendedBefore;
@@ -134,6 +137,7 @@ public final class TopLevel {
         context.loading = 0;
         owner.thread = Thread.currentThread();
         this.context = context;
+        barrierThread = Barrier.entered();
     }
 
     /// It is on none, or has ended.
@@ -142,6 +146,7 @@ public final class TopLevel {
         context.loading = loadingBefore;
         owner.thread = null;
         context = null;
+        Barrier.left(barrierThread);
     }
 
     // ---- of a branch of a transaction over several stores

@@ -309,7 +309,8 @@ final class CommitWriter extends ChangeWriter {
             return word;
         }
         int number = add(object);
-        object.cedrat$identity(made.identity(number));
+        ObjectIdentity identity = made.identity(number);
+        ((Layout) identity.shape).identify(object, identity);
         return Words.of(Words.NEW, number);
     }
 

@@ -2,7 +2,6 @@ package cedrat.persist.store;
 
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.PersistenceException;
-import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.Layout;
 import cedrat.persist.codec.ObjectBytes;
 import cedrat.persist.codec.ObjectIdentity;
@@ -136,7 +135,7 @@ final class Loader {
         ObjectIdentity identity = new ObjectIdentity(engine, object, id, layout);
         identity.pending = layout.words(bytes);
         identity.bytes = bytes.length();
-        ((Persistable) object).cedrat$identity(identity);
+        layout.identify(object, identity);
         Memory.publish();
         Object winner = engine.table.add(identity, object, version);
         if (winner == object) {

@@ -1,6 +1,7 @@
 package cedrat.persist.weave;
 
 import cedrat.persist.PersistenceRuntime;
+import cedrat.persist.boot.Barrier;
 import cedrat.persist.jdk.JavaBase;
 import cedrat.persist.memory.Fields;
 import cedrat.persist.record.Recorder;
@@ -43,6 +44,7 @@ public final class Agent {
     private static final String[] BOOT_CLASSES = {
         "cedrat/persist/boot/Barrier",
         "cedrat/persist/boot/Handler",
+        "cedrat/persist/boot/Header",
         "cedrat/persist/boot/Identity",
         "cedrat/persist/boot/Persistable"
     };
@@ -132,6 +134,7 @@ public final class Agent {
         }
 
         static void start(Classes classes, Instrumentation instrumentation) {
+            exportUnsafe(instrumentation);
             Fields fields = new Fields(declaring -> open(instrumentation, declaring));
             Recorder recorder = new Recorder(fields, classes.locksReads());
             Started started = new Started(instrumentation, classes, recorder, new Weaver(fields, classes));
@@ -143,14 +146,6 @@ public final class Agent {
             loadCollections(classes);
             started.loadReadings();
             addReadEdge(instrumentation, Object.class.getModule());
-            // Objects are filled by means of the JDK's own.
-            instrumentation.redefineModule(
-                    Object.class.getModule(),
-                    Set.of(),
-                    Map.of("jdk.internal.misc", Set.of(Agent.class.getModule())),
-                    Map.of(),
-                    Set.of(),
-                    Map.of());
             boolean canRetransform = instrumentation.isRetransformClassesSupported();
             instrumentation.addTransformer(started, canRetransform);
             if (!canRetransform) {
@@ -163,6 +158,17 @@ public final class Agent {
             if (recorder.unwoven.guardsReads()) {
                 started.weaver.weaveReads();
             }
+        }
+
+        /// Objects are filled by means of the JDK's own, and barriers read the headers of objects.
+        private static void exportUnsafe(Instrumentation instrumentation) {
+            instrumentation.redefineModule(
+                    Object.class.getModule(),
+                    Set.of(),
+                    Map.of("jdk.internal.misc", Set.of(Agent.class.getModule(), Barrier.class.getModule())),
+                    Map.of(),
+                    Set.of(),
+                    Map.of());
         }
 
         /// The virtual machine asks no transformer about a class that is loaded by a transformer, so those of

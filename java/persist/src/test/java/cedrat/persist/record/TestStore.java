@@ -47,8 +47,9 @@ public final class TestStore implements Persistent, AutoCloseable {
         Recorder.get().closed(this);
     }
 
-    /// Makes an object persistent.
+    /// Makes an object persistent, as one of a class that extends one of the JDK.
     public <T> T add(T object) {
+        System.identityHashCode(object);
         ((Persistable) object).cedrat$identity(new Known(object));
         return object;
     }

@@ -8,7 +8,7 @@ import java.util.List;
 import java.util.Map;
 
 /// Takes commits and keeps nothing of them: what is left is what the Java side of a commit costs.
-final class NoStore implements GraphStore {
+public final class NoStore implements GraphStore {
     private static final int NEW = 1;
     private static final int PATCH = 2;
 
