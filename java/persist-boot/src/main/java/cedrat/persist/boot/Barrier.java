@@ -34,17 +34,24 @@ public final class Barrier {
     private static int locking;
 
     /// Numbers of live transactions by the low bits of the identifiers of their threads. Other threads than these find
-    /// 0, or seldom the number of another.
-    private static final int[] THREADS = new int[1 << 10];
+    /// 0, or seldom the number of another. The compiler keeps the number out of loops that assign to arrays of other
+    /// types, and `short` is the rarest.
+    private static final short[] THREADS = new short[1 << 12];
 
     private static final VarHandle THREAD;
+
+    /// Numbers of locked objects by the low bits of their identity hash codes.
+    private static final int[] LOCKS = new int[1 << 12];
+
+    private static final VarHandle LOCK;
 
     private static volatile Handler handler;
 
     static {
         try {
             LIVE = MethodHandles.lookup().findStaticVarHandle(Barrier.class, "live", int.class);
-            THREAD = MethodHandles.arrayElementVarHandle(int[].class);
+            THREAD = MethodHandles.arrayElementVarHandle(short[].class);
+            LOCK = MethodHandles.arrayElementVarHandle(int[].class);
         } catch (ReflectiveOperationException e) {
             throw new ExceptionInInitializerError(e);
         }
@@ -90,7 +97,7 @@ public final class Barrier {
     /// @return the argument of [#left]
     public static int entered() {
         int thread = thisThread();
-        THREAD.getAndAdd(THREADS, thread, 1);
+        THREAD.getAndAdd(THREADS, thread, (short) 1);
         return thread;
     }
 
@@ -98,7 +105,7 @@ public final class Barrier {
     ///
     /// @param thread the result of [#entered]
     public static void left(int thread) {
-        THREAD.getAndAdd(THREADS, thread, -1);
+        THREAD.getAndAdd(THREADS, thread, (short) -1);
     }
 
     private static int thisThread() {
@@ -108,6 +115,28 @@ public final class Barrier {
     /// Whether this thread may have a transaction.
     private static boolean mayBeInside() {
         return (live & STORE - 1) != 0 && THREADS[thisThread()] != 0;
+    }
+
+    /// Notes that an object is locked from now on. One thread at a time. A thread that needs to see it is synchronised
+    /// with the caller by other means.
+    public static void locked(Object object) {
+        int lock = lockOf(object);
+        LOCK.setRelease(LOCKS, lock, LOCKS[lock] + 1);
+    }
+
+    /// Notes that an object is locked no longer. One thread at a time.
+    public static void unlocked(Object object) {
+        int lock = lockOf(object);
+        LOCK.setRelease(LOCKS, lock, LOCKS[lock] - 1);
+    }
+
+    /// Whether an object may be locked.
+    public static boolean mayBeLocked(Object object) {
+        return LOCKS[lockOf(object)] != 0;
+    }
+
+    private static int lockOf(Object object) {
+        return System.identityHashCode(object) & LOCKS.length - 1;
     }
 
     /// A store of persistent objects is open.
@@ -194,7 +223,11 @@ public final class Barrier {
     /// @param base the object, or the class of a static field
     private static boolean concernsObject(Object base) {
         return base instanceof Persistable object && object.cedrat$identity() != null
-                || (live & STORE - 1) != 0 && concernsPart(base);
+                || (live & STORE - 1) != 0 && (mayBeInside() || mayBeLockedIfHashed(base));
+    }
+
+    private static boolean mayBeLockedIfHashed(Object base) {
+        return base != null && Header.mayHaveHash(base) && mayBeLocked(base);
     }
 
     /// Whether an assignment to an array, or to an object of the JDK, may concern a transaction or a store. Persistent

@@ -144,9 +144,15 @@ class BarrierTest {
                 "what an object of the program belongs to, its field says");
         CALLS.clear();
         Barrier.opened();
-        Barrier.beforeField(hashed(new Stored()), 0);
+        Stored locked = new Stored();
+        Barrier.beforeField(hashed(locked), 0);
+        assertEquals(List.of(), CALLS);
+        Barrier.locked(locked);
+        Barrier.beforeField(locked, 0);
+        Barrier.unlocked(locked);
+        Barrier.beforeField(locked, 0);
         Barrier.closed();
-        assertEquals(List.of("beforeField"), CALLS, "another transaction may have locked it");
+        assertEquals(List.of("beforeField"), CALLS, "another transaction has locked it");
     }
 
     /// J2e

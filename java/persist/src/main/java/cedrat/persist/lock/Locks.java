@@ -1,5 +1,6 @@
 package cedrat.persist.lock;
 
+import cedrat.persist.boot.Barrier;
 import cedrat.persist.event.LockWaitEvent;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
@@ -10,7 +11,6 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.AtomicIntegerArray;
 import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
@@ -62,11 +62,9 @@ public final class Locks {
     private ObjectLock[] buckets = new ObjectLock[BUCKETS];
     /// Number of searches for cycles.
     private long searches;
-    /// Number of locks: while it is 0, no object needs a hash. This and the next field are changed under the mutex
-    /// alone, and read without it: a thread that needs to see a change is synchronised with it by other means.
+    /// Number of locks: while it is 0, no object needs a hash. It is changed under the mutex alone, and read without
+    /// it: a thread that needs to see a change is synchronised with it by other means.
     private volatile int count;
-    /// Numbers of locks by the low bits of their hash, for callers that only ask whether there is any.
-    private final AtomicIntegerArray present = new AtomicIntegerArray(BUCKETS);
 
     /// A transaction, as far as locks are concerned.
     public static final class Owner {
@@ -420,7 +418,7 @@ public final class Locks {
 
     /// Whether any transaction has locked the object.
     public boolean isLocked(Object object) {
-        if (count == 0 || present.get(hash(object) & BUCKETS - 1) == 0) {
+        if (count == 0 || !Barrier.mayBeLocked(object)) {
             return false;
         }
         mutex.lock();
@@ -619,18 +617,13 @@ public final class Locks {
                 grow();
             }
             push(lock);
-            setPresent(lock.hash, 1);
+            Barrier.locked(object);
         }
         return lock;
     }
 
     private void setCount(int to) {
         COUNT.setRelease(this, to);
-    }
-
-    private void setPresent(int hash, int more) {
-        int at = hash & BUCKETS - 1;
-        present.setRelease(at, present.getPlain(at) + more);
     }
 
     private void push(ObjectLock lock) {
@@ -664,7 +657,7 @@ public final class Locks {
             }
             before.next = lock.next;
         }
-        setPresent(lock.hash, -1);
+        Barrier.unlocked(lock.object);
         setCount(count - 1);
         if (count == 0 && buckets.length > BUCKETS) {
             buckets = new ObjectLock[BUCKETS];
