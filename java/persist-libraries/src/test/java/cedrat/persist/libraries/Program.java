@@ -19,6 +19,8 @@ final class Program {
     static final String REFUSED = "REFUSED";
     /// An object that is as it should be.
     static final String WORKS = "WORKS";
+    /// The end of the result of an object that works, and may be read in transactions only.
+    static final String IN_TRANSACTIONS = " in transactions";
     /// An object that is not.
     static final String WRONG = "WRONG";
 
@@ -121,17 +123,20 @@ final class Program {
         Object plain = plain(kind, isChanged);
         Object other = plain(kind, isChanged);
         boolean hasValue = kind.hasEquals() && plain.equals(other) && plain.hashCode() == other.hashCode();
+        String refusal;
         try {
             return same(kind, found, plain, hasValue, when);
         } catch (IllegalStateException e) {
             if (!e.getMessage().contains("within a transaction")) {
                 throw e;
             }
+            refusal = name(kind) + ": " + e.getMessage() + at(e);
         }
+        System.err.println(refusal);
         try (Transaction transaction = Transaction.begin()) {
             String result = same(kind, found, plain, hasValue, when);
             transaction.rollback();
-            return result + (result.equals(WORKS) ? " in transactions" : "");
+            return result + (result.equals(WORKS) ? IN_TRANSACTIONS : "");
         }
     }
 

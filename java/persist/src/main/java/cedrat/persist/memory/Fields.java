@@ -17,7 +17,8 @@ import java.util.concurrent.ConcurrentHashMap;
 ///
 /// **Threads:** any.
 public final class Fields {
-    private record Symbol(String owner, String name, boolean isStatic) {}
+    /// @param mayBeMemo whether a memo field has this name
+    private record Symbol(String owner, String name, boolean isStatic, boolean mayBeMemo) {}
 
     /// Makes a package's private fields accessible.
     public interface Opener {
@@ -25,6 +26,7 @@ public final class Fields {
     }
 
     private final Opener opener;
+    private final MemoFields memos;
     private volatile Symbol[] symbols = new Symbol[256];
     /// Slots by their numbers, as long as their classes are loaded, which have the slots too.
     private volatile WeakReference<Slot.Field>[] slots = newSlots(256);
@@ -52,8 +54,15 @@ public final class Fields {
         }
     };
 
-    public Fields(Opener opener) {
+    /// @param memos the fields that belong to no transaction and are not stored
+    public Fields(Opener opener, MemoFields memos) {
         this.opener = opener;
+        this.memos = memos;
+    }
+
+    /// Returns the fields that belong to no transaction and are not stored.
+    public MemoFields memos() {
+        return memos;
     }
 
     @SuppressWarnings("unchecked")
@@ -74,8 +83,13 @@ public final class Fields {
             symbols = Arrays.copyOf(symbols, 2 * count);
             slots = Arrays.copyOf(slots, 2 * count);
         }
-        symbols[count] = new Symbol(owner, name, isStatic);
+        symbols[count] = new Symbol(owner, name, isStatic, !isStatic && memos.mayHave(name));
         return count++;
+    }
+
+    /// Whether the field of a number has the name of a memo field.
+    public boolean mayBeMemo(int number) {
+        return symbols[number].mayBeMemo;
     }
 
     /// The slot of a field.
@@ -161,7 +175,11 @@ public final class Fields {
         boolean isStatic = Modifier.isStatic(field.getModifiers());
         try {
             MethodHandles.Lookup lookup = MethodHandles.privateLookupIn(declaring, MethodHandles.lookup());
-            return new Slot.Field(field, lookup.unreflectVarHandle(field), isStatic ? declaring : null);
+            return new Slot.Field(
+                    field,
+                    lookup.unreflectVarHandle(field),
+                    isStatic ? declaring : null,
+                    !isStatic && memos.has(field));
         } catch (IllegalAccessException e) {
             throw new IllegalStateException(
                     "a rollback cannot restore the field " + field + ": open its package to the module of the agent",

@@ -121,6 +121,8 @@ public abstract class Slot {
     public static final class Field extends Slot {
         /// The field itself.
         public final java.lang.reflect.Field reflected;
+        /// Whether it is one of [MemoFields].
+        public final boolean isMemo;
 
         private final VarHandle handle;
         /// The class that declares a static field, otherwise null.
@@ -129,8 +131,9 @@ public abstract class Slot {
         /// Where a final field lies in its objects, which handles do not write; otherwise -1.
         private final long offset;
 
-        Field(java.lang.reflect.Field reflected, VarHandle handle, Class<?> owner) {
+        Field(java.lang.reflect.Field reflected, VarHandle handle, Class<?> owner, boolean isMemo) {
             this.reflected = reflected;
+            this.isMemo = isMemo;
             this.handle = handle;
             this.owner = owner;
             kind = handle.varType().isPrimitive()

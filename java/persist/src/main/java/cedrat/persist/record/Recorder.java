@@ -339,7 +339,7 @@ public final class Recorder implements Handler {
     }
 
     /// Whether the JDK's own fields of an object are those of [AbstractMap]: views that it makes when they are
-    /// asked for.
+    /// asked for, and which belong to no transaction, as memo fields do not.
     private static boolean isView(Object base) {
         Class<?> type = base.getClass();
         while (type.getClassLoader() != null) {
@@ -492,6 +492,9 @@ public final class Recorder implements Handler {
         if (base == null || context.isUnrecorded) {
             return;
         }
+        if (fields.mayBeMemo(field) && slot(context, field, base).isMemo) {
+            return;
+        }
         if (isPersistentOutside(context, base) && !isStored(base, slot(context, field, base))) {
             return;
         }
@@ -520,7 +523,7 @@ public final class Recorder implements Handler {
     }
 
     private void beforeFields(Context context, Object base) {
-        if (isPersistentOutside(context, base) && isView(base)) {
+        if (base instanceof Persistable && isView(base)) {
             return;
         }
         TransactionLevel transaction = storing(context, base);

@@ -212,7 +212,7 @@ final class Schema {
             // In the order of its definition, which need not be that of the class: the store knows an older one, maybe.
             fields.addAll(superLayout(type, withTransient).fields());
         }
-        for (Field field : SerialFields.of(type, withTransient)) {
+        for (Field field : SerialFields.of(type, withTransient, slots.memos())) {
             fields.add(new Layout.StoredField(member(field), slots.slot(field)));
         }
         Layout made = new Layout(type, null, fields, null);
@@ -299,9 +299,9 @@ final class Schema {
         return definition(type, withTransient, superclass);
     }
 
-    private static StoredClass definition(Class<?> type, boolean withTransient, int superclass) {
+    private StoredClass definition(Class<?> type, boolean withTransient, int superclass) {
         List<Member> members = new ArrayList<>();
-        for (Field field : SerialFields.of(type, withTransient)) {
+        for (Field field : SerialFields.of(type, withTransient, slots.memos())) {
             members.add(member(field));
         }
         Kind kind = Kind.of(type);
@@ -683,7 +683,7 @@ final class Schema {
 
     private Field field(Class<?> declaring, Member member, boolean withTransient) {
         String name = settings.fieldName(declaring.getName(), member.name());
-        for (Field field : SerialFields.of(declaring, withTransient)) {
+        for (Field field : SerialFields.of(declaring, withTransient, slots.memos())) {
             if (field.getName().equals(name)) {
                 return field;
             }

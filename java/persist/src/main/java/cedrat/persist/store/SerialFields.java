@@ -2,6 +2,7 @@ package cedrat.persist.store;
 
 import cedrat.persist.boot.Identity;
 import cedrat.persist.form.StaticFinals;
+import cedrat.persist.memory.MemoFields;
 import java.io.Externalizable;
 import java.io.ObjectInputStream;
 import java.io.ObjectOutputStream;
@@ -18,7 +19,8 @@ import java.util.List;
 /// A class that takes part in its own serialisation uses `transient` for the fields that it writes itself. A store runs
 /// none of its methods, and keeps these fields as any other: woven code records each assignment to them. So does
 /// a serialisable class with a superclass that is not: serialisation would run a constructor of that class.
-/// In any other class a transient field is not stored, as after serialisation, unless it is final.
+/// In any other class a transient field is not stored, as after serialisation, unless it is final. A [memo
+/// field][MemoFields] is never stored: it may be assigned at any time, also while a commit writes its object.
 ///
 /// **Threads:** any.
 final class SerialFields {
@@ -66,7 +68,8 @@ final class SerialFields {
     /// Returns the fields of a class that are stored.
     ///
     /// @param withTransient whether its transient fields are
-    static List<Field> of(Class<?> declaring, boolean withTransient) {
+    /// @param memos         fields that are not
+    static List<Field> of(Class<?> declaring, boolean withTransient, MemoFields memos) {
         List<Field> found = new ArrayList<>();
         if (declaring.getSuperclass() == SUPERCLASS) {
             found.addAll(Arrays.asList(SUPERCLASS.getDeclaredFields()));
@@ -76,7 +79,7 @@ final class SerialFields {
             int modifiers = field.getModifiers();
             // A class cannot assign to a final field once it is loaded: it would stay null.
             boolean isKept = withTransient || !Modifier.isTransient(modifiers) || Modifier.isFinal(modifiers);
-            if (isOfObject(field) && isKept) {
+            if (isOfObject(field) && isKept && !memos.has(field)) {
                 found.add(field);
             }
         }

@@ -37,7 +37,8 @@ import java.util.zip.ZipEntry;
 /// `-javaagent:persist.jar`, or `Launcher-Agent-Class: cedrat.persist.weave.Agent` in the manifest of an executable
 /// jar, or `VirtualMachine.loadAgent`. The argument `exclude=org.example:com.example.Generated` lists
 /// packages and classes that are not woven: their stores are not restored by a rollback, and transactions do
-/// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are. With
+/// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are.
+/// `memo=com.example.Point#hash` lists [memo fields][cedrat.persist.memory.MemoFields]. With
 /// `reads=unlocked`, reads of primitive fields have no barriers. Then only stores with
 /// [cedrat.persist.PersistenceOptions.Isolation#READ_UNCOMMITTED] can be opened.
 public final class Agent {
@@ -135,7 +136,7 @@ public final class Agent {
 
         static void start(Classes classes, Instrumentation instrumentation) {
             exportUnsafe(instrumentation);
-            Fields fields = new Fields(declaring -> open(instrumentation, declaring));
+            Fields fields = new Fields(declaring -> open(instrumentation, declaring), classes.memos());
             Recorder recorder = new Recorder(fields, classes.locksReads());
             Started started = new Started(instrumentation, classes, recorder, new Weaver(fields, classes));
             recorder.install();

@@ -1,6 +1,7 @@
 package cedrat.persist.weave;
 
 import cedrat.persist.jdk.JavaBase;
+import cedrat.persist.memory.MemoFields;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -30,30 +31,47 @@ final class Classes {
     private final List<String> excluded = new ArrayList<>();
     private final List<String> included = new ArrayList<>();
     private boolean locksReads = true;
+    private final MemoFields memos;
 
     /// @param argument the agent's, may be null
     /// @throws IllegalArgumentException if it is none that the agent takes
     Classes(String argument) {
-        if (argument == null || argument.isEmpty()) {
-            return;
+        List<String> memoFields = new ArrayList<>();
+        if (argument != null && !argument.isEmpty()) {
+            parse(argument, memoFields);
         }
+        memos = new MemoFields(memoFields);
+    }
+
+    private void parse(String argument, List<String> memoFields) {
         for (String part : argument.split(",")) {
             if (part.equals("reads=unlocked")) {
                 locksReads = false;
                 continue;
             }
             int sign = part.indexOf('=');
-            List<String> names =
-                    switch (part.substring(0, Math.max(0, sign))) {
-                        case "exclude" -> excluded;
-                        case "include" -> included;
-                        default ->
-                            throw new IllegalArgumentException("invalid argument `" + argument
-                                    + "` of the agent: possible are exclude=PACKAGE:PACKAGE…, include=PACKAGE…, "
-                                    + "reads=unlocked, or several of them with commas between");
-                    };
-            names.addAll(List.of(part.substring(sign + 1).replace('.', '/').split(":")));
+            String[] values = part.substring(sign + 1).split(":");
+            switch (part.substring(0, Math.max(0, sign))) {
+                case "exclude" -> addNames(excluded, values);
+                case "include" -> addNames(included, values);
+                case "memo" -> memoFields.addAll(List.of(values));
+                default ->
+                    throw new IllegalArgumentException("invalid argument `" + argument
+                            + "` of the agent: possible are exclude=PACKAGE:PACKAGE…, include=PACKAGE…, "
+                            + "memo=CLASS#FIELD:CLASS#FIELD…, reads=unlocked, or several of them with commas between");
+            }
         }
+    }
+
+    private static void addNames(List<String> names, String[] added) {
+        for (String name : added) {
+            names.add(name.replace('.', '/'));
+        }
+    }
+
+    /// Returns the fields that belong to no transaction.
+    MemoFields memos() {
+        return memos;
     }
 
     /// Whether reads have barriers that can lock what is read.

@@ -95,6 +95,7 @@ final class Weaver {
     /// @throws IllegalArgumentException if the class is not well-formed, or was to have further methods
     byte[] weave(byte[] original, Kind kind, ClassLoader loader, boolean isLoaded) throws UnstructuredException {
         ClassModel type = CLASS_FILE.parse(original);
+        checkMemos(type);
         MethodReferences references =
                 new MethodReferences(CLASS_FILE, type, weavesReads && classes.locksReads() && !isLoaded);
         if (kind == Kind.APPLICATION && references.areThere()) {
@@ -113,6 +114,20 @@ final class Weaver {
         return type.methods().stream().anyMatch(suspending)
                 ? withSuspensions(CLASS_FILE.parse(woven), suspending, kind)
                 : woven;
+    }
+
+    /// A misspelt name would let assignments to the memo field throw, and a final field would not be loaded.
+    private void checkMemos(ClassModel type) {
+        for (String name : classes.memos().added(type.thisClass().asInternalName())) {
+            boolean isFound = type.fields().stream()
+                    .anyMatch(field -> field.fieldName().equalsString(name)
+                            && !field.flags().has(AccessFlag.STATIC)
+                            && !field.flags().has(AccessFlag.FINAL));
+            if (!isFound) {
+                throw new IllegalArgumentException("it has no field " + name
+                        + " that is neither static nor final: correct memo=… in the agent's argument");
+            }
+        }
     }
 
     /// Methods that are suspensions as well as woven.

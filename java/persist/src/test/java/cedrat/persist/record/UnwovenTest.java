@@ -5,6 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.Transaction;
 import cedrat.persist.memory.Fields;
+import cedrat.persist.memory.MemoFields;
+import java.util.List;
 import org.junit.jupiter.api.Test;
 
 /// J12: this package is not woven, as code is that the agent has not seen.
@@ -23,7 +25,7 @@ class UnwovenTest {
     /// J12.
     @Test
     void noTransactionBeginsWithAnUnwovenClass() {
-        Recorder recorder = new Recorder(new Fields(declaring -> {}), true);
+        Recorder recorder = new Recorder(new Fields(declaring -> {}, new MemoFields(List.of())), true);
         recorder.unwoven.fail("the class Strange cannot be woven");
         var thrown = assertThrows(
                 IllegalStateException.class, () -> recorder.transactions.begin(recorder.transactions.newOwner()));

@@ -5,6 +5,7 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.persist.memory.MemoFields;
 import org.junit.jupiter.api.Test;
 
 /// Which classes the agent weaves.
@@ -14,6 +15,7 @@ class ClassesTest {
         assertThrows(IllegalArgumentException.class, () -> new Classes("a"));
         assertThrows(IllegalArgumentException.class, () -> new Classes("exclude=a,included=b"));
         assertThrows(IllegalArgumentException.class, () -> new Classes("reads=lock"));
+        assertThrows(IllegalArgumentException.class, () -> new Classes("memo=com.example.One"));
         assertTrue(new Classes("exclude=a").locksReads());
         assertFalse(new Classes("exclude=a,reads=unlocked,include=b").locksReads());
         Classes classes = new Classes("exclude=org.example:com.example.One");
@@ -30,6 +32,17 @@ class ClassesTest {
         assertEquals(null, classes.kind(null, "java/util/Arrays"));
         assertEquals(null, classes.kind(null, "java/util/concurrent/ConcurrentHashMap"));
         assertEquals(null, classes.kind(loader, "com/sun/tools/javac/code/Type"));
+    }
+
+    @Test
+    void memoFieldsAreListedOrNamed() {
+        MemoFields memos = new Classes("memo=com.example.One$Two#hash:com.example.One#view").memos();
+        assertTrue(memos.has("com/example/One$Two", "hash"));
+        assertTrue(memos.has("com/example/One", "view"));
+        assertFalse(memos.has("com/example/One", "hash"));
+        assertTrue(memos.has("org/joda/time/LocalDate", "iHash"));
+        assertTrue(memos.has("it/unimi/dsi/fastutil/ints/Int2IntOpenHashMap", "keys"));
+        assertFalse(memos.has("it/unimi/dsi/fastutil/ints/Int2IntOpenHashMap", "key"));
     }
 
     @Test

@@ -3,6 +3,7 @@ package cedrat.persist.weave;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import cedrat.persist.memory.Fields;
+import cedrat.persist.memory.MemoFields;
 import java.lang.classfile.ClassFile;
 import java.lang.classfile.CodeBuilder;
 import java.lang.classfile.Label;
@@ -12,6 +13,7 @@ import java.lang.classfile.instruction.InvokeInstruction;
 import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDescs;
 import java.lang.constant.MethodTypeDesc;
+import java.util.List;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
@@ -30,7 +32,7 @@ class FreshArraysTest {
                     instructions.accept(code);
                     code.putstatic(ClassDesc.of("Strange"), "TABLE", INTS).return_();
                 }));
-        byte[] woven = new Weaver(new Fields(declaring -> {}), new Classes(null))
+        byte[] woven = new Weaver(new Fields(declaring -> {}, new MemoFields(List.of())), new Classes(null))
                 .weave(original, Weaver.Kind.APPLICATION, FreshArraysTest.class.getClassLoader(), false);
         MethodModel initializer = ClassFile.of().parse(woven).methods().getFirst();
         return initializer

@@ -7,6 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.MemoryGraph;
 import cedrat.persist.memory.Fields;
+import cedrat.persist.memory.MemoFields;
 import java.io.IOException;
 import java.io.InputStream;
 import java.lang.classfile.ClassFile;
@@ -66,7 +67,7 @@ class WeaverTest {
     }
 
     private static byte[] woven(byte[] collection) throws UnstructuredException {
-        return new Weaver(new Fields(declaring -> {}), new Classes(null))
+        return new Weaver(new Fields(declaring -> {}, new MemoFields(List.of())), new Classes(null))
                 .weave(collection, Weaver.Kind.COLLECTION, null, false);
     }
 
@@ -89,7 +90,7 @@ class WeaverTest {
     /// Weaves a class of whose method one instruction or more is given.
     private static byte[] woven(int flags, int version, Consumer<CodeBuilder> instructions)
             throws UnstructuredException {
-        Weaver weaver = new Weaver(new Fields(declaring -> {}), new Classes(null));
+        Weaver weaver = new Weaver(new Fields(declaring -> {}, new MemoFields(List.of())), new Classes(null));
         weaver.weaveReads();
         byte[] original = ClassFile.of().build(ClassDesc.of("Strange"), type -> type.withVersion(version, 0)
                 .withFlags(flags)
@@ -103,6 +104,25 @@ class WeaverTest {
     private static void assertRefused(String why, int flags, int version, Consumer<CodeBuilder> instructions) {
         var thrown = assertThrows(IllegalArgumentException.class, () -> woven(flags, version, instructions));
         assertTrue(thrown.getMessage().contains(why), thrown.getMessage());
+    }
+
+    @Test
+    void misspeltMemoFieldIsRefused() throws UnstructuredException {
+        byte[] original = ClassFile.of()
+                .build(ClassDesc.of("Strange"), type -> type.withField("view", ConstantDescs.CD_Object, 0)
+                        .withField("end", ConstantDescs.CD_Object, ClassFile.ACC_FINAL));
+        weaverOf("memo=Strange#view").weave(original, Weaver.Kind.APPLICATION, null, false);
+        for (String name : List.of("veiw", "end")) {
+            Weaver weaver = weaverOf("memo=Strange#" + name);
+            var thrown = assertThrows(
+                    IllegalArgumentException.class, () -> weaver.weave(original, Weaver.Kind.APPLICATION, null, false));
+            assertTrue(thrown.getMessage().contains("no field " + name), thrown.getMessage());
+        }
+    }
+
+    private static Weaver weaverOf(String argument) {
+        Classes classes = new Classes(argument);
+        return new Weaver(new Fields(declaring -> {}, classes.memos()), classes);
     }
 
     /// J1
@@ -122,7 +142,7 @@ class WeaverTest {
                 ConstantDescs.CD_Object,
                 getter);
         byte[] strange = ClassFile.of().build(ClassDesc.of("Strange"), type -> {});
-        Weaver weaver = new Weaver(new Fields(declaring -> {}), new Classes(null));
+        Weaver weaver = new Weaver(new Fields(declaring -> {}, new MemoFields(List.of())), new Classes(null));
         assertNull(weaver.withIdentity(strange, null));
         weaver.weaveReads();
         ClassLoader loader = WeaverTest.class.getClassLoader();
@@ -154,7 +174,8 @@ class WeaverTest {
             }
             boolean isOfJdk = type.getClassLoader() == null;
             for (String argument : new String[] {null, "reads=unlocked"}) {
-                Weaver weaver = new Weaver(new Fields(declaring -> {}), new Classes(argument));
+                Weaver weaver =
+                        new Weaver(new Fields(declaring -> {}, new MemoFields(List.of())), new Classes(argument));
                 Weaver.Kind kind = isOfJdk ? Weaver.Kind.COLLECTION : Weaver.Kind.APPLICATION;
                 // Until reads are woven no object of the application is persistent.
                 byte[] early = weaver.weave(original, kind, type.getClassLoader(), false);
@@ -183,7 +204,7 @@ class WeaverTest {
                                                     MethodTypeDesc.of(ConstantDescs.CD_String, ClassDesc.of(part))))
                                             .pop()
                                             .return_()));
-            Weaver weaver = new Weaver(new Fields(declaring -> {}), new Classes(null));
+            Weaver weaver = new Weaver(new Fields(declaring -> {}, new MemoFields(List.of())), new Classes(null));
             weaver.weaveReads();
             ClassLoader loader = WeaverTest.class.getClassLoader();
             byte[] woven = weaver.weave(original, Weaver.Kind.APPLICATION, loader, false);

@@ -1,0 +1,144 @@
+package cedrat.persist.woven.store;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertNull;
+import static org.junit.jupiter.api.Assertions.assertSame;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+
+import cedrat.persist.Persistence;
+import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Transaction;
+import java.util.AbstractMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Set;
+import java.util.concurrent.Callable;
+import java.util.concurrent.FutureTask;
+import org.junit.jupiter.api.BeforeEach;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.Timeout;
+
+/// J3i: fields in which an object keeps a view or a hash code when it is first read.
+@Timeout(60)
+class MemoFieldsTest extends StoreFixture {
+    private final Memoising made = new Memoising("a");
+
+    @BeforeEach
+    void mark() {
+        store.mark("made", made);
+    }
+
+    @Test
+    void memoIsAssignedOutsideTransaction() {
+        assertEquals("a".hashCode(), made.hashCode());
+        assertEquals(List.of(0), made.view());
+        assertEquals("a".hashCode(), made.hash);
+        assertThrows(IllegalStateException.class, () -> made.count = 1);
+    }
+
+    @Test
+    void memoOfLockedObjectIsAssignedOutside() throws Exception {
+        try (Transaction transaction = Transaction.begin()) {
+            made.count = 1;
+            assertEquals(List.of("a".hashCode()), elsewhere(() -> List.of(made.hashCode())));
+            transaction.rollback();
+        }
+        assertEquals("a".hashCode(), made.hash);
+    }
+
+    @Test
+    void memoTakesNoWriteLock() throws Exception {
+        try (Transaction transaction = Transaction.begin()) {
+            assertEquals(List.of(0), made.view());
+            // It would wait for a write lock until the test times out.
+            assertEquals(List.of(0), elsewhere(() -> Transaction.call(inner -> List.of(made.count))));
+            transaction.rollback();
+        }
+    }
+
+    private static final class Numbers extends AbstractMap<String, Integer> {
+        int last = 1;
+
+        @Override
+        public Set<Map.Entry<String, Integer>> entrySet() {
+            return Set.of(Map.entry("last", last));
+        }
+    }
+
+    @Test
+    void inheritedViewTakesNoLock() throws Exception {
+        Numbers numbers = new Numbers();
+        store.mark("numbers", numbers);
+        try (Transaction transaction = Transaction.begin()) {
+            assertEquals(1, numbers.keySet().size());
+            assertEquals(Set.of(1), elsewhere(() -> Transaction.call(inner -> Set.copyOf(numbers.values()))));
+            numbers.last = 2;
+            assertEquals(1, elsewhere(() -> numbers.keySet().size()).intValue());
+            transaction.rollback();
+        }
+        assertEquals(Set.of(1), Set.copyOf(numbers.values()));
+    }
+
+    @Test
+    void memoStaysRightAfterRollback() {
+        List<Integer> view;
+        try (Transaction transaction = Transaction.begin()) {
+            made.count = 1;
+            view = made.view();
+            assertEquals(List.of(1), view);
+            transaction.rollback();
+        }
+        assertSame(view, made.view);
+        assertEquals(List.of(0), view);
+    }
+
+    @Test
+    void memoIsNotStored() {
+        Transaction.run(() -> {
+            made.count = 1;
+            made.view();
+            made.hashCode();
+        });
+        Memoising other = new Memoising("b");
+        other.view();
+        store.mark("other", other);
+        reopen();
+        Memoising found = store.lookup("made");
+        assertEquals(1, found.count);
+        assertEquals(0, found.hash);
+        assertNull(found.view);
+        assertEquals(List.of(1), found.view());
+        assertEquals("b", store.<Memoising>lookup("other").name);
+        assertNull(store.<Memoising>lookup("other").view);
+    }
+
+    /// An object whose class had no memo fields when it was stored.
+    private static final class Plain {
+        String name = "c";
+        int count = 3;
+        int hash = 5;
+        List<Integer> view = List.of(4);
+    }
+
+    @Test
+    void storedValueOfMemoIsDropped() {
+        store.mark("plain", new Plain());
+        for (int opening = 0; opening < 2; opening++) {
+            store.close();
+            store = Persistence.open(
+                    graph.open(),
+                    new PersistenceOptions().renameClass(Plain.class.getName(), Memoising.class.getName()));
+            Memoising found = store.lookup("plain");
+            assertEquals(0, found.hash);
+            assertEquals("c".hashCode(), found.hashCode());
+            assertEquals(List.of(3 + opening), found.view());
+            Transaction.run(() -> found.count++);
+        }
+    }
+
+    private static <T> T elsewhere(Callable<T> work) throws Exception {
+        FutureTask<T> task = new FutureTask<>(work);
+        Thread.ofPlatform().start(task);
+        return task.get();
+    }
+}
