@@ -328,9 +328,11 @@ impl Open<'_> {
         self.txn.nesting.ends = self.nesting.ends;
         // The steps no longer need an undo of their own.
         self.txn.cursor.owed = self.owed.max(crate::transaction::END_SPACE);
-        self.txn.reserve_for_records(record_space(undo.arguments().len()), undo_space)?;
+        let grown = if undo.is_none() && !planted!("growth_not_reserved") { u64::from(undo.log_bytes) } else { 0 };
+        self.txn.reserve_for_records(record_space(undo.arguments().len()), undo_space + grown)?;
         self.txn.end_nested(self.last, undo)?;
         self.txn.cursor.owed += undo_space;
+        self.txn.cursor.grown += grown;
         Ok(())
     }
 

@@ -106,7 +106,7 @@ impl Parked {
             id: txn.id,
             partition: txn.partition,
             last: txn.cursor.last,
-            owed: txn.cursor.owed,
+            owed: txn.cursor.owed_in_all(),
             reservation: txn.cursor.reservation.take(),
             entry: txn.entry.take(),
             heap: txn.heap.take(),
@@ -246,7 +246,7 @@ impl Txn {
         let locks = &self.inner().locks;
         let mut held = locks.held(self.id);
         held.retain(|(_, mode)| mode.is_to_write());
-        let (owed, key_stripes) = (self.cursor.owed, locks.key_stripes());
+        let (owed, key_stripes) = (self.cursor.owed_in_all(), locks.key_stripes());
         let branch = Branch { id: id.to_vec(), owed, key_stripes, locks: held, heap: Vec::new() };
         let mut bytes = Vec::new();
         branch.put(&mut bytes);

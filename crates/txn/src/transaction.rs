@@ -126,10 +126,21 @@ pub(crate) struct LogCursor {
     pub(crate) reservation: Option<Reservation>,
     /// Maximum log space that undoing everything so far takes.
     pub(crate) owed: u64,
+    /// Maximum log space by which the undo of its changes has grown since ([`Undo::none_with_space`](crate::Undo)). The growth is
+    /// not undone, so this never decreases.
+    pub(crate) grown: u64,
     /// Bytes of log that were not yet reported to the checkpointer.
     pub(crate) unreported: u64,
     /// Bytes of its records, approximately.
     pub(crate) logged: u64,
+}
+
+impl LogCursor {
+    /// Returns the maximum log space that undoing everything takes.
+    #[inline]
+    pub(crate) fn owed_in_all(&self) -> u64 {
+        self.owed + self.grown
+    }
 }
 
 /// A transaction.
@@ -629,7 +640,8 @@ impl Txn {
             return true; // paid from the reservation for undo (E16.1)
         }
         self.cursor.reservation.as_ref().is_some_and(|reservation| {
-            reservation.forward().0 >= forward + self.kept_back() && reservation.undo().0 >= self.cursor.owed + undo
+            reservation.forward().0 >= forward + self.kept_back()
+                && reservation.undo().0 >= self.cursor.owed_in_all() + undo
         })
     }
 
@@ -653,7 +665,7 @@ impl Txn {
             .as_ref()
             .map_or((0, 0), |reservation| (reservation.forward().0, reservation.undo().0));
         let forward = (forward + self.kept_back()).saturating_sub(has_forward);
-        let undo = (self.cursor.owed + undo).saturating_sub(has_undo);
+        let undo = (self.cursor.owed_in_all() + undo).saturating_sub(has_undo);
         let generous = |bytes: u64| if bytes == 0 { 0 } else { bytes.max(PIECE) };
         if self.reserve(generous(forward), generous(undo)).is_ok() {
             return Ok(());

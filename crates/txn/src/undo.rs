@@ -47,6 +47,13 @@ impl Undo {
         Undo { kind: UndoKind::None, log_bytes: 0 }
     }
 
+    /// As [`none`](Undo::none), for a change by which the undo of an earlier one takes more log space, by at most `log_bytes`: a
+    /// structure grows, and the undo of its creation frees what it has then. The space stays reserved to the end of the
+    /// transaction, since the change stays if the transaction returns to a savepoint before it.
+    pub const fn none_with_space(log_bytes: u32) -> Undo {
+        Undo { kind: UndoKind::None, log_bytes }
+    }
+
     /// Returns the inverse operation on the same record: physiological undo.
     ///
     /// Its `prepare` is not called: it must not refuse.

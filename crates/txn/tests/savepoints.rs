@@ -117,3 +117,24 @@ fn clones_of_options_share_no_locks() {
     assert_eq!(one.locks().held(txn.id()).len(), 1, "the end of another store's transaction releases nothing here");
     txn.commit(cedrat_txn::Commit::Sync).unwrap();
 }
+
+/// E16.1d: the change stays, and so does what it adds to the undo of an earlier one.
+#[test]
+fn growth_stays_reserved_after_savepoint() {
+    const GROWTH: u32 = 100_000;
+    let (store, page) = store_with(options(), registry());
+    let mut txn = store.begin();
+    let add = |txn: &mut Txn| txn.update(at(page, 0), &Add { amount: 1 });
+    add(&mut txn).unwrap();
+    let savepoint = txn.savepoint();
+    txn.nested((), |txn| {
+        txn.nested((), |txn| Ok((add(txn)?, Undo::none_with_space(GROWTH))))?;
+        Ok(((), Undo::none()))
+    })
+    .unwrap();
+    txn.rollback_to(savepoint).unwrap();
+    add(&mut txn).unwrap();
+    assert!(store.log().space().reserved.0 >= u64::from(GROWTH), "E16.1d");
+    txn.rollback().unwrap();
+    assert!(store.log().space().reserved.0 < u64::from(GROWTH));
+}

@@ -451,7 +451,15 @@ impl LogicalUndo for PutBack {
     }
 }
 
-/// Undo of a creation: frees the table's pages.
+/// Maximum log space of the undo of a creation without growth: the first region and the root page are freed, and the root page
+/// changes.
+pub(super) const UNDO_OF_CREATION_LOG_BYTES: u32 = 4 * 64;
+
+/// Maximum log space of the undo of a creation for each region, and each overflow page, that the table gets later. Only the
+/// transaction of the creation needs it, but a handle does not know which one that is.
+pub(super) const UNDO_OF_GROWTH_LOG_BYTES: u32 = 64;
+
+/// Undo of a creation: frees the table's pages. The space for that is reserved as the table grows (E16.1d).
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Unfound {
     pub(super) root: u64,

@@ -18,7 +18,7 @@ use cedrat_txn::{Operation, RecordId, Result, Txn, Undo};
 
 use super::bucket::{self, KeyHash};
 use super::header::{REGIONS_MAX, buckets_max};
-use super::ops::{AddRegion, Append, Fill, Link, Purge, SetBuckets};
+use super::ops::{AddRegion, Append, Fill, Link, Purge, SetBuckets, UNDO_OF_GROWTH_LOG_BYTES};
 use super::packed::Packed;
 use super::table::RawHashTable;
 
@@ -59,7 +59,9 @@ impl RawHashTable {
             if planted!("purged_within_split") {
                 self.purge(txn, watch, &chain, old, buckets)?;
             }
-            Ok((first, Undo::none()))
+            // Undone page by page until here, and by the undo of the creation from here on.
+            let grown = overflow as u32 + u32::from(!known);
+            Ok((first, Undo::none_with_space(grown * UNDO_OF_GROWTH_LOG_BYTES)))
         })?;
         if !known {
             self.resident.add_region(first);

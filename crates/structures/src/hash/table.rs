@@ -3,11 +3,11 @@
 use cedrat_pages::{OptimisticPage, PageId, PageRef};
 use cedrat_sync::{Arc, planted};
 use cedrat_txn::locks::{LockMode, Resource};
-use cedrat_txn::{Error, Opening, RecordId, Result, SmallBytes, Store, Txn, Undo};
+use cedrat_txn::{Error, LogicalUndo, Opening, RecordId, Result, SmallBytes, Store, Txn, Undo};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::bucket::{self, ENTRY_LEN_MAX, Entry, KeyHash};
-use super::ops::{Fill, Found, Unfound};
+use super::ops::{Fill, Found, UNDO_OF_CREATION_LOG_BYTES, Unfound};
 use super::resident::{self, Resident};
 use crate::bytes::Corrupt;
 use crate::error::{StructureError, damaged, root_page};
@@ -45,7 +45,12 @@ impl RawHashTable {
         let root = txn.nested((), |txn| {
             let root = txn.allocate()?;
             RawHashTable::found(txn, root)?;
-            Ok((root, Undo::logical(&Unfound { root: root.get() })))
+            let undo = Unfound { root: root.get() };
+            let reserved = match planted!("growth_reserved_at_creation") {
+                true => Unfound::LOG_BYTES_MAX,
+                false => UNDO_OF_CREATION_LOG_BYTES,
+            };
+            Ok((root, Undo::logical_within(&undo, reserved)))
         })?;
         RawHashTable::open(txn.store(), root)
     }

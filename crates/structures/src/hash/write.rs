@@ -6,7 +6,9 @@ use cedrat_txn::locks::LockMode;
 use cedrat_txn::{Error, Operation, RecordId, Result, SmallBytes, Txn, Undo};
 
 use super::bucket::{self, KeyHash};
-use super::ops::{ABSENT, Append, CHAINED, FULL, Fill, Insert, Link, PRESENT, PutBack, Remove, Withdraw};
+use super::ops::{
+    ABSENT, Append, CHAINED, FULL, Fill, Insert, Link, PRESENT, PutBack, Remove, UNDO_OF_GROWTH_LOG_BYTES, Withdraw,
+};
 use super::packed::Packed;
 use super::table::{RawHashTable, check_len};
 use crate::bytes::Corrupt;
@@ -311,7 +313,7 @@ impl RawHashTable {
         if planted!("added_page_is_undone") {
             add(txn)?;
         } else {
-            txn.nested((), |txn| add(txn).map(|_| ((), Undo::none())))?;
+            txn.nested((), |txn| add(txn).map(|_| ((), Undo::none_with_space(UNDO_OF_GROWTH_LOG_BYTES))))?;
         }
         self.resident.overflow_changed(1);
         Ok(())
