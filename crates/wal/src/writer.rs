@@ -9,7 +9,7 @@
 //! Wakers run on one more thread and on no other. A waker is code of the user: it may drop a transaction, take a checkpoint
 //! or close the store, and so wait for a mutex, a latch or a block of any thread that writes the log (E16.8h).
 
-use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use cedrat_sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use cedrat_sync::{Arc, Condvar, Mutex, hurry, planted, thread};
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ pub struct Writer {
 #[derive(Debug)]
 pub(crate) struct WriterState {
     running: AtomicBool,
+    /// The process of the threads: a forked child has none of them.
+    process: AtomicU32,
     /// Whether the threads sleep long: everything is durable and promised.
     idle: AtomicBool,
     /// Whether the log has no free space (E16.9): open blocks are left to be filled, while only rollbacks append.
@@ -111,11 +113,19 @@ impl WriterState {
         let write = (0..partitions.min(WRITERS_MAX)).map(|_| Call::default()).collect();
         let [running, idle, saving, hurried] = [(); 4].map(|()| AtomicBool::new(false));
         let [begin, make, wake] = [(); 3].map(|()| Call::default());
-        WriterState { running, idle, saving, hurried, write, begin, make, wake, starts: AtomicU64::new(0) }
+        let (process, starts) = (AtomicU32::new(0), AtomicU64::new(0));
+        WriterState { running, process, idle, saving, hurried, write, begin, make, wake, starts }
     }
 
+    /// Whether the threads do what they are asked for.
     pub(crate) fn is_running(&self) -> bool {
-        self.running.load(Ordering::SeqCst)
+        let is_this_process = || self.process.load(Ordering::Relaxed) == std::process::id();
+        self.running.load(Ordering::SeqCst) && (is_this_process() || planted!("child_awaits_threads"))
+    }
+
+    fn begin_running(&self) {
+        self.process.store(std::process::id(), Ordering::Relaxed);
+        self.running.store(true, Ordering::SeqCst);
     }
 
     /// Requests a flush from the thread that writes the partition. Cheap if a request is pending already.
@@ -191,7 +201,7 @@ impl Writer {
         let writer = &shared.writer;
         writer.working().chain([&writer.wake]).for_each(|call| *call.asked.lock() = Asked::default());
         let start = writer.starts.fetch_add(1, Ordering::SeqCst) + 1;
-        writer.running.store(true, Ordering::SeqCst);
+        writer.begin_running();
         let wakes = spawn(shared, "cedrat-wakes".into(), move |shared| wake(shared, start));
         let mut threads = Vec::new();
         for number in 0..writer.write.len() {
@@ -372,7 +382,7 @@ mod tests {
             append(3);
             let writer = &log.shared().writer;
             // As if its threads were running, and had received no request yet.
-            writer.running.store(true, Ordering::SeqCst);
+            writer.begin_running();
             let asked = || {
                 let take = |call: &Call| std::mem::take(&mut call.asked.lock().something);
                 writer.write.iter().map(take).collect::<Vec<_>>()
@@ -388,6 +398,23 @@ mod tests {
         });
     }
 
+    /// E1.9c: in the child the poll writes by itself, which the media of the parent refuses.
+    #[test]
+    fn forked_child_awaits_no_thread() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+            let mut room = log.reserve(ByteLen(4000), ByteLen(0)).expect("there is room");
+            let head = RecordHead::new(Kind::COMMIT, TxnId(1), None);
+            let lsn = log.append(PartitionId(0), head, &[b"x"], &mut room).lsn;
+            let writer = &log.shared().writer;
+            writer.begin_running();
+            writer.process.store(std::process::id() + 1, Ordering::Relaxed);
+            let polled = pin!(log.ticket(lsn)).poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_ready(), "E1.9c");
+        });
+    }
+
     /// The appender of an entry soon forces it. A writer that has begun with a part of it by then delays the
     /// appender.
     #[test]
@@ -399,7 +426,7 @@ mod tests {
             let shared = log.log().shared();
             let writer = &shared.writer;
             // As if its thread were running, and waited.
-            writer.running.store(true, Ordering::SeqCst);
+            writer.begin_running();
             for _ in 0..100 {
                 log.append(&[7; 1000]).expect("there is room");
                 assert!(!writer.write[0].asked.lock().something, "an append rouses it");
@@ -453,7 +480,7 @@ mod tests {
             while log.reserve_more(&mut rest, ByteLen(1000), ByteLen(0)).is_ok() {}
             let shared = log.shared();
             // As if the threads were running, and their time was over after each record.
-            shared.writer.running.store(true, Ordering::SeqCst);
+            shared.writer.begin_running();
             let append = |partition: u16, room: &mut crate::Reservation| {
                 let head = RecordHead::new(Kind::COMPENSATION, TxnId(1), None);
                 let lsn = log.append(PartitionId(partition), head, &[&[7; 50]], room).lsn;
