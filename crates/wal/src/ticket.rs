@@ -64,9 +64,11 @@ impl Future for Ticket {
         if !shared.writer.is_running() {
             return Poll::Ready(shared.force(self.lsn));
         }
-        shared.tickets.register(self.lsn, context.waker());
+        let place = shared.tickets.register(self.lsn, context.waker());
         // It may have become stable, or the writer may have ended, before the registration was visible.
         if shared.is_stable(self.lsn) || !shared.writer.is_running() || shared.check_running().is_err() {
+            // Withdrawn: perhaps no thread wakes tasks any more, and a waker that holds the log would keep it.
+            drop(shared.tickets.withdraw(place));
             context.waker().wake_by_ref();
         } else {
             shared.flush_soon(self.lsn);
@@ -77,6 +79,8 @@ impl Future for Ticket {
 
 /// Wakers of awaited tickets, by LSN: registering and waking cost no more with many other waiters, for one LSN or for
 /// many.
+///
+/// No code of a waker runs under the mutex, neither its clone nor its drop: it may poll, or drop, a ticket of the same log.
 #[derive(Debug, Default)]
 pub(crate) struct Tickets {
     any: AtomicBool,
@@ -92,10 +96,26 @@ fn place_of(lsn: Lsn, waker: &Waker) -> Place {
 }
 
 impl Tickets {
-    pub(crate) fn register(&self, lsn: Lsn, waker: &Waker) {
+    /// Returns the key of the registration.
+    pub(crate) fn register(&self, lsn: Lsn, waker: &Waker) -> Place {
+        let known = place_of(lsn, waker);
+        if self.waiting.lock().contains_key(&known) {
+            return known;
+        }
+        let clone = waker.clone();
+        // Of the clone, which lives as long as its key: the address of the other one may belong to another task by then.
+        let place = place_of(lsn, &clone);
         let mut waiting = self.waiting.lock();
-        waiting.entry(place_of(lsn, waker)).or_insert_with(|| waker.clone());
+        let replaced = waiting.insert(place, clone);
         self.any.store(true, Ordering::SeqCst);
+        drop(waiting);
+        drop(replaced);
+        place
+    }
+
+    /// Removes a registration.
+    fn withdraw(&self, place: Place) -> Option<Waker> {
+        self.waiting.lock().remove(&place)
     }
 
     /// Whether any task waits.
@@ -193,7 +213,9 @@ mod tests {
         let tickets = Tickets::default();
         let tasks: Vec<_> = (0..100_000).map(|_| Arc::new(Counting::default())).collect();
         for _ in 0..2 {
-            tasks.iter().for_each(|task| tickets.register(Lsn::new(7), &Waker::from(Arc::clone(task))));
+            for task in &tasks {
+                tickets.register(Lsn::new(7), &Waker::from(Arc::clone(task)));
+            }
         }
         tickets.wake_up_to(Lsn::new(6));
         assert!(tasks.iter().all(|task| task.woken.load(Ordering::SeqCst) == 0));
