@@ -189,6 +189,15 @@ public final class Barrier {
         return handler.readNull(base, field);
     }
 
+    /// In place of the value that a reference field of an object had, in a class that was redefined: it can get no
+    /// method that reads the field.
+    ///
+    /// @return the field's value
+    public static Object read(Object base, Object value, int field) {
+        boolean isRead = value != null || !(base instanceof Persistable object) || object.cedrat$identity() == null;
+        return isRead ? value : handler.readNull(base, field);
+    }
+
     /// Before fields of an object are read where the weaver does not see which.
     public static void beforeRead(Object base) {
         if (isStoreOpen()) {

@@ -34,6 +34,9 @@ import java.util.Map;
 /// - Where reads are locked, `Barrier.lockToRead(base)` comes first: the value read, loaded or not, is none
 ///   that its writer may still roll back.
 ///
+/// A class that is redefined (HotSwap) must have the same methods as before. So it gets those that it had, under their
+/// names, and reads other fields in place: the call of a method of `Barrier` needs no branch.
+///
 /// A method costs a third of what the same instructions cost in place, because their stack would have to be
 /// spilled around the branch. It has one branch target, whose frame is written by hand.
 ///
@@ -53,10 +56,28 @@ final class Accessors {
     private final ClassDesc reader;
     private final Map<Field, String> names = new LinkedHashMap<>();
 
+    /// Whether the class can have no further methods.
+    private final boolean isComplete;
+
     /// @param reader the class that gets the methods
-    Accessors(Fields fields, ClassDesc reader) {
+    /// @param known  the fields whose methods the class has, in their order, if it is redefined; otherwise null
+    Accessors(Fields fields, ClassDesc reader, List<Field> known) {
         this.fields = fields;
         this.reader = reader;
+        isComplete = known != null;
+        if (isComplete) {
+            known.forEach(this::name);
+        }
+    }
+
+    /// Returns the fields that have methods, in the order of their names.
+    List<Field> all() {
+        return List.copyOf(names.keySet());
+    }
+
+    /// Whether a field is read by a method.
+    boolean mayHave(Field field) {
+        return !isComplete || names.containsKey(field);
     }
 
     /// Returns the name of the method that reads a field. It ends with that of the field, for the stack trace of a
@@ -75,6 +96,26 @@ final class Accessors {
                 (field, name) -> builder.withMethodBody(name, field.descriptor(), flags, code -> read(code, field)));
     }
 
+    /// … base → …, value, without a method.
+    void readInPlace(CodeBuilder code, Field field) {
+        if (isHidden(field)) {
+            throw new IllegalArgumentException("it was redefined to read the field " + field.name
+                    + ", whose type it cannot name: start the program again");
+        }
+        if (field.isLocked) {
+            code.dup();
+            Calls.lockToRead(code);
+        }
+        code.dup().getfield(field.owner, field.name, field.type);
+        Calls.read(code, number(field));
+        code.checkcast(field.type);
+    }
+
+    private int number(Field field) {
+        String owner = field.owner.descriptorString();
+        return fields.add(owner.substring(1, owner.length() - 1).replace('/', '.'), field.name, false);
+    }
+
     private void read(CodeBuilder code, Field field) {
         // The message of a NullPointerException has this name.
         code.localVariable(0, "object", field.parameter, code.startLabel(), code.endLabel());
@@ -86,8 +127,7 @@ final class Accessors {
             code.aload(0).getfield(field.owner, field.name, field.type).return_(TypeKind.from(field.type));
             return;
         }
-        String owner = field.owner.descriptorString();
-        int number = fields.add(owner.substring(1, owner.length() - 1).replace('/', '.'), field.name, false);
+        int number = number(field);
         if (isHidden(field)) {
             readHidden(code, field, number);
             return;

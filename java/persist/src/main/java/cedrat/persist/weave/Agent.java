@@ -297,7 +297,7 @@ public final class Agent {
                 addReadEdge(instrumentation, module);
                 exportReplacements(instrumentation, module);
                 prepare(kind, known, original);
-                return weaver.weave(original, kind, loader, isLoaded);
+                return weaver.weave(original, kind, loader, isLoaded, redefined != null);
             } catch (UnstructuredException e) {
                 if (isLoaded) {
                     recorder.unwoven.fail(e.getMessage());

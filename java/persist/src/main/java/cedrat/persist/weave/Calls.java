@@ -33,6 +33,7 @@ final class Calls {
 
     private static final MethodTypeDesc HASH = MethodTypeDesc.of(INT, OBJECT);
     private static final MethodTypeDesc READ = MethodTypeDesc.of(OBJECT, OBJECT, INT);
+    private static final MethodTypeDesc READ_IN_PLACE = MethodTypeDesc.of(OBJECT, OBJECT, OBJECT, INT);
 
     private Calls() {}
 
@@ -48,6 +49,11 @@ final class Calls {
     /// … base → …, value
     static void readNull(CodeBuilder builder, int number) {
         builder.loadConstant(number).invokestatic(BARRIER, "readNull", READ);
+    }
+
+    /// … base, value → …, value
+    static void read(CodeBuilder builder, int number) {
+        builder.loadConstant(number).invokestatic(BARRIER, "read", READ_IN_PLACE);
     }
 
     /// … base → …

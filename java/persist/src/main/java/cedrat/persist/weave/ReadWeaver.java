@@ -16,6 +16,7 @@ import java.lang.constant.DynamicConstantDesc;
 import java.lang.constant.MethodHandleDesc;
 import java.lang.constant.MethodTypeDesc;
 import java.lang.reflect.AccessFlag;
+import java.util.List;
 
 /// Puts calls of [Accessors] in place of the instructions of a class that read reference fields, and of its
 /// constants that are handles of such fields, by which records compare and print their components.
@@ -30,11 +31,12 @@ final class ReadWeaver {
     private final Accessors accessors;
     private final boolean locks;
 
-    ReadWeaver(Fields fields, Classes classes, ClassLoader loader, ClassModel type) {
+    /// @param known the fields that the class reads by methods, if it is redefined; otherwise null
+    ReadWeaver(Fields fields, Classes classes, ClassLoader loader, ClassModel type, List<Accessors.Field> known) {
         this.classes = classes;
         this.loader = loader;
         this.type = type;
-        accessors = new Accessors(fields, type.thisClass().asSymbol());
+        accessors = new Accessors(fields, type.thisClass().asSymbol(), known);
         locks = classes.locksReads();
     }
 
@@ -65,6 +67,10 @@ final class ReadWeaver {
                 field.typeSymbol(),
                 isSelf ? type.thisClass().asSymbol() : owner,
                 isLocked(owner, field.name().stringValue()));
+        if (!accessors.mayHave(named)) {
+            accessors.readInPlace(builder, named);
+            return;
+        }
         builder.invokestatic(type.thisClass().asSymbol(), name(named), named.descriptor(), isInterface());
     }
 
@@ -123,6 +129,10 @@ final class ReadWeaver {
                 descriptor.returnType(),
                 descriptor.parameterType(0),
                 isLocked(handle.owner(), handle.methodName()));
+        if (!accessors.mayHave(named)) {
+            throw new IllegalArgumentException(
+                    "it was redefined, and got a handle of the field " + named.name() + ": start the program again");
+        }
         Kind kind = isInterface() ? Kind.INTERFACE_STATIC : Kind.STATIC;
         return MethodHandleDesc.ofMethod(kind, type.thisClass().asSymbol(), name(named), descriptor);
     }
@@ -144,7 +154,10 @@ final class ReadWeaver {
     }
 
     /// Adds what is called to the class.
-    void addTo(ClassBuilder builder) {
+    ///
+    /// @return the fields that are read by methods
+    List<Accessors.Field> addTo(ClassBuilder builder) {
         accessors.addTo(builder);
+        return accessors.all();
     }
 }

@@ -71,6 +71,7 @@ final class Weaver {
 
     private final Fields fields;
     private final Classes classes;
+    private final ReadFields readFields = new ReadFields();
     private volatile boolean weavesReads;
 
     Weaver(Fields fields, Classes classes) {
@@ -89,11 +90,13 @@ final class Weaver {
 
     /// The woven class.
     ///
-    /// @param loader   its class loader, by whose resources the types of locals are compared
-    /// @param isLoaded whether the class is there already, and can have no further methods
+    /// @param loader      its class loader, by whose resources the types of locals are compared
+    /// @param isLoaded    whether the class is there already, and has no methods of the weaver
+    /// @param isRedefined whether the class is there already
     /// @throws UnstructuredException    if it begins a transaction that it does not close
     /// @throws IllegalArgumentException if the class is not well-formed, or was to have further methods
-    byte[] weave(byte[] original, Kind kind, ClassLoader loader, boolean isLoaded) throws UnstructuredException {
+    byte[] weave(byte[] original, Kind kind, ClassLoader loader, boolean isLoaded, boolean isRedefined)
+            throws UnstructuredException {
         ClassModel type = CLASS_FILE.parse(original);
         checkMemos(type);
         MethodReferences references =
@@ -109,7 +112,7 @@ final class Weaver {
         if (kind == Kind.APPLICATION && mentionsTransactions(type)) {
             type = withScopes(type, loader);
         }
-        byte[] woven = CLASS_FILE.transformClass(type, transform(original, type, kind, loader));
+        byte[] woven = CLASS_FILE.transformClass(type, transform(original, type, kind, loader, isRedefined));
         Predicate<MethodModel> suspending = suspending(type, kind, loader);
         return type.methods().stream().anyMatch(suspending)
                 ? withSuspensions(CLASS_FILE.parse(woven), suspending, kind)
@@ -214,9 +217,12 @@ final class Weaver {
         return method.methodName().equalsString(ConstantDescs.CLASS_INIT_NAME);
     }
 
-    private ClassTransform transform(byte[] original, ClassModel type, Kind kind, ClassLoader loader) {
+    private ClassTransform transform(
+            byte[] original, ClassModel type, Kind kind, ClassLoader loader, boolean isRedefined) {
         boolean isRead = weavesReads && kind == Kind.APPLICATION;
-        ReadWeaver reads = isRead ? new ReadWeaver(fields, classes, loader, type) : null;
+        String name = type.thisClass().asInternalName();
+        List<Accessors.Field> known = isRedefined ? readFields.of(loader, name) : null;
+        ReadWeaver reads = isRead ? new ReadWeaver(fields, classes, loader, type, known) : null;
         ClassTransform identity = isRead ? identity(original, loader) : ClassTransform.ACCEPT_ALL;
         // One behind the other they would build each method twice.
         return new ClassTransform() {
@@ -232,7 +238,7 @@ final class Weaver {
             @Override
             public void atEnd(ClassBuilder builder) {
                 if (isRead) {
-                    reads.addTo(builder);
+                    readFields.put(loader, name, reads.addTo(builder));
                 }
                 identity.atEnd(builder);
             }

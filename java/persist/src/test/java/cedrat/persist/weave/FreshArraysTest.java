@@ -33,7 +33,7 @@ class FreshArraysTest {
                     code.putstatic(ClassDesc.of("Strange"), "TABLE", INTS).return_();
                 }));
         byte[] woven = new Weaver(new Fields(declaring -> {}, new MemoFields(List.of())), new Classes(null))
-                .weave(original, Weaver.Kind.APPLICATION, FreshArraysTest.class.getClassLoader(), false);
+                .weave(original, Weaver.Kind.APPLICATION, FreshArraysTest.class.getClassLoader(), false, false);
         MethodModel initializer = ClassFile.of().parse(woven).methods().getFirst();
         return initializer
                 .code()

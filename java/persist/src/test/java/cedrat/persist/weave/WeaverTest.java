@@ -68,7 +68,7 @@ class WeaverTest {
 
     private static byte[] woven(byte[] collection) throws UnstructuredException {
         return new Weaver(new Fields(declaring -> {}, new MemoFields(List.of())), new Classes(null))
-                .weave(collection, Weaver.Kind.COLLECTION, null, false);
+                .weave(collection, Weaver.Kind.COLLECTION, null, false, false);
     }
 
     /// J3: a collection that changes is held to the end of the method, in compiled code too.
@@ -98,7 +98,7 @@ class WeaverTest {
                     instructions.accept(code);
                     code.pop().return_();
                 }));
-        return weaver.weave(original, Weaver.Kind.APPLICATION, WeaverTest.class.getClassLoader(), false);
+        return weaver.weave(original, Weaver.Kind.APPLICATION, WeaverTest.class.getClassLoader(), false, false);
     }
 
     private static void assertRefused(String why, int flags, int version, Consumer<CodeBuilder> instructions) {
@@ -178,10 +178,10 @@ class WeaverTest {
                         new Weaver(new Fields(declaring -> {}, new MemoFields(List.of())), new Classes(argument));
                 Weaver.Kind kind = isOfJdk ? Weaver.Kind.COLLECTION : Weaver.Kind.APPLICATION;
                 // Until reads are woven no object of the application is persistent.
-                byte[] early = weaver.weave(original, kind, type.getClassLoader(), false);
+                byte[] early = weaver.weave(original, kind, type.getClassLoader(), false, false);
                 assertEquals(argument == null && isOfJdk, mentionsLocks(early), type.getName());
                 weaver.weaveReads();
-                byte[] woven = weaver.weave(original, kind, type.getClassLoader(), false);
+                byte[] woven = weaver.weave(original, kind, type.getClassLoader(), false, false);
                 assertEquals(argument == null, mentionsLocks(woven), type.getName());
             }
         }
@@ -207,7 +207,7 @@ class WeaverTest {
             Weaver weaver = new Weaver(new Fields(declaring -> {}, new MemoFields(List.of())), new Classes(null));
             weaver.weaveReads();
             ClassLoader loader = WeaverTest.class.getClassLoader();
-            byte[] woven = weaver.weave(original, Weaver.Kind.APPLICATION, loader, false);
+            byte[] woven = weaver.weave(original, Weaver.Kind.APPLICATION, loader, false, false);
             assertEquals(part.endsWith("Builder"), mentionsLocks(woven), part);
         }
     }
