@@ -1,9 +1,11 @@
 package cedrat.persist;
 
 import java.util.HashMap;
+import java.util.HashSet;
 import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
+import java.util.Set;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
 
@@ -41,6 +43,8 @@ public final class PersistenceOptions {
 
     private final Map<String, String> classes = new HashMap<>();
     private final Map<String, Map<String, String>> fields = new HashMap<>();
+    private final Set<String> deletedClasses = new HashSet<>();
+    private final Map<String, Set<String>> deletedConstants = new HashMap<>();
     private final Map<Class<?>, PersistenceRuntime.Converter> converters = new LinkedHashMap<>();
     private Durability durability = Durability.SYNC;
     private Isolation isolation = Isolation.SERIALISABLE;
@@ -60,6 +64,8 @@ public final class PersistenceOptions {
         ClassLoader defaultLoader = ofThread == null ? ClassLoader.getSystemClassLoader() : ofThread;
         Map<String, Map<String, String>> fieldsByClass = new HashMap<>();
         fields.forEach((owner, names) -> fieldsByClass.put(owner, new HashMap<>(names)));
+        Map<String, Set<String>> constantsByClass = new HashMap<>();
+        deletedConstants.forEach((owner, names) -> constantsByClass.put(owner, Set.copyOf(names)));
         return new PersistenceRuntime.Settings(
                 durability == Durability.SYNC,
                 isolation == Isolation.SERIALISABLE,
@@ -67,6 +73,8 @@ public final class PersistenceOptions {
                 loadedBytesMax,
                 new HashMap<>(classes),
                 fieldsByClass,
+                Set.copyOf(deletedClasses),
+                constantsByClass,
                 new LinkedHashMap<>(converters),
                 nanos);
     }
@@ -151,6 +159,34 @@ public final class PersistenceOptions {
     public PersistenceOptions renameField(String className, String stored, String now) {
         fields.computeIfAbsent(Objects.requireNonNull(className), name -> new HashMap<>())
                 .put(Objects.requireNonNull(stored), Objects.requireNonNull(now));
+        return this;
+    }
+
+    /// Declares that the program has a class of the store no more, and needs none of its objects. They stay in the
+    /// store while something refers to them, and a load of one throws [PersistenceException]. [Persistence#collect]
+    /// removes those that nothing refers to. The fields of a deleted superclass are dropped from the objects of its
+    /// subclasses. Stores that have no such class open as without the declaration.
+    ///
+    /// A store that has the class does not open if the program has one of that name, too.
+    ///
+    /// @param stored the name of a class, a record or an enum, or of a class with a converter, as `Class.getName`
+    ///               said when it was stored
+    public PersistenceOptions deleteClass(String stored) {
+        deletedClasses.add(Objects.requireNonNull(stored));
+        return this;
+    }
+
+    /// Declares that an enum has a constant no more. A load of a reference to it throws [PersistenceException]. Stores
+    /// that do not have the constant open as without the declaration.
+    ///
+    /// A store that has it does not open if the enum has it, too.
+    ///
+    /// @param className the name of the enum, as it is now
+    /// @param stored    the constant's name in the store
+    public PersistenceOptions deleteConstant(String className, String stored) {
+        deletedConstants
+                .computeIfAbsent(Objects.requireNonNull(className), name -> new HashSet<>())
+                .add(Objects.requireNonNull(stored));
         return this;
     }
 

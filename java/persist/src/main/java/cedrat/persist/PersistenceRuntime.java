@@ -1,6 +1,7 @@
 package cedrat.persist;
 
 import java.util.Map;
+import java.util.Set;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
 
@@ -22,6 +23,8 @@ public abstract class PersistenceRuntime {
     /// @param locksReads  whether a transaction locks what it reads
     /// @param classes     present names of classes, by their stored names
     /// @param fields      present names of fields, by the present names of their classes and their stored names
+    /// @param deletedClasses   stored names of classes that the program has no more
+    /// @param deletedConstants stored names of constants, by the present names of their enums
     /// @param converters  by the classes whose objects they convert
     /// @param nanos       the clock of branches' timeouts; only differences mean something
     public record Settings(
@@ -31,6 +34,8 @@ public abstract class PersistenceRuntime {
             long loadedBytesMax,
             Map<String, String> classes,
             Map<String, Map<String, String>> fields,
+            Set<String> deletedClasses,
+            Map<String, Set<String>> deletedConstants,
             Map<Class<?>, Converter> converters,
             LongSupplier nanos) {
         /// Returns the present name of a class.
@@ -41,6 +46,16 @@ public abstract class PersistenceRuntime {
         /// Returns the present name of a field.
         public String fieldName(String className, String stored) {
             return fields.getOrDefault(className, Map.of()).getOrDefault(stored, stored);
+        }
+
+        /// Whether the program declares that it has no class of this stored name any more.
+        public boolean isDeleted(String stored) {
+            return deletedClasses.contains(stored);
+        }
+
+        /// Whether the program declares that an enum has no constant of this stored name any more.
+        public boolean isDeleted(String className, String stored) {
+            return deletedConstants.getOrDefault(className, Set.of()).contains(stored);
         }
     }
 

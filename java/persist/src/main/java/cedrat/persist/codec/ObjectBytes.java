@@ -38,6 +38,11 @@ public final class ObjectBytes {
         return new ObjectBytes(identity, bytes);
     }
 
+    /// Returns the identity, as messages show it.
+    public String show() {
+        return Words.show(identity);
+    }
+
     public PersistenceException damaged(String how) {
         return new PersistenceException("the object " + Words.show(identity) + " is damaged, " + how
                 + ": run `cedrat verify`, and restore the store from a copy");

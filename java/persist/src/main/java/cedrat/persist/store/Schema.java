@@ -375,10 +375,25 @@ final class Schema {
                 ? shape.constant(Words.constantNumber(word))
                 : null;
         if (constant == null) {
+            throwIfDeleted(number, Words.constantNumber(word));
             throw new PersistenceException("the reference 0x" + Long.toHexString(word)
                     + " leads to no constant of an enum: run `cedrat verify`, and restore the store from a copy");
         }
         return constant;
+    }
+
+    private void throwIfDeleted(int number, int constant) {
+        Shape shape = number > 0 && number <= shapes.length ? shapes[number - 1] : null;
+        if (shape instanceof DeletedShape deleted) {
+            throw deleted.refused("a referenced constant");
+        }
+        List<Member> members = shape instanceof EnumShape ? definitions[number - 1].members() : List.of();
+        if (constant < members.size()) {
+            throw new PersistenceException("a reference leads to the constant "
+                    + settings.className(definitions[number - 1].name()) + "."
+                    + members.get(constant).name() + ", which PersistenceOptions.deleteConstant declares deleted: "
+                    + "change the reference with a program that has the constant, or add it and remove the call");
+        }
     }
 
     // ---- classes of the store
@@ -422,9 +437,13 @@ final class Schema {
     private Shape checkForm(StoredClass definition, Set<String> problems) {
         Form form = forms.find(definition.name(), definition.version());
         String converted = Forms.convertedClass(definition.name());
+        if (form == null && converted != null && settings.isDeleted(converted)) {
+            return new DeletedShape(definition);
+        }
         if (form == null && converted != null) {
             problems.add("the store has converted objects of " + settings.className(converted)
-                    + ", and the program has no converter for them: call PersistenceOptions.convert");
+                    + ", and the program has no converter for them: call PersistenceOptions.convert, or deleteClass if it "
+                    + "needs them no more");
             return null;
         }
         if (form == null) {
@@ -437,6 +456,14 @@ final class Schema {
 
     private Shape checkClass(int number, StoredClass definition, Set<String> problems) {
         Class<?> type = find(settings.className(definition.name()));
+        if (settings.isDeleted(definition.name())) {
+            if (type != null) {
+                problems.add("the program has the class " + type.getName()
+                        + ", which PersistenceOptions.deleteClass declares deleted: remove the call, or give the class "
+                        + "another name");
+            }
+            return new DeletedShape(definition);
+        }
         if (type == null) {
             problems.add(missing(definition.name()));
             return null;
@@ -499,6 +526,9 @@ final class Schema {
             now = name.substring(0, dimensions) + "L" + element + ";";
         }
         Class<?> type = find(now);
+        if (type == null && isOfClass && settings.isDeleted(name.substring(dimensions + 1, name.length() - 1))) {
+            return new DeletedShape(definition);
+        }
         if (type == null) {
             problems.add(missing(isOfClass ? name.substring(dimensions + 1, name.length() - 1) : name));
             return null;
@@ -517,7 +547,7 @@ final class Schema {
                     + " in PersistenceOptions.renameClass: correct the name, or add the class to the class path";
         }
         return "the program lacks the stored class " + stored + ": add it to the class path, or call "
-                + "PersistenceOptions.renameClass if it has another name now";
+                + "PersistenceOptions.renameClass if it has another name now, or deleteClass if it is gone";
     }
 
     private Shape checkConstants(StoredClass definition, Class<?> type, Set<String> problems) {
@@ -530,9 +560,15 @@ final class Schema {
         for (Member member : definition.members()) {
             String name = settings.fieldName(type.getName(), member.name());
             Enum<?> constant = byName.get(name);
-            if (constant == null && name.equals(member.name())) {
+            if (settings.isDeleted(type.getName(), member.name())) {
+                if (constant != null) {
+                    problems.add(type.getName() + " has the constant " + name
+                            + ", which PersistenceOptions.deleteConstant declares deleted: remove the call");
+                }
+            } else if (constant == null && name.equals(member.name())) {
                 problems.add(type.getName() + " lacks the stored constant " + name
-                        + ": add it, or call PersistenceOptions.renameField if it has another name now");
+                        + ": add it, or call PersistenceOptions.renameField if it has another name now, or "
+                        + "deleteConstant if it is gone");
             } else if (constant == null) {
                 problems.add(unfound(type, "constant", name, member));
             }
@@ -599,7 +635,7 @@ final class Schema {
         boolean fits = true;
         for (StoredClass definition : stored) {
             Class<?> declaring = now.get(settings.className(definition.name()));
-            if (declaring == null && !definition.members().isEmpty()) {
+            if (declaring == null && !definition.members().isEmpty() && !settings.isDeleted(definition.name())) {
                 problems.add(type.getName() + " no longer extends " + settings.className(definition.name())
                         + ", which has fields in the store: let it extend that class");
                 fits = false;

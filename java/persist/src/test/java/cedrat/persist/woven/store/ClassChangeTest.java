@@ -182,6 +182,62 @@ class ClassChangeTest {
         assertEquals("6 LIME true Thing[] class Program$Thing {RED=1} BLUE", change(second));
     }
 
+    private static final String WITH_GONE = """
+            enum Color { RED, GREEN } enum Hue { WARM }
+            static class Gone { int value = 3; }
+            static class Base { int inherited = 4; }
+            static class Item extends Base { int number = 5; Object gone = new Gone(); Object array = new Gone[1];
+                Object hue = Hue.WARM; Object green = Color.GREEN; Object red = Color.RED; }
+            static Object make() { return new Item(); }
+            """;
+
+    private static final String WITHOUT_GONE = """
+            enum Color { RED }
+            static class Item { Object array; Object hue; Object green; Object red; Object gone; int number; }
+            static void change(Object it) { Item i = (Item) it; i.number++; }
+            """;
+
+    private void assertDeleted(String access, String why) {
+        String show = WITHOUT_GONE + "static Object show(Object it) { return \"\" + ((Item) it)." + access + "; }";
+        String message =
+                assertThrows(PersistenceException.class, () -> show(show)).getMessage();
+        assertTrue(message.contains(why), message);
+    }
+
+    /// J10c.
+    @Test
+    void declaredDeletionsOpenAndRefuseLoads() throws IOException {
+        make(WITH_GONE);
+        String problems = problems(WITHOUT_GONE);
+        for (String call : new String[] {"Gone: ", "Base: ", "Hue: ", "constant GREEN: "}) {
+            assertTrue(problems.contains(call), problems);
+        }
+        options.deleteClass("Program$Gone")
+                .deleteClass("Program$Base")
+                .deleteClass("Program$Hue")
+                .deleteClass("Program$Never")
+                .deleteConstant("Program$Color", "GREEN")
+                .deleteConstant("Program$Color", "NEVER");
+        assertDeleted("gone", "is of the class Program$Gone, which PersistenceOptions.deleteClass");
+        assertDeleted("array", "is of the class [LProgram$Gone;, which PersistenceOptions.deleteClass");
+        assertDeleted("hue", "is of the class Program$Hue, which PersistenceOptions.deleteClass");
+        assertDeleted("green", "constant Program$Color.GREEN, which PersistenceOptions.deleteConstant");
+        String show = "static Object show(Object it) { Item i = (Item) it; return i.number + \" \" + i.red; }";
+        assertEquals("5 RED", show(WITHOUT_GONE + show));
+        assertEquals("6 RED", change(WITHOUT_GONE + show));
+    }
+
+    /// J10c: a declaration that the program contradicts is a mistake.
+    @Test
+    void deletionOfPresentClassIsRefused() throws IOException {
+        make(WITH_GONE);
+        options.deleteClass("Program$Gone").deleteConstant("Program$Color", "RED");
+        String problems = problems(WITH_GONE);
+        assertTrue(problems.contains("the program has the class Program$Gone, which"), problems);
+        assertTrue(problems.contains("Program$Color has the constant RED, which"), problems);
+        assertTrue(!problems.contains("Hue"), problems);
+    }
+
     /// J4.
     @Test
     void enumConstantsAreAddedAndReordered() throws IOException {

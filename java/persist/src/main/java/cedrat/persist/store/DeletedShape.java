@@ -1,0 +1,49 @@
+package cedrat.persist.store;
+
+import cedrat.persist.PersistenceException;
+import cedrat.persist.codec.ObjectBytes;
+import cedrat.persist.codec.ObjectWriter;
+import cedrat.persist.codec.Shape;
+import cedrat.persist.codec.StoredClass;
+
+/// A class of a store that the program has declared deleted: its objects are refused.
+///
+/// **Threads:** any.
+final class DeletedShape extends Shape {
+    private final StoredClass definition;
+
+    DeletedShape(StoredClass definition) {
+        this.definition = definition;
+    }
+
+    @Override
+    public StoredClass definition() {
+        return definition;
+    }
+
+    PersistenceException refused(String what) {
+        return new PersistenceException(what + " is of the class " + definition.name()
+                + ", which PersistenceOptions.deleteClass declares deleted: remove the reference with a program that has "
+                + "the class, or add the class and remove the call");
+    }
+
+    @Override
+    public void write(Object object, ObjectWriter out) {
+        throw new AssertionError("the program has no objects of a deleted class");
+    }
+
+    @Override
+    public Object create(ObjectBytes in) {
+        throw refused("the object " + in.show());
+    }
+
+    @Override
+    public Object fill(Object created, ObjectBytes in, Object[] references) {
+        throw refused("the object " + in.show());
+    }
+
+    @Override
+    public String step(Object object, int reference) {
+        return "";
+    }
+}
