@@ -34,8 +34,8 @@ public final class Barrier {
     private static int locking;
 
     /// Numbers of live transactions by the low bits of the identifiers of their threads. Other threads than these find
-    /// 0, or seldom the number of another. The compiler keeps the number out of loops that assign to arrays of other
-    /// types, and `short` is the rarest.
+    /// 0, or seldom the number of another. The compiler keeps the number out of loops that assign to arrays of
+    /// other types, and `short` is the rarest.
     private static final short[] THREADS = new short[1 << 12];
 
     private static final VarHandle THREAD;

@@ -111,11 +111,12 @@ class WeaverTest {
         byte[] original = ClassFile.of()
                 .build(ClassDesc.of("Strange"), type -> type.withField("view", ConstantDescs.CD_Object, 0)
                         .withField("end", ConstantDescs.CD_Object, ClassFile.ACC_FINAL));
-        weaverOf("memo=Strange#view").weave(original, Weaver.Kind.APPLICATION, null, false);
+        weaverOf("memo=Strange#view").weave(original, Weaver.Kind.APPLICATION, null, false, false);
         for (String name : List.of("veiw", "end")) {
             Weaver weaver = weaverOf("memo=Strange#" + name);
             var thrown = assertThrows(
-                    IllegalArgumentException.class, () -> weaver.weave(original, Weaver.Kind.APPLICATION, null, false));
+                    IllegalArgumentException.class,
+                    () -> weaver.weave(original, Weaver.Kind.APPLICATION, null, false, false));
             assertTrue(thrown.getMessage().contains("no field " + name), thrown.getMessage());
         }
     }
