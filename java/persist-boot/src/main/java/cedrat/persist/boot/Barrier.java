@@ -226,23 +226,34 @@ public final class Barrier {
         return (live & ~LOCKING) >= STORE;
     }
 
+    // Each of these is short enough for the compiler to put it into its caller, however seldom that is called.
+
     /// Whether an assignment to a field of an object of the program, or to a static field, may concern a transaction or
     /// a store.
     ///
     /// @param base the object, or the class of a static field
     private static boolean concernsObject(Object base) {
-        return base instanceof Persistable object && object.cedrat$identity() != null
-                || (live & STORE - 1) != 0 && (mayBeInside() || mayBeLockedIfHashed(base));
+        return isPersistent(base) || (live & STORE - 1) != 0 && concernsTransaction(base);
     }
 
-    private static boolean mayBeLockedIfHashed(Object base) {
-        return base != null && Header.mayHaveHash(base) && mayBeLocked(base);
+    /// Whether an object of a woven class is persistent.
+    private static boolean isPersistent(Object base) {
+        return base instanceof Persistable object && object.cedrat$identity() != null;
+    }
+
+    private static boolean concernsTransaction(Object base) {
+        return mayBeInside() || base != null && Header.mayHaveHash(base) && mayBeLocked(base);
     }
 
     /// Whether an assignment to an array, or to an object of the JDK, may concern a transaction or a store. Persistent
     /// ones have an identity hash code.
     private static boolean concernsPart(Object base) {
         return mayBeInside() || base != null && Header.mayHaveHash(base);
+    }
+
+    /// Whether a change of any object may concern a transaction or a store.
+    private static boolean concernsAny(Object base) {
+        return concernsPart(base) || isPersistent(base);
     }
 
     /// Before a store to a field of the JDK, whichever it is: five bytes, see the weaver.
@@ -325,28 +336,28 @@ public final class Barrier {
 
     /// Before a call that may change its argument.
     public static void beforeArgument(Object argument) {
-        if (live != 0) {
+        if (live != 0 && concernsAny(argument)) {
             handler.beforeArgument(argument);
         }
     }
 
     /// As [#beforeArgument], in a class of the JDK.
     public static void beforeArgumentInJdk(Object argument) {
-        if (live != 0) {
+        if (live != 0 && concernsAny(argument)) {
             handler.beforeArgumentInJdk(argument);
         }
     }
 
     /// Before a call that may change its receiver.
     public static void beforeCall(Object receiver, String method) {
-        if (live != 0) {
+        if (live != 0 && concernsAny(receiver)) {
             handler.beforeCall(receiver, method);
         }
     }
 
     /// Before a call of a method that may be inherited from the JDK, and may change its argument.
     public static void beforeInherited(Object receiver, String method, Object argument) {
-        if (live != 0) {
+        if (live != 0 && concernsAny(argument)) {
             handler.beforeInherited(receiver, method, argument);
         }
     }
@@ -362,14 +373,14 @@ public final class Barrier {
 
     /// Before a call of a static method that changes static state of the JDK.
     public static void beforeStatic(String method) {
-        if (live != 0) {
+        if (mayBeInside()) {
             handler.beforeStatic(method);
         }
     }
 
     /// Before a store by a handle to a variable of `base`.
     public static void beforeHandle(Object handle, Object base) {
-        if (live != 0) {
+        if (live != 0 && concernsAny(base)) {
             handler.beforeHandle(handle, base);
         }
     }

@@ -69,6 +69,12 @@ class BarrierTest {
         Barrier.store(references, 0, "part");
         Barrier.arraycopy(new int[1], 0, array, 0, 1);
         Barrier.arraycopyInJdk(new int[1], 0, array, 0, 1);
+        Barrier.beforeArgument(array);
+        Barrier.beforeArgumentInJdk(array);
+        Barrier.beforeCall(array, "method");
+        Barrier.beforeInherited("receiver", "method", array);
+        Barrier.beforeStatic("method");
+        Barrier.beforeHandle("handle", object);
         Barrier.made(object);
         Barrier.lockToRead(object);
         Barrier.lockToRead(array);
@@ -118,6 +124,12 @@ class BarrierTest {
                         "beforeLinkInTable",
                         "beforeElements",
                         "beforeElementsInJdk",
+                        "beforeArgument",
+                        "beforeArgumentInJdk",
+                        "beforeCall",
+                        "beforeInherited",
+                        "beforeStatic",
+                        "beforeHandle",
                         "made",
                         "lockToRead",
                         "lockToRead",
@@ -139,7 +151,12 @@ class BarrierTest {
                         "beforeLinkInTable",
                         "beforeLinkInTable",
                         "beforeElements",
-                        "beforeElementsInJdk"),
+                        "beforeElementsInJdk",
+                        "beforeArgument",
+                        "beforeArgumentInJdk",
+                        "beforeCall",
+                        "beforeInherited",
+                        "beforeHandle"),
                 CALLS,
                 "what an object of the program belongs to, its field says");
         CALLS.clear();
@@ -161,9 +178,10 @@ class BarrierTest {
         Stored stored = new Stored();
         stored.cedrat$identity(new Identity(stored) {});
         Barrier.beforeField(stored, 0);
+        Barrier.beforeHandle("handle", stored);
         Barrier.opened();
         Barrier.beforeField(stored, 0);
         Barrier.closed();
-        assertEquals(List.of("beforeField", "beforeField"), CALLS);
+        assertEquals(List.of("beforeField", "beforeHandle", "beforeField"), CALLS);
     }
 }
