@@ -5,7 +5,7 @@
 //! log is restored from the replica before it is opened.
 
 use cedrat_media::{Durability, Media, OpenMode, write_all_at};
-use cedrat_sync::{Arc, Mutex};
+use cedrat_sync::{Arc, Mutex, planted};
 use std::collections::BTreeMap;
 use std::io;
 
@@ -51,12 +51,17 @@ impl Replica {
 
     fn take(&self, piece: &Piece<'_>) {
         let mut pieces = self.pieces.lock();
-        let begin = (piece.file.to_owned(), piece.offset);
-        if piece.offset == 0 {
-            // A segment begins another life: nothing of its last one is needed.
-            pieces.retain(|(file, _), _| file != piece.file);
-        }
-        pieces.insert(begin, piece.bytes.to_vec());
+        let at = |offset| (piece.file.to_owned(), offset);
+        // A segment that begins another life needs nothing of its last one. Any other piece may lie over several that a crash has
+        // left behind the end of the log, and none of them may be written over it again.
+        let end = match piece.offset {
+            0 => u64::MAX,
+            offset if planted!("replica_keeps_overwritten") => offset + 1,
+            offset => offset + piece.bytes.len() as u64,
+        };
+        let replaced: Vec<_> = pieces.range(at(piece.offset)..at(end)).map(|(place, _)| place.clone()).collect();
+        replaced.iter().for_each(|place| drop(pieces.remove(place)));
+        pieces.insert(at(piece.offset), piece.bytes.to_vec());
     }
 }
 
@@ -90,5 +95,39 @@ impl Sink for ReplicaSink {
             StableWhen::Replica => Durability::Volatile,
             StableWhen::Both => Durability::Durable,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat_media::{SimDisk, read_exact_at};
+    use cedrat_sync::explore;
+
+    use super::*;
+    use crate::{LogOffset, Lsn, PartitionId, Position};
+
+    /// Of two writes in flight, only the later one had reached the replica before a crash. The next opening writes a longer
+    /// block in their place.
+    #[test]
+    fn restored_piece_has_its_last_bytes() {
+        explore(1, 1, || {
+            let replica = Replica::new();
+            let take = |offset: u64, bytes: &[u8]| {
+                let position = Position { partition: PartitionId(0), offset: LogOffset::new(offset) };
+                let (file, first_lsn, last_lsn) = ("segment", Lsn::ZERO, Lsn::ZERO);
+                replica.take(&Piece { file, offset, bytes, position, first_lsn, last_lsn });
+            };
+            take(0, &[1; 4096]);
+            take(8192, &[2; 4096]);
+            take(4096, &[3; 12_288]);
+            let disk = SimDisk::new();
+            let file = disk.open("segment", OpenMode::Create).expect("it is created");
+            replica.restore(&disk).expect("the disk works");
+            let mut found = vec![0; 12_288];
+            read_exact_at(&disk, file, 4096, &mut found).expect("it is there");
+            assert!(found.iter().all(|&byte| byte == 3), "W3: an overwritten piece has come back");
+            take(0, &[4; 4096]);
+            assert_eq!(replica.bytes(), 4096, "another life of the segment");
+        });
     }
 }
