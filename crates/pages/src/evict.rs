@@ -172,6 +172,12 @@ impl Pool {
                 return Ok(frame);
             }
             if dirty.is_empty() {
+                // After a stop, pages on their way home stay in their frames.
+                if let Some(stopped) = self.log.stopped()
+                    && !planted!("frame_awaited_after_stop")
+                {
+                    return Err(stopped.into());
+                }
                 // All warm, held, or already being written home or read (E13.7).
                 self.await_write_back();
                 if !self.loads.await_one() {

@@ -338,6 +338,19 @@ fn failed_page_write_or_sync_stops_store() {
     }
 }
 
+/// E13.7a: the pages whose write has failed stay in all frames.
+#[test]
+fn stopped_pool_refuses_with_the_reason() {
+    let (disk, fixture) = Fixture::simulated(options(8), 40);
+    for number in 1..9 {
+        fixture.set(page(number), 0, 1).unwrap();
+    }
+    disk.inject(Fault::error(Call::Write, ErrorKind::Other).of(PAGE_FILE));
+    fixture.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap_err();
+    let refused = fixture.pool.read(page(20)).unwrap_err();
+    assert!(matches!(refused, PoolError::Stopped(_)), "E13.7a: {refused}");
+}
+
 #[test]
 fn prefetched_neighbours_come_with_one_read() {
     let (disk, fixture) = Fixture::simulated(options(64), 200);
