@@ -222,6 +222,12 @@ public final class Barrier {
         }
     }
 
+    /// Returns an object if it is persistent, and otherwise null, which the barriers let pass. In infrastructure the
+    /// barriers of assignments get that.
+    public static Object ifPersistent(Object base) {
+        return base != null && isStoreOpen() && handler.isPersistent(base) ? base : null;
+    }
+
     private static boolean isStoreOpen() {
         return (live & ~LOCKING) >= STORE;
     }

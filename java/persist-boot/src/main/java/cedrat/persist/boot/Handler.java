@@ -38,6 +38,9 @@ public interface Handler {
     /// @param why names its class and the reason
     void refuseUnwoven(String why);
 
+    /// Whether an object, an array or a collection belongs to a store.
+    boolean isPersistent(Object object);
+
     /// Whether the thread is in a transaction.
     boolean isInTransaction();
 

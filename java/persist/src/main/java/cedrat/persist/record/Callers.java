@@ -11,6 +11,7 @@ import java.util.Set;
 import java.util.Spliterator;
 import java.util.concurrent.ForkJoinPool;
 import java.util.concurrent.ForkJoinTask;
+import java.util.function.Predicate;
 
 /// The caller of a collection of the JDK: the collection's stores are the same, whether it is the program's or one
 /// that the JDK keeps for itself.
@@ -23,7 +24,8 @@ import java.util.concurrent.ForkJoinTask;
 final class Callers {
     private enum Kind {
         PROGRAM,
-        JDK,
+        /// The JDK, infrastructure, and excluded classes.
+        OUTSIDE,
         TRANSPARENT
     }
 
@@ -45,6 +47,8 @@ final class Callers {
     /// For messages: the frames with their methods and lines, without lambdas' own.
     private static final StackWalker LINES = StackWalker.getInstance(Option.RETAIN_CLASS_REFERENCE);
 
+    private final Predicate<String> isOutside;
+
     private final ClassValue<Kind> kinds = new ClassValue<>() {
         @Override
         protected Kind computeValue(Class<?> type) {
@@ -52,15 +56,20 @@ final class Callers {
         }
     };
 
-    /// Whether what runs below the barriers was called by the JDK, for its own purposes. A thread that has no
-    /// other frames is the JDK's.
-    boolean areOfTheJdk() {
+    /// @param isOutside whether what a class of the program changes belongs to no transaction, by its name
+    Callers(Predicate<String> isOutside) {
+        this.isOutside = isOutside;
+    }
+
+    /// Whether what runs below the barriers was called by the JDK, for its own purposes, or by a class that has no
+    /// barriers of its own. A thread that has no other frames is the JDK's.
+    boolean areOutside() {
         return STACK.walk(frames -> frames.map(StackFrame::getDeclaringClass)
                         .map(kinds::get)
                         .filter(kind -> kind != Kind.TRANSPARENT)
                         .findFirst()
-                        .orElse(Kind.JDK))
-                == Kind.JDK;
+                        .orElse(Kind.OUTSIDE))
+                == Kind.OUTSIDE;
     }
 
     /// Returns the program's innermost method on the stack and its line, as a stack trace shows it.
@@ -72,18 +81,18 @@ final class Callers {
                 .orElse("a method of the JDK"));
     }
 
-    private static Kind kind(Class<?> type) {
+    private Kind kind(Class<?> type) {
         if (BARRIERS.contains(type)) {
             return Kind.TRANSPARENT;
         }
         ClassLoader loader = type.getClassLoader();
         if (loader != null && loader != ClassLoader.getPlatformClassLoader()) {
-            return Kind.PROGRAM;
+            return isOutside.test(type.getName()) ? Kind.OUTSIDE : Kind.PROGRAM;
         }
         // A hidden one is a lambda, whose body is in another class, or stands for a handle.
         return type.isHidden() || TRANSPARENT.contains(type.getPackageName()) || isCarrier(type)
                 ? Kind.TRANSPARENT
-                : Kind.JDK;
+                : Kind.OUTSIDE;
     }
 
     /// Whether a class of any package of the JDK does to collections what its caller asks for, as

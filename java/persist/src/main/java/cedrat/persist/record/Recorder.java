@@ -14,6 +14,7 @@ import java.lang.reflect.Array;
 import java.util.AbstractMap;
 import java.util.List;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.function.Predicate;
 import java.util.function.Supplier;
 
 /// Handler of the barriers of woven code, before assignments and at reads, while a transaction lives or a store is
@@ -31,7 +32,7 @@ public final class Recorder implements Handler {
 
     private final ThreadLocal<Context> contexts = ThreadLocal.withInitial(Context::new);
     private final Locks locks = new Locks();
-    private final Callers callers = new Callers();
+    private final Callers callers;
     private final Fields fields;
     private final List<Persistent> stores = new CopyOnWriteArrayList<>();
     /// Stores whose objects are locked by reads.
@@ -45,8 +46,10 @@ public final class Recorder implements Handler {
     public final UnseenStores unseen;
 
     /// @param locksReads whether reads are woven so that they can lock
-    public Recorder(Fields fields, boolean locksReads) {
+    /// @param isOutside  whether what a class changes belongs to no transaction, by the name of the class
+    public Recorder(Fields fields, boolean locksReads, Predicate<String> isOutside) {
         this.fields = fields;
+        callers = new Callers(isOutside);
         unwoven = new Unwoven(locksReads);
         transactions = new Transactions(unwoven, contexts, locks, stores);
         branches = new BranchTransactions(transactions, contexts, locks);
@@ -172,6 +175,11 @@ public final class Recorder implements Handler {
                             + "; divide its long methods, or exclude it with the agent's argument if it uses no persistent object "
                             + "and its changes need no rollback");
         }
+    }
+
+    @Override
+    public boolean isPersistent(Object object) {
+        return object instanceof Persistable ? storeOf(object) != null : unseen.isPersistent(contexts.get(), object);
     }
 
     @Override
@@ -407,7 +415,7 @@ public final class Recorder implements Handler {
                 return false;
             }
         }
-        return callers.areOfTheJdk();
+        return callers.areOutside();
     }
 
     /// Takes the write lock of an object that a transaction is about to change, or of the persistent collection that

@@ -245,7 +245,8 @@ public final class UnseenStores {
 
     /// Whether an object of the JDK is, or was in a store that is closed. Other threads do not change it then, but in
     /// transactions.
-    private boolean isPersistent(Context context, Object object) {
+    boolean isPersistent(Context context, Object object) {
+        boolean wasUnrecorded = context.isUnrecorded;
         context.isUnrecorded = true;
         try {
             for (Persistent store : stores) {
@@ -255,7 +256,7 @@ public final class UnseenStores {
             }
             return recorder.isLeft(object);
         } finally {
-            context.isUnrecorded = false;
+            context.isUnrecorded = wasUnrecorded;
         }
     }
 
@@ -292,7 +293,7 @@ public final class UnseenStores {
     private boolean isCalledByTheJdk(Context context) {
         context.isUnrecorded = true;
         try {
-            return callers.areOfTheJdk();
+            return callers.areOutside();
         } finally {
             context.isUnrecorded = false;
         }

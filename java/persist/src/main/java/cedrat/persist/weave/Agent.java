@@ -38,6 +38,7 @@ import java.util.zip.ZipEntry;
 /// jar, or `VirtualMachine.loadAgent`. The argument `exclude=org.example:com.example.Generated` lists
 /// packages and classes that are not woven: their stores are not restored by a rollback, and transactions do
 /// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are.
+/// `infrastructure=com.example.audit` lists packages and classes whose changes belong to no transaction.
 /// `memo=com.example.Point#hash` lists [memo fields][cedrat.persist.memory.MemoFields]. With
 /// `reads=unlocked`, reads of primitive fields have no barriers. Then only stores with
 /// [cedrat.persist.PersistenceOptions.Isolation#READ_UNCOMMITTED] can be opened.
@@ -137,7 +138,7 @@ public final class Agent {
         static void start(Classes classes, Instrumentation instrumentation) {
             exportUnsafe(instrumentation);
             Fields fields = new Fields(declaring -> open(instrumentation, declaring), classes.memos());
-            Recorder recorder = new Recorder(fields, classes.locksReads());
+            Recorder recorder = new Recorder(fields, classes.locksReads(), classes::isOutside);
             Started started = new Started(instrumentation, classes, recorder, new Weaver(fields, classes));
             recorder.install();
             PersistenceRuntime.install(new StoreRuntime(recorder));

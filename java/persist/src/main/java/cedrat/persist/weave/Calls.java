@@ -66,6 +66,11 @@ final class Calls {
         builder.invokestatic(BARRIER, "lockToRead", ONE_OBJECT);
     }
 
+    /// … base → …, base or null
+    static void ifPersistent(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "ifPersistent", MethodTypeDesc.of(OBJECT, OBJECT));
+    }
+
     /// … array → …
     static void lockDeeplyToRead(CodeBuilder builder) {
         builder.invokestatic(BARRIER, "lockDeeplyToRead", ONE_OBJECT);

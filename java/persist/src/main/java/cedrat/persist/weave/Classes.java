@@ -2,6 +2,10 @@ package cedrat.persist.weave;
 
 import cedrat.persist.jdk.JavaBase;
 import cedrat.persist.memory.MemoFields;
+import java.io.IOException;
+import java.io.InputStream;
+import java.io.UncheckedIOException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
@@ -30,6 +34,10 @@ final class Classes {
 
     private final List<String> excluded = new ArrayList<>();
     private final List<String> included = new ArrayList<>();
+    /// Packages and classes whose changes belong to no transaction, and those in these packages whose changes do.
+    private final List<String> infrastructure = new ArrayList<>();
+
+    private final List<String> noInfrastructure = new ArrayList<>();
     private boolean locksReads = true;
     private final MemoFields memos;
 
@@ -37,6 +45,7 @@ final class Classes {
     /// @throws IllegalArgumentException if it is none that the agent takes
     Classes(String argument) {
         List<String> memoFields = new ArrayList<>();
+        readInfrastructure();
         if (argument != null && !argument.isEmpty()) {
             parse(argument, memoFields);
         }
@@ -54,19 +63,49 @@ final class Classes {
             switch (part.substring(0, Math.max(0, sign))) {
                 case "exclude" -> addNames(excluded, values);
                 case "include" -> addNames(included, values);
+                case "infrastructure" -> addNames(infrastructure, values);
                 case "memo" -> memoFields.addAll(List.of(values));
                 default ->
-                    throw new IllegalArgumentException("invalid argument `" + argument
-                            + "` of the agent: possible are exclude=PACKAGE:PACKAGE…, include=PACKAGE…, "
-                            + "memo=CLASS#FIELD:CLASS#FIELD…, reads=unlocked, or several of them with commas between");
+                    throw new IllegalArgumentException(
+                            "invalid argument `" + argument
+                                    + "` of the agent: possible are exclude=PACKAGE:PACKAGE…, include=PACKAGE…, "
+                                    + "infrastructure=PACKAGE:PACKAGE…, memo=CLASS#FIELD:CLASS#FIELD…, reads=unlocked, or several of them with commas between");
             }
         }
     }
 
-    private static void addNames(List<String> names, String[] added) {
+    private void readInfrastructure() {
+        try (InputStream in = Classes.class.getResourceAsStream("infrastructure.packages")) {
+            for (String line : new String(in.readAllBytes(), StandardCharsets.UTF_8).split("\n")) {
+                if (line.startsWith("!")) {
+                    addNames(noInfrastructure, line.substring(1));
+                } else {
+                    addNames(infrastructure, line);
+                }
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot read the list of infrastructure", e);
+        }
+    }
+
+    private static void addNames(List<String> names, String... added) {
         for (String name : added) {
             names.add(name.replace('.', '/'));
         }
+    }
+
+    /// Whether changes of a class's objects, and what its code changes, belong to no transaction. Persistent objects
+    /// are an exception.
+    boolean isInfrastructure(String internalName) {
+        return isIn(infrastructure, internalName) && !isIn(noInfrastructure, internalName);
+    }
+
+    /// Whether the Java collections that a class changes belong to no transaction, as the fields of its objects do not.
+    ///
+    /// @param name with dots
+    boolean isOutside(String name) {
+        String internalName = name.replace('.', '/');
+        return isInfrastructure(internalName) || isIn(excluded, internalName);
     }
 
     /// Returns the fields that belong to no transaction.

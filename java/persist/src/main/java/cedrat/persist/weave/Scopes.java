@@ -50,6 +50,8 @@ final class Scopes {
 
     private final String place;
     private final Code code;
+    /// The assignments of JaCoCo, which throw nothing. It puts one between the begin of a transaction and the `try`.
+    private final BitSet probes;
     private final int[] sites;
     private final List<Integer> begins = new ArrayList<>();
     private final Frame[] frames;
@@ -62,6 +64,7 @@ final class Scopes {
         place = type.thisClass().asInternalName().replace('/', '.') + "."
                 + method.methodName().stringValue() + method.methodTypeSymbol().displayDescriptor();
         this.code = new Code(model);
+        probes = Probes.in(type, model);
         sites = new int[code.size()];
         findBegins();
         frames = new Frame[code.size()];
@@ -164,7 +167,7 @@ final class Scopes {
         if (closed != 0) {
             after.open &= ~(1L << closed);
         }
-        if (InstructionEffects.mayThrow(instruction) && !isUpcast(at)) {
+        if (InstructionEffects.mayThrow(instruction) && !isUpcast(at) && !probes.get(at)) {
             Frame thrown = frames[at].thrown();
             thrown.open = after.open;
             raise(at, thrown);
@@ -279,12 +282,18 @@ final class Scopes {
 
     /// Whether a local may have a value at the handlers of the scope whose transaction is stored here.
     private boolean hasValueWhereClosed(int stored, int slot) {
+        int next = afterProbe(stored + 1);
         // Kotlin first sets the local to null in which it keeps the exception that ends the scope.
-        boolean mayBeKotlins = code.instruction(stored + 1).opcode() == Opcode.ACONST_NULL;
+        boolean mayBeKotlins = code.instruction(next).opcode() == Opcode.ACONST_NULL;
         // A `try` around the begin has begun with fewer values.
         return code.handlers().stream()
-                .filter(handler -> handler.from() > stored
-                        && (handler.covers(stored + 1) || mayBeKotlins && handler.covers(stored + 3)))
+                .filter(handler ->
+                        handler.from() > stored && (handler.covers(next) || mayBeKotlins && handler.covers(next + 2)))
                 .allMatch(handler -> code.mayHaveValue(handler.at(), slot));
+    }
+
+    /// Returns the first instruction that is not of a probe: an array, an index, and a value are loaded and stored.
+    private int afterProbe(int at) {
+        return probes.get(at + 3) ? at + 4 : at;
     }
 }

@@ -62,6 +62,7 @@ final class StoreWeaver implements CodeTransform {
     private static final ClassDesc CONCATENATION = ClassDesc.of("java.lang.invoke", "StringConcatFactory");
 
     private final Fields fields;
+    private final Classes classes;
     private final ClassModel type;
     private final MethodModel method;
     private final CodeModel code;
@@ -75,6 +76,8 @@ final class StoreWeaver implements CodeTransform {
     private final boolean locksAtStart;
 
     private final boolean isApplication;
+    /// Whether what the method changes belongs to no transaction, unless it is persistent.
+    private final boolean isInfrastructure;
     private final boolean isHashMap;
     /// Whether the elements of arrays that it stores to are entries.
     private final boolean isTable;
@@ -96,6 +99,7 @@ final class StoreWeaver implements CodeTransform {
 
     StoreWeaver(
             Fields fields,
+            Classes classes,
             ClassModel type,
             MethodModel method,
             CodeModel code,
@@ -103,12 +107,15 @@ final class StoreWeaver implements CodeTransform {
             ReadWeaver reads,
             boolean locksReads) {
         this.fields = fields;
+        this.classes = classes;
         this.type = type;
         this.method = method;
         this.code = code;
         this.reads = reads;
         this.locksReads = locksReads;
         isApplication = kind == Weaver.Kind.APPLICATION;
+        isInfrastructure =
+                isApplication && classes.isInfrastructure(type.thisClass().asInternalName());
         isHashMap = type.thisClass().asInternalName().equals("java/util/HashMap");
         isTable = PartTypes.isOfTable(type.thisClass().asInternalName());
         isWrapper = isApplication || WovenMethods.isWrapper(type.thisClass().asInternalName());
@@ -239,17 +246,32 @@ final class StoreWeaver implements CodeTransform {
                 builder.dup2().pop();
             }
             if (isApplication) {
+                if (isOfInfrastructure(field)) {
+                    Calls.ifPersistent(builder);
+                }
                 Calls.beforeField(builder, number(field, false));
             } else if (isMark()) {
                 Calls.beforeMark(builder);
             } else {
                 Calls.beforeFields(builder);
             }
-        } else if (field.opcode() == Opcode.PUTSTATIC && !isFinal(field)) {
+        } else if (field.opcode() == Opcode.PUTSTATIC && !isFinal(field) && !isOfInfrastructure(field)) {
             loadClass(builder, field.owner());
             Calls.beforeField(builder, number(field, true));
         }
         builder.with(field);
+    }
+
+    /// Whether a field is one of infrastructure, and not of an object of the program.
+    private boolean isOfInfrastructure(FieldInstruction field) {
+        return isInfrastructure && classes.isInfrastructure(field.owner().asInternalName());
+    }
+
+    /// … base → …, base; or null, for which barriers do nothing
+    private void guardInfrastructure(CodeBuilder builder) {
+        if (isInfrastructure) {
+            Calls.ifPersistent(builder);
+        }
     }
 
     /// Class files of Java 1.4 and before have no constants that are classes. What is asked for by its name is
@@ -349,6 +371,11 @@ final class StoreWeaver implements CodeTransform {
         } else {
             builder.dup_x2().pop().dup2_x1();
         }
+        if (isInfrastructure) {
+            builder.swap();
+            Calls.ifPersistent(builder);
+            builder.swap();
+        }
         Calls.beforeElement(builder, isApplication);
         builder.with(store);
     }
@@ -378,9 +405,9 @@ final class StoreWeaver implements CodeTransform {
         }
         if (call.opcode() == Opcode.INVOKESTATIC && owner.equals("java/lang/System") && name.equals("arraycopy")) {
             if (locksReads) {
-                Calls.lockAndArraycopy(builder, isApplication);
+                Calls.lockAndArraycopy(builder, isApplication && !isInfrastructure);
             } else {
-                Calls.arraycopy(builder, isApplication);
+                Calls.arraycopy(builder, isApplication && !isInfrastructure);
             }
             return;
         }
@@ -388,7 +415,8 @@ final class StoreWeaver implements CodeTransform {
             builder.invokestatic(Calls.REPLACEMENT, name, call.typeSymbol());
             return;
         }
-        if (isApplication && call.opcode() == Opcode.INVOKESTATIC && StaticState.isChanged(owner, name)) {
+        boolean isChecked = isApplication && !isInfrastructure && call.opcode() == Opcode.INVOKESTATIC;
+        if (isChecked && StaticState.isChanged(owner, name)) {
             Calls.beforeStatic(builder, owner.replace('/', '.') + "." + name);
         }
         prepare(builder, call, owner, name);
@@ -494,10 +522,16 @@ final class StoreWeaver implements CodeTransform {
     /// An argument is what the variable belongs to, unless it is a static one, or has an address.
     private void prepareHandle(CodeBuilder builder, MethodTypeDesc descriptor, int base) {
         spill.store(builder, descriptor);
-        builder.dup();
+        if (isInfrastructure) {
+            // Of a static variable, or of memory, nothing is persistent.
+            builder.aconst_null();
+        } else {
+            builder.dup();
+        }
         if (descriptor.parameterCount() > base
                 && !descriptor.parameterType(base).isPrimitive()) {
             spill.load(builder, base);
+            guardInfrastructure(builder);
         } else {
             builder.aconst_null();
         }
@@ -520,6 +554,7 @@ final class StoreWeaver implements CodeTransform {
         spill.store(builder, descriptor);
         if (changesReceiver) {
             builder.dup();
+            guardInfrastructure(builder);
             if (WovenMethods.isText(owner)) {
                 // They have no subclasses, so the method's behaviour need not be looked up.
                 Calls.beforeArgument(builder, isApplication);
@@ -531,6 +566,7 @@ final class StoreWeaver implements CodeTransform {
             if (WovenMethods.isChanged(descriptor.parameterType(i).descriptorString(), owner)) {
                 builder.dup().loadConstant(called);
                 spill.load(builder, i);
+                guardInfrastructure(builder);
                 Calls.beforeInherited(builder);
             }
         }
@@ -555,6 +591,7 @@ final class StoreWeaver implements CodeTransform {
         for (int i = 0; i < descriptor.parameterCount(); i++) {
             if (WovenMethods.isChanged(descriptor.parameterType(i).descriptorString(), owner)) {
                 spill.load(builder, i);
+                guardInfrastructure(builder);
                 Calls.beforeArgument(builder, isApplication);
             }
         }

@@ -335,8 +335,8 @@ final class Weaver {
             default ->
                 builder.transformCode(
                         code,
-                        CodeTransform.ofStateful(() ->
-                                new StoreWeaver(fields, type, method, code, kind, reads, locksReads(kind, reads))));
+                        CodeTransform.ofStateful(() -> new StoreWeaver(
+                                fields, classes, type, method, code, kind, reads, locksReads(kind, reads))));
         }
     }
 

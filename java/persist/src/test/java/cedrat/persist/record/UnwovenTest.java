@@ -25,7 +25,7 @@ class UnwovenTest {
     /// J12.
     @Test
     void noTransactionBeginsWithAnUnwovenClass() {
-        Recorder recorder = new Recorder(new Fields(declaring -> {}, new MemoFields(List.of())), true);
+        Recorder recorder = new Recorder(new Fields(declaring -> {}, new MemoFields(List.of())), true, name -> false);
         recorder.unwoven.fail("the class Strange cannot be woven");
         var thrown = assertThrows(
                 IllegalStateException.class, () -> recorder.transactions.begin(recorder.transactions.newOwner()));

@@ -1,0 +1,79 @@
+package cedrat.persist.libraries;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
+
+/// Loggers, mappers, mocks and coverage, called in transactions.
+class InfrastructureTest {
+    @TempDir
+    Path folder;
+
+    private final String agent = "-javaagent:" + System.getProperty("cedrat.agent");
+
+    private String run(String what) throws IOException, InterruptedException {
+        return run(what, List.of(agent));
+    }
+
+    /// @param agents the options of agents, in their order
+    private String run(String what, List<String> agents) throws IOException, InterruptedException {
+        List<String> command = new ArrayList<>(AgentCommand.of(
+                System.getProperty("java.class.path"),
+                Infrastructure.class.getName(),
+                folder.resolve("store").toString(),
+                what));
+        command.remove(agent);
+        command.addAll(1, agents);
+        Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
+        String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor(), said);
+        assertTrue(said.contains("{} a 0"), said);
+        return said;
+    }
+
+    @Test
+    void logbackLogsInTransaction() throws Exception {
+        String said = run("log");
+        assertTrue(said.contains("count {a=5} of b"), said);
+        assertTrue(said.contains("count {a=6} of a"), said);
+    }
+
+    @Test
+    void jacksonMapsInTransaction() throws Exception {
+        String said = run("map");
+        assertTrue(said.contains("{\"customer\":\"b\",\"lines\":[1,2]}"), said);
+        assertTrue(said.contains("c[3][1]"), said);
+    }
+
+    @Test
+    void mockIsCalledInTransaction() throws Exception {
+        assertTrue(run("mock").contains("7"));
+    }
+
+    @ParameterizedTest
+    @ValueSource(booleans = {true, false})
+    void coverageIsRecordedInTransaction(boolean isFirst) throws Exception {
+        String jar = Arrays.stream(System.getProperty("java.class.path").split(File.pathSeparator))
+                .filter(path -> path.contains("org.jacoco.agent"))
+                .findAny()
+                .orElseThrow();
+        Path recorded = folder.resolve("coverage");
+        String jacoco = "-javaagent:" + jar + "=destfile=" + recorded + ",includes=cedrat.persist.libraries.*";
+        String excluding = agent + "=exclude=org.jacoco";
+        String said = run("map", isFirst ? List.of(jacoco, excluding) : List.of(excluding, jacoco));
+        assertTrue(said.contains("{\"customer\":\"b\",\"lines\":[1,2]}"), said);
+        assertTrue(Files.readString(recorded, StandardCharsets.ISO_8859_1).contains("Infrastructure"));
+    }
+}
