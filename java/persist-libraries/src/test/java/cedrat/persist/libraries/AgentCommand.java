@@ -1,5 +1,9 @@
 package cedrat.persist.libraries;
 
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import java.io.IOException;
+import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
 
@@ -18,5 +22,15 @@ final class AgentCommand {
         command.addAll(List.of("-cp", classPath));
         command.addAll(List.of(arguments));
         return command;
+    }
+
+    /// Runs such a program, and returns the last line that it prints.
+    static String lastLine(String classPath, String... arguments) throws IOException, InterruptedException {
+        Process process = new ProcessBuilder(of(classPath, arguments))
+                .redirectErrorStream(true)
+                .start();
+        String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor(), said);
+        return said.lines().reduce("", (before, line) -> line);
     }
 }

@@ -8,7 +8,6 @@ import java.io.IOException;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
-import java.util.List;
 import org.jetbrains.kotlin.cli.common.ExitCode;
 import org.jetbrains.kotlin.cli.jvm.K2JVMCompiler;
 import org.junit.jupiter.api.Test;
@@ -43,11 +42,7 @@ class KotlinTest {
 
     private String run(String mode) throws IOException, InterruptedException {
         String classPath = folder.resolve("classes") + File.pathSeparator + System.getProperty("java.class.path");
-        List<String> command = AgentCommand.of(
+        return AgentCommand.lastLine(
                 classPath, "TransfersKt", folder.resolve("store").toString(), mode);
-        Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
-        String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        assertEquals(0, process.waitFor(), said);
-        return said.lines().reduce("", (before, line) -> line);
     }
 }
