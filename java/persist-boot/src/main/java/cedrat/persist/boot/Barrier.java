@@ -225,7 +225,11 @@ public final class Barrier {
     /// Returns an object if it is persistent, and otherwise null, which the barriers let pass. In infrastructure the
     /// barriers of assignments get that.
     public static Object ifPersistent(Object base) {
-        return base != null && isStoreOpen() && handler.isPersistent(base) ? base : null;
+        return base != null && isStoreOpen() && mayBePersistent(base) && handler.isPersistent(base) ? base : null;
+    }
+
+    private static boolean mayBePersistent(Object base) {
+        return Header.mayHaveHash(base) || isPersistent(base);
     }
 
     private static boolean isStoreOpen() {
