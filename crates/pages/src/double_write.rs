@@ -69,9 +69,10 @@ impl DoubleWrite {
         let failed = |error| PoolError::io(format!("preparing {DOUBLE_WRITE_FILE}"), error);
         let file = open_or_create(&**media, DOUBLE_WRITE_FILE)?;
         let len = media.len(file).map_err(failed)?;
-        if len < AREA_LEN as u64 {
-            // Allocated completely at once: a full disk is detected now, and a batch changes nothing but bytes.
-            media.allocate(file, len, AREA_LEN as u64 - len).and_then(|()| media.sync(file)).map_err(failed)?;
+        if len < AREA_LEN as u64 || !planted!("area_not_settled") {
+            // Allocated completely at once: a full disk is detected now, and a batch changes nothing but bytes. Also if it is long
+            // enough: the sync of an earlier process may have failed and forgotten that (R6).
+            media.allocate(file, 0, AREA_LEN as u64).and_then(|()| media.sync(file)).map_err(failed)?;
         }
         Ok(DoubleWrite { media: Arc::clone(media), file, batch: 0, buffer: AlignedBuf::zeroed(PAGE_LEN) })
     }
@@ -230,7 +231,7 @@ fn number(header: &[u8; PAGE_LEN], at: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use cedrat_media::SimDisk;
+    use cedrat_media::{Fault, Loss, SimDisk};
 
     use super::*;
 
@@ -245,6 +246,19 @@ mod tests {
         read_exact_at(&*media, area.file, 0, &mut block).unwrap();
         let header = Header::read(&block, DOUBLE_WRITE_FILE).unwrap().expect("a valid header");
         assert_eq!((header.batch, header.entries.len()), (0, 1));
+    }
+
+    /// R6: a process that is killed has allocated the area, and its sync has failed; the next one uses it, and the power fails.
+    #[test]
+    fn area_found_is_durable_afterwards() {
+        let disk = SimDisk::new();
+        let open = |disk: &SimDisk| DoubleWrite::open(&(Arc::new(disk.clone()) as Arc<dyn Media>));
+        disk.inject(Fault::forgetful_sync().of(DOUBLE_WRITE_FILE));
+        assert!(open(&disk).is_err(), "its sync fails");
+        open(&disk).expect("the disk works again");
+        let after = disk.cut_power(Loss::Everything);
+        let file = after.open(DOUBLE_WRITE_FILE, OpenMode::Read).expect("it is there");
+        assert!(after.len(file).expect("the disk works") >= AREA_LEN as u64, "R6");
     }
 
     /// The drawing and the constants agree.
