@@ -8,7 +8,7 @@ use cedrat_objects::Objects;
 use cedrat_objects::graph::{Changes, Graph, Mode};
 use cedrat_structures::{ArrayList, Catalogue, HashTable, List, PageList, Records};
 use cedrat_sync::Arc;
-use cedrat_txn::{Options, Result, Store};
+use cedrat_txn::{Options, Result, Store, Vote};
 use graph_common::open_on;
 
 /// The smallest log of one or more partitions, and 8 pages.
@@ -80,5 +80,38 @@ fn rollback_of_grown_table_has_space() {
     table.insert(&mut txn, &1, &vec![7; 100]).expect("there is room");
     txn.rollback().expect("it can be undone");
     assert_eq!(store.log().space().overdrawn.0, 0, "E16.1");
+    assert!(store.check().expect("it is sound").pages_allocated <= pages, "pages are lost");
+}
+
+/// The reservation outlives a crash: the branch remembers what its rollback takes.
+#[test]
+fn prepared_creation_rolls_back_beside_full_log() {
+    let options = || Options { log_limit_bytes: 64 << 16, pool_bytes: 64 * 4096, ..smallest(1) };
+    let disk = Arc::new(SimDisk::new());
+    let store = open_on(&disk, options());
+    Catalogue::open(&store).expect("it is created");
+    let pages = store.check().expect("it is sound").pages_allocated;
+    let mut txn = store.begin();
+    let table = HashTable::<u64, Vec<u8>>::create(&mut txn, "table").expect("there is room");
+    for key in 0..600 {
+        table.insert(&mut txn, &key, &vec![7; 100]).expect("there is room");
+    }
+    assert!(matches!(txn.prepare(b"branch"), Ok(Vote::Prepared(_))));
+    drop((table, store));
+    let disk = Arc::new(disk.cut_power(Loss::Everything));
+    let store = open_on(&disk, options());
+    disk.set_capacity(Some(disk.space()));
+    let mut others = Vec::new();
+    while others.len() < 1000 {
+        let mut txn = store.begin();
+        match (0..20).try_for_each(|_| txn.allocate().map(drop)) {
+            Ok(()) => others.push(txn),
+            Err(_) => break,
+        }
+    }
+    store.prepared(b"branch").expect("it is in doubt").rollback().expect("E16.1");
+    assert_eq!(store.log().space().overdrawn.0, 0, "E16.1");
+    drop(others);
+    disk.set_capacity(None);
     assert!(store.check().expect("it is sound").pages_allocated <= pages, "pages are lost");
 }
