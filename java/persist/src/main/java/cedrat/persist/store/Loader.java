@@ -42,6 +42,9 @@ final class Loader {
     /// Number of objects that one call of the store reads.
     private static final int BATCH = 4096;
 
+    /// Time after which a garbage collection that waits for loads lets others begin.
+    private static final int LOADS_MILLIS = 100;
+
     private static final Object[] NOTHING = {};
 
     private final Engine engine;
@@ -117,11 +120,28 @@ final class Loader {
     /// Returns the identities of all objects that may still be in memory, at a moment at which no thread has read one
     /// that is not in the table yet.
     long[] alive() {
-        loading.writeLock().lock();
+        lockOutLoads();
         try {
             return engine.table.identities();
         } finally {
             loading.writeLock().unlock();
+        }
+    }
+
+    /// Waits for the end of all loads. A load may wait, in a method of the program, for a thread whose own load waits
+    /// behind this request, so the request gives way to the loads behind it again and again.
+    private void lockOutLoads() {
+        boolean isInterrupted = false;
+        boolean isLocked = false;
+        while (!isLocked) {
+            try {
+                isLocked = loading.writeLock().tryLock(LOADS_MILLIS, TimeUnit.MILLISECONDS);
+            } catch (InterruptedException e) {
+                isInterrupted = true;
+            }
+        }
+        if (isInterrupted) {
+            Thread.currentThread().interrupt();
         }
     }
 

@@ -163,4 +163,42 @@ public class LoadLockTest {
             assertEquals(List.of("more"), key.more);
         }
     }
+
+    /// J1.1: as that, while a garbage collection waits for the end of the load.
+    @Test
+    void loadThrowsWhileCollectionWaits() throws Exception {
+        try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
+            store.mark("root", new Root());
+        }
+        try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
+            Root root = store.lookup("root");
+            Key key = root.key;
+            FutureTask<Integer> loading = new FutureTask<>(() -> root.map.size());
+            Thread thread = Thread.ofPlatform().daemon().unstarted(loading);
+            FutureTask<Long> collecting = new FutureTask<>(store::collect);
+            Thread collector = Thread.ofPlatform().daemon().unstarted(collecting);
+            synchronized (key) {
+                thread.start();
+                while (thread.getState() != Thread.State.BLOCKED) {
+                    Thread.onSpinWait();
+                }
+                collector.start();
+                while (!isParked(collector)) {
+                    Thread.onSpinWait();
+                }
+                var thrown = assertThrows(PersistenceException.class, () -> key.more.size());
+                assertEquals(true, thrown.getMessage().contains("monitor"), thrown.getMessage());
+            }
+            assertEquals(1, loading.get());
+            assertEquals(0, collecting.get());
+            assertEquals(List.of("more"), key.more);
+        }
+    }
+
+    private static boolean isParked(Thread thread) {
+        return switch (thread.getState()) {
+            case WAITING, TIMED_WAITING -> true;
+            default -> false;
+        };
+    }
 }
