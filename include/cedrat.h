@@ -212,14 +212,20 @@ typedef struct cedrat_log_options {
 /* The longest identifier of a prepared transaction: for one of XA, its format, the lengths of its two parts, and these. */
 #define CEDRAT_BRANCH_ID_MAX 140
 
-/* A prepared transaction without an outcome. */
+/* A prepared transaction without an outcome, or one that an operator has ended. */
 typedef struct cedrat_branch {
   size_t id_len;                          /* length of its identifier */
   unsigned char id[CEDRAT_BRANCH_ID_MAX]; /* the identifier under which it prepared */
-  uint32_t reserved;                      /* zero */
-  uint64_t transaction;                   /* its number */
-  uint64_t since_lsn;                     /* the LSN of its prepare record */
+  uint32_t heuristic;                     /* the outcome that an operator has decided (cedrat_heuristic); 0: in doubt */
+  uint64_t transaction;                   /* its number; 0 if it has ended */
+  uint64_t since_lsn;                     /* the LSN of its prepare record, or of that of the operator's outcome */
 } cedrat_branch;
+
+/* The outcome of a prepared transaction that an operator has ended (cedrat_resolve). */
+typedef enum cedrat_heuristic {
+  CEDRAT_HEURISTIC_COMMIT = 1,
+  CEDRAT_HEURISTIC_ROLLBACK = 2
+} cedrat_heuristic;
 
 /* Statistics of a store since it was opened. */
 typedef struct cedrat_statistics {
@@ -427,7 +433,8 @@ cedrat_status cedrat_prepare(cedrat_thread *thread, const void *id, size_t len, 
 /* Commits a prepared transaction. After any mode but CEDRAT_SYNC a crash may lose the outcome, never the transaction: it is
  * in doubt again.
  *
- * Errors: CEDRAT_UNKNOWN: there is none of this identifier. CEDRAT_LIMIT: a longer identifier than CEDRAT_BRANCH_ID_MAX.
+ * Errors: CEDRAT_UNKNOWN: there is none of this identifier; an operator may have ended it (cedrat_heuristic_branches).
+ * CEDRAT_LIMIT: a longer identifier than CEDRAT_BRANCH_ID_MAX.
  * CEDRAT_IN_USE: another call is ending it. CEDRAT_MISUSE for CEDRAT_PARTITION. CEDRAT_STOPPED: the next opening decides. */
 cedrat_status cedrat_commit_prepared(cedrat_store *store, const void *id, size_t len, cedrat_commit_mode mode);
 
@@ -439,6 +446,22 @@ cedrat_status cedrat_rollback_prepared(cedrat_store *store, const void *id, size
 /* Returns the prepared transactions without an outcome, the oldest first, also those of earlier openings. branches has
  * space for capacity of them; *count receives their number. */
 cedrat_status cedrat_in_doubt(cedrat_store *store, cedrat_branch *branches, size_t capacity, size_t *count);
+
+/* Ends a prepared transaction as an operator decides, because its transaction manager is lost. The store keeps the outcome for
+ * a manager that returns, until cedrat_forget. Both are durable when this returns.
+ *
+ * Errors: as cedrat_commit_prepared. CEDRAT_MISUSE for another outcome. */
+cedrat_status cedrat_resolve(cedrat_store *store, const void *id, size_t len, cedrat_heuristic outcome);
+
+/* Returns the transactions that cedrat_resolve, or the command `cedrat resolve`, has ended and that are not forgotten, in the
+ * order of their identifiers. As cedrat_in_doubt. */
+cedrat_status cedrat_heuristic_branches(cedrat_store *store, cedrat_branch *branches, size_t capacity, size_t *count);
+
+/* Forgets, durably, the outcome of such a transaction: its transaction manager knows it.
+ *
+ * Errors: CEDRAT_UNKNOWN: none is kept under this identifier. CEDRAT_LOG_FULL: it is still kept. CEDRAT_STOPPED: the next
+ * opening decides. */
+cedrat_status cedrat_forget(cedrat_store *store, const void *id, size_t len);
 
 /* ---- words and blocks in transactions --------------------------------------------------------------------------- */
 

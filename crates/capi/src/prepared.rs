@@ -3,7 +3,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
-use front::txn::BRANCH_ID_LEN_MAX;
+use front::txn::{BRANCH_ID_LEN_MAX, HeuristicOutcome};
 
 use crate::border::{self, Uncancelled, room, with_opened};
 use crate::opened::Opened;
@@ -16,12 +16,52 @@ use crate::words::{ThreadHandle, commit_mode, with};
 pub(crate) struct Branch {
     id_len: usize,
     id: [u8; BRANCH_ID_LEN_MAX],
-    reserved: u32,
+    heuristic: u32,
     transaction: u64,
     since_lsn: u64,
 }
 
 const _: () = assert!(size_of::<Branch>() == 8 + 144 + 16);
+
+/// `CEDRAT_HEURISTIC_COMMIT` and `CEDRAT_HEURISTIC_ROLLBACK` of the header.
+const COMMIT: c_int = 1;
+const ROLLBACK: c_int = 2;
+
+impl Branch {
+    fn new(name: &[u8], heuristic: Option<HeuristicOutcome>, transaction: u64, since_lsn: u64) -> Branch {
+        let mut id = [0; BRANCH_ID_LEN_MAX];
+        id[..name.len()].copy_from_slice(name);
+        let heuristic = match heuristic {
+            None => 0,
+            Some(HeuristicOutcome::Committed) => COMMIT.unsigned_abs(),
+            Some(HeuristicOutcome::RolledBack) => ROLLBACK.unsigned_abs(),
+        };
+        Branch { id_len: name.len(), id, heuristic, transaction, since_lsn }
+    }
+}
+
+/// Writes the first of these branches to C, and their number.
+///
+/// # Safety
+/// 1 of `border`; there is space for `capacity` of them.
+unsafe fn list(
+    all: impl ExactSizeIterator<Item = Branch>,
+    branches: *mut Branch,
+    capacity: usize,
+    count: *mut usize,
+) -> Result<()> {
+    // SAFETY: 1.
+    let count = unsafe { room(count, "count")? };
+    if branches.is_null() && capacity > 0 {
+        return Err(Failure::null("branches"));
+    }
+    count.write(all.len());
+    for (at, branch) in all.enumerate().take(capacity) {
+        // SAFETY: 1; there is space for `capacity` of them.
+        unsafe { branches.add(at).write(branch) };
+    }
+    Ok(())
+}
 
 /// Returns an identifier from C.
 ///
@@ -112,23 +152,77 @@ pub(crate) unsafe extern "C" fn cedrat_in_doubt(
     capacity: usize,
     count: *mut usize,
 ) -> Status {
-    let list = |store: &Arc<Opened>| {
-        // SAFETY: 1.
-        let count = unsafe { room(count, "count")? };
-        if branches.is_null() && capacity > 0 {
-            return Err(Failure::null("branches"));
-        }
+    let listed = |store: &Arc<Opened>| {
         let all = store.store()?.in_doubt();
-        for (at, known) in all.iter().enumerate().take(capacity) {
-            let mut id = [0; BRANCH_ID_LEN_MAX];
-            id[..known.id.len()].copy_from_slice(&known.id);
-            let (id_len, transaction, since_lsn) = (known.id.len(), known.txn.0, known.since.get());
-            // SAFETY: 1; there is space for `capacity` of them.
-            unsafe { branches.add(at).write(Branch { id_len, id, reserved: 0, transaction, since_lsn }) };
-        }
-        count.write(all.len());
-        Ok(())
+        let all = all.iter().map(|known| Branch::new(&known.id, None, known.txn.0, known.since.get()));
+        // SAFETY: 1.
+        unsafe { list(all, branches, capacity, count) }
     };
     // SAFETY: 2.
-    unsafe { with_opened(store, list) }
+    unsafe { with_opened(store, listed) }
+}
+
+/// `cedrat_resolve`.
+///
+/// # Safety
+/// 1 and 2 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_resolve(
+    store: *const Opened,
+    id: *const c_void,
+    len: usize,
+    outcome: c_int,
+) -> Status {
+    let resolve = |store: &Arc<Opened>| {
+        let outcome = match outcome {
+            COMMIT => HeuristicOutcome::Committed,
+            ROLLBACK => HeuristicOutcome::RolledBack,
+            _ => {
+                return Err(Failure::new(
+                    Status::Misuse,
+                    "there is no such cedrat_heuristic; the transaction is still in doubt",
+                ));
+            }
+        };
+        // SAFETY: 1.
+        let prepared = store.store()?.prepared(unsafe { identifier(id, len)? })?;
+        Ok(prepared.resolve(outcome)?)
+    };
+    // SAFETY: 2.
+    unsafe { with_opened(store, resolve) }
+}
+
+/// `cedrat_heuristic_branches`.
+///
+/// # Safety
+/// 1 and 2 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_heuristic_branches(
+    store: *const Opened,
+    branches: *mut Branch,
+    capacity: usize,
+    count: *mut usize,
+) -> Status {
+    let listed = |store: &Arc<Opened>| {
+        let all = store.store()?.heuristic_branches();
+        let all = all.iter().map(|known| Branch::new(&known.id, Some(known.outcome), 0, known.lsn.get()));
+        // SAFETY: 1.
+        unsafe { list(all, branches, capacity, count) }
+    };
+    // SAFETY: 2.
+    unsafe { with_opened(store, listed) }
+}
+
+/// `cedrat_forget`.
+///
+/// # Safety
+/// 1 and 2 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_forget(store: *const Opened, id: *const c_void, len: usize) -> Status {
+    let forget = |store: &Arc<Opened>| {
+        // SAFETY: 1.
+        Ok(store.store()?.forget_heuristic(unsafe { identifier(id, len)? })?)
+    };
+    // SAFETY: 2.
+    unsafe { with_opened(store, forget) }
 }

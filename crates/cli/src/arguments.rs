@@ -289,11 +289,13 @@ pub(crate) struct Log {
     pub(crate) json: bool,
 }
 
-/// Commit or roll back a prepared transaction whose transaction manager is lost.
+/// Commit or roll back a prepared transaction whose transaction manager is lost, or forget such an outcome.
 ///
 /// A prepared transaction waits for its outcome from the transaction manager that has asked it to prepare.
 /// Use this command only if the manager is lost for good: it may have given the other stores another
 /// outcome, and then they do not agree with this one any more.
+///
+/// The store keeps the outcome for a manager that returns; `cedrat info` lists it. If none returns, forget it.
 #[derive(Debug, Args)]
 pub(crate) struct Resolve {
     /// The store's folder
@@ -316,6 +318,8 @@ pub(crate) enum ResolveOutcome {
     Commit,
     /// None of its changes stays.
     Rollback,
+    /// It was committed or rolled back by this command before: the outcome is no longer kept.
+    Forget,
 }
 
 /// Summarise the Java objects of a store, without changing it: roots, classes, objects.

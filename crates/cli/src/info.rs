@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use cedrat::txn::HeuristicOutcome;
 use serde::Serialize;
 
 use crate::arguments::Info;
@@ -32,6 +33,8 @@ struct About {
     needs_recovery: bool,
     /// In-doubt transactions.
     in_doubt: Vec<Branch>,
+    /// Branches that an operator has ended and that are not forgotten.
+    heuristic: Vec<Heuristic>,
     /// The files, with the bytes that they take on the disk.
     files: Vec<File>,
     bytes_on_disk: u64,
@@ -45,6 +48,14 @@ struct Branch {
     id: String,
     transaction: u64,
     since_lsn: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Heuristic {
+    /// Its identifier, in hexadecimal digits.
+    id: String,
+    /// Whether it was committed; otherwise it was rolled back.
+    committed: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -63,6 +74,10 @@ pub(crate) fn info(arguments: &Info) -> Outcome {
         transaction: branch.txn.0,
         since_lsn: branch.since.get(),
     });
+    let heuristic = looked
+        .heuristic()?
+        .into_iter()
+        .map(|branch| Heuristic { id: digits(&branch.id), committed: branch.outcome == HeuristicOutcome::Committed });
     let control = found.control();
     let mut files = Vec::new();
     list(&arguments.directory, "", &mut files)?;
@@ -79,6 +94,7 @@ pub(crate) fn info(arguments: &Info) -> Outcome {
         end_lsn: found.end_lsn().get(),
         needs_recovery: scan.next()?.is_some(),
         in_doubt: in_doubt.collect(),
+        heuristic: heuristic.collect(),
         bytes_on_disk: files.iter().map(|file| file.bytes_on_disk).sum(),
         files,
         names: control.names.clone(),
@@ -119,6 +135,11 @@ fn print(about: &About) -> Outcome {
             format!("{}: transaction {}, since LSN {}", branch.id, branch.transaction, grouped(branch.since_lsn))
         };
         rows.extend(about.in_doubt.iter().map(|branch| ("", line(branch))));
+    }
+    if !about.heuristic.is_empty() {
+        rows.push(("resolved", format!("{} transactions were ended by an operator", about.heuristic.len())));
+        let was = |branch: &Heuristic| if branch.committed { "committed" } else { "rolled back" };
+        rows.extend(about.heuristic.iter().map(|branch| ("", format!("{}: {}", branch.id, was(branch)))));
     }
     rows.push(("on disk", bytes(about.bytes_on_disk)));
     for file in &about.files {

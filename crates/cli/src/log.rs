@@ -3,7 +3,7 @@
 use std::io;
 
 use cedrat_heap::HEAP_PART;
-use cedrat_txn::{CARRIED, Explained, Explainer};
+use cedrat_txn::{CARRIED, Explained, Explainer, OUTCOME};
 use cedrat_wal::{Found, Kind, Lsn, RecordRef, TxnId};
 use serde::Serialize;
 
@@ -136,6 +136,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::USER => "user",
         HEAP_PART => "heap-part",
         CARRIED => "carried",
+        OUTCOME => "outcome",
         _ => "unknown",
     }
 }

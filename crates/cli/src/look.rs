@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use cedrat::media::{LockGuard, Media, OpenMode, RealDisk};
-use cedrat_txn::{InDoubt, LOCK_FILE};
+use cedrat_txn::{HeuristicBranch, InDoubt, LOCK_FILE};
 use cedrat_wal::{CONTROL_FILE, Found, Log};
 
 use crate::output::{Context, Failure, Outcome, fail};
@@ -55,5 +55,10 @@ impl Looked {
     /// Returns the in-doubt transactions, as the next opening will find them.
     pub(crate) fn in_doubt(&self) -> Result<Vec<InDoubt>, Failure> {
         Ok(InDoubt::look(&self.found)?)
+    }
+
+    /// Returns the branches that `cedrat resolve` has ended and that are not forgotten.
+    pub(crate) fn heuristic(&self) -> Result<Vec<HeuristicBranch>, Failure> {
+        Ok(HeuristicBranch::look(&self.found)?)
     }
 }

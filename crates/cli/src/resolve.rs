@@ -1,7 +1,6 @@
-//! `cedrat resolve`: an operator tells a prepared transaction its outcome.
+//! `cedrat resolve`: an operator ends a prepared transaction, or forgets such an outcome.
 
-use cedrat::Commit;
-use cedrat::txn::{BranchError, Error, Options};
+use cedrat::txn::{BranchError, Error, HeuristicOutcome, Options};
 
 use crate::arguments::{Resolve, ResolveOutcome};
 use crate::look::Looked;
@@ -11,25 +10,37 @@ use crate::output::{self, Context, Failure, Outcome};
 pub(crate) fn resolve(arguments: &Resolve) -> Outcome {
     let id = bytes_of(&arguments.id)?;
     // A store without such a transaction is refused before it is opened, which writes.
-    let in_doubt = Looked::at(&arguments.directory)?.in_doubt()?;
-    if !in_doubt.iter().any(|branch| branch.id == id) {
+    let looked = Looked::at(&arguments.directory)?;
+    let is_forgotten = arguments.outcome == ResolveOutcome::Forget;
+    let is_known = if is_forgotten {
+        looked.heuristic()?.iter().any(|branch| branch.id == id)
+    } else {
+        looked.in_doubt()?.iter().any(|branch| branch.id == id)
+    };
+    drop(looked);
+    if !is_known {
         return Err(Error::from(BranchError::Unknown { id: arguments.id.clone() }).into());
     }
-    output::note(
-        "warning: the transaction manager that has asked this transaction to prepare may have given other stores another \
-        outcome; this cannot be taken back",
-    );
+    if !is_forgotten {
+        output::note(
+            "warning: the transaction manager that has asked this transaction to prepare may have given other stores \
+             another outcome; this cannot be taken back",
+        );
+    }
     let options = Options { create: false, ..Options::default() };
     let store = cedrat::open_with(&arguments.directory, options, crate::registry()).while_doing("opening the store")?;
-    let prepared = store.prepared(&id)?;
     let was = match arguments.outcome {
         ResolveOutcome::Commit => {
-            prepared.commit(Commit::Sync)?;
+            store.prepared(&id)?.resolve(HeuristicOutcome::Committed)?;
             "committed"
         }
         ResolveOutcome::Rollback => {
-            prepared.rollback()?;
+            store.prepared(&id)?.resolve(HeuristicOutcome::RolledBack)?;
             "rolled back"
+        }
+        ResolveOutcome::Forget => {
+            store.forget_heuristic(&id)?;
+            "forgotten"
         }
     };
     store.close()?;

@@ -23,6 +23,21 @@ fn with_two_in_doubt(folder: &Path, options: Options, distance: u64) {
     }
 }
 
+/// E9.4: the first was committed, and the second rolled back.
+fn outcomes_are_kept_until_forgotten(place: &str, ids: &[&str]) {
+    let heuristic = || json(&cedrat(&["info", place, "--json"]))["heuristic"].clone();
+    let second = serde_json::json!({"id": ids[1], "committed": false});
+    assert_eq!(heuristic(), serde_json::json!([{"id": ids[0], "committed": true}, second.clone()]), "E9.4d");
+    let printed_info = printed(&cedrat(&["info", place]));
+    assert!(printed_info.contains(&format!("{}: rolled back", ids[1])), "{printed_info}");
+    let refused = cedrat(&["resolve", place, ids[0], "rollback"]);
+    assert!(refused.status.code() == Some(1), "{}", errors(&refused));
+    assert!(printed(&cedrat(&["resolve", place, ids[0], "forget"])).contains("forgotten"));
+    assert_eq!(heuristic(), serde_json::json!([second]), "E9.4e");
+    let again = cedrat(&["resolve", place, ids[0], "forget"]);
+    assert!(again.status.code() == Some(1) && errors(&again).contains("no transaction is prepared"));
+}
+
 #[test]
 fn transactions_in_doubt_are_shown_and_resolved() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -57,6 +72,7 @@ fn transactions_in_doubt_are_shown_and_resolved() {
     assert!(printed(&cedrat(&["resolve", place, ids[1], "rollback"])).contains("rolled back"));
     assert_eq!(json(&cedrat(&["info", place, "--json"]))["in_doubt"], serde_json::json!([]));
     assert_eq!(json(&cedrat(&["verify", place, "--json"]))["ok"], true);
+    outcomes_are_kept_until_forgotten(place, &ids);
 
     let store = cedrat::open(&store).expect("it is whole");
     let words = store.memory().heap("words").expect("it is there");

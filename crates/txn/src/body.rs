@@ -10,6 +10,7 @@
 //! heap part     heap words
 //! prepare       which part: 1 if another one follows, plus 2 if one came before | that part of the branch (`branch.rs`)
 //! carried       LSN | kind | body of the record that is carried forward (`carry.rs`)
+//! outcome       1: committed, 2: rolled back, 3: forgotten | identifier of the branch (`heuristic.rs`)
 //! rollback end  nothing
 //! ```
 //!
@@ -22,7 +23,9 @@ use cedrat_heap::HEAP_PART;
 use cedrat_pages::{PageId, Slot};
 use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, record_len_bound};
 
+use crate::carry::take_space;
 use crate::encode::varint;
+use crate::heuristic::{self, Logged, OUTCOME};
 use crate::operation::RecordId;
 
 /// A copy of a record that a prepared transaction still needs, carried forward in the log.
@@ -144,6 +147,11 @@ pub(crate) enum Body<'a> {
         part: &'a [u8],
     },
     Carried(Carried<'a>),
+    Outcome {
+        logged: Logged,
+        /// The identifier of the branch.
+        id: &'a [u8],
+    },
     RollbackEnd,
     Void,
 }
@@ -177,26 +185,6 @@ impl<'a> Carried<'a> {
 
 /// Largest number of bytes by which a copy is longer than its record.
 pub(crate) const CARRIED_LONGER_MAX: usize = 10 + 1;
-
-/// Appends a range of pages that a transaction frees, and the LSN at which it freed them.
-pub(crate) fn put_space(bytes: &mut Vec<u8>, first: u64, pages: u64, lsn: Lsn) {
-    [first, pages, lsn.get()].into_iter().for_each(|number| varint::put(bytes, number));
-}
-
-/// The maximum number of bytes that [`put_space`] appends.
-pub(crate) const SPACE_LEN_MAX: usize = 30;
-
-/// Calls `seen` for each range that [`put_space`] has appended.
-pub(crate) fn take_space(mut bytes: &[u8], mut seen: impl FnMut(u64, u64, Lsn)) -> Result<(), Corrupt> {
-    let rest = &mut bytes;
-    while !rest.is_empty() {
-        let mut number = || varint::take(rest).ok_or(CUT);
-        let (first, pages, lsn) = (number()?, number()?, number()?);
-        first.checked_add(pages).ok_or(Corrupt("the range of pages is too large"))?;
-        seen(first, pages, Lsn::new(lsn));
-    }
-    Ok(())
-}
 
 /// The changes of records in a commit record, in ascending order of their addresses, at most one per record.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -241,7 +229,7 @@ impl<'a> Iterator for Changes<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Corrupt(pub(crate) &'static str);
 
-const CUT: Corrupt = Corrupt("it is truncated");
+pub(crate) const CUT: Corrupt = Corrupt("it is truncated");
 
 impl<'a> Body<'a> {
     /// Parses a body.
@@ -308,6 +296,10 @@ impl<'a> Body<'a> {
                     take_space(carried.body, |_, _, _| {})?;
                 }
                 Body::Carried(carried)
+            }
+            OUTCOME => {
+                let (logged, id) = heuristic::take(rest)?;
+                Body::Outcome { logged, id }
             }
             Kind::ROLLBACK_END => Body::RollbackEnd,
             Kind::VOID => Body::Void,
@@ -607,8 +599,10 @@ const _: () = assert!(record_space(0) >= cedrat_wal::UNDO_RECORD_LEN_MIN);
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use proptest::prelude::*;
+
+    use super::*;
+    use crate::carry::{SPACE_LEN_MAX, put_space};
 
     fn parse(kind: Kind, parts: &[&[u8]]) -> (Vec<u8>, Kind) {
         (parts.concat(), kind)

@@ -21,9 +21,7 @@
 use cedrat_sync::planted;
 use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, Reservation, record_len_bound};
 
-use crate::body::{
-    Body, CARRIED, CARRIED_LONGER_MAX, Head, LoggedUndo, SPACE_LEN_MAX, put_space, record_space, take_space,
-};
+use crate::body::{Body, CARRIED, CARRIED_LONGER_MAX, CUT, Corrupt, Head, LoggedUndo, record_space};
 use crate::branch::Branch;
 use crate::checkpoint::Carries;
 use crate::encode::varint;
@@ -32,6 +30,26 @@ use crate::prepared::Parked;
 use crate::space::Extent;
 use crate::store::{Inner, Store};
 use crate::transaction::{Freed, Txn};
+
+/// Appends a range of pages that a transaction frees, and the LSN at which it freed them.
+pub(crate) fn put_space(bytes: &mut Vec<u8>, first: u64, pages: u64, lsn: Lsn) {
+    [first, pages, lsn.get()].into_iter().for_each(|number| varint::put(bytes, number));
+}
+
+/// The maximum number of bytes that [`put_space`] appends.
+pub(crate) const SPACE_LEN_MAX: usize = 30;
+
+/// Calls `seen` for each range that [`put_space`] has appended.
+pub(crate) fn take_space(mut bytes: &[u8], mut seen: impl FnMut(u64, u64, Lsn)) -> Result<(), Corrupt> {
+    let rest = &mut bytes;
+    while !rest.is_empty() {
+        let mut number = || varint::take(rest).ok_or(CUT);
+        let (first, pages, lsn) = (number()?, number()?, number()?);
+        first.checked_add(pages).ok_or(Corrupt("the range of pages is too large"))?;
+        seen(first, pages, Lsn::new(lsn));
+    }
+    Ok(())
+}
 
 /// The data of a prepared transaction that is to be copied.
 struct Needed {
@@ -60,13 +78,35 @@ impl CarryReservation {
 
     /// Returns the reservation of a transaction that prepared in an earlier opening.
     pub(crate) fn restored(txn: &Txn) -> Result<CarryReservation> {
-        let inner = txn.inner();
-        let mut carry = CarryReservation::of(txn.needed()?.len);
+        Ok(CarryReservation::of_earlier_run(txn.inner(), txn.needed()?.len))
+    }
+
+    /// Returns a reservation for copies of records of an earlier opening.
+    pub(crate) fn of_earlier_run(inner: &Inner, len: u64) -> CarryReservation {
+        let mut carry = CarryReservation::of(len);
         carry.reserve(inner);
         if carry.reservation.is_none() {
             (carry.reservation, carry.is_of_run_before) = (Some(inner.log.reservation_for_recovery()), true);
         }
-        Ok(carry)
+        carry
+    }
+
+    /// Takes the reservation, for copies of at most `len` bytes.
+    ///
+    /// # Errors
+    /// The log has no room.
+    pub(crate) fn take(&mut self, inner: &Inner, len: u64) -> Result<Reservation> {
+        self.len = len;
+        let is_of_run_before = std::mem::take(&mut self.is_of_run_before);
+        Ok(match self.reservation.take() {
+            Some(reservation) if is_of_run_before => reservation,
+            Some(mut reservation) => {
+                let missing = len.saturating_sub(reservation.forward().0);
+                inner.log.reserve_more(&mut reservation, ByteLen(missing), ByteLen(0))?;
+                reservation
+            }
+            None => inner.log.reserve(ByteLen(len), ByteLen(0))?,
+        })
     }
 }
 
@@ -79,7 +119,9 @@ impl Inner {
         let mut carried = Ok(());
         for id in self.branches.ids() {
             let Some(mut branch) = Borrowed::of(self, &id) else { continue };
-            if self.is_worth_carrying(branch.parked(), carries) {
+            let is_worth =
+                branch.parked().kept().is_some_and(|(first, len)| self.is_worth_carrying(first, len, carries));
+            if is_worth && !planted!("branch_not_carried") {
                 let since = branch.since;
                 carried = carried.and(branch.taken_up(&Store::of_thread(&inner)).carry_forward(since));
             }
@@ -87,11 +129,8 @@ impl Inner {
         carried
     }
 
-    fn is_worth_carrying(&self, parked: &Parked, carries: Carries) -> bool {
-        if planted!("branch_not_carried") {
-            return false;
-        }
-        let Some((first, len)) = parked.kept() else { return false };
+    /// Whether records from `first` on, whose copies take `len` bytes, are to be copied.
+    pub(crate) fn is_worth_carrying(&self, first: Lsn, len: u64, carries: Carries) -> bool {
         let limit = match carries {
             Carries::Heavy => self.limits.carry_bytes(),
             Carries::InFullLog => self.limits.carry_bytes() / 4,
@@ -198,18 +237,7 @@ impl Txn {
             return Ok(());
         }
         let needed = self.needed()?;
-        self.carry.len = needed.len;
-        let is_of_run_before = std::mem::take(&mut self.carry.is_of_run_before);
-        let log = &self.store.inner.log;
-        let reservation = match self.carry.reservation.take() {
-            Some(reservation) if is_of_run_before => reservation,
-            Some(mut reservation) => {
-                let missing = needed.len.saturating_sub(reservation.forward().0);
-                log.reserve_more(&mut reservation, ByteLen(missing), ByteLen(0))?;
-                reservation
-            }
-            None => log.reserve(ByteLen(needed.len), ByteLen(0))?,
-        };
+        let reservation = self.carry.take(&self.store.inner, needed.len)?;
         let mut copying = Copying::of(self, reservation);
         let (first, moved) = copying.txn.copy(&needed, since)?;
         copying.are_copied = true;

@@ -207,7 +207,7 @@ impl Inner {
     fn try_checkpoint(&self, flush_before: Lsn, carries: Carries) -> Result<()> {
         self.alive_here()?;
         let written = self.checkpoints.begins();
-        let carried = self.carry_branches_forward(carries);
+        let carried = self.carry_branches_forward(carries).and(self.carry_outcomes_forward(carries));
         self.memory.checkpoint()?;
         let now = self.log.current_lsn().next();
         let flushed = self.keepers.flush(flush_before, &ToPages(self));
@@ -216,6 +216,7 @@ impl Inner {
         self.checkpoints.last.store(now.get(), Ordering::Relaxed);
         self.checkpoints.note_finished(written);
         self.reserve_to_carry();
+        self.reserve_for_outcomes();
         flushed.and(carried)
     }
 
@@ -227,8 +228,10 @@ impl Inner {
         let deferred = self.oldest_deferred().unwrap_or(clock);
         let redo_lsn = self.pool.redo_point().min(deferred).min(clock);
         let oldest = self.oldest_to_keep().map_or(clock, |entry| entry.kept_from());
+        // Behind the table: an outcome is kept before its branch leaves that (E9.4d).
+        let outcomes = self.outcomes.kept_from().unwrap_or(clock);
         let of_heaps = self.memory.redo_from().next();
-        let scan_lsn = redo_lsn.min(oldest).min(of_heaps).min(clock);
+        let scan_lsn = redo_lsn.min(oldest).min(outcomes).min(of_heaps).min(clock);
         // Records that were carried forward have their old LSNs in pages or with their keepers. Their copies lie after
         // the points that were set when they were made, and those points never move back (E9.13).
         let before = self.log.control().checkpoint;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use cedrat_pages::{Damaged, PoolError};
 use cedrat_wal::{LogError, LogFull, Lsn, Stopped, TxnId};
 
+use crate::heuristic::HeuristicOutcome;
 use crate::locks::Deadlock;
 use crate::operation::Refused;
 
@@ -208,7 +209,8 @@ pub enum OpenError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BranchError {
-    /// Another transaction is prepared under this identifier. Choose another, or end that one.
+    /// Another transaction is prepared under this identifier, or the heuristic outcome of one is not forgotten. Choose another,
+    /// or end that one.
     #[error("a transaction is prepared under the identifier {id} already; end that one, or choose another identifier")]
     Exists {
         /// The identifier, in hexadecimal digits.
@@ -222,6 +224,19 @@ pub enum BranchError {
     Unknown {
         /// The identifier, in hexadecimal digits.
         id: String,
+    },
+    /// An operator has ended the transaction that was prepared under this identifier. When its transaction manager knows,
+    /// forget it.
+    #[error(
+        "an operator has {} the prepared transaction {id}: report this to its transaction manager, then call \
+         Store::forget_heuristic, or `cedrat resolve DIR {id} forget`",
+        match outcome { HeuristicOutcome::Committed => "committed", HeuristicOutcome::RolledBack => "rolled back" }
+    )]
+    Heuristic {
+        /// The identifier, in hexadecimal digits.
+        id: String,
+        /// The outcome.
+        outcome: HeuristicOutcome,
     },
     /// The prepared transaction has another handle. End it there, or drop that handle.
     #[error("the prepared transaction {id} has another handle: end the transaction there, or drop that handle")]

@@ -6,6 +6,7 @@ use cedrat_wal::{Kind, LogOffset, RecordHead, RecordRef};
 
 use crate::body::{Body, LoggedUndo, Redo};
 use crate::branch::Branch;
+use crate::heuristic::Logged;
 use crate::operation::RecordId;
 use crate::registry::{Does, Numbers, Registry};
 
@@ -82,6 +83,14 @@ impl Explainer {
                     (false, true) => Some("a copy, carried forward with the records before it"),
                     (false, false) => None,
                 };
+            }
+            Body::Outcome { logged, id } => {
+                explained.name = Some(hexadecimal(id));
+                explained.note = Some(match logged {
+                    Logged::Committed => "committed by an operator",
+                    Logged::RolledBack => "rolled back by an operator",
+                    Logged::Forgotten => "the outcome is forgotten",
+                });
             }
             Body::Carried(carried) if carried.kind == Kind::VOID => {
                 explained.note = Some("pages that the prepared transaction frees");

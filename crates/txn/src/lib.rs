@@ -31,6 +31,7 @@ mod deferred;
 mod encode;
 mod error;
 mod explain;
+mod heuristic;
 mod holder;
 mod in_doubt;
 mod limits;
@@ -68,6 +69,7 @@ pub use builtin::{
 };
 pub use error::{BranchError, Error, OpenError, Result};
 pub use explain::{Explained, Explainer};
+pub use heuristic::{HeuristicBranch, HeuristicOutcome, OUTCOME};
 pub use limits::{Clock, SystemClock};
 pub use locks::{Deadlock, HasStopped, LockCounts, LockManager, LockMode, NoLocks, NotGiven, PageLocks, Resource};
 pub use nested::LatchGuard;

@@ -19,13 +19,14 @@ use cedrat_heap::{HEAP_PART, Joined, PreparedWords};
 use cedrat_sync::{Arc, planted};
 use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, PartitionId, Reservation, Ticket, TxnId};
 
-use crate::body::{Body, Head, LoggedUndo, SPACE_LEN_MAX, record_space};
+use crate::body::{Body, Head, LoggedUndo, record_space};
 use crate::branch::{BRANCH_ID_LEN_MAX, Branch};
 use crate::branches::State;
-use crate::carry::{CarryReservation, Kept};
+use crate::carry::{CarryReservation, Kept, SPACE_LEN_MAX};
 use crate::deferred::{Deferred, has_change};
 use crate::error::{BranchError, Error, Result};
 use crate::explain::hexadecimal;
+use crate::heuristic::{HeuristicOutcome, Logged, OUTCOME, OUTCOME_SPACE};
 use crate::operation::RecordId;
 use crate::recovery::Loser;
 use crate::registry::Misfit;
@@ -78,8 +79,15 @@ impl InDoubt {
     /// # Errors
     /// Damage of the log; [`Error::BadRecord`].
     pub fn look(found: &cedrat_wal::Found) -> Result<Vec<InDoubt>> {
-        crate::recovery::look_in_doubt(found)
+        Ok(crate::recovery::look_at_branches(found)?.0)
     }
+}
+
+/// The one that ends a prepared transaction.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum By {
+    Manager,
+    Operator,
 }
 
 /// The state of a prepared transaction, without the store, which it would keep open.
@@ -154,11 +162,16 @@ impl Store {
     /// opened.
     ///
     /// # Errors
-    /// [`BranchError::Unknown`]; [`BranchError::Held`] while another handle exists; [`Error::TooLarge`] for an identifier
+    /// [`BranchError::Unknown`]; [`BranchError::Heuristic`]; [`BranchError::Held`] while another handle exists; [`Error::TooLarge`] for an identifier
     /// that no transaction can have.
     pub fn prepared(&self, id: &[u8]) -> Result<Prepared> {
         check_len(id)?;
-        let (since, txn) = self.inner.branches.take_up(id)?;
+        let taken_up = self.inner.branches.take_up(id);
+        // Looked up afterwards: the outcome is kept before the branch is gone.
+        let (since, txn) = taken_up.map_err(|error| match self.inner.outcomes.of(id) {
+            Some(outcome) => BranchError::Heuristic { id: hexadecimal(id), outcome }.into(),
+            None => error,
+        })?;
         Ok(Prepared { store: self.clone(), txn, id: id.to_vec(), since, ending: None, has_ended: false })
     }
 }
@@ -199,6 +212,9 @@ impl Txn {
         let inner = &store.inner;
         inner.branches.enter(id, self.id)?;
         let preparing = Preparing { inner, id };
+        if inner.outcomes.of(id).is_some() {
+            return Err(BranchError::Exists { id: hexadecimal(id) }.into());
+        }
         // After an error it is dropped: rolled back.
         let (since, len) = self.log_prepare(id)?;
         self.report_bytes();
@@ -253,12 +269,12 @@ impl Txn {
         let body_len_max = self.inner().body_len_max;
         let part_len_max = body_len_max - 1;
         // Everything that may wait comes first: no thread waits while stripes are being locked (E10.4). Includes room
-        // for the commit (E9.5).
+        // for the commit, and for an outcome that an operator decides (E9.5).
         let [of_words, of_commit] =
             heap.as_mut().map_or([0; 2], |heap| [heap.prepared_len_max(body_len_max), heap.log_wanted(body_len_max)]);
         let len_max = bytes.len() as u64 + of_words;
         let parts_max = len_max.div_ceil(part_len_max as u64);
-        self.reserve_for_records(len_max + parts_max * record_space(0) + of_commit, 0)?;
+        self.reserve_for_records(len_max + parts_max * record_space(0) + OUTCOME_SPACE + of_commit, 0)?;
         if let Some(heap) = &mut heap {
             heap.prepare(body_len_max)?;
             if heap.wrote() {
@@ -332,13 +348,30 @@ impl Prepared {
     /// # Errors
     /// [`Error::PartitionCommit`]; if its deferred changes cannot be read from the log: then it is still in doubt.
     /// [`Error::Stopped`], [`Error::Damaged`]: only reopening the store shows whether it has committed or is in doubt.
-    pub fn commit(mut self, mode: Commit) -> Result<Ticket> {
+    pub fn commit(self, mode: Commit) -> Result<Ticket> {
         if mode == Commit::Partition {
             return Err(Error::PartitionCommit);
         }
+        self.commit_by(mode, By::Manager)
+    }
+
+    /// Ends it as an operator decides, because its transaction manager is lost. The store keeps the outcome until it is
+    /// forgotten ([`Store::forget_heuristic`]), for a manager that returns. Both are durable when this returns.
+    ///
+    /// # Errors
+    /// Those of [`commit`](Prepared::commit) or [`rollback`](Prepared::rollback).
+    pub fn resolve(self, outcome: HeuristicOutcome) -> Result<()> {
+        match outcome {
+            HeuristicOutcome::Committed => self.commit_by(Commit::Sync, By::Operator).map(drop),
+            HeuristicOutcome::RolledBack => self.rollback_by(By::Operator),
+        }
+    }
+
+    fn commit_by(mut self, mode: Commit, by: By) -> Result<Ticket> {
+        let id = self.id.clone();
         let txn = self.begin_end()?;
         let late = if txn.was_restored { txn.late_changes()? } else { Vec::new() };
-        let lsn = txn.log_outcome()?;
+        let lsn = txn.log_outcome((by == By::Operator).then_some(&id))?;
         let mut txn = self.ends();
         let inner = Arc::clone(&txn.store.inner);
         let made = inner.hidden.over_late(late.is_empty(), || {
@@ -354,7 +387,7 @@ impl Prepared {
         inner.branches.leave(&self.id);
         txn.report_bytes();
         made?;
-        if mode == Commit::Sync && !inner.no_flush && txn.options.durability {
+        if by == By::Operator || mode == Commit::Sync && !inner.no_flush && txn.options.durability {
             inner.log.force(lsn)?;
         }
         Ok(inner.log.ticket(lsn))
@@ -364,7 +397,12 @@ impl Prepared {
     ///
     /// # Errors
     /// [`Error::Stopped`]: only reopening the store shows whether it is rolled back or in doubt.
-    pub fn rollback(mut self) -> Result<()> {
+    pub fn rollback(self) -> Result<()> {
+        self.rollback_by(By::Manager)
+    }
+
+    fn rollback_by(mut self, by: By) -> Result<()> {
+        let id = self.id.clone();
         let txn = self.begin_end()?;
         let mut changed = Vec::new();
         if txn.was_restored {
@@ -380,6 +418,9 @@ impl Prepared {
         }
         let withdrawn = |inner: &Inner| changed.iter().for_each(|&at| inner.keepers.withdrawn(at));
         withdrawn(txn.inner());
+        if by == By::Operator {
+            txn.log_heuristic(&id, HeuristicOutcome::RolledBack)?;
+        }
         let mut txn = self.ends();
         // E9.4: then the heap's locks, and all others.
         let undone = txn.undo_all().and_then(|()| {
@@ -452,10 +493,11 @@ struct OrphanedChange {
 
 impl Txn {
     /// Logs that the transaction has committed, and returns the LSN.
-    fn log_outcome(&mut self) -> Result<Lsn> {
+    fn log_outcome(&mut self, of_operator: Option<&Vec<u8>>) -> Result<Lsn> {
         self.head.clear();
         let heap = self.heap.get_mut().take();
         let Some(mut heap) = heap else {
+            self.log_heuristic_commit(of_operator)?;
             let lsn = self.append(Kind::COMMIT, &[])?.lsn;
             self.note_commit(lsn);
             return Ok(lsn);
@@ -464,10 +506,27 @@ impl Txn {
         for part in heap.parts().filter(|_| !planted!("words_of_branch_not_repeated")) {
             self.append(HEAP_PART, part)?; // E9.10
         }
+        self.log_heuristic_commit(of_operator)?;
         let lsn = self.append(Kind::COMMIT, heap.last_part())?.lsn;
         self.note_commit(lsn);
         heap.publish(lsn);
         Ok(lsn)
+    }
+
+    /// Logs that an operator commits it: the record directly before the commit record (E9.4c).
+    fn log_heuristic_commit(&mut self, of_operator: Option<&Vec<u8>>) -> Result<()> {
+        let logged = of_operator.map_or(Ok(()), |id| self.log_heuristic(id, HeuristicOutcome::Committed));
+        self.head.clear();
+        logged
+    }
+
+    /// Logs the outcome that an operator has decided, and keeps it.
+    fn log_heuristic(&mut self, id: &[u8], outcome: HeuristicOutcome) -> Result<()> {
+        self.head.clear();
+        self.head.push(Logged::from(outcome) as u8);
+        let lsn = self.append(OUTCOME, id)?.lsn;
+        self.inner().keep_outcome(id, outcome, lsn);
+        Ok(())
     }
 
     /// Follows the chain from the newest record to the oldest, without records that were undone.
@@ -564,7 +623,7 @@ pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
         let mut heap = words.map(|words| Joined::restored(&inner.memory, words)).transpose()?;
         let of_commit = heap.as_mut().map_or(0, |heap| heap.log_wanted(inner.body_len_max));
         txn.heap = heap.into();
-        txn.cursor.reservation = Some(inner.reserve_for_restored(of_commit, branch.owed));
+        txn.cursor.reservation = Some(inner.reserve_for_restored(of_commit + OUTCOME_SPACE, branch.owed));
         let Kept { freed, first, deferred_since, is_copy } = txn.what_it_keeps()?;
         // The records of a copy have changed pages earlier; the LSN of the first change is no longer known.
         let began = if is_copy { Lsn::new(1) } else { first };

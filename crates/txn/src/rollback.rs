@@ -156,6 +156,7 @@ impl ChainRecord {
             | Body::HeapPart { .. }
             | Body::Prepare { .. }
             | Body::Carried(_)
+            | Body::Outcome { .. }
             | Body::Void => self.previous,
             Body::NestedEnd { undo_next, .. } | Body::Compensation { undo_next, .. } => undo_next,
             Body::Commit { .. } | Body::RollbackEnd => {

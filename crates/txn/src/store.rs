@@ -18,6 +18,7 @@ use crate::branches::Branches;
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::deferred::Keepers;
 use crate::error::{Error, OpenError, Result};
+use crate::heuristic::Outcomes;
 use crate::in_doubt::Hidden;
 use crate::limits::Limits;
 use crate::locks::{HasStopped, LockManager};
@@ -65,6 +66,7 @@ pub(crate) struct Inner {
     pub(crate) checkpoints: Checkpoints,
     pub(crate) keepers: Keepers,
     pub(crate) branches: Branches,
+    pub(crate) outcomes: Outcomes,
     pub(crate) hidden: Hidden,
     pub(crate) next_txn: Arc<AtomicU64>,
     pub(crate) limits: Limits,
@@ -479,6 +481,7 @@ impl Inner {
             checkpoints: Checkpoints::default(),
             keepers: Keepers::default(),
             branches: Branches::default(),
+            outcomes: Outcomes::default(),
             hidden: Hidden::default(),
             next_txn,
             limits: Limits::of(options),

@@ -91,6 +91,31 @@ static void at_the_limit_of_threads(void) {
   CHECK(count == 0);
 }
 
+/* The outcome of an operator is kept until the manager forgets it, also in later openings. */
+static void ended_by_operator(const char *directory, const char *id) {
+  cedrat_branch branch;
+  size_t count;
+
+  prepare(id, 6);
+  IS(CEDRAT_MISUSE, cedrat_resolve(store, id, strlen(id), (cedrat_heuristic)9));
+  expect_in_doubt(id);
+  OK(cedrat_resolve(store, id, strlen(id), CEDRAT_HEURISTIC_ROLLBACK));
+  close_all();
+  open_all(directory);
+  CHECK(load(0) == 5);
+  IS(CEDRAT_UNKNOWN, cedrat_commit_prepared(store, id, strlen(id), CEDRAT_SYNC));
+  OK(cedrat_heuristic_branches(store, &branch, 1, &count));
+  CHECK(count == 1 && branch.id_len == strlen(id) && memcmp(branch.id, id, branch.id_len) == 0);
+  CHECK(branch.heuristic == CEDRAT_HEURISTIC_ROLLBACK && branch.transaction == 0);
+  OK(cedrat_begin(self));
+  OK(cedrat_store_word(self, word(2), 1));
+  IS(CEDRAT_EXISTS, cedrat_prepare(self, id, strlen(id), NULL));
+  OK(cedrat_forget(store, id, strlen(id)));
+  IS(CEDRAT_UNKNOWN, cedrat_forget(store, id, strlen(id)));
+  OK(cedrat_heuristic_branches(store, NULL, 0, &count));
+  CHECK(count == 0);
+}
+
 int main(int argc, char **argv) {
   const char *directory = argv[argc - 1];
   const char *id = "branch of a child";
@@ -115,6 +140,7 @@ int main(int argc, char **argv) {
   OK(cedrat_get_root(self, heap, "block", &block));
   OK(cedrat_commit(self, CEDRAT_SYNC, NULL));
   CHECK(*(uint64_t *)block == 5);
+  ended_by_operator(directory, id);
 
   prepare(id, 6);
   OK(cedrat_rollback_prepared(store, id, strlen(id)));

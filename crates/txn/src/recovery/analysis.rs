@@ -8,9 +8,11 @@ use cedrat_wal::{Found, Kind, LogError, LogOffset, Lsn, PartitionId, RecordRef, 
 
 use super::parts::Parts;
 use super::uncounted::Uncounted;
-use crate::body::{Body, LoggedUndo, Redo, take_space};
+use crate::body::{Body, LoggedUndo, Redo};
 use crate::branch::Branch;
+use crate::carry::take_space;
 use crate::error::{Error, Result};
+use crate::heuristic::{FoundOutcomes, HeuristicBranch, Logged};
 use crate::prepared;
 use crate::registry::{Does, Numbers};
 use crate::report::Progress;
@@ -33,6 +35,8 @@ pub(crate) struct Analysis {
     pub(crate) losers: Vec<Loser>,
     /// Prepared transactions without an outcome.
     pub(crate) in_doubt: Vec<prepared::Found>,
+    /// Heuristic outcomes.
+    pub(crate) outcomes: FoundOutcomes,
     pub(crate) winners: u64,
     pub(crate) rolled_back: u64,
     pub(crate) records: u64,
@@ -76,6 +80,7 @@ pub(crate) fn analyse(
         are_deltas(&body.unwrapped(), known).map_err(|what| corrupt(&what))?;
         analysis.uncounted.note(&record, &body);
         preparing.note(&record, &body).map_err(corrupt)?;
+        analysis.outcomes.note(&record, &body);
         for redo in body.redos() {
             if record.lsn >= checkpoint.redo_lsn {
                 analysis.redo_from.get_or_insert(record.lsn);
@@ -141,9 +146,10 @@ impl Analysis {
     }
 }
 
-/// Finds the prepared transactions without an outcome, and skips the rest of analysis.
-pub(crate) fn look_in_doubt(found: &Found) -> Result<Vec<prepared::InDoubt>> {
+/// Finds the prepared transactions without an outcome, and the heuristic outcomes, and skips the rest of analysis.
+pub(crate) fn look_at_branches(found: &Found) -> Result<(Vec<prepared::InDoubt>, Vec<HeuristicBranch>)> {
     let mut preparing = Preparing::default();
+    let mut outcomes = FoundOutcomes::default();
     let mut scan = found.scan(found.control().checkpoint.scan_lsn)?;
     while let Some(scanned) = scan.next()? {
         let record = scanned.record;
@@ -151,6 +157,7 @@ pub(crate) fn look_in_doubt(found: &Found) -> Result<Vec<prepared::InDoubt>> {
         let body = Body::parse(record.head.kind, record.body).map_err(|bad| corrupt(bad.0))?;
         may_stand_here(&record, &body).map_err(corrupt)?;
         preparing.note(&record, &body).map_err(corrupt)?;
+        outcomes.note(&record, &body);
     }
     let mut in_doubt = Vec::new();
     for (txn, found) in preparing.0 {
@@ -161,7 +168,7 @@ pub(crate) fn look_in_doubt(found: &Found) -> Result<Vec<prepared::InDoubt>> {
         }
     }
     in_doubt.sort_unstable_by_key(|branch| branch.since);
-    Ok(in_doubt)
+    Ok((in_doubt, outcomes.into_branches()))
 }
 
 /// The transactions with prepare records, the content of these, and whether it is complete.
@@ -230,6 +237,8 @@ impl Preparing {
                     *found = OfPrepared { whole: Some(Whole { bytes, is_copy, lsn, offset }), ..OfPrepared::default() };
                 }
             }
+            // A commit by an operator whose commit record a crash may have taken (E9.4c).
+            Body::Outcome { logged: Logged::Committed, .. } => {}
             Body::HeapPart { .. } | Body::Carried(_) => {}
             // Its outcome, or the beginning of a rollback (E9.4).
             _ if !self.0.is_empty() => drop(self.0.remove(&id)),
@@ -360,10 +369,11 @@ fn may_stand_here(record: &RecordRef<'_>, body: &Body<'_>) -> Result<(), &'stati
     belongs_to(record.head.txn, body).and_then(|()| is_copy_of_older(record.lsn, body))
 }
 
-/// Checks whether a record may belong to the transaction that it names. Commits of heaps alone, and void records, name
-/// none. The error is the defect of the record.
+/// Checks whether a record may belong to the transaction that it names. Commits of heaps alone, void records, and copies
+/// of outcomes name none. The error is the defect of the record.
 fn belongs_to(id: TxnId, body: &Body<'_>) -> Result<(), &'static str> {
-    if id == TxnId::NONE && !planted!("record_of_no_transaction") && !matches!(body, Body::Commit { .. } | Body::Void) {
+    let may_be_alone = matches!(body, Body::Commit { .. } | Body::Void | Body::Outcome { .. });
+    if id == TxnId::NONE && !planted!("record_of_no_transaction") && !may_be_alone {
         return Err("it belongs to no transaction");
     }
     // The next transaction must have a number, too.
@@ -426,7 +436,8 @@ fn is_registered(body: &Body<'_>, known: &Numbers) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::body::{Carried, put_space};
+    use crate::body::Carried;
+    use crate::carry::put_space;
 
     #[test]
     fn record_of_no_transaction_is_refused() {

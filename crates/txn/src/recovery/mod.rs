@@ -21,7 +21,7 @@ mod uncounted;
 mod undo;
 
 use analysis::Analysis;
-pub(crate) use analysis::{Loser, look_in_doubt};
+pub(crate) use analysis::{Loser, look_at_branches};
 
 use std::time::Instant;
 
@@ -96,6 +96,7 @@ pub(crate) fn recover(
     report.undone = undo::undo(&store, analysis.losers, &tell)?;
     store.inner.space.load(&store.inner.pool)?;
     prepared::restore(&store, analysis.in_doubt)?;
+    store.inner.restore_outcomes(analysis.outcomes);
     report.undo = undo_began.elapsed();
 
     if options.checkpoint_when_opened && !options.background {
