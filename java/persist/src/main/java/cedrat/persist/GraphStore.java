@@ -108,6 +108,22 @@ public interface GraphStore extends AutoCloseable {
         return List.of();
     }
 
+    /// A branch that an operator has ended, because its transaction manager was lost.
+    ///
+    /// @param branch      its name
+    /// @param isCommitted otherwise it was rolled back
+    record Heuristic(byte[] branch, boolean isCommitted) {}
+
+    /// Returns the branches that an operator has ended and that are not forgotten.
+    default List<Heuristic> heuristic() throws GraphStoreException {
+        return List.of();
+    }
+
+    /// Forgets the outcome of such a branch, whose transaction manager knows it. That is durable when this returns.
+    default void forget(byte[] branch) throws GraphStoreException {
+        throw withoutBranches();
+    }
+
     /// Returns the objects and names that a branch in doubt changes.
     default Changed changedBy(byte[] branch) throws GraphStoreException {
         throw withoutBranches();

@@ -29,6 +29,8 @@ public final class MemoryGraph {
     private final Set<Long> readSince = new HashSet<>();
     /// By their names, in hexadecimal digits.
     private final Map<String, Decoded> branches = new TreeMap<>();
+    /// Branches that an operator has ended, and whether each was committed.
+    private final Map<String, Boolean> heuristic = new TreeMap<>();
     private long lastIdentity = 1 << 16;
     private long lsn;
     private long durable;
@@ -285,6 +287,17 @@ public final class MemoryGraph {
     }
 
     /// The store that one opening returns.
+    /// Ends all branches in doubt, as an operator would.
+    public synchronized void resolve(boolean commits) {
+        branches.forEach((branch, changes) -> {
+            if (commits) {
+                changes.apply();
+            }
+            heuristic.put(branch, commits);
+        });
+        branches.clear();
+    }
+
     private final class Opened implements GraphStore {
         private boolean isClosed;
 
@@ -455,6 +468,24 @@ public final class MemoryGraph {
             synchronized (MemoryGraph.this) {
                 enter();
                 return branches.keySet().stream().map(HexFormat.of()::parseHex).toList();
+            }
+        }
+
+        @Override
+        public List<Heuristic> heuristic() throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                return heuristic.entrySet().stream()
+                        .map(ended -> new Heuristic(HexFormat.of().parseHex(ended.getKey()), ended.getValue()))
+                        .toList();
+            }
+        }
+
+        @Override
+        public void forget(byte[] branch) throws GraphStoreException {
+            synchronized (MemoryGraph.this) {
+                enter();
+                check(heuristic.remove(HexFormat.of().formatHex(branch)) != null, "no such outcome");
             }
         }
 

@@ -59,8 +59,10 @@ final class NativeGraphStore implements GraphStore {
     private static final long PROGRAM_LOCKS = Integer.BYTES;
     private static final long HEAP_OPTIONS_BYTES = 9 * Long.BYTES;
 
-    // Of `cedrat_branch`: the length of the name, and the name.
+    // Of `cedrat_branch`: the length of the name, the name, and the outcome.
     private static final int BRANCH_NAME_AT = 8;
+    private static final int BRANCH_OUTCOME_AT = 148;
+    private static final int HEURISTIC_COMMIT = 1;
     private static final int BRANCH_BYTES = 168;
 
     // Of a commit's buffer.
@@ -102,12 +104,12 @@ final class NativeGraphStore implements GraphStore {
     private static final MethodHandle GET_BRANCH =
             function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle COMMIT_PREPARED = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, JAVA_INT);
-    private static final MethodHandle ROLLBACK_PREPARED = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
-    private static final MethodHandle IN_DOUBT = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle OF_BRANCH = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
+    private static final MethodHandle BRANCHES = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle STATUS_NAME = function(ADDRESS, JAVA_INT);
 
     private final String name;
-    private final Functions functions;
+    private final NativeFunctions functions;
     private final Arena arena = Arena.ofShared();
     private final MemorySegment store;
     private final MemorySegment graph;
@@ -119,7 +121,7 @@ final class NativeGraphStore implements GraphStore {
     private final Set<Dependent> dependents;
 
     private NativeGraphStore(
-            String name, Functions functions, MemorySegment store, MemorySegment graph, Set<Dependent> dependents) {
+            String name, NativeFunctions functions, MemorySegment store, MemorySegment graph, Set<Dependent> dependents) {
         this.name = name;
         this.functions = functions;
         this.dependents = dependents;
@@ -144,9 +146,9 @@ final class NativeGraphStore implements GraphStore {
     /// @param dependents an empty set for any threads, for what is to be freed before the store closes
     static NativeGraphStore open(Path directory, long pageBytesMax, Set<Dependent> dependents)
             throws GraphStoreException {
-        Functions functions;
+        NativeFunctions functions;
         try {
-            functions = new Functions(Libcedrat.load());
+            functions = new NativeFunctions(Libcedrat.load());
         } catch (IOException missing) {
             throw new GraphStoreException(missing.getMessage(), missing, false);
         } catch (NoClassDefFoundError missing) {
@@ -430,12 +432,19 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public void rollbackPrepared(byte[] branch) throws GraphStoreException {
+        ofBranch(functions.rollbackPrepared, branch, "cannot roll back a branch");
+    }
+
+    @Override
+    public void forget(byte[] branch) throws GraphStoreException {
+        ofBranch(functions.forget, branch, "cannot forget the outcome of a branch");
+    }
+
+    private void ofBranch(MemorySegment function, byte[] branch, String failure) throws GraphStoreException {
         gate.enter();
         try (Arena call = Arena.ofConfined()) {
             MemorySegment name = call.allocateFrom(JAVA_BYTE, branch);
-            checkStore(
-                    (int) ROLLBACK_PREPARED.invokeExact(functions.rollbackPrepared, store, name, (long) branch.length),
-                    "cannot roll back a branch");
+            checkStore((int) OF_BRANCH.invokeExact(function, store, name, (long) branch.length), failure);
         } catch (Throwable problem) {
             throw rethrown(problem);
         } finally {
@@ -445,23 +454,34 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public List<byte[]> inDoubt() throws GraphStoreException {
+        return branches(functions.inDoubt, "cannot list the branches in doubt").stream()
+                .map(Heuristic::branch)
+                .toList();
+    }
+
+    @Override
+    public List<Heuristic> heuristic() throws GraphStoreException {
+        return branches(functions.heuristic, "cannot list the branches that an operator has ended");
+    }
+
+    private List<Heuristic> branches(MemorySegment function, String failure) throws GraphStoreException {
         Buffer buffer = take(0);
         try {
             while (true) {
                 long capacity = buffer.bytes.byteSize() / BRANCH_BYTES;
-                checkStore(
-                        (int) IN_DOUBT.invokeExact(functions.inDoubt, store, buffer.bytes, capacity, buffer.result),
-                        "cannot list the branches in doubt");
+                checkStore((int) BRANCHES.invokeExact(function, store, buffer.bytes, capacity, buffer.result), failure);
                 long count = buffer.result();
                 if (count > capacity) {
                     buffer.ensure(count * BRANCH_BYTES);
                     continue;
                 }
-                List<byte[]> names = new ArrayList<>();
+                List<Heuristic> found = new ArrayList<>();
                 for (long at = 0; at < count * BRANCH_BYTES; at += BRANCH_BYTES) {
-                    names.add(copy(buffer.bytes, at + BRANCH_NAME_AT, buffer.bytes.get(JAVA_LONG, at)));
+                    byte[] name = copy(buffer.bytes, at + BRANCH_NAME_AT, buffer.bytes.get(JAVA_LONG, at));
+                    int outcome = buffer.bytes.get(JAVA_INT, at + BRANCH_OUTCOME_AT);
+                    found.add(new Heuristic(name, outcome == HEURISTIC_COMMIT));
                 }
-                return names;
+                return found;
             }
         } catch (Throwable problem) {
             throw rethrown(problem);
@@ -706,7 +726,7 @@ final class NativeGraphStore implements GraphStore {
         }
     }
 
-    private static GraphStoreException failure(String what, Functions functions, int status, String reason) {
+    private static GraphStoreException failure(String what, NativeFunctions functions, int status, String reason) {
         return failure(what + ": " + name(functions, status) + ": " + reason, status);
     }
 
@@ -716,7 +736,7 @@ final class NativeGraphStore implements GraphStore {
                 : new GraphStoreException(message, null, status == STOPPED || status == PANIC);
     }
 
-    private static String lastMessage(MemorySegment function, Functions functions, MemorySegment handle) {
+    private static String lastMessage(MemorySegment function, NativeFunctions functions, MemorySegment handle) {
         try (Arena call = Arena.ofConfined()) {
             MemorySegment text = call.allocate(MESSAGE_BYTES);
             int status = (int) MESSAGE.invokeExact(function, handle, text, (long) MESSAGE_BYTES);
@@ -730,7 +750,7 @@ final class NativeGraphStore implements GraphStore {
         return name(functions, status);
     }
 
-    private static String name(Functions functions, int status) {
+    private static String name(NativeFunctions functions, int status) {
         try {
             MemorySegment name = (MemorySegment) STATUS_NAME.invokeExact(functions.statusName, status);
             return name.reinterpret(MESSAGE_BYTES).getString(0);

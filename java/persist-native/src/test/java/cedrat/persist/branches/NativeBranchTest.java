@@ -12,13 +12,17 @@ import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Records;
 import cedrat.persist.Transaction;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
+import java.util.HexFormat;
+import java.util.List;
 import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
 import javax.transaction.xa.Xid;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.function.Executable;
 import org.junit.jupiter.api.io.TempDir;
 
 /// J11: branches of transactions over several stores, in a folder.
@@ -124,6 +128,52 @@ class NativeBranchTest {
         open();
         assertIs(71, true);
         assertEquals(102, store.<Account>lookup("other").balance);
+    }
+
+    /// J11.9b: by the command `cedrat resolve`.
+    @Test
+    void operatorsOutcomeIsReportedUntilForgotten() throws Exception {
+        for (boolean commits : new boolean[] {false, true}) {
+            prepare();
+            close();
+            resolve(commits ? "commit" : "rollback");
+            for (int opening = 0; opening < 2; opening++) {
+                open();
+                assertEquals(commits ? 70 : 100, account().balance);
+                Xid[] known = resource.recover(XAResource.TMSTARTRSCAN);
+                assertEquals(1, known.length);
+                int outcome = commits ? XAException.XA_HEURCOM : XAException.XA_HEURRB;
+                for (Executable late : List.<Executable>of(
+                        () -> resource.commit(known[0], false), () -> resource.rollback(known[0]))) {
+                    assertEquals(outcome, assertThrows(XAException.class, late).errorCode, "J11.9b");
+                }
+                close();
+            }
+            open();
+            resource.forget(ID);
+            assertIs(commits ? 70 : 100, commits);
+            close();
+            open();
+            assertIs(commits ? 70 : 100, commits);
+        }
+    }
+
+    private void resolve(String outcome) throws Exception {
+        Path command =
+                Path.of(System.getProperty("cedrat.library")).toAbsolutePath().resolveSibling("cedrat");
+        byte[] name = new byte[5 + Xid.MAXGTRIDSIZE + Xid.MAXBQUALSIZE];
+        name[3] = 7;
+        name[4] = Xid.MAXGTRIDSIZE;
+        Process process = new ProcessBuilder(
+                        command.toString(),
+                        "resolve",
+                        folder.toString(),
+                        HexFormat.of().formatHex(name),
+                        outcome)
+                .redirectErrorStream(true)
+                .start();
+        String output = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertEquals(0, process.waitFor(), output);
     }
 
     /// J11.

@@ -507,6 +507,10 @@ final class Branch {
                 XAException.XAER_PROTO, "invalid call in the state of the branch " + id + ": " + why, null);
     }
 
+    XAException notHeuristic() {
+        return protocol("no operator has ended it; commit it or roll it back");
+    }
+
     private XAException gone() {
         return branches.unknown(id);
     }

@@ -92,23 +92,20 @@ public final class BranchResource implements XAResource {
         run(() -> branches.known(BranchId.of(xid)).rollback());
     }
 
-    /// No branch is ever ended but by the transaction manager's word, so there is none to forget.
+    /// Forgets a branch that an operator has ended (`cedrat resolve`), in the store, too.
     @Override
     public void forget(Xid xid) throws XAException {
-        run(() -> branches.known(BranchId.of(xid)));
-        throw failure(
-                XAException.XAER_PROTO,
-                "cannot forget a branch that was not ended heuristically: commit it or roll it back",
-                null);
+        run(() -> branches.forget(BranchId.of(xid)));
     }
 
-    /// All branches that are prepared, of this opening and earlier ones, at the beginning of a scan.
+    /// Returns all branches that are prepared, of this opening and earlier ones, or that an operator has ended,
+    /// at the beginning of a scan.
     @Override
     public Xid[] recover(int flags) throws XAException {
         if ((flags & ~(TMSTARTRSCAN | TMENDRSCAN)) != TMNOFLAGS) {
             throw badFlags(flags);
         }
-        return (flags & TMSTARTRSCAN) == 0 ? new Xid[0] : unrecorded(branches::prepared);
+        return (flags & TMSTARTRSCAN) == 0 ? new Xid[0] : unrecorded(branches::recoverable);
     }
 
     @Override

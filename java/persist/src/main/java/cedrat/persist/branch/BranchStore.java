@@ -17,6 +17,9 @@ public interface BranchStore extends Persistent {
     /// Rolls back what was prepared as a branch.
     void rollbackPrepared(BranchId branch) throws GraphStoreException;
 
+    /// Forgets the outcome of a branch that an operator has ended.
+    void forget(BranchId branch) throws GraphStoreException;
+
     /// Takes note that a branch of an earlier opening has committed: resolves the names that it has changed
     /// again, and permits loading its objects.
     void finishCommit(BranchId branch, GraphStore.Changed changed) throws GraphStoreException;

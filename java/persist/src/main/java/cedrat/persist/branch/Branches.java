@@ -1,14 +1,16 @@
 package cedrat.persist.branch;
 
 import cedrat.persist.GraphStore;
+import cedrat.persist.GraphStoreException;
 import cedrat.persist.record.Recorder;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.LongSupplier;
+import java.util.stream.Stream;
 import javax.transaction.xa.XAException;
 import javax.transaction.xa.Xid;
 
-/// The branches of one store that are neither committed nor rolled back.
+/// The branches of one store that are neither committed nor rolled back, and those that an operator has ended.
 ///
 /// **Threads:** any.
 public final class Branches {
@@ -20,13 +22,22 @@ public final class Branches {
 
     private final Map<BranchId, Branch> all = new ConcurrentHashMap<>();
 
-    /// @param inDoubt those of earlier openings
-    /// @param nanos   the clock of timeouts
+    /// Branches that an operator has ended, until they are forgotten, and whether each was committed.
+    private final Map<BranchId, Boolean> heuristic;
+
+    /// @param inDoubt   those of earlier openings
+    /// @param heuristic those that an operator has ended, and whether each was committed
+    /// @param nanos     the clock of timeouts
     public Branches(
-            BranchStore store, Recorder recorder, Map<BranchId, GraphStore.Changed> inDoubt, LongSupplier nanos) {
+            BranchStore store,
+            Recorder recorder,
+            Map<BranchId, GraphStore.Changed> inDoubt,
+            Map<BranchId, Boolean> heuristic,
+            LongSupplier nanos) {
         this.store = store;
         this.recorder = recorder;
         this.nanos = nanos;
+        this.heuristic = new ConcurrentHashMap<>(heuristic);
         inDoubt.forEach((id, changed) -> all.put(id, new Branch(this, id, changed)));
     }
 
@@ -38,7 +49,7 @@ public final class Branches {
             throw over();
         }
         Branch branch = new Branch(this, id, nanos, timeoutSeconds);
-        if (all.putIfAbsent(id, branch) != null) {
+        if (heuristic.containsKey(id) || all.putIfAbsent(id, branch) != null) {
             throw BranchResource.failure(XAException.XAER_DUPID, "there is a branch " + id + " already", null);
         }
         boolean isBegun = false;
@@ -55,9 +66,41 @@ public final class Branches {
     Branch known(BranchId id) throws XAException {
         Branch branch = all.get(id);
         if (branch == null) {
+            checkHeuristic(id);
             throw unknown(id);
         }
         return branch;
+    }
+
+    /// @throws XAException the outcome, if an operator has ended the branch
+    private void checkHeuristic(BranchId id) throws XAException {
+        Boolean isCommitted = isOver() ? null : heuristic.get(id);
+        if (isCommitted != null) {
+            throw BranchResource.failure(
+                    isCommitted ? XAException.XA_HEURCOM : XAException.XA_HEURRB,
+                    "an operator has " + (isCommitted ? "committed" : "rolled back") + " the branch " + id
+                            + " because its transaction manager was lost: compare the other stores, then call forget",
+                    null);
+        }
+    }
+
+    /// Forgets the outcome of a branch that an operator has ended.
+    void forget(BranchId id) throws XAException {
+        if (isOver()) {
+            throw over();
+        }
+        if (!heuristic.containsKey(id)) {
+            throw known(id).notHeuristic();
+        }
+        try {
+            store.check();
+            store.forget(id);
+        } catch (GraphStoreException e) {
+            throw BranchResource.failure(XAException.XAER_RMFAIL, e.getMessage(), store.refused(e));
+        } catch (RuntimeException | Error e) {
+            throw BranchResource.failure(XAException.XAER_RMFAIL, e.getMessage(), e);
+        }
+        heuristic.remove(id);
     }
 
     /// Returns the error for a branch that does not exist. For a store that is closed or has stopped this
@@ -81,14 +124,14 @@ public final class Branches {
         all.remove(branch.id, branch);
     }
 
-    Xid[] prepared() throws XAException {
+    /// Returns those that are prepared, and those that an operator has ended.
+    Xid[] recoverable() throws XAException {
         if (isOver()) {
             throw over();
         }
-        return all.values().stream()
-                .filter(Branch::isInDoubt)
-                .map(branch -> branch.id)
-                .toArray(Xid[]::new);
+        Stream<BranchId> inDoubt =
+                all.values().stream().filter(Branch::isInDoubt).map(branch -> branch.id);
+        return Stream.concat(inDoubt, heuristic.keySet().stream()).toArray(Xid[]::new);
     }
 
     /// The store closes. Prepared branches stay in doubt there.

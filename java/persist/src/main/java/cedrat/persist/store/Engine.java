@@ -107,7 +107,7 @@ final class Engine implements BranchStore {
         }
         isRestarted = !schema.isEmpty() || !roots.isEmpty();
         inDoubt = new InDoubtChanges(graph);
-        branches = new Branches(this, recorder, inDoubt.branches(), settings.nanos());
+        branches = new Branches(this, recorder, inDoubt.branches(), inDoubt.heuristic(), settings.nanos());
         int doubtful = inDoubt.branches().size();
         if (doubtful != 0) {
             log(
@@ -606,6 +606,11 @@ final class Engine implements BranchStore {
     @Override
     public void rollbackPrepared(BranchId branch) throws GraphStoreException {
         graph.rollbackPrepared(branch.stored());
+    }
+
+    @Override
+    public void forget(BranchId branch) throws GraphStoreException {
+        graph.forget(branch.stored());
     }
 
     @Override

@@ -11,7 +11,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 
-/// Changes of branches that are in doubt since an earlier opening.
+/// Changes of branches that are in doubt since an earlier opening, and branches that an operator has ended.
 ///
 /// - Neither an object that such a branch has changed, nor the object of a name that it has changed, is in
 ///   memory before the branch has ended. So no outdated value is read, and nothing has to be updated. Each
@@ -24,6 +24,9 @@ final class InDoubtChanges {
     private final Map<Long, byte[]> objects = new ConcurrentHashMap<>();
     private final Map<String, byte[]> roots = new ConcurrentHashMap<>();
 
+    /// Whether each was committed.
+    private final Map<BranchId, Boolean> heuristic = new HashMap<>();
+
     InDoubtChanges(GraphStore graph) throws GraphStoreException {
         for (byte[] name : graph.inDoubt()) {
             GraphStore.Changed changed = graph.changedBy(name);
@@ -32,6 +35,12 @@ final class InDoubtChanges {
             BranchId branch = BranchId.stored(name);
             if (branch != null) {
                 branches.put(branch, changed);
+            }
+        }
+        for (GraphStore.Heuristic ended : graph.heuristic()) {
+            BranchId branch = BranchId.stored(ended.branch());
+            if (branch != null) {
+                heuristic.put(branch, ended.isCommitted());
             }
         }
     }
@@ -55,6 +64,11 @@ final class InDoubtChanges {
     /// Returns the branches that a transaction manager may know.
     Map<BranchId, GraphStore.Changed> branches() {
         return new HashMap<>(branches);
+    }
+
+    /// Returns the branches that an operator has ended, and whether each was committed.
+    Map<BranchId, Boolean> heuristic() {
+        return Map.copyOf(heuristic);
     }
 
     /// Allows loading of the objects that the branch has changed.

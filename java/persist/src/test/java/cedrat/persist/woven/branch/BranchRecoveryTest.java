@@ -69,6 +69,40 @@ class BranchRecoveryTest extends BranchFixture {
         }
     }
 
+    /// J11.9b: an operator has ended the branch between two openings.
+    @Test
+    void operatorsOutcomeIsReportedUntilForgotten() throws Exception {
+        for (boolean commits : new boolean[] {true, false}) {
+            int outcome = commits ? XAException.XA_HEURCOM : XAException.XA_HEURRB;
+            transfer(ONE);
+            resource.prepare(ONE);
+            fails(XAException.XAER_PROTO, () -> resource.forget(ONE));
+            store.close();
+            graph.resolve(commits);
+            open();
+            for (int opening = 0; opening < 2; opening++) {
+                assertEquals(70, account("here").balance, "the second branch is rolled back");
+                Xid[] known = resource.recover(XAResource.TMSTARTRSCAN);
+                assertTrue(known.length == 1 && ONE.is(known[0]), "J11.9b");
+                fails(outcome, () -> resource.commit(ONE, false));
+                fails(outcome, () -> resource.rollback(known[0]));
+                fails(XAException.XAER_DUPID, () -> resource.start(ONE, XAResource.TMNOFLAGS));
+                fails(XAException.XAER_NOTA, () -> resource.forget(OTHER));
+                reopen();
+            }
+            openFailing();
+            failures.put("forget", new GraphStoreException("the disk is full", null, false));
+            fails(XAException.XAER_RMFAIL, () -> resource.forget(ONE));
+            failures.clear();
+            fails(outcome, () -> resource.commit(ONE, false));
+            resource.forget(ONE);
+            fails(XAException.XAER_NOTA, () -> resource.forget(ONE));
+            reopen();
+            fails(XAException.XAER_NOTA, () -> resource.commit(ONE, false));
+            assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
+        }
+    }
+
     /// J11.2: of a branch that another program has prepared in the same store, too.
     @Test
     void accessToObjectInDoubtThrows() throws Exception {

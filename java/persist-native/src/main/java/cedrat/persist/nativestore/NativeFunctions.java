@@ -4,8 +4,8 @@ import cedrat.library.Libcedrat;
 import java.io.IOException;
 import java.lang.foreign.MemorySegment;
 
-/// Addresses of the functions of libcedrat that a [NativeGraphStore] calls.
-final class Functions {
+/// Addresses of the native functions of [NativeGraphStore].
+final class NativeFunctions {
     final MemorySegment open;
     final MemorySegment close;
     final MemorySegment message;
@@ -27,11 +27,13 @@ final class Functions {
     final MemorySegment commitPrepared;
     final MemorySegment rollbackPrepared;
     final MemorySegment inDoubt;
+    final MemorySegment heuristic;
+    final MemorySegment forget;
     final MemorySegment statusName;
     final NativeCollection.Functions collections;
     final NativeFaces.Functions faces;
 
-    Functions(Libcedrat library) throws IOException {
+    NativeFunctions(Libcedrat library) throws IOException {
         open = library.function("cedrat_open");
         close = library.function("cedrat_close");
         message = library.function("cedrat_message");
@@ -53,6 +55,8 @@ final class Functions {
         commitPrepared = library.function("cedrat_commit_prepared");
         rollbackPrepared = library.function("cedrat_rollback_prepared");
         inDoubt = library.function("cedrat_in_doubt");
+        heuristic = library.function("cedrat_heuristic_branches");
+        forget = library.function("cedrat_forget");
         statusName = library.function("cedrat_status_name");
         collections = new NativeCollection.Functions(library);
         faces = new NativeFaces.Functions(library);
