@@ -53,7 +53,7 @@ static void expect_in_doubt(const char *id) {
   uint64_t value;
   OK(cedrat_in_doubt(store, branches, 2, &count));
   CHECK(count == 1 && branches[0].id_len == strlen(id) && memcmp(branches[0].id, id, strlen(id)) == 0);
-  CHECK(branches[0].transaction > 0 && branches[0].since_lsn > 0 && branches[0].reserved == 0);
+  CHECK(branches[0].transaction > 0 && branches[0].since_lsn > 0 && branches[0].heuristic == 0);
   OK(cedrat_in_doubt(store, NULL, 0, &count));
   CHECK(count == 1);
   OK(cedrat_begin(self));
