@@ -35,8 +35,8 @@ impl Task {
 
     /// Returns a waker in `place`, whose clones lie elsewhere.
     fn waker_in(place: &mut Arc<Task>) -> ManuallyDrop<Waker> {
-        // SAFETY: the table reads an `Arc<Task>` at this address, and the result does not outlive the borrow in these tests. It is
-        // never dropped, so the table does not free the place.
+        // SAFETY: the table reads an `Arc<Task>` at this address, and the result does not outlive the borrow in these tests. It
+        // is never dropped, so the table does not free the place.
         ManuallyDrop::new(unsafe { Waker::new(ptr::from_mut(place).cast(), &TABLE) })
     }
 }
@@ -167,8 +167,8 @@ fn tasks_at_one_address_are_both_woken() {
     tasks.iter().for_each(|task| await_count(&task.woken, 1));
 }
 
-/// The ticket becomes ready while its waker is registered. The thread that wakes tasks may have ended before, so that nothing would
-/// remove the waker.
+/// The ticket becomes ready while its waker is registered. The thread that wakes tasks may have ended before, so that nothing
+/// would remove the waker.
 #[test]
 fn late_waker_is_not_kept() {
     let Place { log, gate } = place();

@@ -70,8 +70,8 @@ impl DoubleWrite {
         let file = open_or_create(&**media, DOUBLE_WRITE_FILE)?;
         let len = media.len(file).map_err(failed)?;
         if len < AREA_LEN as u64 || !planted!("area_not_settled") {
-            // Allocated completely at once: a full disk is detected now, and a batch changes nothing but bytes. Also if it is long
-            // enough: the sync of an earlier process may have failed and forgotten that (R6).
+            // Allocated completely at once: a full disk is detected now, and a batch changes nothing but bytes. Also if it is
+            // long enough: the sync of an earlier process may have failed and forgotten that (R6).
             media.allocate(file, 0, AREA_LEN as u64).and_then(|()| media.sync(file)).map_err(failed)?;
         }
         Ok(DoubleWrite { media: Arc::clone(media), file, batch: 0, buffer: AlignedBuf::zeroed(PAGE_LEN) })

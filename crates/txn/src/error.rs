@@ -47,8 +47,8 @@ pub enum Error {
                 "and the limit is {limit_bytes}; use smaller transactions, or raise log_limit_bytes or txn_log_limit_bytes"
             )
         } else {
-            "and was the oldest when the log was full; use shorter transactions, or raise log_limit_bytes, or pool_bytes: with a small \
-             pool more log is reserved for undo".into()
+            "and was the oldest when the log was full; use shorter transactions, or raise log_limit_bytes, or pool_bytes: with a \
+             small pool more log is reserved for undo".into()
         }
     )]
     PinsLog {
