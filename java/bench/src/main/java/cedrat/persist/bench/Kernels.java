@@ -69,8 +69,7 @@ public class Kernels {
         }
     }
 
-    /// What else goes on in the virtual machine, and what the kernels may cost then, as a ratio to the same without
-    /// barriers.
+    /// Other work in the virtual machine, and the goals of the kernels beside it, as ratios to the same without barriers.
     public enum Beside {
         /// No store is open, and no transaction runs.
         NOTHING("nothing", 1.05, 1.5),

@@ -16,8 +16,9 @@ import jdk.internal.vm.annotation.DontInline;
 /// field with zero; the just-in-time compiler sees that field at each store, and tests it once where it can.
 /// A `volatile` field, a `ThreadLocal` or a `SwitchPoint` would cost more in loops.
 ///
-/// Otherwise an assignment by a thread without a transaction concerns nobody if its object is neither persistent nor
-/// locked. The object's [Header] says so of nearly all, and a table of threads who has a transaction.
+/// Otherwise an assignment by a thread without a transaction passes without a call if its object is neither persistent
+/// nor locked. The object's [Header] shows that of nearly all objects, and a table shows which threads have a
+/// transaction.
 public final class Barrier {
     private static final VarHandle LIVE;
     /// Amount that an open store adds to the guard: more than there are transactions.

@@ -121,7 +121,11 @@ final class NativeGraphStore implements GraphStore {
     private final Set<Dependent> dependents;
 
     private NativeGraphStore(
-            String name, NativeFunctions functions, MemorySegment store, MemorySegment graph, Set<Dependent> dependents) {
+            String name,
+            NativeFunctions functions,
+            MemorySegment store,
+            MemorySegment graph,
+            Set<Dependent> dependents) {
         this.name = name;
         this.functions = functions;
         this.dependents = dependents;

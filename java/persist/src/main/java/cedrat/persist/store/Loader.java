@@ -129,7 +129,7 @@ final class Loader {
     }
 
     /// Waits for the end of all loads. A load may wait, in a method of the program, for a thread whose own load waits
-    /// behind this request, so the request gives way to the loads behind it again and again.
+    /// behind this request. So the request is withdrawn and made again, which lets the loads behind it begin.
     private void lockOutLoads() {
         boolean isInterrupted = false;
         boolean isLocked = false;
