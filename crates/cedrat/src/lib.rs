@@ -44,10 +44,11 @@ pub mod txn {
     #[doc(inline)]
     pub use cedrat_txn::{
         BRANCH_ID_LEN_MAX, BranchError, CheckReport, Clock, Commit, Error, Finish, FixedRestore, FixedSet, FormatFixed,
-        FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError, Opening, Operation, Options,
-        Prepared, Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal, RestorePage, Result, Savepoint,
-        SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo,
-        Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote,
+        FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError,
+        Opening, Operation, Options, Prepared, Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal,
+        RestorePage, Result, Savepoint, SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store,
+        SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert, VersionedUpdate,
+        VersionedWithdraw, Vote,
     };
     #[doc(inline)]
     pub use cedrat_txn::{

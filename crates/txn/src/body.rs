@@ -277,18 +277,7 @@ impl<'a> Body<'a> {
             }
             Kind::COMMIT => Body::Commit { changes: Changes::take(rest)?, heap: rest },
             HEAP_PART => Body::HeapPart { heap: rest },
-            Kind::PREPARE => match rest.split_first() {
-                Some((&which @ 0..=7, part)) => Body::Prepare {
-                    begins: which & GOES_BEFORE == 0,
-                    goes_on: which & GOES_ON != 0,
-                    is_copy: which & COPY != 0,
-                    part,
-                },
-                Some(_) => {
-                    return Err(Corrupt("a prepared part is unknown; it may be of a newer version"));
-                }
-                None => return Err(CUT),
-            },
+            Kind::PREPARE => Body::prepare(rest)?,
             CARRIED => {
                 let carried = Carried::take(rest)?;
                 carried.body()?;
@@ -305,6 +294,19 @@ impl<'a> Body<'a> {
             Kind::VOID => Body::Void,
             _ => return Err(Corrupt("its kind is unknown; it may be of a newer version")),
         })
+    }
+
+    fn prepare(bytes: &'a [u8]) -> Result<Body<'a>, Corrupt> {
+        match bytes.split_first() {
+            Some((&which @ 0..=7, part)) => Ok(Body::Prepare {
+                begins: which & GOES_BEFORE == 0,
+                goes_on: which & GOES_ON != 0,
+                is_copy: which & COPY != 0,
+                part,
+            }),
+            Some(_) => Err(Corrupt("a prepared part is unknown; it may be of a newer version")),
+            None => Err(CUT),
+        }
     }
 
     /// Returns the change of one page that the record was made for, if any.

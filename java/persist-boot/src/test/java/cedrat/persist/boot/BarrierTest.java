@@ -91,7 +91,7 @@ class BarrierTest {
 
     /// J2e
     @Test
-    void transactionOfAnotherThreadConcernsOrdinaryObjectsNot() throws InterruptedException {
+    void otherThreadsTransactionLetsOrdinaryObjectsPass() throws InterruptedException {
         AtomicInteger entered = new AtomicInteger();
         Thread other = Thread.ofPlatform().start(() -> {
             entered.set(Barrier.entered());
