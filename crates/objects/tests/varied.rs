@@ -168,37 +168,35 @@ impl Run {
     }
 
     fn open(&mut self) -> Store {
-        loop {
-            if self.one_in(3) {
-                let nth = 1 + self.below(120);
-                self.disk.inject(Fault::power_loss(Call::Any).nth(nth));
-                let options = self.options();
-                drop(self.try_open(options));
-                self.count("opening without power");
-                self.crash();
-            }
-            if self.one_in(4) {
-                self.disk.set_capacity(Some(self.disk.space()));
-                let options = self.options();
-                match self.try_open(options) {
-                    Ok(store) => {
-                        self.count("opening on a full disk");
-                        return store;
-                    }
-                    Err(error) => {
-                        let is_new = !self.states[0].exists;
-                        assert!(is_new, "{error}");
-                        self.count(&format!("full: {error}"));
-                    }
-                }
-                self.disk.set_capacity(None);
-            }
+        if self.one_in(3) {
+            let nth = 1 + self.below(120);
+            self.disk.inject(Fault::power_loss(Call::Any).nth(nth));
             let options = self.options();
-            let debug = format!("{options:?}");
+            drop(self.try_open(options));
+            self.count("opening without power");
+            self.crash();
+        }
+        if self.one_in(4) {
+            self.disk.set_capacity(Some(self.disk.space()));
+            let options = self.options();
             match self.try_open(options) {
-                Ok(store) => return store,
-                Err(error) => panic!("it does not open with {debug}: {error}"),
+                Ok(store) => {
+                    self.count("opening on a full disk");
+                    return store;
+                }
+                Err(error) => {
+                    let is_new = !self.states[0].exists;
+                    assert!(is_new, "{error}");
+                    self.count(&format!("full: {error}"));
+                }
             }
+            self.disk.set_capacity(None);
+        }
+        let options = self.options();
+        let debug = format!("{options:?}");
+        match self.try_open(options) {
+            Ok(store) => store,
+            Err(error) => panic!("it does not open with {debug}: {error}"),
         }
     }
 

@@ -98,14 +98,8 @@ pub(crate) fn analyse(
             analysis.pages_end = analysis.pages_end.max(extent.end());
             freed.entry(record.head.txn).or_default().push(extent);
         }
+        parts.note(found, heaps, &record, &body)?;
         let id = record.head.txn;
-        match body {
-            Body::Commit { heap, .. } if !heap.is_empty() => parts.commit(found, heaps, &record, heap)?,
-            Body::HeapPart { heap } if planted!("part_counts_without_commit") => heaps.replay(record.lsn, heap)?,
-            Body::HeapPart { .. } => parts.keep(id, record.position),
-            Body::RollbackEnd => parts.forget(id),
-            _ => {}
-        }
         analysis.count(&record);
         if matches!(record.head.kind, Kind::COMMIT | Kind::ROLLBACK_END) && !freed.is_empty() {
             freed.remove(&id);

@@ -47,11 +47,7 @@ pub(crate) fn recover(
     options: &Options,
     registry: &Registry,
 ) -> Result<Store> {
-    let tell = |progress: Progress| {
-        if let Some(listener) = &options.progress {
-            listener(progress);
-        }
-    };
+    let tell = |progress: Progress| options.progress.iter().for_each(|listener| listener(progress));
     let began = Instant::now();
     let home = Home::look(&media, &pool_options(options))?;
     home::log_is_whole(&home, &found)?;

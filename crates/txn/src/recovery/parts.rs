@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use cedrat_heap::FoundHeaps;
+use cedrat_sync::planted;
 use cedrat_wal::{Found, Position, RecordRef, TxnId};
 
 use crate::body::Body;
@@ -14,24 +15,36 @@ use crate::error::{Error, Result};
 pub(super) struct Parts(HashMap<TxnId, Vec<Position>>);
 
 impl Parts {
-    pub(super) fn keep(&mut self, id: TxnId, part: Position) {
+    /// Keeps the part of a record, or replays those of a transaction that commits.
+    pub(super) fn note(
+        &mut self,
+        found: &Found,
+        heaps: &mut FoundHeaps,
+        record: &RecordRef<'_>,
+        body: &Body<'_>,
+    ) -> Result<()> {
+        match *body {
+            Body::Commit { heap, .. } if !heap.is_empty() => self.commit(found, heaps, record, heap)?,
+            Body::HeapPart { heap } if planted!("part_counts_without_commit") => heaps.replay(record.lsn, heap)?,
+            Body::HeapPart { .. } => self.keep(record.head.txn, record.position),
+            Body::RollbackEnd => self.forget(record.head.txn),
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn keep(&mut self, id: TxnId, part: Position) {
         self.0.entry(id).or_default().push(part);
     }
 
-    pub(super) fn forget(&mut self, id: TxnId) {
+    fn forget(&mut self, id: TxnId) {
         if !self.0.is_empty() {
             self.0.remove(&id);
         }
     }
 
     /// Replays the words of a transaction; the commit record has the last ones.
-    pub(super) fn commit(
-        &mut self,
-        found: &Found,
-        heaps: &mut FoundHeaps,
-        commit: &RecordRef<'_>,
-        last: &[u8],
-    ) -> Result<()> {
+    fn commit(&mut self, found: &Found, heaps: &mut FoundHeaps, commit: &RecordRef<'_>, last: &[u8]) -> Result<()> {
         if !self.0.is_empty() {
             for part in self.0.remove(&commit.head.txn).unwrap_or_default() {
                 let part = found.read(part)?;
