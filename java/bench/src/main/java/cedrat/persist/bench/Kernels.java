@@ -69,7 +69,8 @@ public class Kernels {
         }
     }
 
-    /// Other work in the virtual machine, and the goals of the kernels beside it, as ratios to the same without barriers.
+    /// Other work in the virtual machine, and the goals of the kernels beside it, as ratios to the same without
+    /// barriers.
     public enum Beside {
         /// No store is open, and no transaction runs.
         NOTHING("nothing", 1.05, 1.5),
