@@ -1,1 +1,967 @@
-../../../include/cedrat.h
+/* cedrat.h: durable transactional memory.
+ *
+ * A store is a directory. It has heaps (regions of memory whose words are read and written in transactions), graphs
+ * (objects that refer to each other) and collections of records. A committed transaction survives crashes as a whole; any
+ * other leaves nothing. docs/use/c.md is the guide; cedrat_stm.h wraps this interface in the macros of a word-based STM.
+ *
+ * For every function, unless its comment says otherwise:
+ *
+ * - It returns a cedrat_status. After any status but CEDRAT_OK the call has changed nothing, and its results are zero or
+ *   unchanged. The message is returned by cedrat_error (calls with a thread descriptor), cedrat_txn_error (calls
+ *   with a cedrat_txn), cedrat_message (calls with a store or heap alone, cedrat_graph_open, cedrat_records_open),
+ *   cedrat_graph_message (calls with a graph, or with a collection of its objects), cedrat_log_message (calls with a log
+ *   or cursor), or in the buffer of cedrat_open and cedrat_log_open.
+ * - A null pointer is CEDRAT_NULL, unless a meaning is documented.
+ * - Calls with a store, a heap, a graph or a log may come from any thread at any time. A thread descriptor belongs to one thread
+ *   at a time; it may be handed to another between transactions. A cursor, a collection or a cedrat_txn belongs to one
+ *   thread at a time.
+ * - It never jumps or unwinds (no longjmp, C++ exception or panic), and never calls the program. Do not call it from a
+ *   signal handler or in the child of a fork, where heaps are not mapped.
+ * - It is not a point at which a thread is cancelled (pthread_cancel). Only cedrat_malloc may be one, when the heap is nearly
+ *   full, and the process ends then: a thread that may be cancelled disables that around it.
+ * - Sizes, lengths and offsets are in bytes. Names are UTF-8 that ends with a zero.
+ */
+#ifndef CEDRAT_H
+#define CEDRAT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Result of a call. The numbers are stable; later versions may add others at the end. */
+typedef enum cedrat_status {
+  CEDRAT_OK = 0,
+  /* Write conflict: the transaction is aborted. Run it again. */
+  CEDRAT_ABORTED = 1,
+  /* The address, or a part of the bytes, is outside all heaps of the store, or in a heap's own metadata. */
+  CEDRAT_OUT_OF_RANGE = 2,
+  /* The address of a word is not a multiple of 8; use the calls for bytes. */
+  CEDRAT_MISALIGNED = 3,
+  /* No allocated block begins there (it was freed before, or never allocated), or the bytes lie in a block that this
+   * transaction has freed. */
+  CEDRAT_NOT_ALLOCATED = 4,
+  /* The heap has no space for the block: free blocks, or call cedrat_heap_grow. */
+  CEDRAT_HEAP_FULL = 5,
+  /* A pointer is null. */
+  CEDRAT_NULL = 6,
+  /* The call is invalid in this state: no transaction runs, or one does; the heap is of another store; … */
+  CEDRAT_MISUSE = 7,
+  /* There is no store, heap or root of this name. */
+  CEDRAT_UNKNOWN = 8,
+  /* The name is taken. */
+  CEDRAT_EXISTS = 9,
+  /* An option is invalid. */
+  CEDRAT_OPTIONS = 10,
+  /* A documented limit is exceeded: threads, lengths, sizes. */
+  CEDRAT_LIMIT = 11,
+  /* The log or the disk is full, or there is no file descriptor for more log; the transaction is aborted. Run it again, or
+   * raise log_limit_bytes or the limit of descriptors: the message names the cause. */
+  CEDRAT_LOG_FULL = 12,
+  /* The store has stopped because the disk failed, and acknowledges nothing more. Close it and open it again to learn
+   * which commits it kept. */
+  CEDRAT_STOPPED = 13,
+  /* A file is corrupt; the message names file and offset. Restore it from a copy. */
+  CEDRAT_DAMAGED = 14,
+  /* Another process, or another part of this one, has the store open. */
+  CEDRAT_IN_USE = 15,
+  /* A call to the operating system failed; the message names the call and the reason. */
+  CEDRAT_IO = 16,
+  /* A bug in the library. The transaction is aborted and the store has stopped: close it and open it again. */
+  CEDRAT_PANIC = 17,
+  /* A prepared transaction without an outcome (cedrat_in_doubt) holds the data. Abort, and run again after it has ended. */
+  CEDRAT_IN_DOUBT = 18,
+  /* The store has rolled the transaction back, because it kept more of the log than one transaction may (half of
+   * log_limit_bytes); the message names the limit. Its locks are free. Free it, and run it again in smaller steps. */
+  CEDRAT_ROLLED_BACK = 19
+} cedrat_status;
+
+/* The moment at which cedrat_commit returns. */
+typedef enum cedrat_commit_mode {
+  /* When the commit, and all that the transaction read, is durable. */
+  CEDRAT_SYNC = 0,
+  /* At once; cedrat_is_stable checks or waits for durability. An earlier crash loses the transaction as a whole, and only
+   * together with all newer ones. */
+  CEDRAT_ASYNC = 1,
+  /* As CEDRAT_ASYNC; the log writes it when it next writes anything. */
+  CEDRAT_NO_FLUSH = 2,
+  /* When its own partition of the log is durable. For transactions that are independent of those of other threads; a
+   * dependent one becomes CEDRAT_SYNC. */
+  CEDRAT_PARTITION = 3
+} cedrat_commit_mode;
+
+/* An open store. From cedrat_open to cedrat_close. */
+typedef struct cedrat_store cedrat_store;
+
+/* A heap of an open store. Lives as long as the store is open; there is nothing to free. */
+typedef struct cedrat_heap cedrat_heap;
+
+/* A thread descriptor: a place for one transaction at a time. From cedrat_thread_create to cedrat_thread_free. */
+typedef struct cedrat_thread cedrat_thread;
+
+/* An open graph of objects. From cedrat_graph_open to cedrat_graph_close. */
+typedef struct cedrat_graph cedrat_graph;
+
+/* A running garbage collection of a graph. From cedrat_graph_collect_begin to cedrat_graph_collect_free. */
+typedef struct cedrat_graph_collection cedrat_graph_collection;
+
+/* A transaction over records, heaps and a graph at once. From cedrat_txn_begin to cedrat_txn_free. */
+typedef struct cedrat_txn cedrat_txn;
+
+/* An open log alone, without a store around it. From cedrat_log_open to cedrat_log_close. */
+typedef struct cedrat_log cedrat_log;
+
+/* A cursor that reads a log. From cedrat_log_cursor_create to cedrat_log_cursor_free. */
+typedef struct cedrat_log_cursor cedrat_log_cursor;
+
+/* Options of a store. Begin with `cedrat_options options = {0};`: zero is the default of each. Options marked fixed take
+ * effect when the store is created, and are ignored later. */
+typedef struct cedrat_options {
+  int must_exist;                  /* not 0: a missing store is CEDRAT_UNKNOWN, and not created */
+  int no_background;               /* not 0: no background threads; call cedrat_checkpoint before the log is full */
+  int encounter_locking;           /* not 0: words are locked when they are first stored to, not at the commit */
+  int no_huge_pages;               /* not 0: the system is not asked for huge pages */
+  int check_blocks;                /* not 0: a load or store outside of an allocated block is CEDRAT_NOT_ALLOCATED; for
+                                    * debugging: slower, with more conflicts */
+  int volatile_memory;             /* not 0: heaps in memory only: no directory, no log, nothing survives the close; records,
+                                    * graphs and prepared transactions are CEDRAT_MISUSE (docs/use/c.md) */
+  uint32_t partitions;             /* of the log; 1; fixed */
+  uint32_t threads_max;            /* thread descriptors at a time; 1,024 */
+  uint64_t log_limit_bytes;        /* the log's size on disk; 1 GiB */
+  uint64_t segment_bytes;          /* the length of one of its files; fixed */
+  uint64_t checkpoint_every_bytes; /* growth of the log between checkpoints; 256 MiB */
+  uint64_t page_pool_bytes;        /* memory for pages, which heaps do not use; 256 MiB */
+  uint64_t page_space_bytes;       /* address space for pages, which limits the page file until the store is opened again;
+                                    * 1 TiB. If the system refuses it, less is reserved */
+  uint64_t stripes;                /* locks of words, 8 bytes each: a power of two, 16 to 2^32; 262,144. More mean fewer false
+                                    * conflicts, and more cache misses */
+  uint64_t reserved[6];            /* zero */
+} cedrat_options;
+
+/* Options of a heap, used when it is created. Begin with `cedrat_heap_options options = {0};`. */
+typedef struct cedrat_heap_options {
+  uint64_t size;        /* its size; there is no default */
+  uint64_t size_max;    /* size to which it may grow, reserved as address space; eight times size, or size if raw. If the
+                         * system refuses it, less is reserved, at least size */
+  uint64_t address;     /* fixed address, so that pointers into it stay valid across restarts: a multiple of 2 MiB in an
+                         * unused range, such as 0x500000000000; 0: any address, which may change */
+  uint64_t chunk_bytes; /* unit that checkpoints copy; a multiple of 4,096; 1 MiB */
+  int raw;              /* not 0: no blocks and no roots; the program manages the whole heap */
+  int reserved_int;     /* zero */
+  uint64_t reserved[4]; /* zero */
+} cedrat_heap_options;
+
+/* Options of a graph. Begin with `cedrat_graph_options options = {0};`. */
+typedef struct cedrat_graph_options {
+  int must_exist;       /* not 0: a missing graph is CEDRAT_UNKNOWN, and not created */
+  int program_locks;    /* not 0: the program locks each object itself, from its change to the return of the commit, and each
+                         * object of a branch until the call that decides the branch returns, in later openings too. Commits
+                         * then seldom lock objects. If two commits change one object at the same time, its bytes are
+                         * undefined */
+  uint64_t cache_bytes; /* memory for changed objects; all changed objects of one commit have to fit; 64 MiB */
+  uint64_t reserved[6]; /* zero */
+} cedrat_graph_options;
+
+/* Statistics of a graph since the store was opened. */
+typedef struct cedrat_graph_statistics {
+  uint64_t classes;         /* classes defined, ever */
+  uint64_t cache_hits;      /* changes of records that were in the cache */
+  uint64_t cache_misses;    /* changes of records that were read from their pages */
+  uint64_t cache_evictions; /* records evicted */
+  uint64_t cache_flushes;   /* records written to their pages */
+  uint64_t cache_records;   /* records in the cache now */
+  uint64_t cache_bytes;     /* memory of the cached records */
+  uint64_t newest_lsn;      /* the newest record of the log */
+  uint64_t stable_lsn;      /* everything up to here is durable */
+  uint64_t reserved[7];
+} cedrat_graph_statistics;
+
+/* Stage of a garbage collection. */
+typedef enum cedrat_graph_stage {
+  /* Some reachable objects are not marked yet. */
+  CEDRAT_GRAPH_MARKING = 0,
+  /* All reachable objects are marked: call cedrat_graph_collect_seal. */
+  CEDRAT_GRAPH_MARKED = 1,
+  /* Unreachable objects are being removed. */
+  CEDRAT_GRAPH_SWEEPING = 2,
+  /* All unreachable objects are removed. */
+  CEDRAT_GRAPH_DONE = 3
+} cedrat_graph_stage;
+
+/* Progress of a garbage collection. */
+typedef struct cedrat_graph_collected {
+  uint64_t marked;     /* reachable objects and pieces of objects */
+  uint64_t objects;    /* removed objects */
+  uint64_t pieces;     /* removed pieces of objects */
+  uint64_t mark_bytes; /* memory for marks: some 100 bytes for each page with objects, and at most 512 KiB */
+  uint64_t reserved[4];
+} cedrat_graph_collected;
+
+/* Options of a log alone. Begin with `cedrat_log_options options = {0};`: zero is the default of each. */
+typedef struct cedrat_log_options {
+  int must_exist;           /* not 0: a missing log is CEDRAT_UNKNOWN, and not created */
+  int reserved_int;         /* zero */
+  uint64_t log_limit_bytes; /* its size on disk, of which about three quarters hold entries; at least four segments; 1 GiB */
+  uint64_t segment_bytes;   /* the length of one of its files, a multiple of 4,096; made when the log is created, and
+                             * ignored later; 16 MiB */
+  uint64_t reserved[5];     /* zero */
+} cedrat_log_options;
+
+/* The longest identifier of a prepared transaction: for one of XA, its format, the lengths of its two parts, and these. */
+#define CEDRAT_BRANCH_ID_MAX 140
+
+/* A prepared transaction without an outcome, or one that an operator has ended. */
+typedef struct cedrat_branch {
+  size_t id_len;                          /* length of its identifier */
+  unsigned char id[CEDRAT_BRANCH_ID_MAX]; /* the identifier under which it prepared */
+  uint32_t heuristic;                     /* the outcome that an operator has decided (cedrat_heuristic); 0: in doubt */
+  uint64_t transaction;                   /* its number; 0 if it has ended */
+  uint64_t since_lsn;                     /* the LSN of its prepare record, or of that of the operator's outcome */
+} cedrat_branch;
+
+/* The outcome of a prepared transaction that an operator has ended (cedrat_resolve). */
+typedef enum cedrat_heuristic {
+  CEDRAT_HEURISTIC_COMMIT = 1,
+  CEDRAT_HEURISTIC_ROLLBACK = 2
+} cedrat_heuristic;
+
+/* Statistics of a store since it was opened. */
+typedef struct cedrat_statistics {
+  uint64_t conflicts;                   /* transactions aborted by a write conflict */
+  uint64_t partition_commits_made_sync; /* CEDRAT_PARTITION commits that depended on others */
+  uint64_t newest_lsn;                  /* of the log: a count of commits and other records */
+  uint64_t stable_lsn;                  /* everything up to here is durable */
+  uint64_t recovered_records;           /* records that the opening read */
+  uint64_t recovered_words;             /* words that it replayed behind the checkpoint */
+  uint64_t recovery_nanoseconds;        /* time that it took */
+  uint64_t created;                     /* 1 if the opening created the store */
+  uint64_t checkpoint_failed;           /* 1 if the last checkpoint failed, in any thread: the log is not truncated and may become
+                                         * full; cedrat_get_checkpoint_failure returns the reason */
+  uint64_t reserved[7];
+} cedrat_statistics;
+
+/* Use of a heap's space. */
+typedef struct cedrat_usage {
+  uint64_t blocks;        /* allocated blocks, those of roots included */
+  uint64_t bytes;         /* their requested sizes */
+  uint64_t taken_bytes;   /* bytes that they occupy */
+  uint64_t free_bytes;    /* free bytes */
+  uint64_t account_bytes; /* bytes of the allocator's metadata */
+} cedrat_usage;
+
+/* The library's version, such as "0.1.0". Never freed. */
+const char *cedrat_version(void);
+
+/* The name of a status, such as "CEDRAT_OK". Never freed. */
+const char *cedrat_status_name(cedrat_status status);
+
+/* ---- stores ----------------------------------------------------------------------------------------------------- */
+
+/* Opens and recovers the store in a directory, or creates it. When it returns, the store has exactly the committed
+ * transactions.
+ *
+ * options: null means all defaults. message: receives the text of an error, at most message_len bytes with the zero at the
+ * end; may be null. A store can be open once at a time, in one process. directory: may be null with volatile_memory, which
+ * ignores it.
+ *
+ * Errors: CEDRAT_IN_USE, CEDRAT_UNKNOWN, CEDRAT_DAMAGED, CEDRAT_OPTIONS, CEDRAT_LIMIT (page_space_bytes is less than the page
+ * file has), CEDRAT_IO (also if a heap's fixed address is in use, or the address space is exhausted: the message names the
+ * size and the option). A failed opening does not change the store. */
+cedrat_status cedrat_open(const char *directory, const cedrat_options *options, cedrat_store **store, char *message,
+                          size_t message_len);
+
+/* Makes asynchronous commits durable, takes a checkpoint and closes the store. Plain blocks that no checkpoint has made
+ * durable are lost. Heaps of the store, and addresses in them, are invalid afterwards.
+ *
+ * Errors: CEDRAT_MISUSE while thread descriptors, graphs, collections of their objects or transactions (cedrat_txn) live,
+ * or another call runs: the store stays open, and the handle valid. Any other status invalidates the handle.
+ * CEDRAT_STOPPED: the store had stopped. */
+cedrat_status cedrat_close(cedrat_store *store);
+
+/* Takes a checkpoint: copies heaps to the disk and truncates the log. Transactions continue. When it returns, the plain
+ * blocks allocated before are durable with their content and roots (see cedrat_plain_alloc); no thread may write to them
+ * with plain stores during the call or after it.
+ *
+ * Errors: CEDRAT_STOPPED; CEDRAT_MISUSE: transactions collided with plain blocks, which are lost; or a running or prepared
+ * transaction keeps log that recovery would replay over plain stores: end it, and call again. CEDRAT_IN_DOUBT: a prepared
+ * transaction holds words that plain blocks or their roots need. CEDRAT_LOG_FULL, CEDRAT_IO. After an error that leaves the
+ * store running, and no collision, plain blocks are as before: call again without its cause. */
+cedrat_status cedrat_checkpoint(cedrat_store *store);
+
+/* Writes 1 to *stable if the commit with this LSN, and each before it, is durable, otherwise 0. If wait is not 0, it
+ * waits until they are durable.
+ *
+ * Errors: CEDRAT_STOPPED: it was not durable when the store stopped. The next opening decides. */
+cedrat_status cedrat_is_stable(cedrat_store *store, uint64_t lsn, int wait, int *stable);
+
+/* Returns the statistics of a store. */
+cedrat_status cedrat_get_statistics(cedrat_store *store, cedrat_statistics *statistics);
+
+/* Returns the reason if the last checkpoint failed, also in the background: at most message_len bytes, with a zero at the
+ * end; otherwise an empty string. Until a checkpoint succeeds, the log is not fully truncated. */
+cedrat_status cedrat_get_checkpoint_failure(cedrat_store *store, char *message, size_t message_len);
+
+/* Returns the message of the last failed call with this store or one of its heaps, in any thread: at most message_len bytes,
+ * with a zero at the end. Empty before the first failure. */
+cedrat_status cedrat_message(cedrat_store *store, char *message, size_t message_len);
+
+/* ---- heaps ------------------------------------------------------------------------------------------------------ */
+
+/* Creates a heap, filled with zeros. When it returns, the heap is durable.
+ *
+ * Errors: CEDRAT_EXISTS, CEDRAT_OPTIONS, CEDRAT_IO (no memory, no space on the disk, or the address is in use),
+ * CEDRAT_STOPPED. */
+cedrat_status cedrat_heap_create(cedrat_store *store, const char *name, const cedrat_heap_options *options,
+                                 cedrat_heap **heap);
+
+/* Returns the heap of this name; always the same handle.
+ *
+ * Errors: CEDRAT_UNKNOWN. */
+cedrat_status cedrat_heap_open(cedrat_store *store, const char *name, cedrat_heap **heap);
+
+/* Deletes a heap. From now on, transactions that write to it fail; its memory stays mapped until the store is closed.
+ *
+ * Errors: CEDRAT_UNKNOWN, CEDRAT_MISUSE while there are plain blocks. CEDRAT_IO: the heap is deleted, and one of its files is
+ * removed at the next opening. CEDRAT_STOPPED: the next opening decides. */
+cedrat_status cedrat_heap_drop(cedrat_store *store, const char *name);
+
+/* Grows a heap to at most its size_max, or the address space that was reserved. When it returns, the size is durable.
+ *
+ * Errors: CEDRAT_LIMIT, CEDRAT_IO, CEDRAT_STOPPED. */
+cedrat_status cedrat_heap_grow(cedrat_heap *heap, uint64_t size);
+
+/* Returns the address of the heap's first byte; null for a null heap. */
+void *cedrat_heap_address(const cedrat_heap *heap);
+
+/* Returns the size of the heap; 0 for a null heap. */
+uint64_t cedrat_heap_size(const cedrat_heap *heap);
+
+/* Returns the first offset that programs may use: 0 in a raw heap, otherwise the first behind the allocator's metadata. */
+uint64_t cedrat_heap_first_offset(const cedrat_heap *heap);
+
+/* Checks the allocator's metadata and all blocks, and returns the use of space. Exact while nothing is allocated or freed.
+ *
+ * Errors: CEDRAT_DAMAGED with the place. CEDRAT_MISUSE: a raw heap; or, with encounter_locking, a transaction that this thread
+ * has begun has allocated or freed blocks: end it first. CEDRAT_IN_DOUBT: a prepared transaction has. CEDRAT_ABORTED: for ten
+ * seconds, transactions of other threads have held or changed blocks that lie together; call it again. */
+cedrat_status cedrat_heap_verify(cedrat_heap *heap, cedrat_usage *usage);
+
+/* ---- before the threads start ----------------------------------------------------------------------------------- */
+
+/* Allocates a block outside of any transaction, for a program's initial data. Any threads fill it with plain stores while
+ * no transaction runs; then cedrat_checkpoint makes all such blocks and their roots durable at once. A crash before that
+ * returns leaves all of them or none. The initial content of the block is undefined.
+ *
+ * After the checkpoint, transactions free these blocks like all others.
+ *
+ * Errors: CEDRAT_HEAP_FULL, CEDRAT_LIMIT, CEDRAT_STOPPED, CEDRAT_MISUSE (a raw heap; or a transaction collided, and all
+ * plain blocks since the last checkpoint are lost). */
+cedrat_status cedrat_plain_alloc(cedrat_heap *heap, size_t size, void **block);
+
+/* Names a plain block; replaces a root of the same name. The root becomes durable together with the block.
+ *
+ * Errors: CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE, and those of cedrat_plain_alloc. */
+cedrat_status cedrat_plain_set_root(cedrat_heap *heap, const char *name, const void *block);
+
+/* Marks bytes of a heap as changed by plain stores, which are not logged: the next checkpoint copies them. Call it after the
+ * stores and before cedrat_checkpoint. A crash before that returns may keep some of the stores. So use plain stores for
+ * initial data, for data that can be computed again, and for blocks that no committed data refers to. Blocks of
+ * cedrat_plain_alloc need no call.
+ *
+ * No transaction may use the bytes from the first store until the checkpoint returns.
+ *
+ * Errors: CEDRAT_OUT_OF_RANGE. */
+cedrat_status cedrat_plain_stored(cedrat_heap *heap, const void *address, size_t size);
+
+/* ---- threads ---------------------------------------------------------------------------------------------------- */
+
+/* Creates a thread descriptor. Descriptors are assigned to the log's partitions in turn.
+ *
+ * Errors: CEDRAT_LIMIT. */
+cedrat_status cedrat_thread_create(cedrat_store *store, cedrat_thread **thread);
+
+/* Frees a thread descriptor, from any thread. A transaction that runs is aborted. Null is allowed. */
+void cedrat_thread_free(cedrat_thread *thread);
+
+/* Returns the message of the last failed call with this descriptor; valid until the next call with it. Empty before the
+ * first failure. */
+const char *cedrat_error(cedrat_thread *thread);
+
+/* ---- transactions ----------------------------------------------------------------------------------------------- */
+
+/* Begins a transaction. All its loads see one state of all heaps, the current one or a later one. After CEDRAT_ABORTED and
+ * cedrat_restart it waits before it begins, longer each time.
+ *
+ * A transaction whose thread ends, or whose process does, is aborted.
+ *
+ * Errors: CEDRAT_MISUSE if one runs with this descriptor; CEDRAT_STOPPED. */
+cedrat_status cedrat_begin(cedrat_thread *thread);
+
+/* Commits. lsn: receives the LSN for cedrat_is_stable; may be null. The transaction has ended with every status but
+ * CEDRAT_MISUSE for an invalid mode.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_IN_DOUBT, CEDRAT_LOG_FULL: it is rolled back. CEDRAT_STOPPED: the next opening decides whether
+ * it has committed. CEDRAT_UNKNOWN: a heap was dropped. CEDRAT_MISUSE: no transaction runs. */
+cedrat_status cedrat_commit(cedrat_thread *thread, cedrat_commit_mode mode, uint64_t *lsn);
+
+/* Rolls back the transaction, if one runs. */
+cedrat_status cedrat_abort(cedrat_thread *thread);
+
+/* Rolls back, to run again. Returns CEDRAT_ABORTED, as a conflict does. */
+cedrat_status cedrat_restart(cedrat_thread *thread);
+
+/* Returns 1 if a transaction runs, otherwise 0; 0 for a null descriptor. */
+int cedrat_is_running(const cedrat_thread *thread);
+
+/* ---- transactions in two phases --------------------------------------------------------------------------------- */
+
+/* Prepares: when this returns, everything that the transaction has changed and read is durable, and it can be committed
+ * and rolled back, also after a crash. The descriptor is free for another transaction. The prepared one is in doubt, and its
+ * changes are invisible, until it is ended. Loads and stores of words that it has written are CEDRAT_IN_DOUBT.
+ *
+ * id: its identifier, 1 to CEDRAT_BRANCH_ID_MAX bytes. read_only: receives 1 if the transaction has changed nothing, and so
+ * has ended; may be null.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_IN_DOUBT, CEDRAT_LOG_FULL, CEDRAT_EXISTS (the identifier is in use),
+ * CEDRAT_LIMIT (a longer identifier, or too many transactions at a time), CEDRAT_MISUSE (an empty one; no transaction runs),
+ * CEDRAT_UNKNOWN (a heap was dropped). It is rolled back.
+ * CEDRAT_STOPPED: the next opening decides whether it is prepared. */
+cedrat_status cedrat_prepare(cedrat_thread *thread, const void *id, size_t len, int *read_only);
+
+/* Commits a prepared transaction. After any mode but CEDRAT_SYNC a crash may lose the outcome, never the transaction: it is
+ * in doubt again.
+ *
+ * Errors: CEDRAT_UNKNOWN: there is none of this identifier; an operator may have ended it (cedrat_heuristic_branches).
+ * CEDRAT_LIMIT: a longer identifier than CEDRAT_BRANCH_ID_MAX.
+ * CEDRAT_IN_USE: another call is ending it. CEDRAT_MISUSE for CEDRAT_PARTITION. CEDRAT_STOPPED: the next opening decides. */
+cedrat_status cedrat_commit_prepared(cedrat_store *store, const void *id, size_t len, cedrat_commit_mode mode);
+
+/* Rolls back a prepared transaction, durably.
+ *
+ * Errors: as cedrat_commit_prepared. */
+cedrat_status cedrat_rollback_prepared(cedrat_store *store, const void *id, size_t len);
+
+/* Returns the prepared transactions without an outcome, the oldest first, also those of earlier openings. branches has
+ * space for capacity of them; *count receives their number. */
+cedrat_status cedrat_in_doubt(cedrat_store *store, cedrat_branch *branches, size_t capacity, size_t *count);
+
+/* Ends a prepared transaction as an operator decides, because its transaction manager is lost. The store keeps the outcome for
+ * a manager that returns, until cedrat_forget. Both are durable when this returns.
+ *
+ * Errors: as cedrat_commit_prepared. CEDRAT_MISUSE for another outcome. */
+cedrat_status cedrat_resolve(cedrat_store *store, const void *id, size_t len, cedrat_heuristic outcome);
+
+/* Returns the transactions that cedrat_resolve, or the command `cedrat resolve`, has ended and that are not forgotten, in the
+ * order of their identifiers. As cedrat_in_doubt. */
+cedrat_status cedrat_heuristic_branches(cedrat_store *store, cedrat_branch *branches, size_t capacity, size_t *count);
+
+/* Forgets, durably, the outcome of such a transaction: its transaction manager knows it.
+ *
+ * Errors: CEDRAT_UNKNOWN: none is kept under this identifier. CEDRAT_LOG_FULL: it is still kept. CEDRAT_STOPPED: the next
+ * opening decides. */
+cedrat_status cedrat_forget(cedrat_store *store, const void *id, size_t len);
+
+/* ---- words and blocks in transactions --------------------------------------------------------------------------- */
+
+/* For the following calls: CEDRAT_ABORTED has ended the transaction and rolled it back. After any other error it continues
+ * as if the call had not been made. CEDRAT_MISUSE: no transaction runs; or, with encounter_locking, after ten seconds of
+ * CEDRAT_ABORTED: the owner of a word waits for another transaction of this thread. End that one first. */
+
+/* Loads the 8 bytes at an address, in native byte order.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_OUT_OF_RANGE, CEDRAT_MISALIGNED, CEDRAT_NOT_ALLOCATED. */
+cedrat_status cedrat_load_word(cedrat_thread *thread, const void *address, uint64_t *value);
+
+/* Stores 8 bytes at an address. The program's memory changes at the commit, and this transaction's loads see it now.
+ *
+ * Errors: as cedrat_load_word. */
+cedrat_status cedrat_store_word(cedrat_thread *thread, void *address, uint64_t value);
+
+/* Loads bytes of any address and length. After an error the content of bytes is undefined.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_OUT_OF_RANGE, CEDRAT_NOT_ALLOCATED. */
+cedrat_status cedrat_load_bytes(cedrat_thread *thread, const void *address, void *bytes, size_t len);
+
+/* Stores bytes of any address and length.
+ *
+ * Errors: as cedrat_load_bytes. */
+cedrat_status cedrat_store_bytes(cedrat_thread *thread, void *address, const void *bytes, size_t len);
+
+/* State of a thread descriptor for the inline functions below. Programs do not access it directly. CEDRAT_VIEW_VERSION is
+ * the version of its layout: a program compiled with another header gets no view (cedrat_thread_view). */
+#define CEDRAT_VIEW_VERSION 3
+
+typedef struct cedrat_view_write {
+  uint64_t word, value;
+  uint32_t heap, stripe;
+  uint8_t bytes, read, unused[6];
+} cedrat_view_write;
+
+typedef struct cedrat_view {
+  uint64_t from, words, store_words, first; /* the words that may be loaded and stored */
+  uint64_t stripes, salt, mask;             /* the table of locks, and how a word finds its lock */
+  uint32_t heap, stripe_words_log2;
+  uint64_t snapshot;                        /* the newest version that the transaction may see */
+  uint32_t *reads;                          /* the locks of what it has loaded */
+  size_t reads_len, reads_capacity;
+  cedrat_view_write *writes;                /* what it has stored */
+  size_t writes_len, writes_capacity;
+  uint8_t filter[1024];                     /* by the low bits of a word's number: 0 if no such word is among the writes or
+                                             * in a freed block, the index plus 1 of the only one, or 255 */
+} cedrat_view;
+
+/* Returns the view of a thread descriptor, which lives as long as the descriptor; null if the library has another version,
+ * or the descriptor is null. Like the descriptor, it belongs to one thread. */
+cedrat_view *cedrat_thread_view(cedrat_thread *thread, uint32_t version);
+
+#if defined(__GNUC__) && UINTPTR_MAX == UINT64_MAX && SIZE_MAX == UINT64_MAX
+#define CEDRAT_VIEW_INLINE 1
+/* Programs store other types to the same words plainly. */
+typedef uint64_t __attribute__((__may_alias__)) cedrat_view_word;
+#endif
+
+#ifdef CEDRAT_VIEW_INLINE
+/* Returns the number of a word in the view, or a larger one than any: one compare checks the range and the alignment. */
+static inline uint64_t cedrat_view_number(const cedrat_view *view, const void *address) {
+  uint64_t offset = (uint64_t)(uintptr_t)address - view->from;
+  return offset >> 3 | offset << 61;
+}
+
+static inline uint64_t cedrat_view_stripe(const cedrat_view *view, uint64_t word) {
+  return ((word >> view->stripe_words_log2) + view->salt) & view->mask;
+}
+
+/* Loads a word that is not among the writes. */
+static inline int cedrat_view_load_shared(cedrat_view *view, uint64_t word, const void *address, uint64_t *value) {
+  uint64_t stripe = cedrat_view_stripe(view, word);
+  const uint64_t *lock = (const uint64_t *)(uintptr_t)view->stripes + stripe;
+  uint64_t before = __atomic_load_n(lock, __ATOMIC_SEQ_CST);
+  uint64_t loaded = __atomic_load_n((const cedrat_view_word *)address, __ATOMIC_ACQUIRE);
+  size_t len = view->reads_len;
+  if (before <= view->snapshot && __atomic_load_n(lock, __ATOMIC_RELAXED) == before && len < view->reads_capacity) {
+    view->reads[len] = (uint32_t)stripe; /* no compare with the last one: the processor would often guess it wrong */
+    view->reads_len = len + 1;
+    *value = loaded;
+    return 1;
+  }
+  return 0;
+}
+
+/* Appends a write to a word that is not among the writes. */
+static inline int cedrat_view_append(cedrat_view *view, uint64_t word, uint64_t value) {
+  uint8_t *place = &view->filter[word & 1023];
+  size_t len = view->writes_len;
+  if (len < view->writes_capacity) {
+    cedrat_view_write *write = view->writes + len;
+    write->word = word + view->first;
+    write->value = value;
+    write->heap = view->heap;
+    write->stripe = (uint32_t)cedrat_view_stripe(view, word);
+    write->bytes = 0xff;
+    write->read = 0;
+    view->writes_len = len + 1;
+    *place = (uint8_t)(*place == 0 && len < 254 ? len + 1 : 255);
+    return 1;
+  }
+  return 0;
+}
+#endif
+
+/* Loads as cedrat_load_word does, without a call. Returns 1 on success; 0 if it has done nothing: call that function. */
+static inline int cedrat_view_load(cedrat_view *view, const void *address, uint64_t *value) {
+#ifdef CEDRAT_VIEW_INLINE
+  uint64_t word = cedrat_view_number(view, address);
+  if (word < view->words && view->filter[word & 1023] == 0) {
+    return cedrat_view_load_shared(view, word, address, value);
+  }
+#else
+  (void)view, (void)address, (void)value;
+#endif
+  return 0;
+}
+
+/* Stores as cedrat_store_word does, without a call. Returns 1 on success; 0 if it has done nothing: call that function. */
+static inline int cedrat_view_store(cedrat_view *view, void *address, uint64_t value) {
+#ifdef CEDRAT_VIEW_INLINE
+  uint64_t word = cedrat_view_number(view, address);
+  if (word < view->store_words && view->filter[word & 1023] == 0) {
+    return cedrat_view_append(view, word, value);
+  }
+#else
+  (void)view, (void)address, (void)value;
+#endif
+  return 0;
+}
+
+/* For the few loads for which cedrat_view_load returns 0: loads a word that the transaction has stored, or one that shares a
+ * byte of the filter with it, as cedrat_load_word does, without a call. Returns 1 on success; 0 if it has done nothing: call
+ * that function. */
+static inline int cedrat_view_load_stored(cedrat_view *view, const void *address, uint64_t *value) {
+#ifdef CEDRAT_VIEW_INLINE
+  uint64_t word = cedrat_view_number(view, address);
+  unsigned at = view->filter[word & 1023] - 1u;
+  if (word < view->words && at < 254) {
+    const cedrat_view_write *write = view->writes + at;
+    if (write->word != word + view->first || write->heap != view->heap) {
+      return cedrat_view_load_shared(view, word, address, value);
+    }
+    if (write->bytes == 0xff) {
+      *value = write->value;
+      return 1;
+    }
+  }
+#else
+  (void)view, (void)address, (void)value;
+#endif
+  return 0;
+}
+
+/* For the few stores for which cedrat_view_store returns 0: stores to such a word as cedrat_store_word does, without a call.
+ * Returns 1 on success; 0 if it has done nothing: call that function. */
+static inline int cedrat_view_store_stored(cedrat_view *view, void *address, uint64_t value) {
+#ifdef CEDRAT_VIEW_INLINE
+  uint64_t word = cedrat_view_number(view, address);
+  unsigned at = view->filter[word & 1023] - 1u;
+  if (word < view->store_words && at < 254) {
+    cedrat_view_write *write = view->writes + at;
+    if (write->word != word + view->first || write->heap != view->heap) {
+      return cedrat_view_append(view, word, value);
+    }
+    if (write->bytes == 0xff) {
+      write->value = value;
+      return 1;
+    }
+  }
+#else
+  (void)view, (void)address, (void)value;
+#endif
+  return 0;
+}
+
+/* Allocates a block; its address is a multiple of 16. Until the transaction ends, the program may use plain loads and
+ * stores in it: the commit logs the whole block. Its initial content is undefined. If a word is written both by a plain
+ * store and by cedrat_store_word, the latter wins, in either order.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_HEAP_FULL, CEDRAT_MISUSE (a raw heap, or one of another store). */
+cedrat_status cedrat_malloc(cedrat_thread *thread, cedrat_heap *heap, size_t size, void **block);
+
+/* Frees a block when the transaction commits; its space is reused when no running transaction can refer to it. Within this
+ * transaction, each later use of it is an error. Transactions that began before the commit and use it are aborted.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE. */
+cedrat_status cedrat_free(cedrat_thread *thread, void *block);
+
+/* Returns the requested size of the allocated block that begins at an address.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE. */
+cedrat_status cedrat_block_size(cedrat_thread *thread, const void *block, size_t *size);
+
+/* Returns the block that a root names; null if there is no such root.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_MISUSE (a raw heap). */
+cedrat_status cedrat_get_root(cedrat_thread *thread, cedrat_heap *heap, const char *name, void **block);
+
+/* Names a block, so that the program finds it after the next opening; replaces a root of the same name. A null block
+ * removes the root; the block remains.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE, CEDRAT_HEAP_FULL, CEDRAT_UNKNOWN (nothing to
+ * remove), CEDRAT_LIMIT (a name of more than 1,024 bytes). */
+cedrat_status cedrat_set_root(cedrat_thread *thread, cedrat_heap *heap, const char *name, const void *block);
+
+/* ---- graphs of objects ------------------------------------------------------------------------------------------ */
+
+/* Objects that refer to each other (docs/use/graph.md). docs/formats/graph.md describes the buffers; all numbers in them are
+ * little-endian. An object is named by its identity, a number below 2^56 and never 0. */
+
+/* Opens the graph of this name; creates it if there is none. options: null means all defaults; while the store is open,
+ * all handles of a graph have those of the first.
+ *
+ * Errors: CEDRAT_UNKNOWN, CEDRAT_OPTIONS, CEDRAT_MISUSE (other options; the name stands for something else),
+ * CEDRAT_LOG_FULL, CEDRAT_DAMAGED, CEDRAT_IO, CEDRAT_STOPPED. The message is returned by cedrat_message. */
+cedrat_status cedrat_graph_open(cedrat_store *store, const char *name, const cedrat_graph_options *options,
+                                cedrat_graph **graph);
+
+/* Frees the handle; no other call may use it. The store cannot be closed before. Null is allowed. */
+void cedrat_graph_close(cedrat_graph *graph);
+
+/* Returns the message of the last failed call with this handle, in any thread: at most message_len bytes, with a zero at the
+ * end. Empty before the first failure. */
+cedrat_status cedrat_graph_message(cedrat_graph *graph, char *message, size_t message_len);
+
+/* Stores the definition of a class: bytes of the program's own, at most 16 MiB. *class_number receives its number, counted
+ * from 1 without gaps. It is durable no later than any later commit.
+ *
+ * Errors: CEDRAT_LIMIT, CEDRAT_LOG_FULL, CEDRAT_STOPPED. */
+cedrat_status cedrat_graph_define_class(cedrat_graph *graph, const void *definition, size_t size,
+                                        uint32_t *class_number);
+
+/* Returns the definition of a class. *size receives its size, also if the buffer is too small: CEDRAT_LIMIT.
+ *
+ * Errors: CEDRAT_UNKNOWN: no class has this number or a greater one. */
+cedrat_status cedrat_graph_get_class(cedrat_graph *graph, uint32_t class_number, void *definition, size_t capacity,
+                                     size_t *size);
+
+/* Returns the reference of a root: *reference receives the word, 0 if there is no such root. It waits for a commit that is
+ * changing the root.
+ *
+ * Errors: CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_get_root(cedrat_graph *graph, const char *name, uint64_t *reference);
+
+/* Returns all roots in the order of their names, in the form of a buffer of changes. *size receives the size, also if the
+ * buffer is too small: CEDRAT_LIMIT.
+ *
+ * Errors: CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_get_roots(cedrat_graph *graph, void *roots, size_t capacity, size_t *size);
+
+/* Reads the newest committed state of an object, without waiting for commits; it may not be durable yet. *size receives the
+ * size, also if the buffer is too small: CEDRAT_LIMIT.
+ *
+ * Errors: CEDRAT_UNKNOWN: there is no such object. CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_read(cedrat_graph *graph, uint64_t object, void *buffer, size_t capacity, size_t *size);
+
+/* Reads several objects, each as cedrat_graph_read does, one behind the other: object i is from offsets[i] to
+ * offsets[i + 1], which are equal if there is no such object. offsets has space for count + 1. *read receives the number
+ * that fitted; if it is less than count, offsets[*read + 1] gives the space that the next one needs.
+ *
+ * Errors: CEDRAT_LIMIT: not even the first one fits. CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_read_many(cedrat_graph *graph, const uint64_t *objects, size_t count, void *buffer,
+                                     size_t capacity, size_t *offsets, size_t *read);
+
+/* Applies all changes in a buffer, or none. identities receives the identities of the new objects in their order, and has
+ * space for capacity of them. lsn: receives the LSN for cedrat_is_stable; may be null. mode: CEDRAT_SYNC or CEDRAT_ASYNC.
+ *
+ * All bytes of the buffer are checked. Each root must refer to an existing object. References within objects are checked for
+ * their form only: a program must refer to objects that it has added or read, and has named as alive to each garbage
+ * collection since. cedrat verify finds other references.
+ *
+ * Errors: CEDRAT_UNKNOWN: an object to be changed, or that of a root, does not exist. CEDRAT_MISUSE: invalid changes.
+ * CEDRAT_LIMIT: more new objects than capacity, or more changed bytes than cache_bytes. CEDRAT_IN_DOUBT: a prepared
+ * transaction has changed the same object or root; the message names it. CEDRAT_LOG_FULL, CEDRAT_ABORTED, CEDRAT_DAMAGED,
+ * CEDRAT_IO. After these, nothing is changed, and the message names the entry. CEDRAT_STOPPED: the next opening decides. */
+cedrat_status cedrat_graph_commit(cedrat_graph *graph, const void *changes, size_t size, cedrat_commit_mode mode,
+                                  uint64_t *identities, size_t capacity, uint64_t *lsn);
+
+/* Prepares all changes in a buffer, or none, as a branch of a transaction that spans several stores: as cedrat_graph_commit and
+ * cedrat_prepare. cedrat_commit_prepared and cedrat_rollback_prepared end it. Until then its changes are invisible, and
+ * commits that would change the same objects are CEDRAT_IN_DOUBT, with its identifier in the message. read_only: receives 1 if
+ * there was nothing to change, and nothing is prepared; may be null.
+ *
+ * Errors: as cedrat_graph_commit; CEDRAT_EXISTS: the identifier is in use; CEDRAT_LIMIT, CEDRAT_MISUSE: a
+ * longer identifier than CEDRAT_BRANCH_ID_MAX, or an empty one. */
+cedrat_status cedrat_graph_prepare(cedrat_graph *graph, const void *changes, size_t size, const void *id, size_t id_len,
+                                   uint64_t *identities, size_t capacity, int *read_only);
+
+/* Returns the objects and roots that an in-doubt branch changes, also one of an earlier opening, in the form of changes: for
+ * each existing object a patch of no bytes at offset 0, for each root its name and the word 0. *size receives the size.
+ *
+ * Errors: CEDRAT_UNKNOWN: no branch of the graph is in doubt under this identifier. CEDRAT_LIMIT: the buffer is too small;
+ * call again with *size bytes. */
+cedrat_status cedrat_graph_get_branch(cedrat_graph *graph, const void *id, size_t id_len, void *changed, size_t capacity,
+                                      size_t *size);
+
+/* Returns the statistics of a graph. */
+cedrat_status cedrat_graph_get_statistics(cedrat_graph *graph, cedrat_graph_statistics *statistics);
+
+/* Begins a garbage collection of the objects that are reachable neither from a root nor from alive, an array of count objects
+ * that the program holds (zeros are skipped). Objects that are reachable now survive, and so do objects added from now on.
+ * The call waits for running commits; afterwards commits and reads continue. A graph has one collection at a time. If the
+ * previous one was freed while it was sweeping, this one continues the sweep: the first step returns CEDRAT_GRAPH_SWEEPING
+ * or CEDRAT_GRAPH_DONE.
+ *
+ * Errors: CEDRAT_MISUSE while another one lives; CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_collect_begin(cedrat_graph *graph, const uint64_t *alive, size_t count,
+                                         cedrat_graph_collection **collection);
+
+/* Marks at most budget objects, or removes at most budget records; a budget of 0 makes no progress. *stage receives the stage
+ * reached. At CEDRAT_GRAPH_MARKED, call cedrat_graph_collect_seal.
+ *
+ * Errors: CEDRAT_ABORTED: a conflict with a commit. CEDRAT_LIMIT: cache_bytes. CEDRAT_LOG_FULL, CEDRAT_DAMAGED, CEDRAT_IO,
+ * CEDRAT_STOPPED. It may be called again. */
+cedrat_status cedrat_graph_collect_step(cedrat_graph_collection *collection, size_t budget, cedrat_graph_stage *stage);
+
+/* Ends the mark phase and begins the sweep. alive: the objects that the program holds now without a root, including those
+ * found since the beginning. From then on, unmarked objects can be neither read nor referred to. *stage receives
+ * CEDRAT_GRAPH_SWEEPING, or CEDRAT_GRAPH_MARKING if there are objects to mark: step until they are marked, and seal again.
+ *
+ * Errors: CEDRAT_MISUSE unless its stage is CEDRAT_GRAPH_MARKED; CEDRAT_DAMAGED, CEDRAT_IO. */
+cedrat_status cedrat_graph_collect_seal(cedrat_graph_collection *collection, const uint64_t *alive, size_t count,
+                                        cedrat_graph_stage *stage);
+
+/* Returns the progress of a garbage collection. */
+cedrat_status cedrat_graph_collect_get(cedrat_graph_collection *collection, cedrat_graph_collected *collected);
+
+/* Frees a collection, and cancels it if it is not done. Removed objects stay removed. If it was sweeping, its unmarked objects
+ * stay inaccessible while the graph is open, and the next collection removes them. Null is allowed. */
+void cedrat_graph_collect_free(cedrat_graph_collection *collection);
+
+/* ---- transactions over several faces ------------------------------------------------------------------------------ */
+
+/* A transaction that may change records in pages, words of heaps, and at its commit the objects of a graph, with one commit
+ * record for all of them. Records are isolated by locks on their pages; heaps as in their own transactions. One thread at a
+ * time uses a handle, and may pass it to another. It lives until it is freed, also if its thread ends. A deadlock makes one
+ * transaction CEDRAT_ABORTED, and so does, after ten seconds, a wait for another transaction of the same thread.
+ *
+ * For the calls below: after CEDRAT_ABORTED (a deadlock, or a write conflict of a word) free the transaction and run it again.
+ * After CEDRAT_ROLLED_BACK (it kept too much of the log) free it, and run it in smaller steps. After any other error it
+ * continues as if the call had not been made. CEDRAT_IN_DOUBT: a prepared transaction holds the data. */
+
+/* Begins a transaction. The store cannot be closed before it is freed.
+ *
+ * Errors: CEDRAT_NULL. The message is returned by cedrat_message. */
+cedrat_status cedrat_txn_begin(cedrat_store *store, cedrat_txn **txn);
+
+/* Rolls back the transaction if it has not ended, and frees the handle. Null is allowed. */
+void cedrat_txn_free(cedrat_txn *txn);
+
+/* Returns the message of the last failed call with this transaction; valid until the next call with it. Empty before the
+ * first. */
+const char *cedrat_txn_error(const cedrat_txn *txn);
+
+/* Sets a savepoint; *savepoint receives its number, counted from 0. */
+cedrat_status cedrat_txn_savepoint(cedrat_txn *txn, uint64_t *savepoint);
+
+/* Rolls back to a savepoint, which remains; later ones are removed. Locks are kept.
+ *
+ * Errors: CEDRAT_MISUSE: there is none of this number. */
+cedrat_status cedrat_txn_rollback_to(cedrat_txn *txn, uint64_t savepoint);
+
+/* Commits, with changes of a graph's objects as in cedrat_graph_commit. graph: null if no objects are changed; changes is then
+ * ignored, and size is 0. The transaction has ended with every status; free it.
+ *
+ * mode: CEDRAT_SYNC or CEDRAT_ASYNC. lsn: receives the LSN for cedrat_is_stable; may be null.
+ *
+ * Errors: those of cedrat_graph_commit; CEDRAT_MISUSE: another mode; CEDRAT_UNKNOWN: a heap was dropped meanwhile, which
+ * earlier calls do not report. The transaction is rolled back; after CEDRAT_STOPPED the next opening decides. */
+cedrat_status cedrat_txn_commit(cedrat_txn *txn, cedrat_graph *graph, const void *changes, size_t size,
+                                cedrat_commit_mode mode, uint64_t *identities, size_t capacity, uint64_t *lsn);
+
+/* Loads or stores the word at an offset of a heap, in bytes, a multiple of 8.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_OUT_OF_RANGE, CEDRAT_MISALIGNED, CEDRAT_NOT_ALLOCATED, CEDRAT_IN_DOUBT. The commit
+ * reports a dropped heap. */
+cedrat_status cedrat_txn_load_word(cedrat_txn *txn, cedrat_heap *heap, uint64_t offset, uint64_t *value);
+cedrat_status cedrat_txn_store_word(cedrat_txn *txn, cedrat_heap *heap, uint64_t offset, uint64_t value);
+
+/* Allocates a block of a heap, filled with zeros; *block receives its offset, never 0. Each word of it is logged.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_HEAP_FULL, CEDRAT_MISUSE (a raw heap). */
+cedrat_status cedrat_txn_allocate(cedrat_txn *txn, cedrat_heap *heap, uint64_t size, uint64_t *block);
+
+/* Frees a block, when the transaction commits.
+ *
+ * Errors: CEDRAT_ABORTED, CEDRAT_NOT_ALLOCATED, CEDRAT_OUT_OF_RANGE. */
+cedrat_status cedrat_txn_release(cedrat_txn *txn, cedrat_heap *heap, uint64_t block);
+
+/* Returns the offset of the block that a root names; 0 if there is no such root. */
+cedrat_status cedrat_txn_get_root(cedrat_txn *txn, cedrat_heap *heap, const char *name, uint64_t *block);
+
+/* Names a block, or removes the root if block is 0.
+ *
+ * Errors: as cedrat_set_root. */
+cedrat_status cedrat_txn_set_root(cedrat_txn *txn, cedrat_heap *heap, const char *name, uint64_t block);
+
+/* Opens the collection of records of this name, or creates it, in its own transaction. *records receives its number, which
+ * never changes.
+ *
+ * Errors: CEDRAT_MISUSE (the name is of another structure). The message is returned by cedrat_message. */
+cedrat_status cedrat_records_open(cedrat_store *store, const char *name, uint64_t *records);
+
+/* Adds a record of at most 3,800 bytes; *place receives its number in this collection, which stays until it is deleted.
+ *
+ * Errors: CEDRAT_LIMIT (longer), CEDRAT_ABORTED, CEDRAT_LOG_FULL, CEDRAT_UNKNOWN (no such collection). */
+cedrat_status cedrat_records_insert(cedrat_txn *txn, uint64_t records, const void *record, size_t size, uint64_t *place);
+
+/* Reads a record. *size receives its length.
+ *
+ * Errors: CEDRAT_LIMIT: the buffer is too small. CEDRAT_UNKNOWN: there is no such
+ * record. CEDRAT_ABORTED. */
+cedrat_status cedrat_records_read(cedrat_txn *txn, uint64_t records, uint64_t place, void *buffer, size_t capacity,
+                                  size_t *size);
+
+/* Replaces the bytes of a record; a longer one needs space in its page.
+ *
+ * Errors: CEDRAT_UNKNOWN: there is no such record. CEDRAT_MISUSE: its page has no space for it: delete it, and insert it
+ * again. CEDRAT_LIMIT, CEDRAT_ABORTED, CEDRAT_LOG_FULL. */
+cedrat_status cedrat_records_update(cedrat_txn *txn, uint64_t records, uint64_t place, const void *record, size_t size);
+
+/* Deletes a record.
+ *
+ * Errors: CEDRAT_UNKNOWN: there is no such record. CEDRAT_ABORTED, CEDRAT_LOG_FULL. */
+cedrat_status cedrat_records_delete(cedrat_txn *txn, uint64_t records, uint64_t place);
+
+/* Returns the places of all records. places has space for capacity of them; *count receives their number.
+ *
+ * Errors: CEDRAT_LIMIT: there are more. CEDRAT_ABORTED. */
+cedrat_status cedrat_records_list(cedrat_txn *txn, uint64_t records, uint64_t *places, size_t capacity, size_t *count);
+
+/* ---- logs alone ------------------------------------------------------------------------------------------------- */
+
+/* Opens and recovers the log in a directory, or creates it. When it returns, the log has each entry that was forced and not
+ * truncated. It may have later entries that were appended and not forced, but none without all entries before it; these are
+ * durable then.
+ *
+ * options: null means all defaults. message: receives the text of an error, at most message_len bytes with the zero at the
+ * end; may be null. A log can be open once at a time, in one process.
+ *
+ * Errors: CEDRAT_IN_USE, CEDRAT_UNKNOWN, CEDRAT_DAMAGED, CEDRAT_OPTIONS, CEDRAT_MISUSE (the directory has a store),
+ * CEDRAT_IO. A failed opening does not change the log. */
+cedrat_status cedrat_log_open(const char *directory, const cedrat_log_options *options, cedrat_log **log, char *message,
+                              size_t message_len);
+
+/* Makes all entries durable and closes the log.
+ *
+ * Errors: CEDRAT_MISUSE while a cursor lives or another call runs: the log stays open, and the handle valid. Any other
+ * status invalidates the handle. CEDRAT_STOPPED: the log had stopped; the next opening shows which entries it kept. */
+cedrat_status cedrat_log_close(cedrat_log *log);
+
+/* Returns the message of the last failed call with this log or one of its cursors, in any thread: at most message_len bytes,
+ * with a zero at the end. Empty before the first failure. */
+cedrat_status cedrat_log_message(cedrat_log *log, char *message, size_t message_len);
+
+/* Appends an entry of size bytes, at most 64 MiB; bytes may be null if size is 0. *lsn receives its LSN: later
+ * entries have greater ones, not always the next. The entry is durable after a force of its LSN. The call does not wait for
+ * durability; it may wait for space on the disk. A crash keeps an entry as a whole or not at all.
+ *
+ * Errors: CEDRAT_LOG_FULL: log_limit_bytes is reached, or the disk is full; truncate the log, and try again. CEDRAT_LIMIT:
+ * the size. CEDRAT_STOPPED. After these, nothing is appended. */
+cedrat_status cedrat_log_append(cedrat_log *log, const void *bytes, size_t size, uint64_t *lsn);
+
+/* Returns when the entry with this LSN, and each before it, is durable; UINT64_MAX: each that was appended. Threads that
+ * force together share a write.
+ *
+ * Errors: CEDRAT_STOPPED: a write failed, now or before. No more entries are appended or forced; the next opening
+ * shows which entries were kept. */
+cedrat_status cedrat_log_force(cedrat_log *log, uint64_t up_to);
+
+/* Writes to *lsn the LSN up to which all entries are durable. It never decreases. */
+cedrat_status cedrat_log_durable_lsn(cedrat_log *log, uint64_t *lsn);
+
+/* Truncates the entries up to the one with this LSN, which an append or a cursor has returned: they are not read again, and
+ * files without other entries are reused. When it returns, the truncation is durable.
+ *
+ * Errors: CEDRAT_STOPPED. */
+cedrat_status cedrat_log_truncate(cedrat_log *log, uint64_t up_to);
+
+/* Creates a cursor over the durable entries behind the one with the LSN after (0: over all). Truncated entries are skipped.
+ * The log cannot be closed while the cursor lives.
+ *
+ * Errors: CEDRAT_DAMAGED with file and offset, CEDRAT_IO. */
+cedrat_status cedrat_log_cursor_create(cedrat_log *log, uint64_t after, cedrat_log_cursor **cursor);
+
+/* Moves to the next entry: *bytes receives its address, *size its size, *lsn its LSN. At the end they are null, 0 and 0. The
+ * bytes are valid until the next call with the cursor.
+ *
+ * Errors: CEDRAT_DAMAGED with file and offset, CEDRAT_IO, CEDRAT_MISUSE (the entries were truncated meanwhile); the cursor
+ * must then be freed. */
+cedrat_status cedrat_log_cursor_next(cedrat_log_cursor *cursor, const void **bytes, size_t *size, uint64_t *lsn);
+
+/* Frees a cursor. Null is allowed. */
+void cedrat_log_cursor_free(cedrat_log_cursor *cursor);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -180,7 +180,7 @@ pub(crate) unsafe extern "C" fn cedrat_resolve(
             _ => {
                 return Err(Failure::new(
                     Status::Misuse,
-                    "there is no such cedrat_heuristic; the transaction is still in doubt",
+                    "invalid outcome: the transaction stays in doubt; use CEDRAT_HEURISTIC_COMMIT or CEDRAT_HEURISTIC_ROLLBACK",
                 ));
             }
         };

@@ -154,7 +154,7 @@ fn of_opening(error: &OpenError) -> Status {
 fn of_branch(error: &BranchError) -> Status {
     match error {
         BranchError::Exists { .. } => Status::Exists,
-        BranchError::Unknown { .. } | BranchError::Heuristic { .. } => Status::Unknown,
+        BranchError::Unknown { .. } | BranchError::NoOutcome { .. } | BranchError::Heuristic { .. } => Status::Unknown,
         BranchError::Held { .. } => Status::InUse,
         _ => Status::Misuse,
     }

@@ -289,7 +289,7 @@ pub(crate) struct Log {
     pub(crate) json: bool,
 }
 
-/// Commit or roll back a prepared transaction whose transaction manager is lost, or forget such an outcome.
+/// Commit or roll back a prepared transaction whose transaction manager is lost, or forget the outcome of one.
 ///
 /// A prepared transaction waits for its outcome from the transaction manager that has asked it to prepare.
 /// Use this command only if the manager is lost for good: it may have given the other stores another
@@ -318,7 +318,7 @@ pub(crate) enum ResolveOutcome {
     Commit,
     /// None of its changes stays.
     Rollback,
-    /// It was committed or rolled back by this command before: the outcome is no longer kept.
+    /// Removes the kept outcome of a transaction that this command has ended.
     Forget,
 }
 

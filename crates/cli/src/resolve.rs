@@ -1,4 +1,4 @@
-//! `cedrat resolve`: an operator ends a prepared transaction, or forgets such an outcome.
+//! `cedrat resolve`: an operator ends a prepared transaction, or forgets the outcome of one.
 
 use cedrat::txn::{BranchError, Error, HeuristicOutcome, Options};
 
@@ -19,7 +19,9 @@ pub(crate) fn resolve(arguments: &Resolve) -> Outcome {
     };
     drop(looked);
     if !is_known {
-        return Err(Error::from(BranchError::Unknown { id: arguments.id.clone() }).into());
+        let id = arguments.id.clone();
+        let why = if is_forgotten { BranchError::NoOutcome { id } } else { BranchError::Unknown { id } };
+        return Err(Error::from(why).into());
     }
     if !is_forgotten {
         output::note(

@@ -55,13 +55,14 @@ fn transactions_in_doubt_are_shown_and_resolved() {
     let log = printed(&cedrat(&["log", place]));
     assert!(log.contains("prepare") && log.contains("7365636f6e64"), "{log}");
 
-    for (id, why) in [
-        ("abc", "no identifier"),
-        ("zz", "no identifier"),
-        ("+f", "no identifier"),
-        ("ff", "no transaction is prepared"),
+    for (id, outcome, why) in [
+        ("abc", "commit", "no identifier"),
+        ("zz", "commit", "no identifier"),
+        ("+f", "commit", "no identifier"),
+        ("ff", "commit", "no transaction is prepared"),
+        ("ff", "forget", "no heuristic outcome is kept"),
     ] {
-        let refused = cedrat(&["resolve", place, id, "commit"]);
+        let refused = cedrat(&["resolve", place, id, outcome]);
         assert!(refused.status.code() == Some(1) && errors(&refused).contains(why), "{}", errors(&refused));
     }
     assert_eq!(files(&store), before, "what only looks, or is refused, changes nothing");

@@ -25,7 +25,7 @@ use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, record_len_bound};
 
 use crate::carry::take_space;
 use crate::encode::varint;
-use crate::heuristic::{self, Logged, OUTCOME};
+use crate::heuristic::{self, OUTCOME, OutcomeCode};
 use crate::operation::RecordId;
 
 /// A copy of a record that a prepared transaction still needs, carried forward in the log.
@@ -148,7 +148,7 @@ pub(crate) enum Body<'a> {
     },
     Carried(Carried<'a>),
     Outcome {
-        logged: Logged,
+        logged: OutcomeCode,
         /// The identifier of the branch.
         id: &'a [u8],
     },

@@ -209,9 +209,12 @@ pub enum OpenError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BranchError {
-    /// Another transaction is prepared under this identifier, or the heuristic outcome of one is not forgotten. Choose another,
-    /// or end that one.
-    #[error("a transaction is prepared under the identifier {id} already; end that one, or choose another identifier")]
+    /// Another transaction is prepared under this identifier, or the heuristic outcome of one is not forgotten. Choose another
+    /// identifier, end that transaction, or forget its outcome.
+    #[error(
+        "the identifier {id} is in use by a prepared transaction or by a heuristic outcome: end the transaction, forget the \
+         outcome, or choose another identifier"
+    )]
     Exists {
         /// The identifier, in hexadecimal digits.
         id: String,
@@ -222,6 +225,15 @@ pub enum BranchError {
          `cedrat info` list the prepared ones"
     )]
     Unknown {
+        /// The identifier, in hexadecimal digits.
+        id: String,
+    },
+    /// No heuristic outcome is kept under this identifier.
+    #[error(
+        "no heuristic outcome is kept under the identifier {id}: it was forgotten, or no operator has ended a transaction of this \
+         identifier; Store::heuristic_branches and `cedrat info` list the outcomes"
+    )]
+    NoOutcome {
         /// The identifier, in hexadecimal digits.
         id: String,
     },

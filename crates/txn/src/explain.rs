@@ -6,7 +6,7 @@ use cedrat_wal::{Kind, LogOffset, RecordHead, RecordRef};
 
 use crate::body::{Body, LoggedUndo, Redo};
 use crate::branch::Branch;
-use crate::heuristic::Logged;
+use crate::heuristic::OutcomeCode;
 use crate::operation::RecordId;
 use crate::registry::{Does, Numbers, Registry};
 
@@ -87,9 +87,9 @@ impl Explainer {
             Body::Outcome { logged, id } => {
                 explained.name = Some(hexadecimal(id));
                 explained.note = Some(match logged {
-                    Logged::Committed => "committed by an operator",
-                    Logged::RolledBack => "rolled back by an operator",
-                    Logged::Forgotten => "the outcome is forgotten",
+                    OutcomeCode::Committed => "committed by an operator",
+                    OutcomeCode::RolledBack => "rolled back by an operator",
+                    OutcomeCode::Forgotten => "the outcome is forgotten",
                 });
             }
             Body::Carried(carried) if carried.kind == Kind::VOID => {

@@ -7,8 +7,8 @@
 //!                                                … │ forgotten │ of no transaction
 //! ```
 //!
-//! The record of a commit counts with the commit record behind it; that of a rollback is its beginning. So a branch is
-//! ended and recorded at once, whenever a crash comes. The store keeps the outcome until it is forgotten: a checkpoint copies
+//! The record of a commit counts with the commit record behind it; that of a rollback is its beginning. So the end of a
+//! branch and its outcome are atomic across crashes. The store keeps the outcome until it is forgotten: a checkpoint copies
 //! its record to the head of the log instead of keeping the log for it.
 
 use std::collections::{BTreeMap, HashMap};
@@ -64,31 +64,34 @@ impl HeuristicBranch {
 /// The content of a record of an outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Logged {
+pub(crate) enum OutcomeCode {
     Committed = 1,
     RolledBack = 2,
     Forgotten = 3,
 }
 
-impl Logged {
-    pub(crate) fn from_number(number: u8) -> Option<Logged> {
-        [Logged::Committed, Logged::RolledBack, Logged::Forgotten].into_iter().find(|logged| *logged as u8 == number)
+impl OutcomeCode {
+    pub(crate) fn from_number(number: u8) -> Option<OutcomeCode> {
+        [OutcomeCode::Committed, OutcomeCode::RolledBack, OutcomeCode::Forgotten]
+            .into_iter()
+            .find(|logged| *logged as u8 == number)
     }
 }
 
-impl From<HeuristicOutcome> for Logged {
-    fn from(outcome: HeuristicOutcome) -> Logged {
+impl From<HeuristicOutcome> for OutcomeCode {
+    fn from(outcome: HeuristicOutcome) -> OutcomeCode {
         match outcome {
-            HeuristicOutcome::Committed => Logged::Committed,
-            HeuristicOutcome::RolledBack => Logged::RolledBack,
+            HeuristicOutcome::Committed => OutcomeCode::Committed,
+            HeuristicOutcome::RolledBack => OutcomeCode::RolledBack,
         }
     }
 }
 
 /// Takes the body of the record of an outcome.
-pub(crate) fn take(bytes: &[u8]) -> Result<(Logged, &[u8]), Corrupt> {
+pub(crate) fn take(bytes: &[u8]) -> Result<(OutcomeCode, &[u8]), Corrupt> {
     let (&number, id) = bytes.split_first().ok_or(CUT)?;
-    let logged = Logged::from_number(number).ok_or(Corrupt("its outcome is unknown; it may be of a newer version"))?;
+    let logged =
+        OutcomeCode::from_number(number).ok_or(Corrupt("its outcome is unknown; it may be of a newer version"))?;
     if id.is_empty() || id.len() > BRANCH_ID_LEN_MAX {
         return Err(Corrupt("the identifier of its branch has an invalid length"));
     }
@@ -111,14 +114,14 @@ impl FoundOutcomes {
     pub(crate) fn note(&mut self, record: &RecordRef<'_>, body: &Body<'_>) {
         let (txn, lsn) = (record.head.txn, record.lsn);
         match *body {
-            Body::Outcome { logged: Logged::Forgotten, id } => drop(self.by_id.remove(id)),
-            Body::Outcome { logged: Logged::RolledBack, id } => {
+            Body::Outcome { logged: OutcomeCode::Forgotten, id } => drop(self.by_id.remove(id)),
+            Body::Outcome { logged: OutcomeCode::RolledBack, id } => {
                 self.counts(id.to_vec(), HeuristicOutcome::RolledBack, lsn)
             }
-            Body::Outcome { logged: Logged::Committed, id } if txn == TxnId::NONE => {
+            Body::Outcome { logged: OutcomeCode::Committed, id } if txn == TxnId::NONE => {
                 self.counts(id.to_vec(), HeuristicOutcome::Committed, lsn);
             }
-            Body::Outcome { logged: Logged::Committed, id } => {
+            Body::Outcome { logged: OutcomeCode::Committed, id } => {
                 self.open.insert(txn, (id.to_vec(), lsn, record.position.offset));
             }
             Body::Commit { .. } if !self.open.is_empty() => {
@@ -144,7 +147,7 @@ impl FoundOutcomes {
 
 /// The outcome of a branch, until it is forgotten.
 #[derive(Debug)]
-struct Kept {
+struct OutcomeEntry {
     outcome: HeuristicOutcome,
     lsn: Lsn,
     /// Room for the next copy, or for the record that it is forgotten.
@@ -154,11 +157,11 @@ struct Kept {
 /// The heuristic outcomes of a store.
 #[derive(Debug, Default)]
 pub(crate) struct Outcomes {
-    by_id: Mutex<BTreeMap<Vec<u8>, Kept>>,
+    by_id: Mutex<BTreeMap<Vec<u8>, OutcomeEntry>>,
 }
 
 impl Outcomes {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, Kept>> {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Vec<u8>, OutcomeEntry>> {
         self.by_id.lock()
     }
 
@@ -190,14 +193,14 @@ impl Store {
     /// identifier can be used again.
     ///
     /// # Errors
-    /// [`BranchError::Unknown`]; [`Error::LogFull`](crate::Error::LogFull): the outcome is kept.
+    /// [`BranchError::NoOutcome`]; [`Error::LogFull`](crate::Error::LogFull): the outcome is kept.
     /// [`Error::Stopped`](crate::Error::Stopped): only reopening the store shows whether it is forgotten.
     pub fn forget_heuristic(&self, id: &[u8]) -> Result<()> {
         let inner = &self.inner;
         inner.alive()?;
         let mut known = inner.outcomes.lock();
-        let kept = known.get_mut(id).ok_or_else(|| BranchError::Unknown { id: hexadecimal(id) })?;
-        let lsn = inner.log_outcome_alone(id, Logged::Forgotten, &mut kept.room)?;
+        let kept = known.get_mut(id).ok_or_else(|| BranchError::NoOutcome { id: hexadecimal(id) })?;
+        let lsn = inner.log_outcome_alone(id, OutcomeCode::Forgotten, &mut kept.room)?;
         known.remove(id);
         drop(known);
         if !planted!("forgetting_not_forced") {
@@ -209,17 +212,18 @@ impl Store {
 
 impl Inner {
     /// Logs a record of an outcome that belongs to no transaction. It takes effect at once.
-    fn log_outcome_alone(&self, id: &[u8], logged: Logged, room: &mut CarryReservation) -> Result<Lsn> {
+    fn log_outcome_alone(&self, id: &[u8], logged: OutcomeCode, room: &mut CarryReservation) -> Result<Lsn> {
         let mut reservation = room.take(self, OUTCOME_SPACE)?;
         let record = RecordHead::new(OUTCOME, TxnId::NONE, None);
         Ok(self.log.append(PartitionId(0), record, &[&[logged as u8], id], &mut reservation).lsn)
     }
 
-    /// Keeps an outcome, with the LSN of its record. From now on it holds the log (E9.4d).
+    /// Keeps an outcome, with the LSN of its record. The log is kept from there until a checkpoint has copied the record
+    /// (E9.4d).
     pub(crate) fn keep_outcome(&self, id: &[u8], outcome: HeuristicOutcome, lsn: Lsn) {
         let mut room = CarryReservation::of(OUTCOME_SPACE);
         room.reserve(self);
-        self.outcomes.lock().insert(id.to_vec(), Kept { outcome, lsn, room });
+        self.outcomes.lock().insert(id.to_vec(), OutcomeEntry { outcome, lsn, room });
     }
 
     /// Copies the outcomes that hold too much of the log to its head. One that cannot be copied holds the log.
@@ -246,7 +250,7 @@ impl Inner {
     pub(crate) fn restore_outcomes(&self, found: FoundOutcomes) {
         for HeuristicBranch { id, outcome, lsn } in found.into_branches() {
             let room = CarryReservation::of_earlier_run(self, OUTCOME_SPACE);
-            self.outcomes.lock().insert(id, Kept { outcome, lsn, room });
+            self.outcomes.lock().insert(id, OutcomeEntry { outcome, lsn, room });
         }
     }
 }
@@ -266,7 +270,7 @@ mod tests {
     /// E9.4c: a crash has taken the commit record, and the manager has ended the branch since.
     #[test]
     fn outcome_without_its_commit_counts_never() {
-        let outcome = Body::Outcome { logged: Logged::Committed, id: b"branch" };
+        let outcome = Body::Outcome { logged: OutcomeCode::Committed, id: b"branch" };
         let commit = Body::Commit { changes: Default::default(), heap: &[] };
         for (previous, counts) in [(10, 1), (5, 0)] {
             let mut found = FoundOutcomes::default();

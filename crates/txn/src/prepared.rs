@@ -26,7 +26,7 @@ use crate::carry::{CarryReservation, Kept, SPACE_LEN_MAX};
 use crate::deferred::{Deferred, has_change};
 use crate::error::{BranchError, Error, Result};
 use crate::explain::hexadecimal;
-use crate::heuristic::{HeuristicOutcome, Logged, OUTCOME, OUTCOME_SPACE};
+use crate::heuristic::{HeuristicOutcome, OUTCOME, OUTCOME_SPACE, OutcomeCode};
 use crate::operation::RecordId;
 use crate::recovery::Loser;
 use crate::registry::Misfit;
@@ -83,9 +83,9 @@ impl InDoubt {
     }
 }
 
-/// The one that ends a prepared transaction.
+/// Party that decides the outcome of a prepared transaction.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
+enum Decider {
     Manager,
     Operator,
 }
@@ -352,7 +352,7 @@ impl Prepared {
         if mode == Commit::Partition {
             return Err(Error::PartitionCommit);
         }
-        self.commit_by(mode, By::Manager)
+        self.commit_by(mode, Decider::Manager)
     }
 
     /// Ends it as an operator decides, because its transaction manager is lost. The store keeps the outcome until it is
@@ -362,16 +362,16 @@ impl Prepared {
     /// Those of [`commit`](Prepared::commit) or [`rollback`](Prepared::rollback).
     pub fn resolve(self, outcome: HeuristicOutcome) -> Result<()> {
         match outcome {
-            HeuristicOutcome::Committed => self.commit_by(Commit::Sync, By::Operator).map(drop),
-            HeuristicOutcome::RolledBack => self.rollback_by(By::Operator),
+            HeuristicOutcome::Committed => self.commit_by(Commit::Sync, Decider::Operator).map(drop),
+            HeuristicOutcome::RolledBack => self.rollback_by(Decider::Operator),
         }
     }
 
-    fn commit_by(mut self, mode: Commit, by: By) -> Result<Ticket> {
+    fn commit_by(mut self, mode: Commit, by: Decider) -> Result<Ticket> {
         let id = self.id.clone();
         let txn = self.begin_end()?;
         let late = if txn.was_restored { txn.late_changes()? } else { Vec::new() };
-        let lsn = txn.log_outcome((by == By::Operator).then_some(&id))?;
+        let lsn = txn.log_outcome((by == Decider::Operator).then_some(&id))?;
         let mut txn = self.ends();
         let inner = Arc::clone(&txn.store.inner);
         let made = inner.hidden.over_late(late.is_empty(), || {
@@ -387,7 +387,7 @@ impl Prepared {
         inner.branches.leave(&self.id);
         txn.report_bytes();
         made?;
-        if by == By::Operator || mode == Commit::Sync && !inner.no_flush && txn.options.durability {
+        if by == Decider::Operator || mode == Commit::Sync && !inner.no_flush && txn.options.durability {
             inner.log.force(lsn)?;
         }
         Ok(inner.log.ticket(lsn))
@@ -398,10 +398,10 @@ impl Prepared {
     /// # Errors
     /// [`Error::Stopped`]: only reopening the store shows whether it is rolled back or in doubt.
     pub fn rollback(self) -> Result<()> {
-        self.rollback_by(By::Manager)
+        self.rollback_by(Decider::Manager)
     }
 
-    fn rollback_by(mut self, by: By) -> Result<()> {
+    fn rollback_by(mut self, by: Decider) -> Result<()> {
         let id = self.id.clone();
         let txn = self.begin_end()?;
         let mut changed = Vec::new();
@@ -418,7 +418,7 @@ impl Prepared {
         }
         let withdrawn = |inner: &Inner| changed.iter().for_each(|&at| inner.keepers.withdrawn(at));
         withdrawn(txn.inner());
-        if by == By::Operator {
+        if by == Decider::Operator {
             txn.log_heuristic(&id, HeuristicOutcome::RolledBack)?;
         }
         let mut txn = self.ends();
@@ -523,7 +523,7 @@ impl Txn {
     /// Logs the outcome that an operator has decided, and keeps it.
     fn log_heuristic(&mut self, id: &[u8], outcome: HeuristicOutcome) -> Result<()> {
         self.head.clear();
-        self.head.push(Logged::from(outcome) as u8);
+        self.head.push(OutcomeCode::from(outcome) as u8);
         let lsn = self.append(OUTCOME, id)?.lsn;
         self.inner().keep_outcome(id, outcome, lsn);
         Ok(())

@@ -119,7 +119,7 @@ fn forgetting_is_durable_or_absent() {
     store.forget_heuristic(BRANCH).unwrap();
     assert_eq!(outcomes(&store), []);
     let again = store.forget_heuristic(BRANCH).unwrap_err();
-    assert!(matches!(again, Error::Branch(BranchError::Unknown { .. })), "{again}");
+    assert!(matches!(again, Error::Branch(BranchError::NoOutcome { .. })), "{again}");
     let (mut kept, mut forgotten) = (0, 0);
     every_crash(&disk, 3, |crashed, _, name| match &outcomes(&open(crashed).unwrap())[..] {
         [] => forgotten += 1,

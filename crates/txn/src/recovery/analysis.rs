@@ -12,7 +12,7 @@ use crate::body::{Body, LoggedUndo, Redo};
 use crate::branch::Branch;
 use crate::carry::take_space;
 use crate::error::{Error, Result};
-use crate::heuristic::{FoundOutcomes, HeuristicBranch, Logged};
+use crate::heuristic::{FoundOutcomes, HeuristicBranch, OutcomeCode};
 use crate::prepared;
 use crate::registry::{Does, Numbers};
 use crate::report::Progress;
@@ -232,7 +232,7 @@ impl Preparing {
                 }
             }
             // A commit by an operator whose commit record a crash may have taken (E9.4c).
-            Body::Outcome { logged: Logged::Committed, .. } => {}
+            Body::Outcome { logged: OutcomeCode::Committed, .. } => {}
             Body::HeapPart { .. } | Body::Carried(_) => {}
             // Its outcome, or the beginning of a rollback (E9.4).
             _ if !self.0.is_empty() => drop(self.0.remove(&id)),

@@ -162,7 +162,7 @@ public final class PersistenceOptions {
         return this;
     }
 
-    /// Declares that the program has a class of the store no more, and needs none of its objects. They stay in the
+    /// Declares that the program no longer has a class of the store, and needs none of its objects. They stay in the
     /// store while something refers to them, and a load of one throws [PersistenceException]. [Persistence#collect]
     /// removes those that nothing refers to. The fields of a deleted superclass are dropped from the objects of its
     /// subclasses. Stores that have no such class open as without the declaration.
@@ -176,7 +176,7 @@ public final class PersistenceOptions {
         return this;
     }
 
-    /// Declares that an enum has a constant no more. A load of a reference to it throws [PersistenceException]. Stores
+    /// Declares that an enum no longer has a constant. A load of a reference to it throws [PersistenceException]. Stores
     /// that do not have the constant open as without the declaration.
     ///
     /// A store that has it does not open if the enum has it, too.

@@ -1,7 +1,7 @@
 package cedrat.persist.bench;
 
 import cedrat.bench.figures.Figures;
-import cedrat.persist.bench.Kernels.Beside;
+import cedrat.persist.bench.Kernels.Setting;
 import java.util.ArrayList;
 import java.util.EnumMap;
 import java.util.LinkedHashMap;
@@ -31,70 +31,70 @@ final class BarrierFigure implements Callable<Integer> {
     @Override
     public Integer call() throws RunnerException {
         Map<String, List<Double>> plain = new TreeMap<>();
-        Map<Beside, Map<String, List<Double>>> woven = new EnumMap<>(Beside.class);
+        Map<Setting, Map<String, List<Double>>> woven = new EnumMap<>(Setting.class);
         for (int turn = 0; turn < (options.quick ? 1 : TURNS); turn++) {
             options.progress("barrier: turn " + (turn + 1));
-            run(plain, Beside.NOTHING, List.of());
-            for (Beside beside : Beside.values()) {
+            run(plain, Setting.NONE, List.of());
+            for (Setting setting : Setting.values()) {
                 List<String> agent = new ArrayList<>(List.of(options.agentWith("exclude=org.openjdk.jmh")));
                 if (options.hasUnlockedReads()) {
                     agent.add("-D" + Kernels.UNLOCKED + "=true");
                 }
-                run(woven.computeIfAbsent(beside, first -> new TreeMap<>()), beside, agent);
+                run(woven.computeIfAbsent(setting, first -> new TreeMap<>()), setting, agent);
             }
         }
         Figures figures = new Figures("barrier", options.json);
         for (String kernel : plain.keySet()) {
             figures.add("cedrat", params(kernel, null), "ns_each", Medians.of(plain.get(kernel)), "ns");
         }
-        woven.forEach((beside, results) -> compare(figures, plain, beside, results));
+        woven.forEach((setting, results) -> compare(figures, plain, setting, results));
         figures.printGoals();
         return 0;
     }
 
     private void compare(
-            Figures figures, Map<String, List<Double>> plain, Beside beside, Map<String, List<Double>> woven) {
+            Figures figures, Map<String, List<Double>> plain, Setting setting, Map<String, List<Double>> woven) {
         double product = 1;
         double worst = 0;
         for (String kernel : plain.keySet()) {
             double with = Medians.of(woven.get(kernel));
             double ratio = with / Medians.of(plain.get(kernel));
-            figures.add("cedrat", params(kernel, beside), "ns_each", with, "ns");
-            figures.add("cedrat", params(kernel, beside), "of_plain", ratio, "ratio");
+            figures.add("cedrat", params(kernel, setting), "ns_each", with, "ns");
+            figures.add("cedrat", params(kernel, setting), "of_plain", ratio, "ratio");
             product *= ratio;
             worst = Math.max(worst, ratio);
         }
         double mean = Math.pow(product, 1.0 / plain.size());
         if (options.hasUnlockedReads()) {
-            figures.add("cedrat", params("geometric mean", beside), "of_plain", mean, "ratio");
+            figures.add("cedrat", params("geometric mean", setting), "of_plain", mean, "ratio");
             return;
         }
-        String ratio = "woven / plain, beside " + beside.words + ": ";
-        figures.atMost(ratio + "geometric mean", OptionalDouble.of(mean), beside.meanMax);
-        figures.atMost(ratio + "worst", OptionalDouble.of(worst), beside.worstMax);
+        String ratio = "woven / plain, " + setting.words + ": ";
+        figures.atMost(ratio + "geometric mean", OptionalDouble.of(mean), setting.meanMax);
+        figures.atMost(ratio + "worst", OptionalDouble.of(worst), setting.worstMax);
     }
 
-    /// @param beside null without the agent
-    private Map<String, Object> params(String kernel, Beside beside) {
+    /// @param setting null without the agent
+    private Map<String, Object> params(String kernel, Setting setting) {
         Map<String, Object> params = new LinkedHashMap<>();
         params.put("kernel", kernel);
-        params.put("woven", beside != null);
-        if (beside != null) {
-            params.put("beside", beside.words);
+        params.put("woven", setting != null);
+        if (setting != null) {
+            params.put("setting", setting.words);
             options.describe(params);
         }
         return params;
     }
 
     /// One virtual machine for each kernel.
-    private void run(Map<String, List<Double>> results, Beside beside, List<String> agent) throws RunnerException {
+    private void run(Map<String, List<Double>> results, Setting setting, List<String> agent) throws RunnerException {
         TimeValue time = TimeValue.milliseconds(options.quick ? 100 : 500);
         List<String> arguments = new ArrayList<>(
                 List.of("-Xms1g", "-Xmx1g", "-XX:+UseG1GC", "-Xshare:off", "--sun-misc-unsafe-memory-access=allow"));
         arguments.addAll(agent);
         var settings = new OptionsBuilder()
                 .include(Kernels.class.getName() + "\\." + options.only.getOrDefault("kernel", ".*") + "$")
-                .param("beside", beside.name())
+                .param("setting", setting.name())
                 .forks(1)
                 .warmupIterations(4)
                 .warmupTime(time)

@@ -71,19 +71,19 @@ public class Kernels {
 
     /// Other work in the virtual machine, and the goals of the kernels beside it, as ratios to the same without
     /// barriers.
-    public enum Beside {
+    public enum Setting {
         /// No store is open, and no transaction runs.
-        NOTHING("nothing", 1.05, 1.5),
+        NONE("no store", 1.05, 1.5),
         /// A store of persistent objects is open, to which none of the objects belongs.
-        STORE("an open store", 1.1, 1.5),
+        OPEN_STORE("an open store", 1.1, 1.5),
         /// As that, and a transaction of another thread has changed an object.
-        TRANSACTION("a transaction", 2, 2);
+        OTHER_TRANSACTION("a transaction in another thread", 2, 2);
 
         final String words;
         final double meanMax;
         final double worstMax;
 
-        Beside(String words, double meanMax, double worstMax) {
+        Setting(String words, double meanMax, double worstMax) {
             this.words = words;
             this.meanMax = meanMax;
             this.worstMax = worstMax;
@@ -94,7 +94,7 @@ public class Kernels {
 
     /// Also a parameter of the figure.
     @Param
-    public Beside beside;
+    public Setting setting;
 
     private final CountDownLatch end = new CountDownLatch(1);
     private Persistence store;
@@ -139,7 +139,7 @@ public class Kernels {
     /// Opens the store, and begins the transaction. These need the agent.
     @Setup
     public void begin() throws InterruptedException {
-        if (beside == Beside.NOTHING) {
+        if (setting == Setting.NONE) {
             return;
         }
         PersistenceOptions options = new PersistenceOptions();
@@ -147,7 +147,7 @@ public class Kernels {
             options.isolation(PersistenceOptions.Isolation.READ_UNCOMMITTED);
         }
         store = Persistence.open(new NoStore(), options);
-        if (beside == Beside.TRANSACTION) {
+        if (setting == Setting.OTHER_TRANSACTION) {
             CountDownLatch begun = new CountDownLatch(1);
             other = Thread.ofPlatform().start(() -> change(begun));
             begun.await();

@@ -102,7 +102,7 @@ public final class Barrier {
         return thread;
     }
 
-    /// Notes that a thread has a transaction no longer. On any thread.
+    /// Notes that a thread no longer has a transaction. On any thread.
     ///
     /// @param thread the result of [#entered]
     public static void left(int thread) {
@@ -125,7 +125,7 @@ public final class Barrier {
         LOCK.setRelease(LOCKS, lock, LOCKS[lock] + 1);
     }
 
-    /// Notes that an object is locked no longer. One thread at a time.
+    /// Notes that an object is no longer locked. One thread at a time.
     public static void unlocked(Object object) {
         int lock = lockOf(object);
         LOCK.setRelease(LOCKS, lock, LOCKS[lock] - 1);

@@ -2,7 +2,7 @@ package cedrat.persist.boot;
 
 import jdk.internal.misc.Unsafe;
 
-/// Tells from the header of an object whether the object may have an identity hash code, without computing one.
+/// Layout of object headers: shows whether an object may have an identity hash code, without computing one.
 ///
 /// Everything that is locked, and everything persistent that has no field for its identity, is found in tables by its
 /// identity hash code. So an object without one is in none of them (J2e).

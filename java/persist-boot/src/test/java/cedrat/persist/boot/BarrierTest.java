@@ -11,7 +11,7 @@ import org.junit.jupiter.api.BeforeAll;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
 
-/// Which assignments a handler hears of.
+/// Calls of the handler for assignments.
 class BarrierTest {
     /// Names of the called methods.
     private static final List<String> CALLS = new ArrayList<>();

@@ -14,7 +14,7 @@ public final class CollectionEvent extends StoreEvent {
     @Label("Removed Objects")
     private long removedObjects;
 
-    /// Ends the event, and records it if it is asked for.
+    /// Ends the event, and records it if the recording has it enabled.
     public void end(String store, long removedObjects) {
         end();
         if (shouldCommit()) {

@@ -29,7 +29,7 @@ public final class CommitEvent extends StoreEvent {
     @Description("False if the transaction was rolled back instead")
     private boolean isCommitted;
 
-    /// Ends the event, and records it if it is asked for.
+    /// Ends the event, and records it if the recording has it enabled.
     ///
     /// @param bytes size of the changes
     public void end(String store, int changedObjects, int newObjects, int bytes, boolean isCommitted) {

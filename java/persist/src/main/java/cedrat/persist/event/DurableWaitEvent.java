@@ -16,7 +16,7 @@ public final class DurableWaitEvent extends StoreEvent {
     @Label("LSN")
     private long lsn;
 
-    /// Ends the event, and records it if it is asked for.
+    /// Ends the event, and records it if the recording has it enabled.
     public void end(String store, long lsn) {
         end();
         if (shouldCommit()) {

@@ -16,7 +16,7 @@ public final class LoadEvent extends StoreEvent {
     @Label("Class")
     private Class<?> loadedClass;
 
-    /// Ends the event, and records it if it is asked for.
+    /// Ends the event, and records it if the recording has it enabled.
     ///
     /// @param object what was loaded, or null
     public void end(String store, Object object) {

@@ -26,10 +26,10 @@ public final class LockWaitEvent extends Event {
 
     @Name("deadlock")
     @Label("Deadlock")
-    @Description("The transaction is the victim of a deadlock, and is rolled back")
+    @Description("The wait ended without the lock, because of a deadlock or the end of an XA branch")
     private boolean isVictim;
 
-    /// Ends the event, and records it if it is asked for.
+    /// Ends the event, and records it if the recording has it enabled.
     public void end(Object locked, boolean isToWrite, boolean isVictim) {
         end();
         if (shouldCommit()) {

@@ -22,7 +22,7 @@ public final class UnloadEvent extends StoreEvent {
     @DataAmount
     private long loadedBytes;
 
-    /// Records it if it is asked for.
+    /// Records the event if the recording has it enabled.
     public void record(String store, int objects, long loadedBytes) {
         if (shouldCommit()) {
             this.store = store;

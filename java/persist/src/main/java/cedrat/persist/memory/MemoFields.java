@@ -28,7 +28,7 @@ import java.util.Set;
 ///
 /// **Threads:** any.
 public final class MemoFields {
-    /// By the classes that declare them, with slashes in their names.
+    /// Memo fields by declaring class, with slashes in its name.
     private final Map<String, Set<String>> ofClasses = new HashMap<>();
     /// By the beginnings of the names of classes.
     private final Map<String, Set<String>> ofPackages = new HashMap<>();
@@ -101,7 +101,7 @@ public final class MemoFields {
         return false;
     }
 
-    /// Whether a field is one.
+    /// Returns whether a field is a memo field.
     public boolean has(Field field) {
         return names.contains(field.getName())
                 && has(field.getDeclaringClass().getName().replace('.', '/'), field.getName());

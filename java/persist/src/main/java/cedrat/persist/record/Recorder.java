@@ -399,8 +399,9 @@ public final class Recorder implements Handler {
         }
     }
 
-    /// Whether the JDK changes an object of its own, which belongs to no transaction. To be called for
-    /// classes of the JDK only, and before a lock is taken: finding out their caller is not cheap.
+    /// Returns whether the JDK, infrastructure or an excluded class makes the change. Such a change belongs to no
+    /// transaction. To be called for classes of the JDK only, and before a lock is taken: finding out their caller is
+    /// not cheap.
     private boolean isOfTheJdk(Object base) {
         if (base instanceof Persistable || locks.isLocked(base)) {
             return false;

@@ -53,7 +53,7 @@ import java.util.concurrent.locks.ReentrantLock;
 /// **Threads:** any.
 final class Engine implements BranchStore {
     final GraphStore graph;
-    /// The store's, for messages and events.
+    /// Name of the store, for messages and events.
     final String name;
     final StoreCounters counters = new StoreCounters();
     final Recorder recorder;
