@@ -157,7 +157,7 @@ impl Scenario for Tide {
 #[test]
 fn shrinking_graph_survives_every_crash() {
     for (name, pool_bytes, steps, seed) in
-        [("graph-regrowth", 1 << 20, 80, 5), ("graph-regrowth-eviction", 12 * 4096, 40, 6)]
+        [("graph-regrowth", 1 << 20, 80, 5), ("graph-regrowth-eviction", 12 * 4096, 40, 7)]
     {
         let given_back = Arc::default();
         let scenario = Tide { steps, pool_bytes, given_back: Arc::clone(&given_back) };
