@@ -176,8 +176,8 @@ public final class PersistenceOptions {
         return this;
     }
 
-    /// Declares that an enum no longer has a constant. A load of a reference to it throws [PersistenceException]. Stores
-    /// that do not have the constant open as without the declaration.
+    /// Declares that an enum no longer has a constant. A load of a reference to it throws
+    /// [PersistenceException]. Stores that do not have the constant open as without the declaration.
     ///
     /// A store that has it does not open if the enum has it, too.
     ///

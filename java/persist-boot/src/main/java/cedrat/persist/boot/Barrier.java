@@ -252,8 +252,9 @@ public final class Barrier {
         return base instanceof Persistable object && object.cedrat$identity() != null;
     }
 
+    /// A static field may be named by a subclass of the class that declares it, which is locked.
     private static boolean concernsTransaction(Object base) {
-        return mayBeInside() || base != null && Header.mayHaveHash(base) && mayBeLocked(base);
+        return mayBeInside() || base instanceof Class || base != null && Header.mayHaveHash(base) && mayBeLocked(base);
     }
 
     /// Whether an assignment to an array, or to an object of the JDK, may concern a transaction or a store. Persistent

@@ -33,14 +33,19 @@ public final class CommitEvent extends StoreEvent {
     ///
     /// @param bytes size of the changes
     public void end(String store, int changedObjects, int newObjects, int bytes, boolean isCommitted) {
-        end();
-        if (shouldCommit()) {
-            this.store = store;
-            this.changedObjects = changedObjects;
-            this.newObjects = newObjects;
-            this.bytes = bytes;
-            this.isCommitted = isCommitted;
-            commit();
+        try {
+            end();
+            if (shouldCommit()) {
+                this.store = store;
+                this.changedObjects = changedObjects;
+                this.newObjects = newObjects;
+                this.bytes = bytes;
+                this.isCommitted = isCommitted;
+                commit();
+            }
+        } catch (VirtualMachineError lost) {
+            // The event is lost, and the outcome of the caller is not.
+            return;
         }
     }
 }

@@ -18,11 +18,16 @@ public final class DurableWaitEvent extends StoreEvent {
 
     /// Ends the event, and records it if the recording has it enabled.
     public void end(String store, long lsn) {
-        end();
-        if (shouldCommit()) {
-            this.store = store;
-            this.lsn = lsn;
-            commit();
+        try {
+            end();
+            if (shouldCommit()) {
+                this.store = store;
+                this.lsn = lsn;
+                commit();
+            }
+        } catch (VirtualMachineError lost) {
+            // The event is lost, and the outcome of the caller is not.
+            return;
         }
     }
 }

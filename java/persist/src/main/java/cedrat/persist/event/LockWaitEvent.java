@@ -31,12 +31,17 @@ public final class LockWaitEvent extends Event {
 
     /// Ends the event, and records it if the recording has it enabled.
     public void end(Object locked, boolean isToWrite, boolean isVictim) {
-        end();
-        if (shouldCommit()) {
-            lockedClass = locked.getClass();
-            this.isToWrite = isToWrite;
-            this.isVictim = isVictim;
-            commit();
+        try {
+            end();
+            if (shouldCommit()) {
+                lockedClass = locked.getClass();
+                this.isToWrite = isToWrite;
+                this.isVictim = isVictim;
+                commit();
+            }
+        } catch (VirtualMachineError lost) {
+            // The event is lost, and the outcome of the caller is not.
+            return;
         }
     }
 }

@@ -1,6 +1,7 @@
 package cedrat.persist.lock;
 
 import cedrat.persist.boot.Barrier;
+import cedrat.persist.event.Counter;
 import cedrat.persist.event.LockWaitEvent;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
@@ -11,7 +12,6 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
-import java.util.concurrent.atomic.LongAdder;
 import java.util.concurrent.locks.LockSupport;
 import java.util.concurrent.locks.ReentrantLock;
 
@@ -57,7 +57,7 @@ public final class Locks {
     private static final int OWNERS_MAX = 64;
 
     private final ReentrantLock mutex = new ReentrantLock();
-    private final LongAdder waits = new LongAdder();
+    private final Counter waits = new Counter();
     private final MonitorCycles monitors = new MonitorCycles(this);
     private ObjectLock[] buckets = new ObjectLock[BUCKETS];
     /// Number of searches for cycles.
@@ -275,11 +275,7 @@ public final class Locks {
         } finally {
             mutex.unlock();
         }
-        LockWaitEvent event = new LockWaitEvent();
-        event.begin();
         boolean isGranted = await(waiter);
-        event.end(object, isToWrite, !isGranted);
-        waits.increment();
         if (!isGranted && isHeld) {
             owner.noteUpgrade(object);
         }
@@ -299,9 +295,13 @@ public final class Locks {
 
     private boolean await(Waiter waiter) {
         boolean wasInterrupted = false;
+        LockWaitEvent event;
         long pause = FIRST_LOOK_NANOS;
         int suspicions = 0;
         try {
+            event = new LockWaitEvent();
+            event.begin();
+            waits.increment();
             // It neither enters nor leaves any while it waits.
             Object monitor = ownMonitor(waiter);
             // A virtual thread is seldom in such a cycle, and very many may wait.
@@ -328,7 +328,9 @@ public final class Locks {
         if (wasInterrupted) {
             Thread.currentThread().interrupt();
         }
-        return waiter.turn == Turn.GRANTED;
+        boolean isGranted = waiter.turn == Turn.GRANTED;
+        event.end(waiter.lock.object, waiter.toWrite, !isGranted);
+        return isGranted;
     }
 
     /// Something that the waiting thread locks, or has locked, and whose monitor it has entered; or null. To be called

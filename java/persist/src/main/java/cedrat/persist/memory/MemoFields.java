@@ -6,6 +6,7 @@ import java.io.InputStream;
 import java.io.InputStreamReader;
 import java.io.UncheckedIOException;
 import java.lang.reflect.Field;
+import java.lang.reflect.Modifier;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -103,7 +104,9 @@ public final class MemoFields {
 
     /// Returns whether a field is a memo field.
     public boolean has(Field field) {
-        return names.contains(field.getName())
+        // Its value comes from the constructor, which no load calls.
+        return !Modifier.isFinal(field.getModifiers())
+                && names.contains(field.getName())
                 && has(field.getDeclaringClass().getName().replace('.', '/'), field.getName());
     }
 

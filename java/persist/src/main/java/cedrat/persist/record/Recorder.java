@@ -400,8 +400,8 @@ public final class Recorder implements Handler {
     }
 
     /// Returns whether the JDK, infrastructure or an excluded class makes the change. Such a change belongs to no
-    /// transaction. To be called for classes of the JDK only, and before a lock is taken: finding out their caller is
-    /// not cheap.
+    /// transaction. To be called for classes of the JDK only, and before a lock is taken: finding out their
+    /// caller is not cheap.
     private boolean isOfTheJdk(Object base) {
         if (base instanceof Persistable || locks.isLocked(base)) {
             return false;
@@ -528,13 +528,18 @@ public final class Recorder implements Handler {
 
     @Override
     public void beforeFields(Object base) {
-        beforeFields(contexts.get(), base);
+        beforeFieldsInJdk(contexts.get(), base);
     }
 
-    private void beforeFields(Context context, Object base) {
-        if (base instanceof Persistable && isView(base)) {
-            return;
+    /// Code of the JDK is about to assign to fields of an object. Of [AbstractMap] these are views.
+    private void beforeFieldsInJdk(Context context, Object base) {
+        if (!(base instanceof Persistable && isView(base))) {
+            keepFields(context, base);
         }
+    }
+
+    /// Keeps all fields of an object of which any may be assigned, by whatever code.
+    void keepFields(Context context, Object base) {
         TransactionLevel transaction = storing(context, base);
         if (transaction == null) {
             return;
@@ -555,7 +560,7 @@ public final class Recorder implements Handler {
     @Override
     public void beforeLink(Object base, Object part) {
         Context context = contexts.get();
-        beforeFields(context, base);
+        beforeFieldsInJdk(context, base);
         if (part != null) {
             link(context, base, part);
         }

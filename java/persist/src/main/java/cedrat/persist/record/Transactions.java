@@ -8,12 +8,12 @@ import cedrat.persist.Transaction;
 import cedrat.persist.TransactionStatistics;
 import cedrat.persist.boot.Barrier;
 import cedrat.persist.boot.Persistable;
+import cedrat.persist.event.Counter;
 import cedrat.persist.lock.Locks;
 import cedrat.persist.memory.EntryViews;
 import java.util.List;
 import java.util.Objects;
 import java.util.concurrent.atomic.AtomicLong;
-import java.util.concurrent.atomic.LongAdder;
 
 /// How transactions begin and end, nested ones and top-level ones, and what they lock meanwhile.
 ///
@@ -28,9 +28,9 @@ public final class Transactions {
     /// The open stores.
     private final List<Persistent> stores;
     private final AtomicLong births = new AtomicLong();
-    private final LongAdder commits = new LongAdder();
-    private final LongAdder rollbacks = new LongAdder();
-    private final LongAdder deadlocks = new LongAdder();
+    private final Counter commits = new Counter();
+    private final Counter rollbacks = new Counter();
+    private final Counter deadlocks = new Counter();
     /// How often transactions have taken back what they had made persistent collections of.
     private final AtomicLong takenBack = new AtomicLong();
 
@@ -252,7 +252,6 @@ public final class Transactions {
             transaction.top.endedOnNoThread();
         }
         if (transaction.outer == null) {
-            (action == Transaction.Action.COMMIT ? commits : rollbacks).increment();
             try {
                 Faces.end(transaction.top);
             } finally {
@@ -265,6 +264,7 @@ public final class Transactions {
                     transaction.top.leave();
                 }
                 Barrier.closed();
+                (action == Transaction.Action.COMMIT ? commits : rollbacks).increment();
             }
         }
     }
@@ -462,8 +462,8 @@ public final class Transactions {
             } finally {
                 takeBack(transaction.top, 0);
                 transaction.top.isDoomed = true;
-                deadlocks.increment();
                 locks.releaseVictim(transaction.top.owner);
+                deadlocks.increment();
             }
         }
     }

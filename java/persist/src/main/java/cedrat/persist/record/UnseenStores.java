@@ -141,7 +141,7 @@ public final class UnseenStores {
                 || base != null && base.getClass().isArray()) {
             beforeArgument(base);
         } else if (base != null) {
-            recorder.beforeFields(base);
+            recorder.keepFields(context, base);
         }
     }
 
@@ -211,7 +211,7 @@ public final class UnseenStores {
         recorder.transactions.check(context.innermost);
         if (object instanceof Persistable) {
             recorder.beforeRead(object);
-            recorder.beforeFields(object);
+            recorder.keepFields(context, object);
         } else {
             beforeArgument(object);
         }

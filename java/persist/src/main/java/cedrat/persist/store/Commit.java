@@ -78,7 +78,6 @@ final class Commit implements Changes {
             attach(committed == null ? NOTHING_MADE : committed.identities());
             if (committed != null) {
                 engine.appended(committed.lsn());
-                engine.counters.committed(made.size(), writer.buffer.size());
             }
         } catch (GraphStoreException e) {
             if (e.isConflict()) {
@@ -92,13 +91,20 @@ final class Commit implements Changes {
             }
             throw e;
         } finally {
-            event.end(engine.name, changes.size(), made.size(), writer.buffer.size(), isStored);
+            int changed = changes.size();
+            int created = made.size();
+            int bytes = writer.buffer.size();
             abandon();
             if (!isStored) {
-                engine.counters.refusedCommit();
                 made.forget();
             }
             writer.buffer.give(transaction.top.context);
+            event.end(engine.name, changed, created, bytes, isStored);
+            if (!isStored) {
+                engine.counters.refusedCommit();
+            } else if (isAsked) {
+                engine.counters.committed(created, bytes);
+            }
         }
     }
 

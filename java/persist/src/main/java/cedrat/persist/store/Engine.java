@@ -156,10 +156,17 @@ final class Engine implements BranchStore {
         return new PersistenceException(end, failure);
     }
 
-    /// The program's logging may have barriers, and be used for the first time here.
+    /// The program's logging may have barriers, and be used for the first time here. If it fails, the failure that is
+    /// logged counts.
     private void log(System.Logger.Level level, String message, Throwable thrown) {
         recorder.unrecorded(() -> {
-            System.getLogger("cedrat.persist").log(level, message, thrown);
+            try {
+                System.getLogger("cedrat.persist").log(level, message, thrown);
+            } catch (RuntimeException | Error e) {
+                if (thrown != null && thrown != e) {
+                    thrown.addSuppressed(e);
+                }
+            }
             return null;
         });
     }
@@ -232,8 +239,8 @@ final class Engine implements BranchStore {
                 } else {
                     graph.waitDurable(place);
                 }
-                event.end(name, place);
                 becameDurable(place);
+                event.end(name, place);
                 return;
             }
         } catch (GraphStoreException e) {

@@ -45,6 +45,8 @@ final class Loader {
     /// Time after which a garbage collection that waits for loads lets others begin.
     private static final int LOADS_MILLIS = 100;
 
+    private static final int LOADS_MILLIS_MAX = 3_200;
+
     private static final Object[] NOTHING = {};
 
     private final Engine engine;
@@ -133,9 +135,13 @@ final class Loader {
     private void lockOutLoads() {
         boolean isInterrupted = false;
         boolean isLocked = false;
+        long pause = LOADS_MILLIS;
         while (!isLocked) {
+            engine.check();
             try {
-                isLocked = loading.writeLock().tryLock(LOADS_MILLIS, TimeUnit.MILLISECONDS);
+                isLocked = loading.writeLock().tryLock(pause, TimeUnit.MILLISECONDS);
+                // Loads that follow each other, each longer than the pause, must not keep it out for ever.
+                pause = Math.min(2 * pause, LOADS_MILLIS_MAX);
             } catch (InterruptedException e) {
                 isInterrupted = true;
             }

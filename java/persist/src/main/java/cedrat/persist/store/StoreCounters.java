@@ -1,20 +1,20 @@
 package cedrat.persist.store;
 
 import cedrat.persist.StoreStatistics;
-import java.util.concurrent.atomic.LongAdder;
+import cedrat.persist.event.Counter;
 
 /// Counters of a store since it was opened.
 ///
 /// **Threads:** any.
 final class StoreCounters {
-    private final LongAdder commits = new LongAdder();
-    private final LongAdder refusedCommits = new LongAdder();
-    private final LongAdder committedBytes = new LongAdder();
-    private final LongAdder newObjects = new LongAdder();
-    private final LongAdder loadedObjects = new LongAdder();
-    private final LongAdder unloadedObjects = new LongAdder();
-    private final LongAdder collections = new LongAdder();
-    private final LongAdder removedObjects = new LongAdder();
+    private final Counter commits = new Counter();
+    private final Counter refusedCommits = new Counter();
+    private final Counter committedBytes = new Counter();
+    private final Counter newObjects = new Counter();
+    private final Counter loadedObjects = new Counter();
+    private final Counter unloadedObjects = new Counter();
+    private final Counter collections = new Counter();
+    private final Counter removedObjects = new Counter();
 
     void committed(int newObjects, int bytes) {
         commits.increment();

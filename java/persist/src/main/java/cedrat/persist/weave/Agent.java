@@ -137,6 +137,7 @@ public final class Agent {
 
         static void start(Classes classes, Instrumentation instrumentation) {
             exportUnsafe(instrumentation);
+            initializeHeader();
             Fields fields = new Fields(declaring -> open(instrumentation, declaring), classes.memos());
             Recorder recorder = new Recorder(fields, classes.locksReads(), classes::isOutside);
             Started started = new Started(instrumentation, classes, recorder, new Weaver(fields, classes));
@@ -159,6 +160,16 @@ public final class Agent {
             started.retransform();
             if (recorder.unwoven.guardsReads()) {
                 started.weaver.weaveReads();
+            }
+        }
+
+        /// The first barrier of a thread may be one of a transformer of another agent, which is called for each
+        /// class that is loaded: the barrier must not load one.
+        private static void initializeHeader() {
+            try {
+                Class.forName("cedrat.persist.boot.Header", true, null);
+            } catch (ClassNotFoundException e) {
+                throw new AssertionError("the boot class path lacks what was appended to it", e);
             }
         }
 

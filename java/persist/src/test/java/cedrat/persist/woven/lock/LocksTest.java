@@ -162,7 +162,13 @@ class LocksTest {
         assertEquals(7, account.balance);
     }
 
-    /// J3.
+    private static class Counted {
+        static int count;
+    }
+
+    private static final class Inherited extends Counted {}
+
+    /// J3, J2e.
     @Test
     void assignmentOutsideRefusesLockedObject() throws Exception {
         Account account = new Account();
@@ -171,9 +177,10 @@ class LocksTest {
         try (var transaction = Transaction.begin()) {
             account.balance = 1;
             total = 1;
+            Counted.count = 1;
             RwLock.acquireRead(read);
-            for (Runnable store :
-                    List.<Runnable>of(() -> account.changes = 1, () -> read.balance = 2, () -> total = 2)) {
+            for (Runnable store : List.<Runnable>of(
+                    () -> account.changes = 1, () -> read.balance = 2, () -> total = 2, () -> Inherited.count = 2)) {
                 elsewhere(() -> assertThrows(IllegalStateException.class, store::run));
             }
             Account free = new Account();

@@ -8,6 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
+import java.lang.invoke.MethodHandles;
+import java.lang.invoke.VarHandle;
 import java.util.AbstractMap;
 import java.util.List;
 import java.util.Map;
@@ -54,6 +56,42 @@ class MemoFieldsTest extends StoreFixture {
             assertEquals(List.of(0), elsewhere(() -> Transaction.call(inner -> List.of(made.count))));
             transaction.rollback();
         }
+    }
+
+    /// A map that changes its content by a handle, as maps without locks do.
+    private static final class Swapped extends AbstractMap<String, Integer> {
+        private static final VarHandle CONTENT;
+
+        static {
+            try {
+                CONTENT = MethodHandles.lookup().findVarHandle(Swapped.class, "content", String.class);
+            } catch (ReflectiveOperationException e) {
+                throw new ExceptionInInitializerError(e);
+            }
+        }
+
+        volatile String content = "old";
+
+        @Override
+        public Set<Map.Entry<String, Integer>> entrySet() {
+            return Set.of();
+        }
+    }
+
+    /// J3, J9: only the views that `AbstractMap` itself makes belong to no transaction.
+    @Test
+    void handlesOfMapsAreRecorded() {
+        Swapped swapped = new Swapped();
+        store.mark("swapped", swapped);
+        assertThrows(IllegalStateException.class, () -> Swapped.CONTENT.setVolatile(swapped, "outside"));
+        Transaction.run(transaction -> {
+            Swapped.CONTENT.setVolatile(swapped, "rolled back");
+            transaction.rollback();
+        });
+        assertEquals("old", swapped.content);
+        Transaction.run(() -> Swapped.CONTENT.setVolatile(swapped, "new"));
+        reopen();
+        assertEquals("new", ((Swapped) store.lookup("swapped")).content);
     }
 
     private static final class Numbers extends AbstractMap<String, Integer> {

@@ -9,15 +9,20 @@ import cedrat.persist.MemoryGraph;
 import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceOptions;
 import cedrat.persist.PersistenceOptions.Isolation;
+import cedrat.persist.Transaction;
 import com.sun.tools.attach.VirtualMachine;
 import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.io.Writer;
+import java.lang.instrument.ClassFileTransformer;
+import java.lang.instrument.Instrumentation;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.security.ProtectionDomain;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.concurrent.CountDownLatch;
 import java.util.jar.Attributes;
 import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
@@ -56,6 +61,79 @@ class LaunchTest {
     void withTheAgentOnTheCommandLine() throws Exception {
         Ended ended = java("-javaagent:" + AGENT, "-cp", CLASSES.toString(), Launched.class.getName());
         assertTrue(ended.said.contains(RESTORED), ended.said);
+        assertEquals(0, ended.status);
+    }
+
+    /// An agent that uses collections for each class that is loaded.
+    public static final class Other {
+        private Other() {}
+
+        public static void premain(String argument, Instrumentation instrumentation) {
+            List<String> names = new ArrayList<>();
+            instrumentation.addTransformer(new ClassFileTransformer() {
+                @Override
+                public byte[] transform(
+                        ClassLoader loader, String name, Class<?> redefined, ProtectionDomain domain, byte[] bytes) {
+                    synchronized (names) {
+                        names.add(name);
+                        names.forEach(Other::look);
+                    }
+                    return null;
+                }
+            });
+        }
+
+        private static void look(String name) {
+            if (name != null && name.isEmpty()) {
+                throw new AssertionError("a class without a name");
+            }
+        }
+    }
+
+    /// Changes collections without a transaction while another thread has one.
+    static final class Beside {
+        private Beside() {}
+
+        public static void main(String[] arguments) throws InterruptedException {
+            CountDownLatch begun = new CountDownLatch(1);
+            CountDownLatch end = new CountDownLatch(1);
+            Thread other = Thread.ofPlatform().start(() -> {
+                try (var transaction = Transaction.begin()) {
+                    begun.countDown();
+                    await(end);
+                    transaction.commit();
+                }
+            });
+            begun.await();
+            List<String> list = new ArrayList<>(List.of("changed"));
+            list.add("without a transaction");
+            end.countDown();
+            other.join();
+            System.out.println(list);
+        }
+
+        private static void await(CountDownLatch latch) {
+            try {
+                latch.await();
+            } catch (InterruptedException e) {
+                throw new AssertionError("unexpected interrupt", e);
+            }
+        }
+    }
+
+    /// The first barrier of a thread without a transaction may be one of another agent.
+    @Test
+    void anotherAgentUsesCollections() throws Exception {
+        Manifest manifest = new Manifest();
+        manifest.getMainAttributes().put(Attributes.Name.MANIFEST_VERSION, "1.0");
+        manifest.getMainAttributes().putValue("Premain-Class", Other.class.getName());
+        Path jar = folder.resolve("other.jar");
+        try (OutputStream out = Files.newOutputStream(jar)) {
+            new JarOutputStream(out, manifest).close();
+        }
+        Ended ended =
+                java("-javaagent:" + AGENT, "-javaagent:" + jar, "-cp", CLASSES.toString(), Beside.class.getName());
+        assertTrue(ended.said.contains("[changed, without a transaction]"), ended.said);
         assertEquals(0, ended.status);
     }
 
