@@ -97,7 +97,7 @@ class LaunchTest {
         public static void main(String[] arguments) throws InterruptedException {
             CountDownLatch begun = new CountDownLatch(1);
             CountDownLatch end = new CountDownLatch(1);
-            Thread other = Thread.ofPlatform().start(() -> {
+            Thread other = Thread.ofPlatform().daemon().start(() -> {
                 try (var transaction = Transaction.begin()) {
                     begun.countDown();
                     await(end);
