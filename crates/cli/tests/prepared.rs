@@ -35,7 +35,7 @@ fn outcomes_are_kept_until_forgotten(place: &str, ids: &[&str]) {
     assert!(printed(&cedrat(&["resolve", place, ids[0], "forget"])).contains("forgotten"));
     assert_eq!(heuristic(), serde_json::json!([second]), "E9.4e");
     let again = cedrat(&["resolve", place, ids[0], "forget"]);
-    assert!(again.status.code() == Some(1) && errors(&again).contains("no transaction is prepared"));
+    assert!(again.status.code() == Some(1) && errors(&again).contains("no heuristic outcome is kept"));
 }
 
 #[test]
