@@ -140,7 +140,7 @@ final class Loader {
             engine.check();
             try {
                 isLocked = loading.writeLock().tryLock(pause, TimeUnit.MILLISECONDS);
-                // Loads that follow each other, each longer than the pause, must not keep it out for ever.
+                // Loads that follow each other, each longer than the pause, must not keep it out without end.
                 pause = Math.min(2 * pause, LOADS_MILLIS_MAX);
             } catch (InterruptedException e) {
                 isInterrupted = true;
