@@ -377,13 +377,7 @@ impl Run {
                         self.states = before;
                         true
                     }
-                    Err(error) => {
-                        let goes_on = self.goes_on(&error);
-                        if goes_on {
-                            self.states = before;
-                        }
-                        goes_on
-                    }
+                    Err(error) => self.refused(&error, before),
                 }
             }
             kind => {
@@ -401,16 +395,19 @@ impl Run {
                         }
                         true
                     }
-                    Err(error) => {
-                        let goes_on = self.goes_on(&error);
-                        if goes_on {
-                            self.states = before;
-                        }
-                        goes_on
-                    }
+                    Err(error) => self.refused(&error, before),
                 }
             }
         }
+    }
+
+    /// After an error the store is as it was before, if it goes on. Returns whether it does.
+    fn refused(&mut self, error: &Error, before: Vec<State>) -> bool {
+        let goes_on = self.goes_on(error);
+        if goes_on {
+            self.states = before;
+        }
+        goes_on
     }
 
     fn resolve(&mut self, store: &Store) -> bool {
@@ -438,13 +435,7 @@ impl Run {
                 self.becomes(newest, true);
                 true
             }
-            Err(error) => {
-                let goes_on = self.goes_on(&error);
-                if goes_on {
-                    self.states = before;
-                }
-                goes_on
-            }
+            Err(error) => self.refused(&error, before),
         }
     }
 

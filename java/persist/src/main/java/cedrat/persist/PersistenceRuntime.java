@@ -23,7 +23,7 @@ public abstract class PersistenceRuntime {
     /// @param locksReads  whether a transaction locks what it reads
     /// @param classes     present names of classes, by their stored names
     /// @param fields      present names of fields, by the present names of their classes and their stored names
-    /// @param deletedClasses   stored names of classes that the program has no more
+    /// @param deletedClasses   stored names of classes that the program no longer has
     /// @param deletedConstants stored names of constants, by the present names of their enums
     /// @param converters  by the classes whose objects they convert
     /// @param nanos       the clock of branches' timeouts; only differences mean something
@@ -48,12 +48,12 @@ public abstract class PersistenceRuntime {
             return fields.getOrDefault(className, Map.of()).getOrDefault(stored, stored);
         }
 
-        /// Whether the program declares that it has no class of this stored name any more.
+        /// Returns whether the program declares that it no longer has a class of this stored name.
         public boolean isDeleted(String stored) {
             return deletedClasses.contains(stored);
         }
 
-        /// Whether the program declares that an enum has no constant of this stored name any more.
+        /// Returns whether the program declares that an enum no longer has a constant of this stored name.
         public boolean isDeleted(String className, String stored) {
             return deletedConstants.getOrDefault(className, Set.of()).contains(stored);
         }

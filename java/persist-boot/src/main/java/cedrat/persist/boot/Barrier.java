@@ -190,10 +190,9 @@ public final class Barrier {
         return handler.readNull(base, field);
     }
 
-    /// In place of the value that a reference field of an object had, in a class that was redefined: it can get no
-    /// method that reads the field.
+    /// Returns the value of a reference field, for code of a redefined class, which cannot get a method for the read.
     ///
-    /// @return the field's value
+    /// @param value what the field has, null if it is only not loaded
     public static Object read(Object base, Object value, int field) {
         boolean isRead = value != null || !(base instanceof Persistable object) || object.cedrat$identity() == null;
         return isRead ? value : handler.readNull(base, field);

@@ -402,7 +402,7 @@ public final class Recorder implements Handler {
     /// Returns whether the JDK, infrastructure or an excluded class makes the change. Such a change belongs to no
     /// transaction. To be called for classes of the JDK only, and before a lock is taken: finding out their
     /// caller is not cheap.
-    private boolean isOfTheJdk(Object base) {
+    private boolean isFromOutside(Object base) {
         if (base instanceof Persistable || locks.isLocked(base)) {
             return false;
         }
@@ -517,7 +517,7 @@ public final class Recorder implements Handler {
         context.isUnrecorded = true;
         try {
             // No other code of the JDK assigns to a static field here.
-            if (home instanceof Class<?> type && type.getClassLoader() == null && isOfTheJdk(home)) {
+            if (home instanceof Class<?> type && type.getClassLoader() == null && isFromOutside(home)) {
                 return;
             }
             keep(transaction, home, fields.slot(field, base));
@@ -547,7 +547,7 @@ public final class Recorder implements Handler {
         context.isUnrecorded = true;
         try {
             Slot.Fields slot = fields.slot(base.getClass());
-            if (!transaction.top.log.has(transaction.logMark, base, slot, 0) && !isOfTheJdk(base)) {
+            if (!transaction.top.log.has(transaction.logMark, base, slot, 0) && !isFromOutside(base)) {
                 lockToChange(transaction, base);
                 loadAll(base);
                 transaction.top.log.add(base, slot, 0, 0, slot.read(base));
@@ -636,7 +636,7 @@ public final class Recorder implements Handler {
         context.isUnrecorded = true;
         try {
             UndoLog log = transaction.top.log;
-            if (!log.has(transaction.logMark, array, Slot.ELEMENT, index) && !(isInJdk && isOfTheJdk(array))) {
+            if (!log.has(transaction.logMark, array, Slot.ELEMENT, index) && !(isInJdk && isFromOutside(array))) {
                 lockToChange(transaction, array);
                 Object value = array instanceof Object[] references ? references[index] : null;
                 log.add(array, Slot.ELEMENT, index, bits(array, index), value);
@@ -681,7 +681,7 @@ public final class Recorder implements Handler {
         }
         context.isUnrecorded = true;
         try {
-            if (isInJdk && isOfTheJdk(array)) {
+            if (isInJdk && isFromOutside(array)) {
                 return;
             }
             keepElements(transaction, array, from, length);

@@ -263,7 +263,7 @@ public final class UnseenStores {
     private void refuse(Context context, Object object, String method) {
         // What they print is outside of memory.
         boolean isConsole = object == System.out || object == System.err;
-        if (!isConsole && recorder.storing(context, object) != null && !isCalledByTheJdk(context)) {
+        if (!isConsole && recorder.storing(context, object) != null && !isCalledFromOutside(context)) {
             Class<?> type = object.getClass();
             Class<?> deciding = Treatments.deciding(type);
             String shown = type == deciding ? type.getName() : type.getName() + ", a " + deciding.getName();
@@ -290,7 +290,7 @@ public final class UnseenStores {
     }
 
     /// The views of `Collections` call what they are views of.
-    private boolean isCalledByTheJdk(Context context) {
+    private boolean isCalledFromOutside(Context context) {
         context.isUnrecorded = true;
         try {
             return callers.areOutside();

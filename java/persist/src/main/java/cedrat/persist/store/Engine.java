@@ -173,7 +173,8 @@ final class Engine implements BranchStore {
 
     /// As [cedrat.persist.Persistence#failure].
     Optional<PersistenceException> failure() {
-        return cause == null ? Optional.empty() : Optional.of(new PersistenceException(end, cause));
+        Throwable why = cause;
+        return why == null ? Optional.empty() : Optional.of(new PersistenceException(end, why));
     }
 
     void close() throws GraphStoreException {
