@@ -1,7 +1,6 @@
 // A program as Kotlin compiles it: the scopes of `use` are inlined, and close their transaction in another function.
 
-import cedrat.persist.Persistence
-import cedrat.persist.PersistenceOptions
+import cedrat.persist.Store
 import cedrat.persist.Transaction
 import java.nio.file.Path
 
@@ -66,16 +65,16 @@ fun rolledBack(): Int {
 }
 
 fun main(arguments: Array<String>) {
-    Persistence.open(Path.of(arguments[0]), PersistenceOptions()).use { store ->
+    Store.open(Path.of(arguments[0])).use { store ->
         val accounts: List<Account> = if (arguments[1] == "create") {
             val made = listOf(Account(100), Account(0))
             Transaction.begin().use { transaction ->
-                store.mark("accounts", made)
+                store.setRoot("accounts", made)
                 transaction.commit()
             }
             made
         } else {
-            store.lookup("accounts")
+            store.root("accounts", List::class.java)
         }
         val (one, other) = accounts
         transfer(one, other, 40)

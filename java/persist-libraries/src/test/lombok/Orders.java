@@ -1,7 +1,7 @@
 // A program as Lombok makes it: accessors, builders, copies, and fields of its own in the classes.
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -99,11 +99,11 @@ public class Orders {
     }
 
     public static void main(String[] arguments) {
-        try (Persistence store = Persistence.open(Path.of(arguments[0]), new PersistenceOptions())) {
+        try (Store store = Store.open(Path.of(arguments[0]), new StoreOptions())) {
             if (arguments[1].equals("create")) {
-                Transaction.run(() -> store.mark("shop", new Shop()));
+                Transaction.run(() -> store.setRoot("shop", new Shop()));
             }
-            Shop shop = store.lookup("shop");
+            Shop shop = store.root("shop", Shop.class);
             order(shop);
             try {
                 Transaction.run(() -> {

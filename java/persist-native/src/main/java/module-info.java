@@ -3,6 +3,6 @@ module cedrat.persist.nativestore {
     requires cedrat.library;
     requires cedrat.persist;
 
-    provides cedrat.persist.Persistence.Provider with
+    provides cedrat.persist.Store.Provider with
             cedrat.persist.nativestore.NativeProvider;
 }

@@ -15,5 +15,5 @@ module cedrat.persist {
     exports cedrat.persist.weave to
             java.instrument;
 
-    uses cedrat.persist.Persistence.Provider;
+    uses cedrat.persist.Store.Provider;
 }

@@ -1,5 +1,4 @@
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
 import cedrat.persist.Transaction;
 import java.nio.file.Path;
 
@@ -7,11 +6,8 @@ class Counter {
     int starts;
 
     public static void main(String[] arguments) {
-        try (var store = Persistence.open(Path.of("counter"), new PersistenceOptions())) {
-            if (!store.restarted()) {
-                store.mark("counter", new Counter());
-            }
-            Counter counter = store.lookup("counter");
+        try (var store = Store.open(Path.of("counter"))) {
+            Counter counter = store.root("counter", Counter.class, Counter::new);
             Transaction.run(() -> counter.starts++);
             System.out.println("started " + counter.starts + " times");
         }

@@ -3,7 +3,7 @@ package cedrat.persist;
 import java.util.List;
 import java.util.Map;
 
-/// Objects that refer to each other, and last: what [Persistence] needs of a store. It knows references, and
+/// Objects that refer to each other, and last: what [Store] needs of a store. It knows references, and
 /// nothing of Java.
 ///
 /// An *object* is its bytes, little endian:
@@ -138,9 +138,6 @@ public interface GraphStore extends AutoCloseable {
     ///
     /// @param lsn as [#commit] has returned it
     void waitDurable(long lsn) throws GraphStoreException;
-
-    /// Whether all commits up to one are durable.
-    boolean isDurable(long lsn) throws GraphStoreException;
 
     /// Begins to remove objects that neither a root nor one of `alive` reaches; one collection runs at a time.
     /// What is reached now stays, and so does what is made or read from now on. A store that removes nothing

@@ -9,7 +9,7 @@ package cedrat.persist;
 /// A heap is locked as an object is: shared by readers, or exclusively by one writer.
 ///
 /// **Threads:** any that is in a transaction. **Failure:** [IllegalStateException] outside of one, and once the
-/// store is closed; [PersistenceException] if the store refuses: nothing has happened then;
+/// store is closed; [StoreException] if the store refuses: nothing has happened then;
 /// [DeadlockException].
 public interface Heap {
     /// The word at an offset.

@@ -5,10 +5,10 @@ package cedrat.persist;
 /// waits for its outcome. The message names the branch. Thrown by a commit, it means that the transaction was rolled
 /// back.
 ///
-/// Nothing is lost. Let the transaction manager recover, with [Persistence#xaResource] as one of its
+/// Nothing is lost. Let the transaction manager recover, with [Store#xaResource] as one of its
 /// resources; then try again. If it is lost for good, `cedrat resolve` ends the branch while the store
 /// is closed.
-public final class InDoubtException extends PersistenceException {
+public final class InDoubtException extends StoreException {
     private static final long serialVersionUID = 1;
 
     /// @param what   the object or name that cannot be read

@@ -91,10 +91,10 @@ public abstract class PersistenceRuntime {
                         + "or start Java with -javaagent");
     }
 
-    /// As [Persistence#open(GraphStore, PersistenceOptions)].
-    protected abstract Persistence open(GraphStore graph, Settings settings);
+    /// As [Store#open(GraphStore, StoreOptions)].
+    protected abstract Store open(GraphStore graph, Settings settings);
 
-    /// As [Persistence#touched].
+    /// As [Store#touched].
     protected abstract void touched(Object object);
 
     /// As [Transaction#statistics].

@@ -8,7 +8,7 @@ package cedrat.persist;
 /// A collection is locked as an object is: shared by readers, or exclusively by one writer.
 ///
 /// **Threads:** any that is in a transaction. **Failure:** [IllegalStateException] outside of one, and once the
-/// store is closed; [PersistenceException] if the store refuses, because there is no such record for example:
+/// store is closed; [StoreException] if the store refuses, because there is no such record for example:
 /// nothing has happened then; [DeadlockException].
 public interface Records {
     /// Adds a record.

@@ -5,7 +5,7 @@ package cedrat.persist;
 /// A lock belongs to the top-level transaction of the calling thread and is held until that transaction ends, even
 /// if a nested one acquired it. Readers share an object, and a writer is alone with it. A reader may write later,
 /// when the other readers are gone. An assignment takes the write lock. A read takes the read lock if the object is
-/// persistent in a store with [PersistenceOptions.Isolation#SERIALISABLE], the default; other reads take none. For a
+/// persistent in a store with [StoreOptions.Isolation#SERIALISABLE], the default; other reads take none. For a
 /// part of a persistent collection, such as an entry of a map, the collection is locked.
 ///
 /// **Threads:** any. **Again:** acquiring what is held does nothing.

@@ -1,6 +1,6 @@
 package cedrat.persist;
 
-/// Counters of a store since it was opened, from [Persistence#statistics]. They were read one after the other.
+/// Counters of a store since it was opened, from [Store#statistics]. They were read one after the other.
 ///
 /// @param commits         transactions whose changes were stored, branches included
 /// @param refusedCommits  transactions that were rolled back, because their changes could not be stored

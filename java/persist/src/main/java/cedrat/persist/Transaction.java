@@ -1,5 +1,7 @@
 package cedrat.persist;
 
+import java.util.concurrent.CompletableFuture;
+
 /// A transaction over ordinary objects in memory (Transactions for Java, §2.1).
 ///
 /// ```java
@@ -123,16 +125,34 @@ public abstract class Transaction implements AutoCloseable {
 
     // ---- ways to end it
 
-    /// Keeps what was changed. In a nested transaction, as long as the one around it keeps it.
+    /// Keeps what was changed. In a nested transaction, as long as the one around it keeps it. Of a top-level one that
+    /// has changed persistent objects, it stores the changes, and returns when the store's option
+    /// [StoreOptions#durability] says.
+    ///
+    /// @throws StoreException        if the store refuses the changes: the transaction was rolled back, unless the
+    ///     store has stopped
+    /// @throws DeadlockException     if the transaction was rolled back to end a deadlock
+    /// @throws IllegalStateException if the store is closed: the transaction was rolled back
     public abstract void commit();
 
-    /// As [#commit()], of a top-level transaction, whatever was said when its stores were opened.
+    /// As [#commit()], of a top-level transaction, and returns at once, whatever the store's option
+    /// [StoreOptions#durability] says. Others see the changes then. A crash may still lose them: as a whole, and
+    /// only together with all that was committed after them.
     ///
-    /// @param durability when it returns: with `SYNC` when nothing that it has changed can be lost any more, with
-    ///     `ASYNC` at once
-    /// @return what one can wait with until nothing can be lost
-    /// @throws IllegalStateException if it is nested
-    public abstract CommitToken commit(PersistenceOptions.Durability durability);
+    /// ```java
+    /// CompletableFuture<Void> durable = transaction.commitAsync();
+    /// // … other work
+    /// durable.join();
+    /// ```
+    ///
+    /// @return what completes when neither the changes nor what the transaction has read under locks can be lost
+    ///     any more. It completes with a [StoreException] if a sync has failed: whether the commit is there is
+    ///     known when the store is opened again. It completes with an [IllegalStateException] if the store was
+    ///     closed without it being known. Dependent actions run in the default executor of [CompletableFuture]
+    /// @throws StoreException        as [#commit()]
+    /// @throws DeadlockException     as [#commit()]
+    /// @throws IllegalStateException as [#commit()], and if it is nested
+    public abstract CompletableFuture<Void> commitAsync();
 
     /// Restores what was changed.
     public abstract void rollback();

@@ -1,8 +1,8 @@
 /// Transactions over ordinary Java objects, which are persistent once something with a name leads to them.
 ///
-/// A program that was started with this library as its agent opens a store ([Persistence]), names a root in it, and
+/// A program that was started with this library as its agent opens a store ([Store]), names a root in it, and
 /// changes objects in transactions ([Transaction]), in which it may lock them ([RwLock]). After a
-/// [DeadlockException] the transaction is run again; a [PersistenceException] says what cannot be stored, and which
+/// [DeadlockException] the transaction is run again; a [StoreException] says what cannot be stored, and which
 /// references lead there. All else is called by woven code, or by the libraries that keep the objects
 /// ([GraphStore]).
 ///

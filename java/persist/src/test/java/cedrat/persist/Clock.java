@@ -7,8 +7,8 @@ public final class Clock {
     private volatile long nanos;
 
     /// Options of a store whose branches go by it.
-    public PersistenceOptions options() {
-        PersistenceOptions options = new PersistenceOptions();
+    public StoreOptions options() {
+        StoreOptions options = new StoreOptions();
         options.nanos = () -> nanos;
         return options;
     }

@@ -44,11 +44,6 @@ class GraphStoreTest {
         public void waitDurable(long lsn) {}
 
         @Override
-        public boolean isDurable(long lsn) {
-            return true;
-        }
-
-        @Override
         public void close() {}
     }
 

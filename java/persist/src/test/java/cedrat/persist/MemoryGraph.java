@@ -501,14 +501,6 @@ public final class MemoryGraph {
         }
 
         @Override
-        public boolean isDurable(long upTo) throws GraphStoreException {
-            synchronized (MemoryGraph.this) {
-                enter();
-                return upTo <= durable;
-            }
-        }
-
-        @Override
         public void waitDurable(long upTo) throws GraphStoreException {
             check(!Thread.currentThread().isVirtual(), "a virtual thread keeps its carrier");
             takeBeforeWait().run();

@@ -1,7 +1,7 @@
 package cedrat.persist.bench;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import cedrat.persist.bench.bank.NoStore;
 import java.util.ArrayList;
@@ -97,7 +97,7 @@ public class Kernels {
     public Setting setting;
 
     private final CountDownLatch end = new CountDownLatch(1);
-    private Persistence store;
+    private Store store;
     private Thread other;
 
     private final Cell[] cells = new Cell[COUNT];
@@ -142,11 +142,11 @@ public class Kernels {
         if (setting == Setting.NONE) {
             return;
         }
-        PersistenceOptions options = new PersistenceOptions();
+        StoreOptions options = new StoreOptions();
         if (Boolean.getBoolean(UNLOCKED)) {
-            options.isolation(PersistenceOptions.Isolation.READ_UNCOMMITTED);
+            options.isolation(StoreOptions.Isolation.READ_UNCOMMITTED);
         }
-        store = Persistence.open(new NoStore(), options);
+        store = Store.open(new NoStore(), options);
         if (setting == Setting.OTHER_TRANSACTION) {
             CountDownLatch begun = new CountDownLatch(1);
             other = Thread.ofPlatform().start(() -> change(begun));

@@ -1,7 +1,7 @@
 package cedrat.persist.libraries;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.nio.file.Path;
@@ -32,10 +32,10 @@ final class Infrastructure {
     private Infrastructure() {}
 
     public static void main(String[] arguments) throws Exception {
-        try (Persistence store = Persistence.open(Path.of(arguments[0]), new PersistenceOptions())) {
+        try (Store store = Store.open(Path.of(arguments[0]), new StoreOptions())) {
             Infrastructure program = new Infrastructure();
-            store.mark("counts", program.counts);
-            store.mark("order", program.order);
+            store.setRoot("counts", program.counts);
+            store.setRoot("order", program.order);
             switch (arguments[1]) {
                 case "log" ->
                     program.repeat(() -> LOGGER.info("count {} of {}", program.counts, program.order.customer));

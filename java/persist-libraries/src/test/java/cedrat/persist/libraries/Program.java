@@ -1,8 +1,8 @@
 package cedrat.persist.libraries;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.io.IOException;
 import java.io.PrintStream;
@@ -24,18 +24,18 @@ final class Program {
     /// An object that is not.
     static final String WRONG = "WRONG";
 
-    private final Persistence store;
+    private final Store store;
 
-    private Program(Persistence store) {
+    private Program(Store store) {
         this.store = store;
     }
 
     public static void main(String[] arguments) throws IOException {
         List<String> results = new ArrayList<>();
-        try (Persistence store = Persistence.open(Path.of(arguments[1]), new PersistenceOptions())) {
+        try (Store store = Store.open(Path.of(arguments[1]), new StoreOptions())) {
             Program program = new Program(store);
             for (Kind<?> kind : Kinds.all()) {
-                if (arguments[0].equals("store") || store.roots().contains(name(kind))) {
+                if (arguments[0].equals("store") || store.rootNames().contains(name(kind))) {
                     String result = program.result(kind, arguments[0]);
                     results.add(kind.library() + "\t" + kind.name() + "\t" + result.replaceAll("\\s+", " "));
                 }
@@ -78,8 +78,8 @@ final class Program {
     private String store(Kind<?> kind) {
         Object made = kind.make().get();
         try {
-            Transaction.run(() -> store.mark(name(kind), made));
-        } catch (PersistenceException e) {
+            Transaction.run(() -> store.setRoot(name(kind), made));
+        } catch (StoreException e) {
             return REFUSED + " " + e.getMessage();
         }
         return same(kind, made, false, "once it is stored");
@@ -92,8 +92,8 @@ final class Program {
             return result;
         }
         try (Transaction transaction = Transaction.begin()) {
-            Object changed = kind.changed(store.lookup(name(kind)));
-            store.mark(name(kind), changed);
+            Object changed = kind.changed(store.root(name(kind), Object.class));
+            store.setRoot(name(kind), changed);
             transaction.rollback();
         }
         result = compare(kind, false, "after a rollback");
@@ -101,16 +101,16 @@ final class Program {
             return result;
         }
         try {
-            Transaction.run(() -> store.mark(name(kind), kind.changed(store.lookup(name(kind)))));
-        } catch (PersistenceException e) {
-            store.unmark(name(kind));
+            Transaction.run(() -> store.setRoot(name(kind), kind.changed(store.root(name(kind), Object.class))));
+        } catch (StoreException e) {
+            store.removeRoot(name(kind));
             return REFUSED + " " + e.getMessage();
         }
         return compare(kind, true, "once it is changed");
     }
 
     private String compare(Kind<?> kind, boolean isChanged, String when) {
-        return same(kind, store.lookup(name(kind)), isChanged, when);
+        return same(kind, store.root(name(kind), Object.class), isChanged, when);
     }
 
     private static Object plain(Kind<?> kind, boolean isChanged) {

@@ -1,6 +1,6 @@
 package cedrat.persist.micrometer;
 
-import cedrat.persist.Persistence;
+import cedrat.persist.Store;
 import cedrat.persist.StoreStatistics;
 import io.micrometer.core.instrument.FunctionCounter;
 import io.micrometer.core.instrument.Gauge;
@@ -11,7 +11,7 @@ import io.micrometer.core.instrument.binder.MeterBinder;
 import java.util.Objects;
 import java.util.function.ToLongFunction;
 
-/// Metrics of one store, from [Persistence#statistics].
+/// Metrics of one store, from [Store#statistics].
 ///
 /// ```java
 /// new StoreMetrics(store, Tags.of("store", "bank")).bindTo(registry);
@@ -19,11 +19,11 @@ import java.util.function.ToLongFunction;
 ///
 /// **Threads:** any.
 public final class StoreMetrics implements MeterBinder {
-    private final Persistence store;
+    private final Store store;
     private final Tags tags;
 
     /// @param tags of each metric: for example the name of the store
-    public StoreMetrics(Persistence store, Iterable<Tag> tags) {
+    public StoreMetrics(Store store, Iterable<Tag> tags) {
         this.store = Objects.requireNonNull(store);
         this.tags = Tags.of(tags);
     }

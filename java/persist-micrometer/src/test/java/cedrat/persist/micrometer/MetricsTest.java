@@ -3,8 +3,8 @@ package cedrat.persist.micrometer;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import io.micrometer.core.instrument.MeterRegistry;
 import io.micrometer.core.instrument.Tags;
@@ -27,10 +27,10 @@ class MetricsTest {
 
     @Test
     void storeHasMetrics() {
-        try (Persistence store = Persistence.open(folder.resolve("bank"), new PersistenceOptions())) {
+        try (Store store = Store.open(folder.resolve("bank"), new StoreOptions())) {
             new StoreMetrics(store, Tags.of("store", "bank")).bindTo(registry);
             List<String> names = new ArrayList<>();
-            store.mark("names", names);
+            store.setRoot("names", names);
             Transaction.run(() -> names.add("Ada"));
             assertEquals(2, counter("cedrat.store.commits"));
             assertTrue(counter("cedrat.store.committed") > 0);

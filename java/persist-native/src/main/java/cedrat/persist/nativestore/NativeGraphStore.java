@@ -648,20 +648,10 @@ final class NativeGraphStore implements GraphStore {
 
     @Override
     public void waitDurable(long lsn) throws GraphStoreException {
-        isStable(lsn, 1);
-    }
-
-    @Override
-    public boolean isDurable(long lsn) throws GraphStoreException {
-        return isStable(lsn, 0);
-    }
-
-    private boolean isStable(long lsn, int waits) throws GraphStoreException {
         Buffer buffer = take(0);
         try {
-            int status = (int) IS_STABLE.invokeExact(functions.isStable, store, lsn, waits, buffer.result);
+            int status = (int) IS_STABLE.invokeExact(functions.isStable, store, lsn, 1, buffer.result);
             checkStore(status, "cannot wait until a commit is durable");
-            return buffer.result.get(JAVA_INT, 0) != 0;
         } catch (Throwable problem) {
             throw rethrown(problem);
         } finally {

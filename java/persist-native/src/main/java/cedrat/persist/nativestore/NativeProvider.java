@@ -2,11 +2,11 @@ package cedrat.persist.nativestore;
 
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.Persistence;
+import cedrat.persist.Store;
 import java.nio.file.Path;
 
-/// Opens stores in folders, kept by libcedrat within this process. `Persistence.open` finds it as a service.
-public final class NativeProvider implements Persistence.Provider {
+/// Opens stores in folders, kept by libcedrat within this process. `Store.open` finds it as a service.
+public final class NativeProvider implements Store.Provider {
     /// One.
     public NativeProvider() {}
 

@@ -7,10 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cedrat.persist.Heap;
 import cedrat.persist.InDoubtException;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Records;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
@@ -55,16 +55,16 @@ class NativeBranchTest {
     @TempDir
     Path folder;
 
-    private Persistence store;
+    private Store store;
     private XAResource resource;
 
     @BeforeEach
     void open() {
-        store = Persistence.open(folder, new PersistenceOptions());
+        store = Store.open(folder, new StoreOptions());
         resource = store.xaResource();
-        if (!store.restarted()) {
-            store.mark("account", new Account());
-            store.mark("other", new Account());
+        if (store.isNew()) {
+            store.setRoot("account", new Account());
+            store.setRoot("other", new Account());
         }
     }
 
@@ -74,7 +74,7 @@ class NativeBranchTest {
     }
 
     private Account account() {
-        return store.lookup("account");
+        return store.root("account", Object.class);
     }
 
     /// Changes an object, makes another one, and gives it a name.
@@ -83,7 +83,7 @@ class NativeBranchTest {
         Transaction.run(() -> {
             account().balance -= 30;
             account().friend = new Account();
-            store.mark("friend", account().friend);
+            store.setRoot("friend", account().friend);
         });
         resource.end(ID, XAResource.TMSUCCESS);
         assertEquals(XAResource.XA_OK, resource.prepare(ID));
@@ -99,15 +99,15 @@ class NativeBranchTest {
         assertArrayEquals(ID.global, found[0].getGlobalTransactionId());
         assertArrayEquals(ID.branch, found[0].getBranchQualifier());
         assertThrows(InDoubtException.class, this::account);
-        assertThrows(InDoubtException.class, () -> store.lookup("friend"));
-        Transaction.run(() -> store.<Account>lookup("other").balance++);
+        assertThrows(InDoubtException.class, () -> store.root("friend", Object.class));
+        Transaction.run(() -> store.root("other", Account.class).balance++);
         return found[0];
     }
 
     private void assertIs(long balance, boolean hasFriend) throws XAException {
         assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
         assertEquals(balance, account().balance);
-        assertEquals(store.<Account>lookup("friend"), account().friend);
+        assertEquals(store.root("friend", Account.class), account().friend);
         if (hasFriend) {
             assertEquals(100, account().friend.balance);
         } else {
@@ -127,7 +127,7 @@ class NativeBranchTest {
         close();
         open();
         assertIs(71, true);
-        assertEquals(102, store.<Account>lookup("other").balance);
+        assertEquals(102, store.root("other", Account.class).balance);
     }
 
     /// J11.9b: by the command `cedrat resolve`.
@@ -220,8 +220,8 @@ class NativeBranchTest {
         Records records = store.records("records");
         Heap heap = store.heap("heap", 1 << 20);
         resource.start(ID, XAResource.TMNOFLAGS);
-        assertThrows(PersistenceException.class, () -> Transaction.run(() -> records.insert(new byte[8])));
-        assertThrows(PersistenceException.class, () -> Transaction.run(() -> heap.allocate(8)));
+        assertThrows(StoreException.class, () -> Transaction.run(() -> records.insert(new byte[8])));
+        assertThrows(StoreException.class, () -> Transaction.run(() -> heap.allocate(8)));
         Transaction.run(() -> account().balance -= 30);
         resource.end(ID, XAResource.TMSUCCESS);
         Transaction.run(() -> records.insert(new byte[8]));

@@ -4,8 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assumptions.assumeTrue;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.io.IOException;
 import java.math.BigDecimal;
@@ -159,8 +159,8 @@ class ObjectsTest {
 
     @Test
     void objectsOfAProgramAreShown() throws Exception {
-        try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {
-            persistence.mark("ada", ada());
+        try (Store persistence = Store.open(folder, new StoreOptions())) {
+            persistence.setRoot("ada", ada());
         }
         String savings = "{\"class\":\"Savings\",\"fields\":["
                 + field("balance", "Account", "long", "-5000000000")
@@ -186,11 +186,11 @@ class ObjectsTest {
         linked.put("second", 2);
         linked.put("third", 3);
         List<Object> deque = new LinkedList<>(List.of("a", "b"));
-        try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {
+        try (Store persistence = Store.open(folder, new StoreOptions())) {
             Map<String, Object> things = things();
             things.put("linked", linked);
             things.put("list", deque);
-            persistence.mark("things", things);
+            persistence.setRoot("things", things);
             // Entries come to where others have been.
             Transaction.run(() -> {
                 linked.remove("first");
@@ -237,9 +237,9 @@ class ObjectsTest {
 
     @Test
     void unreachableIsCountedAndRestHasPath() throws Exception {
-        try (Persistence persistence = Persistence.open(folder, new PersistenceOptions())) {
+        try (Store persistence = Store.open(folder, new StoreOptions())) {
             Person ada = ada();
-            persistence.mark("ada", ada);
+            persistence.setRoot("ada", ada);
             Transaction.run(() -> ada.accounts.set(1, new Account()));
             Transaction.run(() -> ada.accounts.set(1, null));
         }

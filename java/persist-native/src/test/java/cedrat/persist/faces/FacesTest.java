@@ -7,10 +7,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.Heap;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Records;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -31,7 +31,7 @@ class FacesTest {
     @TempDir
     Path folder;
 
-    private Persistence store;
+    private Store store;
     private Records records;
     private Heap heap;
     private long record;
@@ -43,12 +43,12 @@ class FacesTest {
 
     @BeforeEach
     void open() {
-        store = Persistence.open(folder, new PersistenceOptions());
+        store = Store.open(folder, new StoreOptions());
         records = store.records("records");
         heap = store.heap("heap", 1 << 20);
         Transaction.run(() -> {
-            if (!store.restarted()) {
-                store.mark("purse", new Purse());
+            if (store.isNew()) {
+                store.setRoot("purse", new Purse());
                 records.insert(bytes(0));
                 heap.setRoot("word", heap.allocate(Long.BYTES));
             }
@@ -63,7 +63,7 @@ class FacesTest {
     }
 
     private Purse purse() {
-        return store.lookup("purse");
+        return store.root("purse", Object.class);
     }
 
     private void set(long value) {
@@ -111,15 +111,15 @@ class FacesTest {
     @Test
     void readObjectsAreNotCommitted() {
         Transaction.run(() -> set(7));
-        try (Persistence other = Persistence.open(folder.resolve("other"), new PersistenceOptions())) {
-            other.mark("purse", new Purse());
-            Purse there = other.lookup("purse");
+        try (Store other = Store.open(folder.resolve("other"), new StoreOptions())) {
+            other.setRoot("purse", new Purse());
+            Purse there = other.root("purse", Purse.class);
             Transaction.run(() -> {
                 there.coins = heap.read(word);
                 assertArrayEquals(bytes(7), records.read(record));
             });
             assertThrows(
-                    PersistenceException.class,
+                    StoreException.class,
                     () -> Transaction.run(() -> {
                         there.coins = 8;
                         heap.write(word, 8);
@@ -127,8 +127,8 @@ class FacesTest {
             assertEquals(7, there.coins);
         }
         assertAllAre(7);
-        try (Persistence other = Persistence.open(folder.resolve("other"), new PersistenceOptions())) {
-            assertEquals(7, other.<Purse>lookup("purse").coins);
+        try (Store other = Store.open(folder.resolve("other"), new StoreOptions())) {
+            assertEquals(7, other.root("purse", Purse.class).coins);
         }
     }
 
@@ -154,7 +154,7 @@ class FacesTest {
     }
 
     private static void refuses(String why, Executable what) {
-        PersistenceException refused = assertThrows(PersistenceException.class, what);
+        StoreException refused = assertThrows(StoreException.class, what);
         assertTrue(refused.getMessage().contains(why), refused.getMessage());
     }
 
@@ -212,7 +212,7 @@ class FacesTest {
     void refusedCommitChangesNothing() {
         Transaction.run(() -> set(1));
         assertThrows(
-                PersistenceException.class,
+                StoreException.class,
                 () -> Transaction.run(() -> {
                     set(2);
                     purse().other = new Thread("of the process");
@@ -224,16 +224,16 @@ class FacesTest {
     @Test
     void aRefusedCallChangesNothing() {
         Transaction.run(() -> {
-            assertThrows(PersistenceException.class, () -> heap.read(word + 1));
-            assertThrows(PersistenceException.class, () -> records.read(record + 1));
-            assertThrows(PersistenceException.class, () -> records.insert(new byte[4000]));
+            assertThrows(StoreException.class, () -> heap.read(word + 1));
+            assertThrows(StoreException.class, () -> records.read(record + 1));
+            assertThrows(StoreException.class, () -> records.insert(new byte[4000]));
             set(6);
         });
         assertAllAre(6);
         String message = assertThrows(IllegalStateException.class, () -> heap.write(word, 1))
                 .getMessage();
         assertTrue(message.contains("begin a transaction"), message);
-        assertThrows(PersistenceException.class, () -> store.records("heap of another kind".repeat(100)));
+        assertThrows(StoreException.class, () -> store.records("heap of another kind".repeat(100)));
     }
 
     @Test
@@ -256,14 +256,14 @@ class FacesTest {
 
     @Test
     void transactionsOfTwoStoresAreRefused() {
-        try (Persistence other = Persistence.open(folder.resolve("other"), new PersistenceOptions())) {
+        try (Store other = Store.open(folder.resolve("other"), new StoreOptions())) {
             Heap there = other.heap("heap", 1 << 20);
             Transaction.run(() -> {
                 heap.write(word, 1);
-                assertThrows(PersistenceException.class, () -> there.allocate(8));
+                assertThrows(StoreException.class, () -> there.allocate(8));
             });
             assertThrows(
-                    PersistenceException.class,
+                    StoreException.class,
                     () -> Transaction.run(() -> {
                         there.allocate(8);
                         purse().coins = 9;

@@ -1,8 +1,8 @@
 package cedrat.persist.isolation;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
-import cedrat.persist.PersistenceOptions.Isolation;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
+import cedrat.persist.StoreOptions.Isolation;
 import cedrat.persist.isolation.Threads.Lists;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
@@ -26,16 +26,15 @@ class HistoryTest {
     /// J3: while objects are unloaded, loaded, and collected.
     @Test
     void persistentObjectsAreStrictlySerialisable() throws Throwable {
-        PersistenceOptions options =
-                new PersistenceOptions().loadedBytesMax(4_000).isolation(Isolation.READ_UNCOMMITTED);
+        StoreOptions options = new StoreOptions().loadedBytesMax(4_000).isolation(Isolation.READ_UNCOMMITTED);
         ListHistory history;
-        try (Persistence persistence = Persistence.open(folder, options)) {
-            persistence.mark("lists", new Lists());
-            history = Threads.run(persistence.lookup("lists"), true);
+        try (Store persistence = Store.open(folder, options)) {
+            persistence.setRoot("lists", new Lists());
+            history = Threads.run(persistence.root("lists", Object.class), true);
         }
-        try (Persistence persistence = Persistence.open(folder, options)) {
+        try (Store persistence = Store.open(folder, options)) {
             // What has committed is what is there after a restart.
-            Threads.seeAll(persistence.lookup("lists"), history);
+            Threads.seeAll(persistence.root("lists", Object.class), history);
         }
         history.write("persistent", "strict-serializable");
     }
@@ -48,10 +47,10 @@ class HistoryTest {
     /// J3.
     @Test
     void unlockedReadOfPersistentObjectsIsFound() throws Exception {
-        PersistenceOptions options = new PersistenceOptions().isolation(Isolation.READ_UNCOMMITTED);
-        try (Persistence persistence = Persistence.open(folder, options)) {
+        StoreOptions options = new StoreOptions().isolation(Isolation.READ_UNCOMMITTED);
+        try (Store persistence = Store.open(folder, options)) {
             Lists lists = new Lists();
-            persistence.mark("lists", lists);
+            persistence.setRoot("lists", lists);
             Threads.readWithoutLock(lists, "persistent-without-lock");
         }
     }

@@ -2,10 +2,10 @@ package cedrat.persist.isolation;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
-import cedrat.persist.PersistenceOptions.Isolation;
 import cedrat.persist.RwLock;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
+import cedrat.persist.StoreOptions.Isolation;
 import cedrat.persist.Transaction;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -50,9 +50,9 @@ class IsolationTest {
     /// J3.2: the store has the default options.
     @Test
     void defaultIsolationLosesNoUpdate() throws Exception {
-        try (Persistence store = Persistence.open(folder, new PersistenceOptions())) {
-            store.mark("counter", new Counter());
-            Counter counter = store.lookup("counter");
+        try (Store store = Store.open(folder, new StoreOptions())) {
+            store.setRoot("counter", new Counter());
+            Counter counter = store.root("counter", Counter.class);
             onThreads(() -> {
                 Transaction.run(() -> {
                     counter.starts++;
@@ -66,10 +66,10 @@ class IsolationTest {
     /// J3: with the weaker level, the program takes a lock before it reads.
     @Test
     void explicitLocksLoseNoUpdate() throws Exception {
-        PersistenceOptions options = new PersistenceOptions().isolation(Isolation.READ_UNCOMMITTED);
-        try (Persistence store = Persistence.open(folder, options)) {
-            store.mark("counter", new Counter());
-            Counter counter = store.lookup("counter");
+        StoreOptions options = new StoreOptions().isolation(Isolation.READ_UNCOMMITTED);
+        try (Store store = Store.open(folder, options)) {
+            store.setRoot("counter", new Counter());
+            Counter counter = store.root("counter", Counter.class);
             onThreads(() -> {
                 Transaction.run(() -> {
                     RwLock.acquireWrite(counter);

@@ -1,8 +1,8 @@
 package cedrat.persist.isolation;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
-import cedrat.persist.PersistenceOptions.Isolation;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
+import cedrat.persist.StoreOptions.Isolation;
 import cedrat.persist.isolation.Threads.Lists;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
@@ -16,14 +16,14 @@ class LockedReadsHistoryTest {
     /// J3.2: while objects are unloaded, loaded, and collected.
     @Test
     void lockedReadsAreStrictlySerialisable() throws Throwable {
-        PersistenceOptions options = new PersistenceOptions().loadedBytesMax(4_000);
+        StoreOptions options = new StoreOptions().loadedBytesMax(4_000);
         ListHistory history;
-        try (Persistence persistence = Persistence.open(folder, options)) {
-            persistence.mark("lists", new Lists());
-            history = Threads.run(persistence.lookup("lists"), false);
+        try (Store persistence = Store.open(folder, options)) {
+            persistence.setRoot("lists", new Lists());
+            history = Threads.run(persistence.root("lists", Object.class), false);
         }
-        try (Persistence persistence = Persistence.open(folder, options)) {
-            Threads.seeAll(persistence.lookup("lists"), history);
+        try (Store persistence = Store.open(folder, options)) {
+            Threads.seeAll(persistence.root("lists", Object.class), history);
         }
         history.write("persistent-reads-lock", "strict-serializable");
     }
@@ -31,10 +31,10 @@ class LockedReadsHistoryTest {
     /// J3.2, the planted fault: a store of a weaker level, with the same barriers.
     @Test
     void uncommittedReadsMayBeUnserialisable() throws Exception {
-        PersistenceOptions options = new PersistenceOptions().isolation(Isolation.READ_UNCOMMITTED);
-        try (Persistence persistence = Persistence.open(folder, options)) {
+        StoreOptions options = new StoreOptions().isolation(Isolation.READ_UNCOMMITTED);
+        try (Store persistence = Store.open(folder, options)) {
             Lists lists = new Lists();
-            persistence.mark("lists", lists);
+            persistence.setRoot("lists", lists);
             Threads.readWithoutLock(lists, "persistent-reads-do-not-lock");
         }
     }

@@ -3,8 +3,8 @@ package cedrat.persist.killed;
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.InDoubtException;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import cedrat.persist.nativestore.NativeProvider;
 import java.io.IOException;
@@ -81,21 +81,21 @@ public final class Killed {
     /// Opens the store, and has threads change it: the store is closed in the end in the phase that is for this;
     /// otherwise the threads go on without end.
     private void session() throws InterruptedException, GraphStoreException, XAException {
-        PersistenceOptions options = new PersistenceOptions();
+        StoreOptions options = new StoreOptions();
         if (phase == Phase.LETTING_GO) {
             options.loadedBytesMax(FEW_BYTES);
         }
         enter(Phase.CLASS_CHANGE);
         GraphStore store = new NativeProvider().open(directory, PAGE_BYTES);
-        Persistence persistence = Persistence.open(fault.in(store), options);
+        Store persistence = Store.open(fault.in(store), options);
         Map<Integer, Long> decided = endWhatIsInDoubt(persistence);
         List<World> worlds = new ArrayList<>();
         List<Drawer> drawers = new ArrayList<>();
         for (int thread = 0; thread < threads; thread++) {
-            World world = persistence.lookup("world " + thread);
+            World world = persistence.root("world " + thread, World.class);
             if (world == null) {
                 world = new World();
-                persistence.mark("world " + thread, world);
+                persistence.setRoot("world " + thread, world);
             }
             long steps = decided.getOrDefault(thread, world.steps);
             if (world.steps != steps) {
@@ -125,7 +125,7 @@ public final class Killed {
 
     /// Ends the branches in doubt: before, the objects that they changed are of the threads' worlds and cannot be read;
     /// afterwards none is in doubt. Returns the expected number of steps of each thread that had a branch in doubt.
-    private Map<Integer, Long> endWhatIsInDoubt(Persistence persistence) throws XAException {
+    private Map<Integer, Long> endWhatIsInDoubt(Store persistence) throws XAException {
         XAResource resource = persistence.xaResource();
         Map<Integer, Long> decided = new HashMap<>();
         int committed = 0;
@@ -134,7 +134,7 @@ public final class Killed {
             Coordinator.Id branch = Coordinator.Id.of(found);
             String name = "world " + branch.thread();
             try {
-                throw new AssertionError(name + " is in doubt, and there is " + persistence.lookup(name));
+                throw new AssertionError(name + " is in doubt, and there is " + persistence.root(name, Object.class));
             } catch (InDoubtException expected) {
                 // Which branch it is, the store knows as well as we do.
             }
@@ -158,11 +158,11 @@ public final class Killed {
         return decided;
     }
 
-    private Drawer drawer(Persistence persistence, String name) {
-        Drawer drawer = persistence.lookup(name);
+    private Drawer drawer(Store persistence, String name) {
+        Drawer drawer = persistence.root(name, Drawer.class);
         if (drawer == null) {
             drawer = new Drawer();
-            persistence.mark(name, drawer);
+            persistence.setRoot(name, drawer);
         }
         drawer.open(fault);
         return drawer;
@@ -314,7 +314,7 @@ public final class Killed {
         }
     }
 
-    private void collect(Persistence persistence) {
+    private void collect(Store persistence) {
         while (true) {
             enter(Phase.COLLECTION);
             persistence.collect();

@@ -1,10 +1,10 @@
 package cedrat.persist.killed;
 
 import cedrat.persist.Heap;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Records;
 import cedrat.persist.RwLock;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.nio.ByteBuffer;
 import java.nio.file.Path;
@@ -34,22 +34,22 @@ public final class Transfers {
     private final long[] numbers;
     private final long words;
 
-    private Transfers(Persistence persistence) {
+    private Transfers(Store persistence) {
         records = persistence.records("records");
         heap = persistence.heap("heap", 1 << 20);
         Transaction.run(() -> {
-            if (persistence.lookup("purses") == null) {
+            if (persistence.root("purses", Object.class) == null) {
                 Purse[] fresh = new Purse[PLACES];
                 for (int place = 0; place < PLACES; place++) {
                     fresh[place] = new Purse();
                     records.insert(bytes(0, 0));
                 }
                 fresh[0].coins = TOTAL;
-                persistence.mark("purses", fresh);
+                persistence.setRoot("purses", fresh);
                 heap.setRoot("words", heap.allocate(2L * Long.BYTES * PLACES));
             }
         });
-        purses = persistence.lookup("purses");
+        purses = persistence.root("purses", Object.class);
         numbers = Transaction.call(() -> records.numbers());
         words = Transaction.call(() -> heap.root("words"));
     }
@@ -57,7 +57,7 @@ public final class Transfers {
     /// Runs.
     public static void main(String[] arguments) throws Exception {
         long seed = Long.parseLong(arguments[1]);
-        try (Persistence persistence = Persistence.open(Path.of(arguments[0]), new PersistenceOptions())) {
+        try (Store persistence = Store.open(Path.of(arguments[0]), new StoreOptions())) {
             Transfers transfers = new Transfers(persistence);
             long found = transfers.audit();
             say("found 0 " + found);

@@ -1,8 +1,8 @@
 package cedrat.persist.large;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
-import cedrat.persist.PersistenceOptions.Durability;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
+import cedrat.persist.StoreOptions.Durability;
 import cedrat.persist.Transaction;
 import java.nio.file.Path;
 import java.util.SplittableRandom;
@@ -135,10 +135,10 @@ public final class Large {
     }
 
     private static void build(Path folder, int third) {
-        try (var store = Persistence.open(folder, new PersistenceOptions().durability(Durability.ASYNC))) {
+        try (var store = Store.open(folder, new StoreOptions().durability(Durability.ASYNC))) {
             Roots roots = new Roots();
             roots.map = new TextMap(third);
-            store.mark("roots", roots);
+            store.setRoot("roots", roots);
             SplittableRandom random = new SplittableRandom(SEED);
             int[] done = {0};
             while (done[0] < third) {
@@ -185,8 +185,8 @@ public final class Large {
 
     private static void walk(Path folder, int third, long pageBytes) {
         long began = System.nanoTime();
-        try (var store = Persistence.open(folder, new PersistenceOptions().pageBytesMax(pageBytes))) {
-            Roots roots = store.lookup("roots");
+        try (var store = Store.open(folder, new StoreOptions().pageBytesMax(pageBytes))) {
+            Roots roots = store.root("roots", Roots.class);
             expect(third - 1, roots.list.number);
             System.out.println((System.nanoTime() - began) / 1e9);
             for (int walk = 0; walk < 2; walk++) {

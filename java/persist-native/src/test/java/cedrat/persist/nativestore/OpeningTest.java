@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import java.io.File;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -21,14 +21,13 @@ class OpeningTest {
 
     @Test
     void theStoreIsNamedOnce() {
-        try (Persistence store = Persistence.open(folder, new PersistenceOptions())) {
-            PersistenceException thrown =
-                    assertThrows(PersistenceException.class, () -> Persistence.open(folder, new PersistenceOptions()));
+        try (Store store = Store.open(folder, new StoreOptions())) {
+            StoreException thrown = assertThrows(StoreException.class, () -> Store.open(folder, new StoreOptions()));
             String message = thrown.getMessage();
             String begin = "cannot open the store in " + folder + ": CEDRAT_IN_USE: ";
             assertTrue(message.startsWith(begin), message);
             assertFalse(message.substring(begin.length()).contains("open:"), message);
-            assertFalse(store.restarted());
+            assertTrue(store.isNew());
         }
     }
 
@@ -38,10 +37,9 @@ class OpeningTest {
 
         public static void main(String[] arguments) {
             try {
-                Persistence.open(Path.of(arguments[0]), new PersistenceOptions())
-                        .close();
+                Store.open(Path.of(arguments[0]), new StoreOptions()).close();
                 System.out.println("opened");
-            } catch (PersistenceException e) {
+            } catch (StoreException e) {
                 System.out.println("refused: " + e.getMessage());
             }
         }

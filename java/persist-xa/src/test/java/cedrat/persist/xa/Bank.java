@@ -1,8 +1,8 @@
 package cedrat.persist.xa;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import com.arjuna.ats.arjuna.common.CoreEnvironmentBeanException;
 import com.arjuna.ats.arjuna.common.ObjectStoreEnvironmentBean;
@@ -47,7 +47,7 @@ final class Bank implements AutoCloseable {
 
     private static final String NODE = "1";
 
-    private final Persistence store;
+    private final Store store;
     private final int port;
     private final TransactionManager manager;
     private final RecoveryManager recovery;
@@ -56,7 +56,7 @@ final class Bank implements AutoCloseable {
     Bank(Path folder, int port) throws CoreEnvironmentBeanException {
         this.port = port;
         configure(folder.resolve("narayana").toString());
-        store = Persistence.open(folder.resolve("store"), new PersistenceOptions());
+        store = Store.open(folder.resolve("store"), new StoreOptions());
         manager = com.arjuna.ats.jta.TransactionManager.transactionManager();
         recovery = RecoveryManager.manager(RecoveryManager.DIRECT_MANAGEMENT);
         Example.Recovery.offer(store, Postgres.source(port));
@@ -86,7 +86,7 @@ final class Bank implements AutoCloseable {
 
     /// Makes both accounts.
     void found() throws SQLException {
-        store.mark("account", new Account());
+        store.setRoot("account", new Account());
         try (Connection connection = Postgres.source(port).getXAConnection().getConnection();
                 Statement statement = connection.createStatement()) {
             statement.execute("create table account (id int primary key, balance bigint check (balance >= 0))");
@@ -140,7 +140,7 @@ final class Bank implements AutoCloseable {
                         Point.ONE_HAS_COMMITTED);
                 manager.getTransaction().enlistResource(first);
                 manager.getTransaction().enlistResource(second);
-                Account account = store.lookup("account");
+                Account account = store.root("account", Account.class);
                 Transaction.run(() -> account.balance -= amount);
                 statement.execute("update account set balance = balance + " + amount);
                 isToCommit = true;
@@ -184,7 +184,7 @@ final class Bank implements AutoCloseable {
         StringJoiner said = new StringJoiner(" ");
         for (int part = 0; part < 2; part++) {
             said.add("" + manager.getTransaction().enlistResource(store.xaResource()));
-            Account account = store.lookup("account");
+            Account account = store.root("account", Account.class);
             Transaction.run(() -> account.balance -= amount);
         }
         manager.commit();
@@ -210,7 +210,7 @@ final class Bank implements AutoCloseable {
                 isOver.countDown();
             }
         });
-        Account account = store.lookup("account");
+        Account account = store.root("account", Account.class);
         Transaction.run(() -> account.balance = 0);
         isOver.await();
         StringJoiner thrown = new StringJoiner(" ");
@@ -221,8 +221,8 @@ final class Bank implements AutoCloseable {
         }
         try {
             Transaction.run(() -> account.balance = 0);
-        } catch (PersistenceException e) {
-            thrown.add("PersistenceException");
+        } catch (StoreException e) {
+            thrown.add("StoreException");
         }
         Transaction.run(() -> account.balance -= amount);
         return thrown.toString();
@@ -252,7 +252,7 @@ final class Bank implements AutoCloseable {
 
     private String balance() {
         try {
-            return "" + store.<Account>lookup("account").balance;
+            return "" + store.root("account", Account.class).balance;
         } catch (cedrat.persist.InDoubtException e) {
             return "unknown";
         }

@@ -1,6 +1,6 @@
 package cedrat.persist.xa;
 
-import cedrat.persist.Persistence;
+import cedrat.persist.Store;
 import cedrat.persist.Transaction;
 import com.arjuna.ats.internal.jta.recovery.arjunacore.XARecoveryModule;
 import com.arjuna.ats.jta.recovery.XAResourceRecoveryHelper;
@@ -18,11 +18,11 @@ import javax.transaction.xa.XAResource;
 final class Example {
     /// Moves money from an object to a row.
     static final class Mover {
-        private final Persistence store;
+        private final Store store;
         private final XADataSource database;
         private final TransactionManager manager;
 
-        Mover(Persistence store, XADataSource database, TransactionManager manager) {
+        Mover(Store store, XADataSource database, TransactionManager manager) {
             this.store = store;
             this.database = database;
             this.manager = manager;
@@ -40,7 +40,7 @@ final class Example {
                         || !manager.getTransaction().enlistResource(session.getXAResource())) {
                     throw new IllegalStateException("a store takes no part in the transaction");
                 }
-                Bank.Account account = store.lookup("account");
+                Bank.Account account = store.root("account", Bank.Account.class);
                 Transaction.run(() -> account.balance -= amount);
                 update.setLong(1, amount);
                 update.executeUpdate();
@@ -59,7 +59,7 @@ final class Example {
         private Recovery() {}
 
         // shown: recovery
-        static void offer(Persistence store, XADataSource database) {
+        static void offer(Store store, XADataSource database) {
             XARecoveryModule.getRegisteredXARecoveryModule()
                     .addXAResourceRecoveryHelper(new XAResourceRecoveryHelper() {
                         @Override

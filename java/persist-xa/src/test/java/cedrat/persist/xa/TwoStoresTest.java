@@ -181,7 +181,7 @@ class TwoStoresTest {
     /// J11.7: the transaction manager does not notify the thread that had the branch.
     @Test
     void aTimeoutLeavesTheThreadFree() throws Exception {
-        assertEquals("RollbackException PersistenceException", child.says("outlast " + AMOUNT));
+        assertEquals("RollbackException StoreException", child.says("outlast " + AMOUNT));
         String left = (Bank.HERE - AMOUNT) + " " + Bank.THERE + " 0";
         assertEquals(left, child.says("show"));
         assertEquals("committed", child.says("transfer 0 NONE"));

@@ -3,7 +3,7 @@ package cedrat.persist.branch;
 import cedrat.persist.DeadlockException;
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.record.BranchTransactions;
 import cedrat.persist.record.Changes;
 import cedrat.persist.record.Recorder;
@@ -361,15 +361,15 @@ final class Branch {
 
     /// All is locked that is to be stored, and that may have taken long.
     ///
-    /// @throws PersistenceException if it is not to be stored
+    /// @throws StoreException if it is not to be stored
     private void checkBeforeStored() {
         if (isUnwanted) {
-            throw new PersistenceException(
+            throw new StoreException(
                     "the transaction manager is rolling back the branch " + id + ": begin another global transaction");
         }
         if (isTooLate()) {
             lateness = lateness();
-            throw new PersistenceException(lateness.getMessage());
+            throw new StoreException(lateness.getMessage());
         }
     }
 

@@ -1,6 +1,6 @@
 package cedrat.persist.codec;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.record.Context;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
@@ -72,8 +72,7 @@ public final class CommitBuffer {
             wanted = (long) size + more;
         }
         if (wanted > Integer.MAX_VALUE - 64) {
-            throw new PersistenceException(
-                    "the transaction stores more than 2 GiB: divide it into several transactions");
+            throw new StoreException("the transaction stores more than 2 GiB: divide it into several transactions");
         }
         bytes = Arrays.copyOf(bytes, (int) wanted);
     }

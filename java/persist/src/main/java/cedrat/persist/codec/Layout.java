@@ -1,6 +1,6 @@
 package cedrat.persist.codec;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.memory.Memory;
 import cedrat.persist.memory.Slot;
@@ -170,11 +170,11 @@ public final class Layout extends Shape {
         return Memory.getReference(object, references[reference].memory);
     }
 
-    /// @throws PersistenceException if the field cannot have that value
+    /// @throws StoreException if the field cannot have that value
     public void put(Object object, int reference, Object value) {
         Reference field = references[reference];
         if (value != null && !field.type.isInstance(value)) {
-            throw new PersistenceException("cannot load the field " + field.slot.reflected + ": the store has an "
+            throw new StoreException("cannot load the field " + field.slot.reflected + ": the store has an "
                     + "object of " + value.getClass().getName() + " in it; give the field a type that can hold it");
         }
         Memory.putReference(object, field.memory, value);

@@ -1,6 +1,6 @@
 package cedrat.persist.codec;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import java.nio.ByteOrder;
@@ -19,7 +19,7 @@ public final class ObjectBytes {
     private final int references;
     private int at = CommitBuffer.OBJECT_HEADER;
 
-    /// @throws PersistenceException if these are no object's bytes
+    /// @throws StoreException if these are no object's bytes
     public ObjectBytes(long identity, byte[] bytes) {
         this.identity = identity;
         this.bytes = bytes;
@@ -43,8 +43,8 @@ public final class ObjectBytes {
         return Words.show(identity);
     }
 
-    public PersistenceException damaged(String how) {
-        return new PersistenceException("the object " + Words.show(identity) + " is damaged, " + how
+    public StoreException damaged(String how) {
+        return new StoreException("the object " + Words.show(identity) + " is damaged, " + how
                 + ": run `cedrat verify`, and restore the store from a copy");
     }
 

@@ -1,6 +1,6 @@
 package cedrat.persist.codec;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import java.nio.BufferUnderflowException;
 import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
@@ -83,7 +83,7 @@ public record StoredClass(Kind kind, int version, int superclass, String name, L
         int length = 12;
         for (byte[] text : texts) {
             if (text.length > 0xffff) {
-                throw new PersistenceException(
+                throw new StoreException(
                         "the name of a class or field has " + text.length + " bytes, and 65535 are possible: " + name);
             }
             length += 2 + text.length;
@@ -97,14 +97,14 @@ public record StoredClass(Kind kind, int version, int superclass, String name, L
         return out.array();
     }
 
-    /// @throws PersistenceException if these are no definition's bytes
+    /// @throws StoreException if these are no definition's bytes
     public static StoredClass parse(int number, byte[] bytes) {
         ByteBuffer in = ByteBuffer.wrap(bytes).order(ByteOrder.LITTLE_ENDIAN);
         try {
             int format = in.get();
             Kind kind = Kind.of(in.get());
             if (format != FORMAT || kind == null) {
-                throw new PersistenceException("the definition of class " + number + " has format " + format
+                throw new StoreException("the definition of class " + number + " has format " + format
                         + ", which this version of Cedrat does not know: use the version that has written it");
             }
             int version = in.getShort() & 0xffff;
@@ -124,8 +124,8 @@ public record StoredClass(Kind kind, int version, int superclass, String name, L
         }
     }
 
-    private static PersistenceException damaged(int number) {
-        return new PersistenceException("the definition of class " + number
+    private static StoreException damaged(int number) {
+        return new StoreException("the definition of class " + number
                 + " is damaged: run `cedrat verify`, and restore the store from a " + "copy");
     }
 

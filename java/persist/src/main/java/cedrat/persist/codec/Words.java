@@ -1,6 +1,6 @@
 package cedrat.persist.codec;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 
 /// References as a store has them: a null, an identity, or a value that is no object of the store.
 ///
@@ -92,7 +92,7 @@ public final class Words {
 
     /// The boxed value of a word.
     ///
-    /// @throws PersistenceException if it has another tag
+    /// @throws StoreException if it has another tag
     public static Object box(long word) {
         long payload = payload(word);
         return switch (tag(word)) {
@@ -106,7 +106,7 @@ public final class Words {
             case DOUBLE -> Double.longBitsToDouble(word << 8);
             case NO_ENTRY -> NOTHING;
             default ->
-                throw new PersistenceException("the reference 0x" + Long.toHexString(word)
+                throw new StoreException("the reference 0x" + Long.toHexString(word)
                         + " has a tag that this version of Cedrat does not know: use the version that has written it");
         };
     }

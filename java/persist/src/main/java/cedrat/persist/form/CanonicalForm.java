@@ -1,6 +1,6 @@
 package cedrat.persist.form;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.ObjectBytes;
 import cedrat.persist.codec.ObjectWriter;
@@ -126,7 +126,7 @@ final class CanonicalForm extends ConstantForm {
         try {
             return read(bytes);
         } catch (IOException | ClassNotFoundException | RuntimeException e) {
-            throw new PersistenceException(
+            throw new StoreException(
                     "cannot load an object of " + name + " from its serialised form: " + e
                             + "; use the version of the class that has stored it",
                     e);

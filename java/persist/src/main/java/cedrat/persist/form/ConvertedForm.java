@@ -1,7 +1,7 @@
 package cedrat.persist.form;
 
-import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceRuntime.Converter;
+import cedrat.persist.StoreException;
 import cedrat.persist.codec.ObjectBytes;
 import cedrat.persist.codec.ObjectWriter;
 
@@ -46,11 +46,11 @@ final class ConvertedForm extends Form {
         try {
             loaded = converter.fromStored().apply(references[0]);
         } catch (RuntimeException e) {
-            throw new PersistenceException(
+            throw new StoreException(
                     "cannot load an object of " + type.getName() + ", because its converter has thrown " + e, e);
         }
         if (!type.isInstance(loaded)) {
-            throw new PersistenceException("cannot load an object of " + type.getName()
+            throw new StoreException("cannot load an object of " + type.getName()
                     + ", because its converter has returned another one: return an object of that class");
         }
         return loaded;

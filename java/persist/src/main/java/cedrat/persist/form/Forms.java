@@ -1,7 +1,7 @@
 package cedrat.persist.form;
 
-import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceRuntime;
+import cedrat.persist.StoreException;
 import cedrat.persist.codec.ObjectWriter;
 import cedrat.persist.codec.RefusedException;
 import cedrat.persist.codec.Words;
@@ -239,7 +239,7 @@ public final class Forms {
         ClassLoader loader = type.getClassLoader();
         return loader == null || loader == ClassLoader.getPlatformClassLoader()
                 ? "a store has no form for this class of the JDK: keep the values from which it can be made again, "
-                        + "or call PersistenceOptions.convert"
+                        + "or call StoreOptions.convert"
                 : "its class has no barriers: remove it from the agent's argument exclude=…";
     }
 
@@ -256,7 +256,7 @@ public final class Forms {
     public Object canonical(long word) {
         long number = Words.payload(word);
         if (number >= canonical.length) {
-            throw new PersistenceException("a reference in the store leads to the constant " + number
+            throw new StoreException("a reference in the store leads to the constant " + number
                     + " of the JDK, which this version of Cedrat does not know: use the version that has written it");
         }
         return canonical[(int) number];
@@ -273,7 +273,7 @@ public final class Forms {
     String nameOf(Class<?> type, ObjectWriter out) {
         if (find(type.getName()) != type) {
             throw out.refuse("the class loader of the store does not find " + type.getName()
-                    + ": set PersistenceOptions.classLoader when the store is opened");
+                    + ": set StoreOptions.classLoader when the store is opened");
         }
         return type.getName();
     }
@@ -282,7 +282,7 @@ public final class Forms {
     String checkedName(String name, ObjectWriter out) {
         if (find(name) == null) {
             throw out.refuse("the class loader of the store does not find " + name
-                    + ": set PersistenceOptions.classLoader when the store is opened");
+                    + ": set StoreOptions.classLoader when the store is opened");
         }
         return name;
     }
@@ -297,9 +297,8 @@ public final class Forms {
                 : settings.className(stored);
         Class<?> found = find(now);
         if (found == null) {
-            throw new PersistenceException(
-                    "the program lacks the stored class " + stored + ": add it to the class path, or "
-                            + "call PersistenceOptions.renameClass if it has another name now");
+            throw new StoreException("the program lacks the stored class " + stored + ": add it to the class path, or "
+                    + "call StoreOptions.renameClass if it has another name now");
         }
         return found;
     }

@@ -1,6 +1,6 @@
 package cedrat.persist.form;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.codec.ObjectBytes;
 import cedrat.persist.codec.ObjectWriter;
 import java.io.Serializable;
@@ -91,7 +91,7 @@ final class LambdaForm extends Form {
                             MethodType.methodType(Object.class, SerializedLambda.class));
             return method.invoke(form);
         } catch (Throwable e) {
-            throw new PersistenceException(
+            throw new StoreException(
                     "cannot load a lambda of " + capturing.getName() + ", because the class no longer has its method "
                             + form.getImplMethodName() + ": compile the class as it was, and replace the lambda by a "
                             + "class with a name",

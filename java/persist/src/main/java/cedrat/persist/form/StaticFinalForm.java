@@ -1,6 +1,6 @@
 package cedrat.persist.form;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.codec.ObjectBytes;
 import cedrat.persist.codec.ObjectWriter;
 import cedrat.persist.memory.Fields;
@@ -34,13 +34,13 @@ final class StaticFinalForm extends ConstantForm {
         try {
             value = slots.slot(declaring.getDeclaredField(name)).readReference(null);
         } catch (NoSuchFieldException e) {
-            throw new PersistenceException(
+            throw new StoreException(
                     "cannot load the constant " + declaring.getName() + "." + name + ", because the class has no such "
-                            + "field: add it, or call PersistenceOptions.renameField if it has another name now",
+                            + "field: add it, or call StoreOptions.renameField if it has another name now",
                     e);
         }
         if (value == null) {
-            throw new PersistenceException("cannot load the constant " + declaring.getName() + "." + name
+            throw new StoreException("cannot load the constant " + declaring.getName() + "." + name
                     + ", because it is null: load it when the class is initialised");
         }
         return value;

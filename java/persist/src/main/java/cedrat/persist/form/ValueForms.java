@@ -1,6 +1,6 @@
 package cedrat.persist.form;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.codec.ObjectBytes;
 import cedrat.persist.codec.ObjectWriter;
 import cedrat.persist.memory.Memory;
@@ -78,10 +78,10 @@ final class ValueForms {
             try {
                 return reader.apply(in);
             } catch (RuntimeException e) {
-                if (e instanceof PersistenceException) {
+                if (e instanceof StoreException) {
                     throw e;
                 }
-                throw new PersistenceException("cannot load an object of " + name + ": " + e.getMessage(), e);
+                throw new StoreException("cannot load an object of " + name + ": " + e.getMessage(), e);
             }
         }
 

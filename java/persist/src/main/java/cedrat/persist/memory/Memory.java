@@ -1,6 +1,6 @@
 package cedrat.persist.memory;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import java.lang.reflect.Field;
 import jdk.internal.misc.Unsafe;
 
@@ -27,7 +27,7 @@ public final class Memory {
         try {
             return UNSAFE.allocateInstance(type);
         } catch (InstantiationException e) {
-            throw new PersistenceException(
+            throw new StoreException(
                     "cannot load an object of " + type + ", because it is abstract: make it concrete", e);
         }
     }

@@ -1,7 +1,7 @@
 package cedrat.persist.record;
 
 import cedrat.persist.DeadlockException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.Transaction;
 import cedrat.persist.boot.Barrier;
 import cedrat.persist.lock.Locks;
@@ -94,7 +94,7 @@ public final class BranchTransactions {
     /// Commits a detached transaction that has not prepared.
     ///
     /// @throws DeadlockException if it was rolled back to end a deadlock
-    /// @throws RuntimeException  if it was rolled back; [PersistenceException] also if the store has stopped
+    /// @throws RuntimeException  if it was rolled back; [StoreException] also if the store has stopped
     public void commit(TransactionLevel transaction, Persistent store) {
         ending(transaction, () -> {
             Changes changes = storesOnly(transaction, store).changes(transaction);
@@ -150,13 +150,13 @@ public final class BranchTransactions {
         });
     }
 
-    /// @throws PersistenceException if the transaction has changed objects of another store
+    /// @throws StoreException if the transaction has changed objects of another store
     private Persistent storesOnly(TransactionLevel transaction, Persistent only) {
         for (Persistent store : transaction.top.changed()) {
             Changes changes = store == only ? null : store.changes(transaction);
             if (changes != null) {
                 changes.abandon();
-                throw new PersistenceException("the branch of one store has changed objects of another store, and is "
+                throw new StoreException("the branch of one store has changed objects of another store, and is "
                         + "rolled back: call delistResource of the first with TMSUCCESS, then enlistResource of the "
                         + "second, before its objects are changed");
             }

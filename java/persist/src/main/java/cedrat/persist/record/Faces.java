@@ -2,7 +2,7 @@ package cedrat.persist.record;
 
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 
 /// Changes of a top-level transaction beside objects, in pages and heaps of one store: rolled back with its objects,
 /// and committed with them by one record.
@@ -33,7 +33,7 @@ public final class Faces {
 
     /// Returns the faces of a transaction, begun if there are none.
     ///
-    /// @throws PersistenceException if it has changed pages or heaps of another store
+    /// @throws StoreException if it has changed pages or heaps of another store
     static Faces of(TransactionLevel transaction, Persistent store) throws GraphStoreException {
         TopLevel top = transaction.top;
         if (top.faces == null) {
@@ -41,7 +41,7 @@ public final class Faces {
             top.faces = new Faces(store, store.beginFaces());
         }
         if (top.faces.store != store) {
-            throw new PersistenceException("the transaction has used records or heaps of another store: use those of "
+            throw new StoreException("the transaction has used records or heaps of another store: use those of "
                     + "each store in a transaction of its own");
         }
         return top.faces;

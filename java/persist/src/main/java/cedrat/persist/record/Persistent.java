@@ -2,9 +2,10 @@ package cedrat.persist.record;
 
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.memory.Slot;
+import java.util.concurrent.CompletableFuture;
 
 /// A store of persistent objects, as barriers see it. [Recorder#opened] makes it known to them.
 ///
@@ -39,7 +40,7 @@ public interface Persistent {
     /// A transaction is about to store to one of its objects.
     ///
     /// @throws IllegalStateException if it is closed: the transaction's commit would not be stored
-    /// @throws PersistenceException  if it has stopped
+    /// @throws StoreException  if it has stopped
     void check();
 
     /// The fields of an object will be read where no barrier is, now or at any time: what is loaded of it stays.
@@ -79,11 +80,11 @@ public interface Persistent {
     GraphStore.Faces beginFaces() throws GraphStoreException;
 
     /// Returns the program's exception for a refusal of the store.
-    PersistenceException refused(GraphStoreException failure);
+    StoreException refused(GraphStoreException failure);
 
     /// Waits until everything that was stored by now is durable, if commits are to wait for that.
     ///
-    /// @throws PersistenceException if that fails: the store has stopped
+    /// @throws StoreException if that fails: the store has stopped
     void awaitDurable();
 
     /// The place in the log up to which something was stored by now.
@@ -91,11 +92,10 @@ public interface Persistent {
 
     /// Waits until everything that was stored up to a place is durable.
     ///
-    /// @throws PersistenceException if that fails: the store has stopped
+    /// @throws StoreException if that fails: the store has stopped
     void awaitDurable(long place);
 
-    /// Whether it is.
-    ///
-    /// @throws PersistenceException if the store has stopped
-    boolean isDurable(long place);
+    /// Returns what completes when everything that was stored by now is durable, or exceptionally: with what
+    /// [#awaitDurable(long)] throws. What depends on it does not run on a thread of the store.
+    CompletableFuture<Void> whenDurable();
 }

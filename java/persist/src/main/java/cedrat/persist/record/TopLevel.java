@@ -1,7 +1,7 @@
 package cedrat.persist.record;
 
 import cedrat.persist.DeadlockException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.boot.Barrier;
 import cedrat.persist.lock.Locks;
 import java.util.Arrays;
@@ -250,11 +250,11 @@ public final class TopLevel {
         return isThreadNotified;
     }
 
-    /// @throws PersistenceException if it is given up, to its thread
+    /// @throws StoreException if it is given up, to its thread
     void checkGivenUp() {
         if (isGivenUp) {
             isThreadNotified |= owner.thread == Thread.currentThread();
-            throw new PersistenceException("the global transaction of this thread was rolled back meanwhile by its "
+            throw new StoreException("the global transaction of this thread was rolled back meanwhile by its "
                     + "transaction manager, perhaps after its timeout: end it there, and begin another one");
         }
     }

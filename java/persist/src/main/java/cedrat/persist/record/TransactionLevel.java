@@ -1,9 +1,8 @@
 package cedrat.persist.record;
 
-import cedrat.persist.CommitToken;
-import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Transaction;
 import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
 
 /// A transaction, top-level or nested: one level of a [TopLevel].
 ///
@@ -48,13 +47,8 @@ public final class TransactionLevel extends Transaction {
     }
 
     @Override
-    public CommitToken commit(PersistenceOptions.Durability durability) {
-        Objects.requireNonNull(durability);
-        CommitToken token = Recorder.get().transactions.commit(this);
-        if (durability == PersistenceOptions.Durability.SYNC) {
-            token.await();
-        }
-        return token;
+    public CompletableFuture<Void> commitAsync() {
+        return Recorder.get().transactions.commitAsync(this);
     }
 
     @Override

@@ -1,9 +1,8 @@
 package cedrat.persist.record;
 
-import cedrat.persist.CommitToken;
 import cedrat.persist.DeadlockException;
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.Transaction;
 import cedrat.persist.TransactionStatistics;
 import cedrat.persist.boot.Barrier;
@@ -13,6 +12,7 @@ import cedrat.persist.lock.Locks;
 import cedrat.persist.memory.EntryViews;
 import java.util.List;
 import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.atomic.AtomicLong;
 
 /// How transactions begin and end, nested ones and top-level ones, and what they lock meanwhile.
@@ -133,15 +133,18 @@ public final class Transactions {
         });
     }
 
-    /// As [Transaction#commit(PersistenceOptions.Durability)], and waits for nothing.
-    CommitToken commit(TransactionLevel transaction) {
+    /// As [Transaction#commitAsync].
+    CompletableFuture<Void> commitAsync(TransactionLevel transaction) {
         if (transaction.outer != null) {
             check(transaction);
             throw new IllegalStateException(
-                    "cannot choose the durability of a nested transaction, which stores nothing itself: pass it to the commit "
-                            + "of the outermost one");
+                    "cannot wait later for a nested transaction, which stores nothing itself: call "
+                            + "commitAsync of the outermost one");
         }
-        return contexts.get().unrecorded(() -> new PendingCommit(finish(transaction, Transaction.Action.COMMIT)));
+        return contexts.get()
+                .unrecorded(() -> CompletableFuture.allOf(finish(transaction, Transaction.Action.COMMIT).stream()
+                        .map(Persistent::whenDurable)
+                        .toArray(CompletableFuture<?>[]::new)));
     }
 
     /// @return the stores to wait for
@@ -173,9 +176,8 @@ public final class Transactions {
                 if (found != null && changed != null) {
                     found.abandon();
                     changes.abandon();
-                    throw new PersistenceException(
-                            "cannot commit a transaction that changes objects of two stores: change "
-                                    + "each store in a transaction of its own, or in one global transaction (xaResource)");
+                    throw new StoreException("cannot commit a transaction that changes objects of two stores: change "
+                            + "each store in a transaction of its own, or in one global transaction (xaResource)");
                 }
                 if (found != null) {
                     changed = store;
@@ -407,7 +409,7 @@ public final class Transactions {
                     "cannot read or change records and heaps outside of a transaction: begin a transaction");
         }
         if (context.branch != null && transaction.top == context.branch.top) {
-            throw new PersistenceException(
+            throw new StoreException(
                     "cannot use records and heaps in a transaction over several stores: use them in a transaction of "
                             + "their own");
         }

@@ -205,7 +205,7 @@ public final class UnseenStores {
     public void touched(Object object) {
         Context context = contexts.get();
         if (context.innermost == null) {
-            throw new IllegalStateException("Persistence.touched was called outside of a transaction, where nothing is "
+            throw new IllegalStateException("Store.touched was called outside of a transaction, where nothing is "
                     + "rolled back: begin a transaction, and call it there");
         }
         recorder.transactions.check(context.innermost);

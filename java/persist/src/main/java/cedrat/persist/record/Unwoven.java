@@ -69,7 +69,7 @@ public final class Unwoven {
             throw new IllegalStateException(
                     "cannot open a store with Isolation.SERIALISABLE, the default, because the agent was started with "
                             + "reads=unlocked, so that reads take no locks: remove that argument, or choose "
-                            + "PersistenceOptions.isolation(Isolation.READ_UNCOMMITTED)");
+                            + "StoreOptions.isolation(Isolation.READ_UNCOMMITTED)");
         }
     }
 }

@@ -3,7 +3,7 @@ package cedrat.persist.store;
 import cedrat.persist.DeadlockException;
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.codec.Change;
 import cedrat.persist.codec.Layout;
 import cedrat.persist.event.CommitEvent;
@@ -149,7 +149,7 @@ final class Commit implements Changes {
             }
         } catch (GraphStoreException | RuntimeException | Error e) {
             // First of all: where memory has run out it may not suffice for the rest.
-            PersistenceException stopped = engine.stop(why);
+            StoreException stopped = engine.stop(why);
             // The virtual machine throws one instance again and again when memory has run out.
             if (e != why) {
                 why.addSuppressed(e);

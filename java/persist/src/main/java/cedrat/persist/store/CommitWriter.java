@@ -2,7 +2,7 @@ package cedrat.persist.store;
 
 import cedrat.persist.DeadlockException;
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.boot.Identity;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.ArrayShape;
@@ -105,7 +105,7 @@ final class CommitWriter extends ChangeWriter {
             buffer.beginNew();
             try {
                 writeObject(made.identity(i).shape, made.object(i));
-            } catch (PersistenceException e) {
+            } catch (StoreException e) {
                 report(e);
             }
             buffer.clear();
@@ -385,17 +385,17 @@ final class CommitWriter extends ChangeWriter {
 
     // ---- what cannot be persistent
 
-    private PersistenceException refusal(Object value, String why) {
+    private StoreException refusal(Object value, String why) {
         return refusal(path(parent, step), value, why);
     }
 
-    private PersistenceException refusal(String path, Object value, String why) {
-        return new PersistenceException(
+    private StoreException refusal(String path, Object value, String why) {
+        return new StoreException(
                 path + " leads to an object of " + value.getClass().getName() + ", which cannot be persistent: " + why
                         + (refusals == null ? ". The transaction is rolled back" : ""));
     }
 
-    private void report(PersistenceException refusal) {
+    private void report(StoreException refusal) {
         if (refusals == null) {
             throw refusal;
         }

@@ -1,6 +1,6 @@
 package cedrat.persist.store;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.codec.ObjectBytes;
 import cedrat.persist.codec.ObjectWriter;
 import cedrat.persist.codec.Shape;
@@ -21,9 +21,9 @@ final class DeletedShape extends Shape {
         return definition;
     }
 
-    PersistenceException refused(String what) {
-        return new PersistenceException(what + " is of the class " + definition.name()
-                + ", which PersistenceOptions.deleteClass declares deleted: remove the reference with a program that has "
+    StoreException refused(String what) {
+        return new StoreException(what + " is of the class " + definition.name()
+                + ", which StoreOptions.deleteClass declares deleted: remove the reference with a program that has "
                 + "the class, or add the class and remove the call");
     }
 

@@ -4,9 +4,9 @@ import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.Heap;
 import cedrat.persist.InDoubtException;
-import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceRuntime;
 import cedrat.persist.Records;
+import cedrat.persist.StoreException;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.branch.BranchId;
 import cedrat.persist.branch.BranchStore;
@@ -35,11 +35,13 @@ import java.lang.reflect.Array;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
+import java.util.function.Function;
 
-/// One open store of persistent objects: what [cedrat.persist.Persistence] is to a program, this is to the barriers.
+/// One open store of persistent objects: what [cedrat.persist.Store] is to a program, this is to the barriers.
 ///
 /// ```text
 /// Open ──close──▶ Closed
@@ -90,12 +92,12 @@ final class Engine implements BranchStore {
     private final AtomicLong appended = new AtomicLong();
 
     private volatile long durable;
-    private final VirtualWaits virtualWaits;
+    private final DurableWaits waits;
 
     Engine(GraphStore graph, Recorder recorder, PersistenceRuntime.Settings settings) throws GraphStoreException {
         this.graph = graph;
         name = graph.name();
-        virtualWaits = new VirtualWaits(graph::waitDurable);
+        waits = new DurableWaits(this::waitDurable);
         this.recorder = recorder;
         this.settings = settings;
         loaded = new Loaded(this, settings.loadedBytesMax());
@@ -134,12 +136,12 @@ final class Engine implements BranchStore {
     public void check() {
         String why = end;
         if (why != null) {
-            throw cause == null ? new IllegalStateException(why) : new PersistenceException(why, cause);
+            throw cause == null ? new IllegalStateException(why) : new StoreException(why, cause);
         }
     }
 
     /// Nothing is loaded or stored any more.
-    PersistenceException stop(Throwable failure) {
+    StoreException stop(Throwable failure) {
         boolean isFirst;
         synchronized (this) {
             isFirst = end == null;
@@ -153,7 +155,7 @@ final class Engine implements BranchStore {
         if (isFirst) {
             log(System.Logger.Level.ERROR, name + ": " + end, failure);
         }
-        return new PersistenceException(end, failure);
+        return new StoreException(end, failure);
     }
 
     /// The program's logging may have barriers, and be used for the first time here. If it fails, the failure that is
@@ -171,10 +173,10 @@ final class Engine implements BranchStore {
         });
     }
 
-    /// As [cedrat.persist.Persistence#failure].
-    Optional<PersistenceException> failure() {
+    /// As [cedrat.persist.Store#failure].
+    Optional<StoreException> failure() {
         Throwable why = cause;
-        return why == null ? Optional.empty() : Optional.of(new PersistenceException(end, why));
+        return why == null ? Optional.empty() : Optional.of(new StoreException(end, why));
     }
 
     void close() throws GraphStoreException {
@@ -195,13 +197,13 @@ final class Engine implements BranchStore {
     }
 
     @Override
-    public PersistenceException refused(GraphStoreException failure) {
+    public StoreException refused(GraphStoreException failure) {
         if (failure.isStopped()) {
             return stop(failure);
         }
         return failure.isInDoubt()
                 ? new InDoubtException(failure)
-                : new PersistenceException("the store refused the operation: " + failure.getMessage(), failure);
+                : new StoreException("the store refused the operation: " + failure.getMessage(), failure);
     }
 
     // ---- durability
@@ -231,17 +233,30 @@ final class Engine implements BranchStore {
         if (place <= durable) {
             return;
         }
+        DurableWaitEvent event = new DurableWaitEvent();
+        event.begin();
+        if (Thread.currentThread().isVirtual()) {
+            try {
+                waits.until(place).join();
+            } catch (CompletionException failed) {
+                check();
+                throw failed;
+            }
+        } else {
+            waitDurable(place);
+        }
+        event.end(name, place);
+    }
+
+    /// As [#awaitDurable(long)], on a platform thread.
+    private void waitDurable(long place) {
+        if (place <= durable) {
+            return;
+        }
         try {
             if (end == null) {
-                DurableWaitEvent event = new DurableWaitEvent();
-                event.begin();
-                if (Thread.currentThread().isVirtual()) {
-                    virtualWaits.until(place);
-                } else {
-                    graph.waitDurable(place);
-                }
+                graph.waitDurable(place);
                 becameDurable(place);
-                event.end(name, place);
                 return;
             }
         } catch (GraphStoreException e) {
@@ -255,27 +270,12 @@ final class Engine implements BranchStore {
     }
 
     @Override
-    public boolean isDurable(long place) {
+    public CompletableFuture<Void> whenDurable() {
+        long place = appended();
         if (place <= durable) {
-            return true;
+            return CompletableFuture.completedFuture(null);
         }
-        try {
-            if (end == null) {
-                if (!graph.isDurable(place)) {
-                    return false;
-                }
-                becameDurable(place);
-                return true;
-            }
-        } catch (GraphStoreException e) {
-            if (!isClosing()) {
-                throw stop(e);
-            }
-        }
-        if (!isClosing() || closed.isDone() && !closed.join()) {
-            check();
-        }
-        return closed.isDone();
+        return waits.until(place).thenApplyAsync(Function.identity());
     }
 
     /// Whether it is closed, or about to be. That makes durable what was committed, or fails.
@@ -366,7 +366,7 @@ final class Engine implements BranchStore {
             Object value;
             try {
                 value = resolve(word);
-            } catch (PersistenceException gone) {
+            } catch (StoreException gone) {
                 if (isStill(identity, layout, base, reference, word)) {
                     throw gone;
                 }

@@ -1,7 +1,7 @@
 package cedrat.persist.store;
 
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.codec.Layout;
 import cedrat.persist.codec.ObjectBytes;
 import cedrat.persist.codec.ObjectIdentity;
@@ -214,7 +214,7 @@ final class Loader {
             if (node != null && node.isBegun) {
                 // It is being filled by this thread: it is returned as it is.
                 if (node.object == null) {
-                    throw new PersistenceException("cannot load the object " + Words.show(id) + ", because its parts "
+                    throw new StoreException("cannot load the object " + Words.show(id) + ", because its parts "
                             + "need it: `hashCode`, `equals` or `compareTo` of an element reads a wrapper or an "
                             + "unmodifiable collection of that element. Let these methods read other fields");
                 }
@@ -237,7 +237,7 @@ final class Loader {
         private static final long serialVersionUID = 1;
         private static final long LOOK_MILLIS = 100;
 
-        /// @throws PersistenceException if the lock's owner waits for a monitor that this thread has entered
+        /// @throws StoreException if the lock's owner waits for a monitor that this thread has entered
         void enter() {
             boolean wasInterrupted = false;
             boolean isEntered = tryLock();
@@ -250,7 +250,7 @@ final class Loader {
                 }
                 Thread owner = isEntered ? null : getOwner();
                 if (owner != null && MonitorCycles.waitsForThisThread(owner)) {
-                    throw new PersistenceException("cannot load an object: the thread " + owner + " is loading a "
+                    throw new StoreException("cannot load an object: the thread " + owner + " is loading a "
                             + "collection, whose elements' `hashCode`, `equals` or `compareTo` waits for a monitor that "
                             + "this thread has entered. Load the object before the monitor is entered, or let these "
                             + "methods enter none");

@@ -3,10 +3,10 @@ package cedrat.persist.store;
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.Heap;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceRuntime;
 import cedrat.persist.Records;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
 import cedrat.persist.StoreStatistics;
 import cedrat.persist.branch.BranchResource;
 import cedrat.persist.record.Recorder;
@@ -17,12 +17,13 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.Set;
 import java.util.TreeSet;
+import java.util.function.Supplier;
 import javax.transaction.xa.XAResource;
 
 /// An open store, as programs have it.
 ///
 /// **Threads:** any.
-final class ObjectStore extends Persistence {
+final class ObjectStore extends Store {
     private static final int NAME_BYTES_MAX = 1024;
 
     private final Recorder recorder;
@@ -33,7 +34,7 @@ final class ObjectStore extends Persistence {
         this.engine = engine;
     }
 
-    /// As [Persistence#open(GraphStore, PersistenceOptions)].
+    /// As [Store#open(GraphStore, StoreOptions)].
     static ObjectStore open(Recorder recorder, GraphStore graph, PersistenceRuntime.Settings settings) {
         boolean isOpen = false;
         try {
@@ -56,7 +57,7 @@ final class ObjectStore extends Persistence {
         try {
             return new Engine(graph, recorder, settings);
         } catch (GraphStoreException e) {
-            throw new PersistenceException("cannot open the store: " + e.getMessage(), e);
+            throw new StoreException("cannot open the store: " + e.getMessage(), e);
         }
     }
 
@@ -64,24 +65,35 @@ final class ObjectStore extends Persistence {
         try {
             graph.close();
         } catch (GraphStoreException e) {
-            throw new PersistenceException("cannot close a store that was not opened completely: " + e.getMessage(), e);
+            throw new StoreException("cannot close a store that was not opened completely: " + e.getMessage(), e);
         }
     }
 
     @Override
-    public boolean mark(String name, Object root) {
+    public boolean setRoot(String name, Object root) {
         Objects.requireNonNull(name);
-        Objects.requireNonNull(root, "cannot mark null: call unmark to remove a name");
+        Objects.requireNonNull(root, "cannot make null a root: call removeRoot to remove a name");
         return inTransaction(() -> set(name, root));
     }
 
     @Override
-    public void unmark(String name) {
+    public void removeRoot(String name) {
         Objects.requireNonNull(name);
         inTransaction(() -> set(name, null));
     }
 
     private boolean set(String name, Object object) {
+        Root root = lockToChange(name);
+        boolean wasMarked = root.isMarked();
+        if (engine.locksReads() && wasMarked != (object != null)) {
+            recorder.lockNamesToChange(engine.roots);
+        }
+        root.set(0, object);
+        return !wasMarked;
+    }
+
+    /// Returns a name, also one without an object, which this transaction may change from here on.
+    private Root lockToChange(String name) {
         engine.check();
         engine.inDoubt.check(name);
         if (name.getBytes(StandardCharsets.UTF_8).length > NAME_BYTES_MAX) {
@@ -93,41 +105,66 @@ final class ObjectStore extends Persistence {
         }
         Root root = engine.roots.computeIfAbsent(name, key -> new Root(engine, key, 0));
         root.beforeChange(recorder);
-        boolean wasMarked = root.isMarked();
-        if (engine.locksReads() && wasMarked != (object != null)) {
-            recorder.lockNamesToChange(engine.roots);
-        }
-        root.set(0, object);
-        return !wasMarked;
+        return root;
     }
 
     @Override
     @SuppressWarnings("unchecked")
-    public <T> T lookup(String name) {
+    public <T> T root(String name, Class<? super T> type) {
         Objects.requireNonNull(name);
-        return (T) recorder.unrecorded(() -> {
-            engine.check();
-            engine.inDoubt.check(name);
-            Root root = engine.locksReads() ? lockedRoot(name) : engine.roots.get(name);
-            if (root == null) {
-                return null;
+        Object object = recorder.unrecorded(() -> find(name));
+        if (object != null && !type.isInstance(object)) {
+            throw new StoreException(
+                    "the root " + name + " is a " + object.getClass().getName() + ", not a " + type.getName()
+                            + ": ask for that class or one that it extends");
+        }
+        return (T) object;
+    }
+
+    @Override
+    public <T> T root(String name, Class<? super T> type, Supplier<? extends T> initial) {
+        // In a transaction too if the name leads somewhere: that may not be committed, and be taken back.
+        return recorder.transactions.isInTransaction()
+                ? findOrAdd(name, type, initial)
+                : WovenCode.call(transaction -> this.<T>findOrAdd(name, type, initial));
+    }
+
+    private <T> T findOrAdd(String name, Class<? super T> type, Supplier<? extends T> initial) {
+        T found = root(name, type);
+        if (found == null) {
+            recorder.unrecorded(() -> lockToChange(name));
+            // Another transaction may have been faster.
+            found = root(name, type);
+        }
+        if (found == null) {
+            found = Objects.requireNonNull(initial.get(), "the object of a new root must not be null");
+            setRoot(name, found);
+        }
+        return found;
+    }
+
+    private Object find(String name) {
+        engine.check();
+        engine.inDoubt.check(name);
+        Root root = engine.locksReads() ? lockedRoot(name) : engine.roots.get(name);
+        if (root == null) {
+            return null;
+        }
+        while (true) {
+            Object object = root.object();
+            if (object != null) {
+                return object;
             }
-            while (true) {
-                Object object = root.object();
-                if (object != null) {
-                    return object;
-                }
-                long word = root.word();
-                try {
-                    return engine.resolve(word);
-                } catch (PersistenceException gone) {
-                    // The name may lead elsewhere by now, and what it led to was removed.
-                    if (root.word() == word && root.object() == null) {
-                        throw gone;
-                    }
+            long word = root.word();
+            try {
+                return engine.resolve(word);
+            } catch (StoreException gone) {
+                // The name may lead elsewhere by now, and what it led to was removed.
+                if (root.word() == word && root.object() == null) {
+                    throw gone;
                 }
             }
-        });
+        }
     }
 
     /// Locks a name, also one without an object: it may have one when another transaction has ended.
@@ -144,7 +181,7 @@ final class ObjectStore extends Persistence {
     }
 
     @Override
-    public Set<String> roots() {
+    public Set<String> rootNames() {
         return recorder.unrecorded(() -> {
             if (engine.locksReads()) {
                 recorder.lockNamesToRead(engine, engine.roots);
@@ -203,8 +240,8 @@ final class ObjectStore extends Persistence {
     }
 
     @Override
-    public boolean restarted() {
-        return engine.isRestarted;
+    public boolean isNew() {
+        return !engine.isRestarted;
     }
 
     @Override
@@ -218,7 +255,7 @@ final class ObjectStore extends Persistence {
     }
 
     @Override
-    public Optional<PersistenceException> failure() {
+    public Optional<StoreException> failure() {
         return engine.failure();
     }
 
@@ -241,7 +278,7 @@ final class ObjectStore extends Persistence {
         try {
             engine.close();
         } catch (GraphStoreException e) {
-            throw new PersistenceException("cannot close the store: " + e.getMessage(), e);
+            throw new StoreException("cannot close the store: " + e.getMessage(), e);
         }
     }
 

@@ -69,7 +69,7 @@ final class RenamedFields {
                 }
                 Set<String> lost = lost(old, find.apply(className));
                 if (!lost.isEmpty()) {
-                    problems.add("PersistenceOptions.renameField(\"" + className + "\", \"" + old.field + "\", \""
+                    problems.add("StoreOptions.renameField(\"" + className + "\", \"" + old.field + "\", \""
                             + now.field + "\") matches no field in the store, and these fields would be dropped: "
                             + String.join(", ", lost) + "; pass the new name of the class and the stored name of the "
                             + "field, or remove the call");

@@ -8,7 +8,7 @@ import cedrat.persist.record.UndoLog;
 /// A name in a store, and what it leads to.
 ///
 /// ```text
-/// Stored ──mark, unmark──▶ Changed ──commit──▶ Stored
+/// Stored ──set, remove──▶ Changed ──commit──▶ Stored
 ///    ▲                        └──rollback───┐
 ///    └──────────────────────────────────────┘
 /// ```

@@ -1,7 +1,7 @@
 package cedrat.persist.store;
 
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.codec.ObjectBytes;
 import cedrat.persist.codec.Shape;
 import cedrat.persist.codec.Words;
@@ -72,7 +72,7 @@ final class RootPaths {
         try {
             ObjectBytes bytes = new ObjectBytes(id, engine.graph.read(id));
             return engine.schema.shape(bytes) == null ? null : bytes;
-        } catch (GraphStoreException | PersistenceException | OutOfMemoryError unreadable) {
+        } catch (GraphStoreException | StoreException | OutOfMemoryError unreadable) {
             return null;
         }
     }
@@ -111,7 +111,7 @@ final class RootPaths {
                             && SHOWN.contains(shape.form.name)
                     ? CollectionForms.text(shape.fill(shape.create(bytes), bytes, NOTHING))
                     : null;
-        } catch (PersistenceException | OutOfMemoryError unreadable) {
+        } catch (StoreException | OutOfMemoryError unreadable) {
             return null;
         }
     }

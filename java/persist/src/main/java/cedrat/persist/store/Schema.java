@@ -2,8 +2,8 @@ package cedrat.persist.store;
 
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.PersistenceException;
 import cedrat.persist.PersistenceRuntime;
+import cedrat.persist.StoreException;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.ArrayShape;
 import cedrat.persist.codec.EnumShape;
@@ -83,7 +83,7 @@ final class Schema {
     /// By the definitions that the store had when it was opened, whether transient fields belong to them.
     private final boolean[] withTransient;
 
-    /// @throws PersistenceException if classes do not fit: it says which
+    /// @throws StoreException if classes do not fit: it says which
     Schema(GraphStore graph, Fields slots, PersistenceRuntime.Settings settings, Forms forms, HashKeys keys)
             throws GraphStoreException {
         this.keys = keys;
@@ -110,7 +110,7 @@ final class Schema {
         }
         renamed.check(this::find, problems);
         if (!problems.isEmpty()) {
-            throw new PersistenceException("the classes of the store do not match those of the program:" + SEPARATOR
+            throw new StoreException("the classes of the store do not match those of the program:" + SEPARATOR
                     + String.join(SEPARATOR, problems));
         }
     }
@@ -255,11 +255,11 @@ final class Schema {
         if (!STATELESS.contains(ancestor) && !SerialFields.isStoredWithSubclass(ancestor, topmost)) {
             throw new RefusedException(type.getName() + " extends " + ancestor.getName()
                     + ", whose fields have no barriers: keep a field of type " + ancestor.getSimpleName()
-                    + " in place of the superclass, or call PersistenceOptions.convert");
+                    + " in place of the superclass, or call StoreOptions.convert");
         }
         if (find(type.getName()) != type) {
             throw new RefusedException("the class loader of the store does not find " + type.getName()
-                    + ": set PersistenceOptions.classLoader when the store is opened");
+                    + ": set StoreOptions.classLoader when the store is opened");
         }
         if (keys.isContainer(type) && HashSource.findsByIdentity(type)) {
             throw new RefusedException(type.getName() + " finds objects by System.identityHashCode, which differs in "
@@ -323,7 +323,7 @@ final class Schema {
         }
         if (!element.isPrimitive() && find(element.getName()) != element) {
             throw new RefusedException("the class loader of the store does not find " + element.getName()
-                    + ": set PersistenceOptions.classLoader when the store is opened");
+                    + ": set StoreOptions.classLoader when the store is opened");
         }
         Shape made = new ArrayShape(type, type.getName());
         current.put(type, made);
@@ -355,7 +355,7 @@ final class Schema {
     private synchronized EnumShape constants(Class<?> type) throws RefusedException {
         if (find(type.getName()) != type) {
             throw new RefusedException("the class loader of the store does not find " + type.getName()
-                    + ": set PersistenceOptions.classLoader when the store is opened");
+                    + ": set StoreOptions.classLoader when the store is opened");
         }
         Enum<?>[] constants = (Enum<?>[]) type.getEnumConstants();
         List<String> names = new ArrayList<>();
@@ -376,7 +376,7 @@ final class Schema {
                 : null;
         if (constant == null) {
             throwIfDeleted(number, Words.constantNumber(word));
-            throw new PersistenceException("the reference 0x" + Long.toHexString(word)
+            throw new StoreException("the reference 0x" + Long.toHexString(word)
                     + " leads to no constant of an enum: run `cedrat verify`, and restore the store from a copy");
         }
         return constant;
@@ -389,9 +389,9 @@ final class Schema {
         }
         List<Member> members = shape instanceof EnumShape ? definitions[number - 1].members() : List.of();
         if (constant < members.size()) {
-            throw new PersistenceException("a reference leads to the constant "
+            throw new StoreException("a reference leads to the constant "
                     + settings.className(definitions[number - 1].name()) + "."
-                    + members.get(constant).name() + ", which PersistenceOptions.deleteConstant declares deleted: "
+                    + members.get(constant).name() + ", which StoreOptions.deleteConstant declares deleted: "
                     + "change the reference with a program that has the constant, or add it and remove the call");
         }
     }
@@ -442,7 +442,7 @@ final class Schema {
         }
         if (form == null && converted != null) {
             problems.add("the store has converted objects of " + settings.className(converted)
-                    + ", and the program has no converter for them: call PersistenceOptions.convert, or deleteClass if it "
+                    + ", and the program has no converter for them: call StoreOptions.convert, or deleteClass if it "
                     + "needs them no more");
             return null;
         }
@@ -459,7 +459,7 @@ final class Schema {
         if (settings.isDeleted(definition.name())) {
             if (type != null) {
                 problems.add("the program has the class " + type.getName()
-                        + ", which PersistenceOptions.deleteClass declares deleted: remove the call, or give the class "
+                        + ", which StoreOptions.deleteClass declares deleted: remove the call, or give the class "
                         + "another name");
             }
             return new DeletedShape(definition);
@@ -544,10 +544,10 @@ final class Schema {
         String now = settings.className(stored);
         if (!now.equals(stored)) {
             return "the program lacks the class " + now + ", the new name of " + stored
-                    + " in PersistenceOptions.renameClass: correct the name, or add the class to the class path";
+                    + " in StoreOptions.renameClass: correct the name, or add the class to the class path";
         }
         return "the program lacks the stored class " + stored + ": add it to the class path, or call "
-                + "PersistenceOptions.renameClass if it has another name now, or deleteClass if it is gone";
+                + "StoreOptions.renameClass if it has another name now, or deleteClass if it is gone";
     }
 
     private Shape checkConstants(StoredClass definition, Class<?> type, Set<String> problems) {
@@ -563,11 +563,11 @@ final class Schema {
             if (settings.isDeleted(type.getName(), member.name())) {
                 if (constant != null) {
                     problems.add(type.getName() + " has the constant " + name
-                            + ", which PersistenceOptions.deleteConstant declares deleted: remove the call");
+                            + ", which StoreOptions.deleteConstant declares deleted: remove the call");
                 }
             } else if (constant == null && name.equals(member.name())) {
                 problems.add(type.getName() + " lacks the stored constant " + name
-                        + ": add it, or call PersistenceOptions.renameField if it has another name now, or "
+                        + ": add it, or call StoreOptions.renameField if it has another name now, or "
                         + "deleteConstant if it is gone");
             } else if (constant == null) {
                 problems.add(unfound(type, "constant", name, member));
@@ -663,7 +663,7 @@ final class Schema {
 
     private static String unfound(Class<?> declaring, String what, String renamed, Member member) {
         return declaring.getName() + " has no " + what + " " + renamed + ", the new name of " + member.name()
-                + " in PersistenceOptions.renameField: correct the name, or remove the call";
+                + " in StoreOptions.renameField: correct the name, or remove the call";
     }
 
     /// The field of that name in another class of the hierarchy, if that class had none in the store: a field that was
@@ -709,7 +709,7 @@ final class Schema {
                 problems.add(field.getDeclaringClass().getName() + "." + field.getName() + " is both "
                         + other.member().name() + " and " + member.name()
                         + " of the store: give it another name, or remove a "
-                        + "call of PersistenceOptions.renameField");
+                        + "call of StoreOptions.renameField");
                 return false;
             }
         }

@@ -1,8 +1,8 @@
 package cedrat.persist.store;
 
 import cedrat.persist.GraphStore;
-import cedrat.persist.Persistence;
 import cedrat.persist.PersistenceRuntime;
+import cedrat.persist.Store;
 import cedrat.persist.TransactionStatistics;
 import cedrat.persist.record.Recorder;
 
@@ -17,7 +17,7 @@ public final class StoreRuntime extends PersistenceRuntime {
     }
 
     @Override
-    protected Persistence open(GraphStore graph, Settings settings) {
+    protected Store open(GraphStore graph, Settings settings) {
         return ObjectStore.open(recorder, graph, settings);
     }
 

@@ -41,7 +41,7 @@ import java.util.zip.ZipEntry;
 /// `infrastructure=com.example.audit` lists packages and classes whose changes belong to no transaction.
 /// `memo=com.example.Point#hash` lists [memo fields][cedrat.persist.memory.MemoFields]. With
 /// `reads=unlocked`, reads of primitive fields have no barriers. Then only stores with
-/// [cedrat.persist.PersistenceOptions.Isolation#READ_UNCOMMITTED] can be opened.
+/// [cedrat.persist.StoreOptions.Isolation#READ_UNCOMMITTED] can be opened.
 public final class Agent {
     private static final String[] BOOT_CLASSES = {
         "cedrat/persist/boot/Barrier",

@@ -8,9 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.persist.DeadlockException;
 import cedrat.persist.Elsewhere;
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
-import cedrat.persist.PersistenceOptions.Isolation;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
+import cedrat.persist.StoreOptions.Isolation;
 import cedrat.persist.Transaction;
 import cedrat.persist.locking.Place.World;
 import java.lang.ref.WeakReference;
@@ -39,15 +39,15 @@ class ReadLocksTest extends Threads {
     @BeforeEach
     void fill() {
         open(Isolation.SERIALISABLE);
-        store.mark("one", new World());
-        store.mark("other", new World());
+        store.setRoot("one", new World());
+        store.setRoot("other", new World());
         reopen(Isolation.SERIALISABLE);
     }
 
     private void reopen(Isolation isolation) {
         open(isolation);
-        one = store.lookup("one");
-        other = store.lookup("other");
+        one = store.root("one", Object.class);
+        other = store.root("other", Object.class);
     }
 
     private Callable<Integer> get(Place place, World world) {
@@ -64,9 +64,9 @@ class ReadLocksTest extends Threads {
     /// J3.1: a virtual thread waits for a lock within the monitor that the lock's owner wants to enter.
     @Test
     void virtualThreadInMonitorIsVictim() throws Exception {
-        store.mark("vector", new Vector<>(List.of(0)));
+        store.setRoot("vector", new Vector<>(List.of(0)));
         reopen(Isolation.SERIALISABLE);
-        Vector<Integer> vector = store.lookup("vector");
+        Vector<Integer> vector = store.root("vector", Vector.class);
         for (boolean readsVirtually : new boolean[] {true, false}) {
             FutureTask<Integer> reader = new FutureTask<>(() -> Transaction.call(() -> vector.get(0)));
             Thread reading =
@@ -289,7 +289,7 @@ class ReadLocksTest extends Threads {
     @Test
     void uncommittedReadsLockNothing() throws Exception {
         reopen(Isolation.READ_UNCOMMITTED);
-        Persistence another = Persistence.open(new MemoryGraph().open(), new PersistenceOptions());
+        Store another = Store.open(new MemoryGraph().open(), new StoreOptions());
         for (Place place : Place.values()) {
             try (var transaction = Transaction.begin()) {
                 assertEquals(0, place.get(one));
@@ -331,7 +331,7 @@ class ReadLocksTest extends Threads {
     private static int total;
 
     private Map<String, Integer> map() {
-        return store.lookup("map");
+        return store.root("map", Object.class);
     }
 
     private Map.Entry<String, Integer> entryOfMap() {
@@ -345,7 +345,7 @@ class ReadLocksTest extends Threads {
     /// J3.2, J7: nothing leads from an entry to its map, and its map in the store may have changed since.
     @Test
     void entryOfUnloadedMapIsNotRead() throws Exception {
-        store.mark("map", new HashMap<>(Map.of("key", 0)));
+        store.setRoot("map", new HashMap<>(Map.of("key", 0)));
         reopen(Isolation.SERIALISABLE);
         Map.Entry<String, Integer> entry = entryOfMap();
         WeakReference<Object> gone = mapIfThere();
@@ -364,24 +364,24 @@ class ReadLocksTest extends Threads {
     void namesAreReadUnderLocksToo() throws Exception {
         Future<Object> marking;
         try (var transaction = Transaction.begin()) {
-            assertEquals(null, store.<World>lookup("more"));
-            assertEquals(Set.of("one", "other"), store.roots());
-            marking = startAndWait(() -> store.mark("more", new World()));
-            assertEquals(null, store.<World>lookup("more"));
+            assertEquals(null, store.root("more", World.class));
+            assertEquals(Set.of("one", "other"), store.rootNames());
+            marking = startAndWait(() -> store.setRoot("more", new World()));
+            assertEquals(null, store.root("more", World.class));
             transaction.commit();
         }
         marking.get();
         Future<Boolean> looking;
         try (var transaction = Transaction.begin()) {
-            store.unmark("more");
-            looking = startAndWait(() -> Transaction.call(() -> store.lookup("more") != null));
+            store.removeRoot("more");
+            looking = startAndWait(() -> Transaction.call(() -> store.root("more", Object.class) != null));
             transaction.commit();
         }
         assertFalse(looking.get());
         try (var transaction = Transaction.begin()) {
-            assertEquals(2, store.roots().size());
-            marking = startAndWait(() -> store.mark("last", new World()));
-            assertEquals(2, store.roots().size());
+            assertEquals(2, store.rootNames().size());
+            marking = startAndWait(() -> store.setRoot("last", new World()));
+            assertEquals(2, store.rootNames().size());
             transaction.commit();
         }
         marking.get();
@@ -393,18 +393,18 @@ class ReadLocksTest extends Threads {
     void creatorWaitsForReaderOfAbsentKey() throws Exception {
         Future<Object> marking;
         try (var transaction = Transaction.begin()) {
-            assertEquals(null, store.<World>lookup("more"));
-            assertTrue(elsewhere(() -> store.mark("another", new World())));
-            marking = startAndWait(() -> store.mark("more", new World()));
-            assertEquals(null, store.<World>lookup("more"));
+            assertEquals(null, store.root("more", World.class));
+            assertTrue(elsewhere(() -> store.setRoot("another", new World())));
+            marking = startAndWait(() -> store.setRoot("more", new World()));
+            assertEquals(null, store.root("more", World.class));
             transaction.commit();
         }
         marking.get();
         Future<Object> looking;
         try (var transaction = Transaction.begin()) {
-            store.mark("last", new World());
-            looking = startAndWait(() -> Transaction.call(() -> store.lookup("last")));
-            store.unmark("last");
+            store.setRoot("last", new World());
+            looking = startAndWait(() -> Transaction.call(() -> store.root("last", Object.class)));
+            store.removeRoot("last");
             transaction.commit();
         }
         assertEquals(null, looking.get());
@@ -417,8 +417,8 @@ class ReadLocksTest extends Threads {
         int count = ((Map<?, ?>) field(engine, "roots")).size();
         for (int i = 0; i < 1_000; i++) {
             String name = "absent " + i;
-            assertEquals(null, store.<World>lookup(name));
-            Transaction.run(() -> assertEquals(null, store.<World>lookup(name)));
+            assertEquals(null, store.root(name, World.class));
+            Transaction.run(() -> assertEquals(null, store.root(name, World.class)));
         }
         assertEquals(count, ((Map<?, ?>) field(engine, "roots")).size());
     }

@@ -4,9 +4,9 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 
 import cedrat.persist.Elsewhere;
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
-import cedrat.persist.PersistenceOptions.Isolation;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
+import cedrat.persist.StoreOptions.Isolation;
 import java.util.concurrent.Callable;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutorService;
@@ -22,7 +22,7 @@ abstract class Threads {
     private final MemoryGraph graph = new MemoryGraph();
     private final ExecutorService threads =
             Executors.newThreadPerTaskExecutor(Thread.ofPlatform().daemon().factory());
-    Persistence store;
+    Store store;
 
     @AfterEach
     void end() {
@@ -35,7 +35,7 @@ abstract class Threads {
         if (store != null) {
             store.close();
         }
-        store = Persistence.open(graph.open(), new PersistenceOptions().isolation(isolation));
+        store = Store.open(graph.open(), new StoreOptions().isolation(isolation));
     }
 
     /// Starts `work`, and returns when its thread waits for a lock.

@@ -2,7 +2,7 @@ package cedrat.persist.locking;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
-import cedrat.persist.PersistenceOptions.Isolation;
+import cedrat.persist.StoreOptions.Isolation;
 import cedrat.persist.Transaction;
 import java.io.ByteArrayOutputStream;
 import java.io.ObjectOutputStream;
@@ -318,9 +318,9 @@ class WaysTest extends Threads {
     @BeforeEach
     void fill() {
         open(Isolation.SERIALISABLE);
-        store.mark("world", new World());
+        store.setRoot("world", new World());
         open(Isolation.SERIALISABLE);
-        world = store.lookup("world");
+        world = store.root("world", Object.class);
     }
 
     /// J3.2.

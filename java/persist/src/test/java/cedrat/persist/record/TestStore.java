@@ -2,7 +2,7 @@ package cedrat.persist.record;
 
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.memory.Slot;
 import java.lang.reflect.Modifier;
@@ -13,6 +13,7 @@ import java.util.IdentityHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
+import java.util.concurrent.CompletableFuture;
 
 /// A store without a disk, in which tests say what is pending.
 ///
@@ -173,7 +174,7 @@ public final class TestStore implements Persistent, AutoCloseable {
     }
 
     @Override
-    public PersistenceException refused(GraphStoreException failure) {
+    public StoreException refused(GraphStoreException failure) {
         throw new AssertionError("nothing is asked of it", failure);
     }
 
@@ -189,7 +190,7 @@ public final class TestStore implements Persistent, AutoCloseable {
     public void awaitDurable(long place) {}
 
     @Override
-    public boolean isDurable(long place) {
-        return true;
+    public CompletableFuture<Void> whenDurable() {
+        return CompletableFuture.completedFuture(null);
     }
 }

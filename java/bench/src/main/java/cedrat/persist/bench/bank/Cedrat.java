@@ -1,9 +1,9 @@
 package cedrat.persist.bench.bank;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
-import cedrat.persist.PersistenceOptions.Durability;
 import cedrat.persist.RwLock;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
+import cedrat.persist.StoreOptions.Durability;
 import cedrat.persist.Transaction;
 import java.nio.file.Path;
 import java.util.stream.Stream;
@@ -63,17 +63,16 @@ public final class Cedrat implements Engine {
     @Override
     public Bank open(Path directory, boolean isDurable) {
         return switch (stage) {
-            case COMPLETE -> new Persistent(Persistence.open(directory, options(isDurable)));
+            case COMPLETE -> new Persistent(Store.open(directory, options(isDurable)));
             case WITHOUT_STORE ->
-                new Persistent(
-                        Persistence.open(new NoStore(), options(isDurable).loadedBytesMax(Long.MAX_VALUE)));
+                new Persistent(Store.open(new NoStore(), options(isDurable).loadedBytesMax(Long.MAX_VALUE)));
             case IN_MEMORY -> new InMemory(true);
             case PLAIN -> new InMemory(false);
         };
     }
 
-    private static PersistenceOptions options(boolean isDurable) {
-        return new PersistenceOptions().durability(isDurable ? Durability.SYNC : Durability.ASYNC);
+    private static StoreOptions options(boolean isDurable) {
+        return new StoreOptions().durability(isDurable ? Durability.SYNC : Durability.ASYNC);
     }
 
     private static class Row {
@@ -117,17 +116,17 @@ public final class Cedrat implements Engine {
     private static final class Persistent implements Bank {
         private static final String ROOT = "books";
 
-        private final Persistence persistence;
+        private final Store persistence;
         private final Row[] accounts;
         private final Row[] tellers;
         private final Branch[] branches;
 
-        Persistent(Persistence persistence) {
+        Persistent(Store persistence) {
             this.persistence = persistence;
-            if (persistence.lookup(ROOT) == null) {
-                persistence.mark(ROOT, new Books());
+            if (persistence.root(ROOT, Object.class) == null) {
+                persistence.setRoot(ROOT, new Books());
             }
-            Books books = persistence.lookup(ROOT);
+            Books books = persistence.root(ROOT, Books.class);
             accounts = books.accounts;
             tellers = books.tellers;
             branches = books.branches;

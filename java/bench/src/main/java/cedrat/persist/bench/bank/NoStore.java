@@ -55,10 +55,5 @@ public final class NoStore implements GraphStore {
     public void waitDurable(long lsn) {}
 
     @Override
-    public boolean isDurable(long lsn) {
-        return true;
-    }
-
-    @Override
     public void close() {}
 }

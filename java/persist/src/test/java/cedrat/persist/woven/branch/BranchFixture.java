@@ -7,7 +7,7 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import cedrat.persist.Clock;
 import cedrat.persist.GraphStore;
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
+import cedrat.persist.Store;
 import cedrat.persist.Transaction;
 import java.lang.reflect.InvocationHandler;
 import java.lang.reflect.InvocationTargetException;
@@ -49,16 +49,16 @@ abstract class BranchFixture {
     final Map<String, Throwable> lost = new ConcurrentHashMap<>();
     /// Steps before calls of the methods of [GraphStore].
     final Map<String, Step> before = new ConcurrentHashMap<>();
-    Persistence store;
+    Store store;
     XAResource resource;
 
     @BeforeEach
     void open() {
-        store = Persistence.open(graph.open(), clock.options());
+        store = Store.open(graph.open(), clock.options());
         resource = store.xaResource();
-        if (!store.restarted()) {
-            store.mark("accounts", new TreeMap<>(Map.of("here", new Account(100), "there", new Account(1000))));
-            store.mark("alone", new Account(5));
+        if (store.isNew()) {
+            store.setRoot("accounts", new TreeMap<>(Map.of("here", new Account(100), "there", new Account(1000))));
+            store.setRoot("alone", new Account(5));
         }
     }
 
@@ -75,12 +75,12 @@ abstract class BranchFixture {
     /// Opens the store anew, as one whose methods throw what is put into [#failures] and [#lost].
     void openFailing() {
         store.close();
-        store = Persistence.open(failing(graph.open()), clock.options());
+        store = Store.open(failing(graph.open()), clock.options());
         resource = store.xaResource();
     }
 
     Account account(String name) {
-        return store.<Map<String, Account>>lookup("accounts").get(name);
+        return store.<Map<String, Account>>root("accounts", Map.class).get(name);
     }
 
     /// A store whose methods throw what is put into [#failures] and [#lost].

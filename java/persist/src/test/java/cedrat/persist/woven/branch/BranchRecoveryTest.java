@@ -6,7 +6,7 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.InDoubtException;
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.Transaction;
 import java.util.List;
 import java.util.concurrent.CountDownLatch;
@@ -37,8 +37,8 @@ class BranchRecoveryTest extends BranchFixture {
     void objectsInDoubtCannotBeRead() throws Exception {
         inBranch(ONE, () -> {
             account("here").balance -= 30;
-            store.mark("alone", new Account(6));
-            store.mark("new", new Account(7));
+            store.setRoot("alone", new Account(6));
+            store.setRoot("new", new Account(7));
         });
         inBranch(OTHER, () -> account("there").balance += 30);
         resource.prepare(ONE);
@@ -49,16 +49,19 @@ class BranchRecoveryTest extends BranchFixture {
             List<Xid> known = List.of(resource.recover(XAResource.TMSTARTRSCAN | XAResource.TMENDRSCAN));
             assertEquals(commits ? 2 : 1, known.size());
             Xid found = known.stream().filter(id::is).findFirst().orElseThrow();
-            InDoubtException refused = assertThrows(InDoubtException.class, () -> store.lookup("accounts"));
+            InDoubtException refused = assertThrows(InDoubtException.class, () -> store.root("accounts", Object.class));
             assertTrue(refused.getMessage().contains("0000000702010203") || !commits, refused.getMessage());
             if (commits) {
-                assertThrows(InDoubtException.class, () -> store.lookup("alone"));
-                assertThrows(InDoubtException.class, () -> store.lookup("new"));
-                assertThrows(InDoubtException.class, () -> store.unmark("new"));
+                assertThrows(InDoubtException.class, () -> store.root("alone", Object.class));
+                assertThrows(InDoubtException.class, () -> store.root("new", Object.class));
+                assertThrows(InDoubtException.class, () -> store.removeRoot("new"));
                 resource.commit(found, false);
-                assertEquals(6, store.<Account>lookup("alone").balance);
-                assertEquals(7, store.<Account>lookup("new").balance);
-                assertThrows(InDoubtException.class, () -> store.lookup("accounts"), "the other is in doubt still");
+                assertEquals(6, store.root("alone", Account.class).balance);
+                assertEquals(7, store.root("new", Account.class).balance);
+                assertThrows(
+                        InDoubtException.class,
+                        () -> store.root("accounts", Object.class),
+                        "the other is in doubt still");
             } else {
                 resource.rollback(found);
                 assertEquals(70, account("here").balance);
@@ -112,14 +115,14 @@ class BranchRecoveryTest extends BranchFixture {
             failures.put(call, GraphStoreException.inDoubt("the branch 7 is in doubt"));
         }
         List<Executable> refused =
-                List.of(() -> Transaction.run(() -> here.balance = 7), () -> store.<Account>lookup("alone"));
+                List.of(() -> Transaction.run(() -> here.balance = 7), () -> store.root("alone", Account.class));
         for (Executable call : refused) {
             String message = assertThrows(InDoubtException.class, call).getMessage();
             assertTrue(message.contains("the branch 7 is in doubt"), message);
         }
         failures.clear();
         assertEquals(100, here.balance);
-        Transaction.run(() -> here.balance += store.<Account>lookup("alone").balance);
+        Transaction.run(() -> here.balance += store.root("alone", Account.class).balance);
         assertEquals(105, here.balance);
     }
 
@@ -146,7 +149,7 @@ class BranchRecoveryTest extends BranchFixture {
         transfer(OTHER);
         resource.prepare(OTHER);
         graph.refuseSyncs();
-        assertThrows(PersistenceException.class, () -> Transaction.run(() -> account("there").balance++));
+        assertThrows(StoreException.class, () -> Transaction.run(() -> account("there").balance++));
         fails(XAException.XAER_RMFAIL, () -> resource.rollback(ONE));
         fails(XAException.XAER_RMFAIL, () -> resource.commit(OTHER, false));
         fails(XAException.XAER_RMFAIL, () -> resource.recover(XAResource.TMSTARTRSCAN));
@@ -185,7 +188,7 @@ class BranchRecoveryTest extends BranchFixture {
     /// J11.9: the store has committed, and its names cannot be read at once.
     @Test
     void commitOfEarlierOpeningIsRepeated() throws Exception {
-        inBranch(ONE, () -> store.mark("alone", new Account(6)));
+        inBranch(ONE, () -> store.setRoot("alone", new Account(6)));
         resource.prepare(ONE);
         openFailing();
         failures.put("roots", new GraphStoreException("as a test wants it", null, false));
@@ -193,7 +196,7 @@ class BranchRecoveryTest extends BranchFixture {
         failures.clear();
         fails(XAException.XAER_PROTO, () -> resource.rollback(ONE));
         resource.commit(ONE, false);
-        assertEquals(6, store.<Account>lookup("alone").balance);
+        assertEquals(6, store.root("alone", Account.class).balance);
         fails(XAException.XAER_NOTA, () -> resource.commit(ONE, false));
     }
 

@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.GraphStoreException;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.util.List;
 import java.util.Properties;
@@ -80,8 +80,7 @@ class BranchTest extends BranchFixture {
     @Test
     void readingBranchVotesReadOnly() throws Exception {
         store.close();
-        store = Persistence.open(
-                graph.open(), new PersistenceOptions().durability(PersistenceOptions.Durability.ASYNC));
+        store = Store.open(graph.open(), new StoreOptions().durability(StoreOptions.Durability.ASYNC));
         resource = store.xaResource();
         Transaction.run(() -> account("here").balance++);
         assertTrue(graph.durable() < graph.lsn());
@@ -217,7 +216,7 @@ class BranchTest extends BranchFixture {
         failures.put("commit", new OutOfMemoryError("as a test wants it"));
         fails(XAException.XAER_RMFAIL, () -> resource.commit(ONE, true));
         failures.clear();
-        assertThrows(PersistenceException.class, () -> account("here"));
+        assertThrows(StoreException.class, () -> account("here"));
         store.close();
         Account plain = new Account(1);
         try (var transaction = Transaction.begin()) {
@@ -251,7 +250,7 @@ class BranchTest extends BranchFixture {
         for (boolean isPrepared : new boolean[] {false, true}) {
             Properties properties = new Properties();
             properties.put(new Odd(), "value");
-            store.mark("properties", properties);
+            store.setRoot("properties", properties);
             inBranch(ONE, () -> {
                 account("here").balance -= 30;
                 properties.setProperty("name", "value");

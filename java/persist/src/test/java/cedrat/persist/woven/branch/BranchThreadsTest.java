@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.util.ArrayList;
 import java.util.List;
@@ -131,7 +131,7 @@ class BranchThreadsTest extends BranchFixture {
     void branchIsGivenUpOutsideOfTransaction() throws Exception {
         Account here = account("here");
         List<Step> waysToLearn = List.of(
-                () -> assertThrows(PersistenceException.class, () -> Transaction.run(() -> here.balance = 5)),
+                () -> assertThrows(StoreException.class, () -> Transaction.run(() -> here.balance = 5)),
                 () -> fails(XAException.XAER_NOTA, () -> resource.end(ONE, XAResource.TMSUCCESS)),
                 () -> {
                     resource.start(OTHER, XAResource.TMNOFLAGS);
@@ -166,8 +166,8 @@ class BranchThreadsTest extends BranchFixture {
         for (Step giveUp : waysToGiveUp()) {
             for (Step goOn : waysToGoOn) {
                 resource.start(ONE, XAResource.TMNOFLAGS);
-                PersistenceException thrown = assertThrows(
-                        PersistenceException.class,
+                StoreException thrown = assertThrows(
+                        StoreException.class,
                         () -> Transaction.<Exception>run(() -> Transaction.<Exception>run(() -> {
                             here.balance -= 30;
                             onAnotherThread(giveUp);
@@ -197,7 +197,7 @@ class BranchThreadsTest extends BranchFixture {
         }
         onAnotherThread(() -> fails(XAException.XA_RBROLLBACK, () -> resource.prepare(ONE)));
         assertIsGone();
-        assertThrows(PersistenceException.class, () -> Transaction.run(() -> here.balance = 5));
+        assertThrows(StoreException.class, () -> Transaction.run(() -> here.balance = 5));
         Transaction.run(() -> here.balance = 6);
         reopen();
         assertEquals(6, account("here").balance);
@@ -211,7 +211,7 @@ class BranchThreadsTest extends BranchFixture {
         try (var transaction = Transaction.begin()) {
             here.balance -= 30;
             resource.rollback(ONE);
-            assertThrows(PersistenceException.class, transaction::commit);
+            assertThrows(StoreException.class, transaction::commit);
         }
         assertIsGone();
         Transaction.run(() -> here.balance = 6);
@@ -249,7 +249,7 @@ class BranchThreadsTest extends BranchFixture {
         onAnotherThread(() -> resource.end(ONE, XAResource.TMSUCCESS));
         Transaction.run(() -> there.balance++);
         onAnotherThread(() -> resource.rollback(ONE));
-        assertThrows(PersistenceException.class, () -> Transaction.run(() -> there.balance++));
+        assertThrows(StoreException.class, () -> Transaction.run(() -> there.balance++));
         Transaction.run(() -> there.balance++);
         List<Step> otherEnds = List.of(
                 () -> resource.commit(ONE, true),
@@ -267,13 +267,13 @@ class BranchThreadsTest extends BranchFixture {
             Transaction.run(() -> changed.balance -= 30);
             onAnotherThread(() -> resource.end(ONE, XAResource.TMSUCCESS));
             onAnotherThread(end);
-            Transaction.run(() -> store.<Account>lookup("alone").balance++);
+            Transaction.run(() -> store.root("alone", Account.class).balance++);
         }
         resource.rollback(ONE);
         reopen();
         assertEquals(40, account("here").balance);
         assertEquals(1002, account("there").balance);
-        assertEquals(8, store.<Account>lookup("alone").balance);
+        assertEquals(8, store.root("alone", Account.class).balance);
     }
 
     /// J11.7: a notification of one thread, or its own end of the branch, does not count for another thread.
@@ -299,7 +299,7 @@ class BranchThreadsTest extends BranchFixture {
                     isGivenUp.await();
                     here.balance -= 30;
                 });
-            } catch (PersistenceException e) {
+            } catch (StoreException e) {
                 thrown.set(e);
                 Transaction.run(() -> here.balance++);
             } catch (Exception e) {
@@ -310,9 +310,9 @@ class BranchThreadsTest extends BranchFixture {
         onAnotherThread(() -> resource.rollback(ONE));
         isGivenUp.countDown();
         second.join();
-        assertTrue(thrown.get() instanceof PersistenceException);
+        assertTrue(thrown.get() instanceof StoreException);
         assertEquals(101, here.balance);
-        assertThrows(PersistenceException.class, () -> Transaction.run(() -> here.balance = 5));
+        assertThrows(StoreException.class, () -> Transaction.run(() -> here.balance = 5));
         Transaction.run(() -> here.balance++);
         assertEquals(102, here.balance);
     }
@@ -367,9 +367,9 @@ class BranchThreadsTest extends BranchFixture {
     /// prepared in one of them.
     @Test
     void twoStoresTakePartInSequence() throws Exception {
-        try (Persistence second = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
-            second.mark("account", new Account(5));
-            Account there = second.lookup("account");
+        try (Store second = Store.open(new MemoryGraph().open(), new StoreOptions())) {
+            second.setRoot("account", new Account(5));
+            Account there = second.root("account", Account.class);
             resource.start(ONE, XAResource.TMNOFLAGS);
             XAException refused =
                     assertThrows(XAException.class, () -> second.xaResource().start(OTHER, XAResource.TMNOFLAGS));
@@ -392,9 +392,9 @@ class BranchThreadsTest extends BranchFixture {
     /// Changes of both in the branch of one are rolled back in both, and the exception says how to avoid this.
     @Test
     void branchOfOneStoreRefusesTwoStores() throws Exception {
-        try (Persistence second = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
-            second.mark("account", new Account(5));
-            Account there = second.lookup("account");
+        try (Store second = Store.open(new MemoryGraph().open(), new StoreOptions())) {
+            second.setRoot("account", new Account(5));
+            Account there = second.root("account", Account.class);
             for (boolean inOnePhase : new boolean[] {false, true}) {
                 resource.start(ONE, XAResource.TMNOFLAGS);
                 Transaction.run(() -> account("here").balance -= 30);
@@ -412,8 +412,8 @@ class BranchThreadsTest extends BranchFixture {
                 assertEquals(100, account("here").balance);
                 assertEquals(5, there.balance);
             }
-            PersistenceException alone = assertThrows(
-                    PersistenceException.class,
+            StoreException alone = assertThrows(
+                    StoreException.class,
                     () -> Transaction.run(() -> {
                         account("here").balance -= 30;
                         there.balance += 30;

@@ -3,7 +3,7 @@ package cedrat.persist.woven.branch;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.Transaction;
 import javax.transaction.xa.XAException;
 import javax.transaction.xa.XAResource;
@@ -36,7 +36,7 @@ class LostAnswersTest extends BranchFixture {
     void doubtfulCommitIsNotReportedRolledBack() throws XAException {
         lost.put("inDoubt", new OutOfMemoryError("as a test wants it"));
         fails(XAException.XAER_RMFAIL, () -> resource.prepare(ONE));
-        assertThrows(PersistenceException.class, () -> account("here"));
+        assertThrows(StoreException.class, () -> account("here"));
         reopen();
         assertEquals(1, resource.recover(XAResource.TMSTARTRSCAN).length);
         resource.commit(ONE, false);

@@ -4,7 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.PersistenceException;
+import cedrat.persist.StoreException;
 import cedrat.persist.Transaction;
 import cedrat.persist.woven.branch.TestXid;
 import cedrat.persist.woven.store.StoreFixture;
@@ -150,21 +150,21 @@ class CollectionChangesTest extends StoreFixture {
         for (int i = 0; i < LARGE; i++) {
             add(made, i);
         }
-        store.mark("collection", made);
+        store.setRoot("collection", made);
         Transaction.run(() -> add(made, LARGE + 1)); // It may grow just now.
         expectFewBytes("put", () -> add(made, LARGE + 2));
         expectFewBytes("remove", () -> remove(made, LARGE / 2));
         expectFewBytes("put again", () -> add(made, LARGE / 2));
         Object expected = kind.show(made);
         reopen();
-        Object found = store.lookup("collection");
+        Object found = store.root("collection", Object.class);
         assertEquals(expected, kind.show(found));
         Transaction.run(() -> add(found, LARGE + 3));
         expectFewBytes("put after opening", () -> add(found, LARGE + 4));
         expectFewBytes("remove after opening", () -> remove(found, LARGE / 3));
         expected = kind.show(found);
         reopen();
-        assertEquals(expected, kind.show(store.lookup("collection")));
+        assertEquals(expected, kind.show(store.root("collection", Object.class)));
     }
 
     /// J9.
@@ -174,13 +174,13 @@ class CollectionChangesTest extends StoreFixture {
         for (int i = 0; i < LARGE; i++) {
             map.put("key " + i, i);
         }
-        store.mark("collection", map);
+        store.setRoot("collection", map);
         reopen();
-        Map<Object, Object> found = store.lookup("collection");
+        Map<Object, Object> found = store.root("collection", Map.class);
         expectFewBytes("put", () -> found.put("key 77", "other"));
         expectFewBytes("set", () -> found.entrySet().iterator().next().setValue("first"));
         reopen();
-        Map<Object, Object> again = store.lookup("collection");
+        Map<Object, Object> again = store.root("collection", Map.class);
         assertEquals("other", again.get("key 77"));
         assertEquals("first", again.get("key 0"));
         assertEquals(LARGE, again.size());
@@ -195,12 +195,12 @@ class CollectionChangesTest extends StoreFixture {
         for (int seed = 0; seed < 2; seed++) {
             Random random = new Random(seed);
             Object model = kind.maker.get();
-            store.mark("collection", kind.maker.get());
+            store.setRoot("collection", kind.maker.get());
             for (int round = 0; round < ROUNDS; round++) {
                 round(kind, model, random, "seed " + seed + ", round " + round);
             }
             reopen();
-            assertEquals(kind.show(model), kind.show(store.lookup("collection")), "seed " + seed);
+            assertEquals(kind.show(model), kind.show(store.root("collection", Object.class)), "seed " + seed);
         }
     }
 
@@ -208,7 +208,7 @@ class CollectionChangesTest extends StoreFixture {
         if (random.nextInt(5) == 0) {
             reopen();
         }
-        Object collection = store.lookup("collection");
+        Object collection = store.root("collection", Object.class);
         assertEquals(kind.show(model), kind.show(collection), when);
         int steps = 1 + random.nextInt(4);
         long[] seeds = random.longs(steps).toArray();
@@ -428,12 +428,12 @@ class CollectionChangesTest extends StoreFixture {
         for (int i = 0; i < 100; i++) {
             map.put(i, i);
         }
-        store.mark("collection", map);
+        store.setRoot("collection", map);
         for (int i = 0; i < 3; i++) {
             int key = i;
             graph.refuseCommits(true);
             assertThrows(
-                    PersistenceException.class,
+                    StoreException.class,
                     () -> Transaction.run(() -> {
                         map.remove(key);
                         map.put("never " + key, key);
@@ -447,7 +447,7 @@ class CollectionChangesTest extends StoreFixture {
         }
         String expected = map.toString();
         reopen();
-        assertEquals(expected, store.lookup("collection").toString());
+        assertEquals(expected, store.root("collection", Object.class).toString());
     }
 
     // ---- what comes to nothing
@@ -523,19 +523,19 @@ class CollectionChangesTest extends StoreFixture {
     @ParameterizedTest
     @MethodSource("netted")
     void changesWithoutEffectKeepTheirParts(Netted netted) {
-        store.mark("collection", netted.made);
+        store.setRoot("collection", netted.made);
         Transaction.run(() -> netted.nothing.accept(netted.made));
         Transaction.run(() -> netted.change.accept(netted.made));
         String expected = netted.made.toString();
         reopen();
-        assertEquals(expected, store.lookup("collection").toString());
+        assertEquals(expected, store.root("collection", Object.class).toString());
     }
 
     /// J9: as that, of a branch that has nothing to prepare.
     @ParameterizedTest
     @MethodSource("netted")
     void branchWithoutEffectKeepsItsParts(Netted netted) throws XAException {
-        store.mark("collection", netted.made);
+        store.setRoot("collection", netted.made);
         XAResource resource = store.xaResource();
         TestXid branch = new TestXid(7, new byte[] {1}, new byte[0]);
         resource.start(branch, XAResource.TMNOFLAGS);
@@ -545,7 +545,7 @@ class CollectionChangesTest extends StoreFixture {
         Transaction.run(() -> netted.change.accept(netted.made));
         String expected = netted.made.toString();
         reopen();
-        assertEquals(expected, store.lookup("collection").toString());
+        assertEquals(expected, store.root("collection", Object.class).toString());
     }
 
     @Test
@@ -554,9 +554,9 @@ class CollectionChangesTest extends StoreFixture {
         for (int i = 0; i < 100; i++) {
             map.put("key " + i, i);
         }
-        store.mark("collection", map);
+        store.setRoot("collection", map);
         var thrown = assertThrows(
-                PersistenceException.class,
+                StoreException.class,
                 () -> Transaction.run(() -> map.put("key 7", new Object[] {Thread.currentThread()})));
         assertTrue(thrown.getMessage().contains("[key 7] → [0] leads to"), thrown.getMessage());
     }
@@ -577,14 +577,14 @@ class CollectionChangesTest extends StoreFixture {
         for (int i = 0; i < 40; i++) {
             heap.add(new Ranked(i));
         }
-        store.mark("collection", heap);
+        store.setRoot("collection", heap);
         isReversed = true;
         try {
             reopen();
-            PriorityQueue<Ranked> found = store.lookup("collection");
+            PriorityQueue<Ranked> found = store.root("collection", PriorityQueue.class);
             Transaction.run(() -> found.add(new Ranked(100)));
             reopen();
-            PriorityQueue<Ranked> again = store.lookup("collection");
+            PriorityQueue<Ranked> again = store.root("collection", PriorityQueue.class);
             assertEquals(new HashSet<>(found), new HashSet<>(again));
             assertEquals(41, again.size());
             assertEquals(100, again.peek().rank);
@@ -603,7 +603,7 @@ class CollectionChangesTest extends StoreFixture {
         for (int i = 0; i < 100; i++) {
             map.put(i, i);
         }
-        store.mark("collection", map);
+        store.setRoot("collection", map);
         Map.Entry<Object, Object> gone = map.entrySet().iterator().next();
         assertEquals(0, gone.getKey());
         Transaction.run(() -> map.keySet().removeIf(any -> (int) any < removed));
@@ -614,6 +614,6 @@ class CollectionChangesTest extends StoreFixture {
         });
         Map<Object, Object> expected = new HashMap<>(map);
         reopen();
-        assertEquals(expected, store.lookup("collection"));
+        assertEquals(expected, store.root("collection", Object.class));
     }
 }

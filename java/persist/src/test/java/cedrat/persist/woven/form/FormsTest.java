@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.io.File;
 import java.io.IOException;
@@ -88,21 +88,21 @@ import org.junit.jupiter.api.Test;
 /// J4: objects of the JDK come back as what they mean, whichever fields this version of it has.
 class FormsTest {
     private final MemoryGraph graph = new MemoryGraph();
-    private final List<Persistence> stores = new ArrayList<>();
+    private final List<Store> stores = new ArrayList<>();
 
     /// Stores and loads.
     private <T> T again(T object) {
-        try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            store.mark("it", object);
+        try (Store store = Store.open(graph.open(), new StoreOptions())) {
+            store.setRoot("it", object);
         }
-        Persistence store = Persistence.open(graph.open(), new PersistenceOptions());
+        Store store = Store.open(graph.open(), new StoreOptions());
         stores.add(store);
-        return store.lookup("it");
+        return store.root("it", Object.class);
     }
 
     @AfterEach
     void close() {
-        stores.forEach(Persistence::close);
+        stores.forEach(Store::close);
     }
 
     private void comesBack(Object object) {
@@ -326,7 +326,7 @@ class FormsTest {
 
     @Test
     void subclassOfStatefulJdkClassIsRefused() {
-        var thrown = assertThrows(PersistenceException.class, () -> again(List.of(new Names())));
+        var thrown = assertThrows(StoreException.class, () -> again(List.of(new Names())));
         assertTrue(
                 thrown.getMessage().contains("it → [0] leads to an object of " + Names.class.getName())
                         && thrown.getMessage()
@@ -344,7 +344,7 @@ class FormsTest {
                 throw new IOException("it is never opened");
             }
         });
-        var thrown = assertThrows(PersistenceException.class, () -> again(url));
+        var thrown = assertThrows(StoreException.class, () -> again(url));
         assertTrue(thrown.getMessage().contains("store the string"), thrown.getMessage());
     }
 
@@ -597,9 +597,9 @@ class FormsTest {
 
     @Test
     void theOrderOfConstantsIsNotStored() {
-        try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions())) {
+        try (Store store = Store.open(graph.open(), new StoreOptions())) {
             Holder holder = new Holder(TimeUnit.DAYS);
-            store.mark("holder", holder);
+            store.setRoot("holder", holder);
             Transaction.run(() -> {
                 holder.value = null;
             });
@@ -610,11 +610,11 @@ class FormsTest {
     private void assertRefused(String says, Object object) {
         Holder holder = new Holder(null);
         Object[] array = {null, holder};
-        try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            store.mark("array", array);
+        try (Store store = Store.open(graph.open(), new StoreOptions())) {
+            store.setRoot("array", array);
             Holder inner = new Holder(object);
-            PersistenceException thrown = assertThrows(
-                    PersistenceException.class,
+            StoreException thrown = assertThrows(
+                    StoreException.class,
                     () -> Transaction.run(() -> {
                         array[0] = "kept";
                         holder.value = new ArrayList<>(List.of(1, inner));
@@ -627,7 +627,7 @@ class FormsTest {
             assertTrue(thrown.getMessage().contains(says), thrown.getMessage());
             assertNull(array[0]);
             assertNull(holder.value);
-            var ofRoot = assertThrows(PersistenceException.class, () -> store.mark("root", Map.of("key", inner)));
+            var ofRoot = assertThrows(StoreException.class, () -> store.setRoot("root", Map.of("key", inner)));
             assertTrue(ofRoot.getMessage().startsWith("root → [key] → value leads to"), ofRoot.getMessage());
             Transaction.run(() -> {
                 holder.value = "fine";

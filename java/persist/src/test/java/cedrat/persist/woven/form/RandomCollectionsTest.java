@@ -3,9 +3,9 @@ package cedrat.persist.woven.form;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import cedrat.persist.woven.branch.TestXid;
 import cedrat.persist.woven.form.RandomOperations.Kind;
@@ -57,7 +57,7 @@ class RandomCollectionsTest {
         private final List<Kind> kinds = new ArrayList<>();
         private final List<Object> copies = new ArrayList<>();
         private final List<String> history = new ArrayList<>();
-        private Persistence store;
+        private Store store;
         private int branches;
 
         Sequence(long seed) {
@@ -76,7 +76,7 @@ class RandomCollectionsTest {
             }
             open();
             try {
-                store.mark("collections", made);
+                store.setRoot("collections", made);
                 for (int i = 0; i < TRANSACTIONS; i++) {
                     history.add("transaction " + i);
                     transact();
@@ -96,11 +96,11 @@ class RandomCollectionsTest {
         }
 
         private void open() {
-            PersistenceOptions options = new PersistenceOptions();
+            StoreOptions options = new StoreOptions();
             if (random.nextInt(3) == 0) {
                 options.loadedBytesMax(1);
             }
-            store = Persistence.open(graph.open(), options);
+            store = Store.open(graph.open(), options);
         }
 
         private void rest() {
@@ -134,7 +134,7 @@ class RandomCollectionsTest {
                     try {
                         Transaction.run(() -> persistent(steps));
                         copied(steps);
-                    } catch (PersistenceException e) {
+                    } catch (StoreException e) {
                         history.add("refused");
                     } finally {
                         graph.refuseCommits(false);
@@ -250,17 +250,17 @@ class RandomCollectionsTest {
 
         // ---- what has become of them
 
-        private static Object[] collections(Persistence store) {
-            return store.lookup("collections");
+        private static Object[] collections(Store store) {
+            return store.root("collections", Object.class);
         }
 
         private void checkStored() {
-            try (Persistence other = Persistence.open(graph.open(), new PersistenceOptions())) {
+            try (Store other = Store.open(graph.open(), new StoreOptions())) {
                 check(other, "in the store");
             }
         }
 
-        private void check(Persistence opened, String where) {
+        private void check(Store opened, String where) {
             for (int i = 0; i < kinds.size(); i++) {
                 Kind kind = kinds.get(i);
                 List<String> expected = RandomOperations.show(kind, copies.get(i));

@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.util.Hashtable;
 import java.util.Map;
@@ -71,13 +71,13 @@ class PersistentVariablesTest {
     @MethodSource("variables")
     void persistentVariablesChangeInTransactions(Variable variable) {
         MemoryGraph graph = new MemoryGraph();
-        try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            store.mark("variable", variable.made);
+        try (Store store = Store.open(graph.open(), new StoreOptions())) {
+            store.setRoot("variable", variable.made);
         }
         String before = variable.show(variable.made);
         String after;
-        try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            Object found = store.lookup("variable");
+        try (Store store = Store.open(graph.open(), new StoreOptions())) {
+            Object found = store.root("variable", Object.class);
             Transaction.run(transaction -> {
                 variable.change.accept(found);
                 transaction.rollback();
@@ -88,8 +88,8 @@ class PersistentVariablesTest {
             assertNotEquals(before, after);
             assertThrows(IllegalStateException.class, () -> variable.change.accept(found));
         }
-        try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            assertEquals(after, variable.show(store.lookup("variable")));
+        try (Store store = Store.open(graph.open(), new StoreOptions())) {
+            assertEquals(after, variable.show(store.root("variable", Object.class)));
         }
     }
 
@@ -97,8 +97,8 @@ class PersistentVariablesTest {
     @Test
     void tableHashIsReadOutsideOfTransactions() {
         Hashtable<String, Integer> table = new Hashtable<>(Map.of("a", 1, "b", 2));
-        try (Persistence store = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
-            store.mark("table", table);
+        try (Store store = Store.open(new MemoryGraph().open(), new StoreOptions())) {
+            store.setRoot("table", table);
             assertEquals(Map.of("a", 1, "b", 2).hashCode(), table.hashCode());
             assertThrows(IllegalStateException.class, () -> table.put("c", 3));
         }
@@ -108,8 +108,8 @@ class PersistentVariablesTest {
     @Test
     void ordinaryVariablesAreRefused() {
         AtomicInteger number = new AtomicInteger();
-        try (Persistence store = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
-            store.mark("other", new AtomicInteger());
+        try (Store store = Store.open(new MemoryGraph().open(), new StoreOptions())) {
+            store.setRoot("other", new AtomicInteger());
             assertThrows(
                     UnsupportedOperationException.class,
                     () -> Transaction.run(() -> {

@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cedrat.persist.GraphStore;
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
 import cedrat.persist.Records;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.lang.reflect.InvocationTargetException;
 import java.lang.reflect.Proxy;
@@ -61,9 +61,9 @@ class FailingFacesTest {
     /// J16: memory is restored, and waiters for the locks go on, whatever becomes of them.
     @Test
     void objectsAreRestoredThoughPagesAreNot() throws InterruptedException {
-        try (Persistence store = Persistence.open(failing(new MemoryGraph().open()), new PersistenceOptions())) {
+        try (Store store = Store.open(failing(new MemoryGraph().open()), new StoreOptions())) {
             Box box = new Box();
-            store.mark("box", box);
+            store.setRoot("box", box);
             Records records = store.records("records");
             assertThrows(
                     RuntimeException.class,

@@ -6,9 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.Elsewhere;
-import cedrat.persist.PersistenceOptions;
-import cedrat.persist.PersistenceOptions.Isolation;
 import cedrat.persist.RwLock;
+import cedrat.persist.StoreOptions;
+import cedrat.persist.StoreOptions.Isolation;
 import cedrat.persist.Transaction;
 import cedrat.persist.woven.branch.TestXid;
 import cedrat.persist.woven.store.StoreFixture;
@@ -50,8 +50,8 @@ class HeldPartsTest extends StoreFixture {
     private static final TestXid BRANCH = new TestXid(7, new byte[] {9}, new byte[] {1});
 
     @Override
-    protected PersistenceOptions options() {
-        return new PersistenceOptions().isolation(Isolation.READ_UNCOMMITTED);
+    protected StoreOptions options() {
+        return new StoreOptions().isolation(Isolation.READ_UNCOMMITTED);
     }
 
     // ---- while a method of the collection runs
@@ -106,18 +106,18 @@ class HeldPartsTest extends StoreFixture {
         }
         Set<Object> made = maker.get();
         made.add(first);
-        store.mark("set", made);
+        store.setRoot("set", made);
         reopen();
         made = null;
         for (int i = 1; i < 5; i++) {
             Collecting added = new Collecting(i, true);
             Transaction.run(() -> {
-                store.<Set<Object>>lookup("set").add(added);
+                store.<Set<Object>>root("set", Set.class).add(added);
             });
             added.collects = false;
         }
         reopen();
-        assertEquals(5, store.<Set<Object>>lookup("set").size());
+        assertEquals(5, store.<Set<Object>>root("set", Set.class).size());
     }
 
     // ---- when the collection is gone
@@ -145,8 +145,8 @@ class HeldPartsTest extends StoreFixture {
     @ParameterizedTest
     @MethodSource("mapsOfKeys")
     void lockOnPartLocksItsCollection(Supplier<Map<Key, Object>> maker) throws Exception {
-        store.mark("map", maker.get());
-        Map<Key, Object> map = store.lookup("map");
+        store.setRoot("map", maker.get());
+        Map<Key, Object> map = store.root("map", Map.class);
         Transaction.run(() -> map.put(Key.FIRST, 1));
         Map.Entry<Key, Object> entry = map.entrySet().iterator().next();
         for (boolean toWrite : new boolean[] {false, true}) {
@@ -170,11 +170,14 @@ class HeldPartsTest extends StoreFixture {
 
     /// In a method of its own, whose frame does not keep the map.
     private Map.Entry<String, Object> entry() {
-        return store.<Map<String, Object>>lookup("map").entrySet().iterator().next();
+        return store.<Map<String, Object>>root("map", Map.class)
+                .entrySet()
+                .iterator()
+                .next();
     }
 
     private WeakReference<Object> map() {
-        return new WeakReference<>(store.lookup("map"));
+        return new WeakReference<>(store.root("map", Object.class));
     }
 
     /// J7: nothing leads from an entry to its map.
@@ -183,7 +186,7 @@ class HeldPartsTest extends StoreFixture {
     void anEntryWhoseMapIsGoneIsRefused(Supplier<Map<String, Object>> maker) {
         Map<String, Object> made = maker.get();
         made.put("key", "old");
-        store.mark("map", made);
+        store.setRoot("map", made);
         made = null;
         reopen();
         Map.Entry<String, Object> entry = entry();
@@ -345,11 +348,11 @@ class HeldPartsTest extends StoreFixture {
             }
             growing.change.accept(expected);
             Object made = growing.maker.get();
-            store.mark("collection", made);
+            store.setRoot("collection", made);
             assertTrue(changeMeanwhile(growing, made, commits), "it has not waited");
             assertEquals(show(expected), show(made), "commits: " + commits);
             reopen();
-            assertEquals(show(expected), show(store.lookup("collection")), "commits: " + commits);
+            assertEquals(show(expected), show(store.root("collection", Object.class)), "commits: " + commits);
         }
     }
 
@@ -358,7 +361,7 @@ class HeldPartsTest extends StoreFixture {
     @MethodSource("growing")
     void partAddedByBranchIsLockedFromVote(Growing growing) throws XAException, InterruptedException {
         Object made = growing.maker.get();
-        store.mark("collection", made);
+        store.setRoot("collection", made);
         XAResource resource = store.xaResource();
         resource.start(BRANCH, XAResource.TMNOFLAGS);
         Transaction.run(() -> growing.grow.accept(made));
@@ -374,7 +377,7 @@ class HeldPartsTest extends StoreFixture {
         assertTrue(hasWaited);
         Object expected = show(made);
         reopen();
-        assertEquals(expected, show(store.lookup("collection")));
+        assertEquals(expected, show(store.root("collection", Object.class)));
     }
 
     /// J3: a transaction that has assigned to it before is waited for, and its change is not lost. Before an object
@@ -386,7 +389,7 @@ class HeldPartsTest extends StoreFixture {
         CountDownLatch isChanged = new CountDownLatch(1);
         Thread one = Thread.ofPlatform().unstarted(() -> {
             await(isChanged);
-            store.mark("collection", made);
+            store.setRoot("collection", made);
         });
         one.start();
         Transaction.run(() -> {
@@ -401,7 +404,7 @@ class HeldPartsTest extends StoreFixture {
         Object expected = growing.maker.get();
         growing.change.accept(expected);
         reopen();
-        assertEquals(show(expected), show(store.lookup("collection")));
+        assertEquals(show(expected), show(store.root("collection", Object.class)));
     }
 
     /// Leaves a transaction with what that has made.
@@ -428,7 +431,7 @@ class HeldPartsTest extends StoreFixture {
     @Test
     void writerOfTakenBackPartRunsAgain() throws InterruptedException {
         Map<String, Object> made = new TreeMap<>(Map.of("a", 1));
-        store.mark("map", made);
+        store.setRoot("map", made);
         CountDownLatch isAdded = new CountDownLatch(1);
         CountDownLatch isFound = new CountDownLatch(1);
         CountDownLatch isTakenBack = new CountDownLatch(1);
@@ -461,14 +464,14 @@ class HeldPartsTest extends StoreFixture {
         });
         unowned.setValue("outside of transactions");
         reopen();
-        assertEquals(Map.of("a", "other"), store.lookup("map"));
+        assertEquals(Map.of("a", "other"), store.root("map", Object.class));
     }
 
     /// J3: a transaction has read the array before another one outgrows it, and waits to assign to it.
     @Test
     void writerOfOutgrownArrayRunsAgain() throws InterruptedException {
         List<String> made = new ArrayList<>(List.of("a", "b"));
-        store.mark("list", made);
+        store.setRoot("list", made);
         CountDownLatch isRead = new CountDownLatch(1);
         CountDownLatch isGrown = new CountDownLatch(1);
         Thread other = Thread.ofPlatform()
@@ -490,14 +493,15 @@ class HeldPartsTest extends StoreFixture {
         assertEquals("[a!, b!, c!, d!, e!, f!, g!, h!, i!, j!]", made.toString());
         reopen();
         assertEquals(
-                "[a!, b!, c!, d!, e!, f!, g!, h!, i!, j!]", store.lookup("list").toString());
+                "[a!, b!, c!, d!, e!, f!, g!, h!, i!, j!]",
+                store.root("list", Object.class).toString());
     }
 
     /// J3: likewise of an entry that another one has taken out.
     @Test
     void writerOfRemovedEntryRunsAgain() throws InterruptedException {
         Map<String, Object> made = new TreeMap<>(Map.of("a", 1, "b", 2));
-        store.mark("map", made);
+        store.setRoot("map", made);
         CountDownLatch isFound = new CountDownLatch(1);
         CountDownLatch isRemoved = new CountDownLatch(1);
         Thread other = Thread.ofPlatform()
@@ -519,7 +523,7 @@ class HeldPartsTest extends StoreFixture {
         other.join();
         assertEquals(Map.of("a", "other"), made);
         reopen();
-        assertEquals(Map.of("a", "other"), store.lookup("map"));
+        assertEquals(Map.of("a", "other"), store.root("map", Object.class));
     }
 
     private static void await(CountDownLatch latch) {

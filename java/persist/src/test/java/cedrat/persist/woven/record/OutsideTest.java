@@ -37,7 +37,7 @@ class OutsideTest extends StoreFixture {
     @Test
     void persistentListIsRestoredAfterExcludedClass() {
         List<String> list = new ArrayList<>(List.of("a"));
-        store.mark("list", list);
+        store.setRoot("list", list);
         try (Transaction transaction = Transaction.begin()) {
             Excluded.addTo(list, "b");
             transaction.rollback();
@@ -45,7 +45,7 @@ class OutsideTest extends StoreFixture {
         assertEquals(List.of("a"), list);
         Transaction.run(() -> Excluded.addTo(list, "c"));
         reopen();
-        assertEquals(List.of("a", "c"), store.lookup("list"));
+        assertEquals(List.of("a", "c"), store.root("list", Object.class));
     }
 
     @Test
@@ -74,7 +74,7 @@ class OutsideTest extends StoreFixture {
     @Test
     void persistentObjectOfInfrastructureIsRestored() {
         Held held = new Held();
-        store.mark("held", held);
+        store.setRoot("held", held);
         try (Transaction transaction = Transaction.begin()) {
             Logbook.set(held.numbers, 5);
             transaction.rollback();
@@ -82,7 +82,7 @@ class OutsideTest extends StoreFixture {
         assertArrayEquals(new int[] {1}, held.numbers);
         Transaction.run(() -> Logbook.set(held.numbers, 6));
         reopen();
-        assertArrayEquals(new int[] {6}, store.<Held>lookup("held").numbers);
+        assertArrayEquals(new int[] {6}, store.root("held", Held.class).numbers);
     }
 
     private static final class Held {

@@ -7,9 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.io.IOException;
 import java.io.InputStream;
@@ -149,13 +149,13 @@ class SuspendedTest {
     @Test
     void initialisersChangeNoPersistentCollectionsAndArrays() {
         MemoryGraph graph = new MemoryGraph();
-        try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
+        try (var store = Store.open(graph.open(), new StoreOptions())) {
             texts = new ArrayList<>(List.of("one"));
             numbers = new int[1];
             date = new Date(1);
-            store.mark("texts", texts);
-            store.mark("numbers", numbers);
-            store.mark("date", date);
+            store.setRoot("texts", texts);
+            store.setRoot("numbers", numbers);
+            store.setRoot("date", date);
             try (var transaction = Transaction.begin()) {
                 assertRefused(() -> AddingToAList.count++);
                 assertRefused(() -> StoringToAnArray.count++);
@@ -182,18 +182,18 @@ class SuspendedTest {
     @Test
     void wrapperNeededByItsKeyIsRefused() {
         MemoryGraph graph = new MemoryGraph();
-        try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
+        try (var store = Store.open(graph.open(), new StoreOptions())) {
             Shelf shelf = new Shelf();
             Map<Key, String> map = new HashMap<>();
             shelf.view = Collections.unmodifiableMap(map);
             shelf.key = new Key("key");
             shelf.key.view = shelf.view;
             map.put(shelf.key, "value");
-            store.mark("shelf", shelf);
+            store.setRoot("shelf", shelf);
         }
-        try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            Shelf shelf = store.lookup("shelf");
-            var thrown = assertThrows(PersistenceException.class, () -> assertNotNull(shelf.view));
+        try (var store = Store.open(graph.open(), new StoreOptions())) {
+            Shelf shelf = store.root("shelf", Shelf.class);
+            var thrown = assertThrows(StoreException.class, () -> assertNotNull(shelf.view));
             assertEquals(true, thrown.getMessage().contains("hashCode"), thrown.getMessage());
         }
     }

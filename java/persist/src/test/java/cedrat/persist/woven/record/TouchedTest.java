@@ -6,8 +6,8 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.lang.invoke.MethodHandle;
 import java.lang.invoke.MethodHandles;
@@ -29,7 +29,7 @@ class TouchedTest {
     private static final MethodHandle ELEMENT = MethodHandles.arrayElementSetter(int[].class);
 
     private final MemoryGraph graph = new MemoryGraph();
-    private Persistence store;
+    private Store store;
 
     private static MethodHandle setter(String name, Class<?> type) {
         try {
@@ -41,7 +41,7 @@ class TouchedTest {
 
     @BeforeEach
     void open() {
-        store = Persistence.open(graph.open(), new PersistenceOptions());
+        store = Store.open(graph.open(), new StoreOptions());
     }
 
     @AfterEach
@@ -52,7 +52,7 @@ class TouchedTest {
     private Node reopened() {
         store.close();
         open();
-        return store.lookup("node");
+        return store.root("node", Object.class);
     }
 
     private static void change(Node node, int value) {
@@ -70,7 +70,7 @@ class TouchedTest {
         node.value = 1;
         node.next = new Node();
         node.next.value = 2;
-        store.mark("node", node);
+        store.setRoot("node", node);
     }
 
     @Test
@@ -78,8 +78,8 @@ class TouchedTest {
         mark();
         Node node = reopened();
         Transaction.run(() -> {
-            Persistence.touched(node);
-            Persistence.touched(node.numbers);
+            Store.touched(node);
+            Store.touched(node.numbers);
             change(node, 7);
         });
         Node again = reopened();
@@ -93,8 +93,8 @@ class TouchedTest {
         mark();
         Node node = reopened();
         try (var transaction = Transaction.begin()) {
-            Persistence.touched(node);
-            Persistence.touched(node.numbers);
+            Store.touched(node);
+            Store.touched(node.numbers);
             change(node, 7);
             transaction.rollback();
         }
@@ -114,7 +114,7 @@ class TouchedTest {
     void touchedOrdinaryObjectIsRestored() {
         Node node = new Node();
         try (var transaction = Transaction.begin()) {
-            Persistence.touched(node);
+            Store.touched(node);
             change(node, 7);
             transaction.rollback();
         }
@@ -124,8 +124,8 @@ class TouchedTest {
     @Test
     void theyBelongToATransaction() {
         Node node = new Node();
-        assertThrows(IllegalStateException.class, () -> Persistence.touched(node));
+        assertThrows(IllegalStateException.class, () -> Store.touched(node));
         AtomicInteger number = new AtomicInteger();
-        Transaction.run(() -> assertThrows(UnsupportedOperationException.class, () -> Persistence.touched(number)));
+        Transaction.run(() -> assertThrows(UnsupportedOperationException.class, () -> Store.touched(number)));
     }
 }

@@ -6,9 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import cedrat.persist.woven.weave.Compiled;
 import cedrat.persist.woven.weave.Compiled.Compiler;
@@ -24,7 +24,7 @@ class ClassChangeTest {
     Path folder;
 
     private final MemoryGraph graph = new MemoryGraph();
-    private final PersistenceOptions options = new PersistenceOptions();
+    private final StoreOptions options = new StoreOptions();
 
     /// Calls a version of the program, which makes or shows objects.
     private static Object call(Class<?> program, String method, Object argument) {
@@ -53,39 +53,39 @@ class ClassChangeTest {
         }
     }
 
-    private <T> T in(Class<?> program, java.util.function.Function<Persistence, T> work) {
-        try (Persistence store = Persistence.open(graph.open(), options.classLoader(program.getClassLoader()))) {
+    private <T> T in(Class<?> program, java.util.function.Function<Store, T> work) {
+        try (Store store = Store.open(graph.open(), options.classLoader(program.getClassLoader()))) {
             return work.apply(store);
         }
     }
 
     private void make(String source) throws IOException {
         Class<?> program = compile(source);
-        in(program, store -> store.mark("it", call(program, "make", null)));
+        in(program, store -> store.setRoot("it", call(program, "make", null)));
     }
 
     private Object show(String source) throws IOException {
         Class<?> program = compile(source);
-        return in(program, store -> call(program, "show", store.lookup("it")));
+        return in(program, store -> call(program, "show", store.root("it", Object.class)));
     }
 
     /// Changes it in a transaction, and shows it after another opening.
     private Object change(String source) throws IOException {
         Class<?> program = compile(source);
         in(program, store -> {
-            Object found = store.lookup("it");
+            Object found = store.root("it", Object.class);
             Transaction.run(() -> {
                 call(program, "change", found);
             });
             return null;
         });
-        return in(program, store -> call(program, "show", store.lookup("it")));
+        return in(program, store -> call(program, "show", store.root("it", Object.class)));
     }
 
     private String problems(String source) throws IOException {
         Class<?> program = compile(source);
         Supplier<Object> opening = () -> in(program, store -> null);
-        return assertThrows(PersistenceException.class, opening::get).getMessage();
+        return assertThrows(StoreException.class, opening::get).getMessage();
     }
 
     private static final String FIRST = """
@@ -199,8 +199,7 @@ class ClassChangeTest {
 
     private void assertDeleted(String access, String why) {
         String show = WITHOUT_GONE + "static Object show(Object it) { return \"\" + ((Item) it)." + access + "; }";
-        String message =
-                assertThrows(PersistenceException.class, () -> show(show)).getMessage();
+        String message = assertThrows(StoreException.class, () -> show(show)).getMessage();
         assertTrue(message.contains(why), message);
     }
 
@@ -218,10 +217,10 @@ class ClassChangeTest {
                 .deleteClass("Program$Never")
                 .deleteConstant("Program$Color", "GREEN")
                 .deleteConstant("Program$Color", "NEVER");
-        assertDeleted("gone", "is of the class Program$Gone, which PersistenceOptions.deleteClass");
-        assertDeleted("array", "is of the class [LProgram$Gone;, which PersistenceOptions.deleteClass");
-        assertDeleted("hue", "is of the class Program$Hue, which PersistenceOptions.deleteClass");
-        assertDeleted("green", "constant Program$Color.GREEN, which PersistenceOptions.deleteConstant");
+        assertDeleted("gone", "is of the class Program$Gone, which StoreOptions.deleteClass");
+        assertDeleted("array", "is of the class [LProgram$Gone;, which StoreOptions.deleteClass");
+        assertDeleted("hue", "is of the class Program$Hue, which StoreOptions.deleteClass");
+        assertDeleted("green", "constant Program$Color.GREEN, which StoreOptions.deleteConstant");
         String show = "static Object show(Object it) { Item i = (Item) it; return i.number + \" \" + i.red; }";
         assertEquals("5 RED", show(WITHOUT_GONE + show));
         assertEquals("6 RED", change(WITHOUT_GONE + show));
@@ -314,11 +313,11 @@ class ClassChangeTest {
         String problems = problems("enum Color { SCARLET } static class Thing { Object color; }");
         assertTrue(
                 problems.contains(
-                        "the program lacks the class Program$Thng, the new name of Program$Item in PersistenceOptions"),
+                        "the program lacks the class Program$Thng, the new name of Program$Item in StoreOptions"),
                 problems);
         assertTrue(
                 problems.contains(
-                        "Program$Color has no constant SCARLETT, the new name of RED in PersistenceOptions.renameField"),
+                        "Program$Color has no constant SCARLETT, the new name of RED in StoreOptions.renameField"),
                 problems);
     }
 
@@ -336,7 +335,7 @@ class ClassChangeTest {
         options.renameField("Program$Cust", "adres", "address");
         String problems = problems(SPELT);
         assertTrue(
-                problems.contains("PersistenceOptions.renameField(\"Program$Cust\", \"adres\", \"address\") "
+                problems.contains("StoreOptions.renameField(\"Program$Cust\", \"adres\", \"address\") "
                         + "matches no field in the store, and these fields would be dropped: Program$Cust.adress"),
                 problems);
         options.renameField("Program$Cust", "adress", "address");

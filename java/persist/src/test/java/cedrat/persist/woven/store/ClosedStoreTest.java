@@ -5,13 +5,12 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.CommitToken;
 import cedrat.persist.GraphStore;
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
 import cedrat.persist.RwLock;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.io.Serializable;
 import java.lang.ref.WeakReference;
@@ -56,11 +55,11 @@ class ClosedStoreTest extends StoreFixture {
     /// Checks a change of a stored object, and of a loaded one.
     private <T> void check(T object, Change<T> change) {
         Transaction.run(() -> {
-            store.mark("one", object);
+            store.setRoot("one", object);
         });
         refuses(object, change);
         open();
-        T loaded = store.lookup("one");
+        T loaded = store.root("one", Object.class);
         refuses(loaded, change);
         open();
     }
@@ -77,8 +76,7 @@ class ClosedStoreTest extends StoreFixture {
         assertEquals(before, show(object));
         try (var transaction = Transaction.begin()) {
             assertThrows(IllegalStateException.class, () -> change.of(object));
-            CommitToken token = transaction.commit(PersistenceOptions.Durability.ASYNC);
-            token.await();
+            transaction.commitAsync().join();
         }
         assertEquals(before, show(object), "nothing was changed that could have been committed");
         change.of(object);
@@ -166,11 +164,11 @@ class ClosedStoreTest extends StoreFixture {
     /// J7.2.
     @Test
     void onlyLoadedObjectsCanBeRead() {
-        store.mark("nodes", new ArrayList<>(List.of(new Node(1, new Node(2, null)))));
-        store.mark("map", new HashMap<>(Map.of("a", new Node(3, null))));
+        store.setRoot("nodes", new ArrayList<>(List.of(new Node(1, new Node(2, null)))));
+        store.setRoot("map", new HashMap<>(Map.of("a", new Node(3, null))));
         reopen();
-        List<Node> nodes = store.lookup("nodes");
-        Map<String, Node> map = store.lookup("map");
+        List<Node> nodes = store.root("nodes", List.class);
+        Map<String, Node> map = store.root("map", Map.class);
         store.close();
         Transaction.run(() -> {
             assertEquals(1, nodes.getFirst().value);
@@ -186,8 +184,8 @@ class ClosedStoreTest extends StoreFixture {
     void outsideOfTransactionsItIsMemoryOnly() {
         List<String> list = new ArrayList<>(List.of("a"));
         Node node = new Node(1, null);
-        store.mark("list", list);
-        store.mark("node", node);
+        store.setRoot("list", list);
+        store.setRoot("node", node);
         store.close();
         list.add("b");
         node.value = 2;
@@ -195,8 +193,8 @@ class ClosedStoreTest extends StoreFixture {
         open();
         list.add("c");
         node.value = 3;
-        assertEquals(List.of("a"), store.lookup("list"));
-        assertEquals(1, store.<Node>lookup("node").value);
+        assertEquals(List.of("a"), store.root("list", Object.class));
+        assertEquals(1, store.root("node", Node.class).value);
     }
 
     /// J7.2: objects of a store that is open may change.
@@ -205,24 +203,23 @@ class ClosedStoreTest extends StoreFixture {
         List<String> list = new ArrayList<>(List.of("a"));
         int[] array = {1};
         Node node = new Node(1, null);
-        store.mark("list", list);
-        store.mark("array", array);
-        store.mark("node", node);
-        store.mark("into", new ArrayList<>());
+        store.setRoot("list", list);
+        store.setRoot("array", array);
+        store.setRoot("node", node);
+        store.setRoot("into", new ArrayList<>());
         reopen();
         for (Object old : new Object[] {list, array, node}) {
-            PersistenceException marked = assertThrows(PersistenceException.class, () -> store.mark("old", old));
+            StoreException marked = assertThrows(StoreException.class, () -> store.setRoot("old", old));
             assertTrue(marked.getMessage().contains(OTHER), marked::getMessage);
-            List<Object> into = store.lookup("into");
-            PersistenceException added =
-                    assertThrows(PersistenceException.class, () -> Transaction.run(() -> into.add(old)));
+            List<Object> into = store.root("into", List.class);
+            StoreException added = assertThrows(StoreException.class, () -> Transaction.run(() -> into.add(old)));
             assertTrue(added.getMessage().contains(OTHER), added::getMessage);
             assertEquals(List.of(), into);
         }
         refusesAsClosed(() -> Transaction.run(() -> list.add("b")));
-        store.mark("copy", new ArrayList<>(list));
+        store.setRoot("copy", new ArrayList<>(list));
         reopen();
-        assertEquals(List.of("a"), store.lookup("copy"));
+        assertEquals(List.of("a"), store.root("copy", Object.class));
     }
 
     private interface Order extends Comparator<String>, Serializable {}
@@ -241,9 +238,9 @@ class ClosedStoreTest extends StoreFixture {
             map.put("fixed", FIXED);
             map.put("pair", PAIR);
             map.put("wrapped", Collections.unmodifiableList(FIXED));
-            store.mark("map", map);
+            store.setRoot("map", map);
             reopen();
-            TreeMap<String, Object> loaded = store.lookup("map");
+            TreeMap<String, Object> loaded = store.root("map", TreeMap.class);
             assertEquals("wrapped", loaded.firstKey());
             assertEquals(FIXED, loaded.get("fixed"));
         }
@@ -254,8 +251,8 @@ class ClosedStoreTest extends StoreFixture {
     void closingTheStoreRollsBackTransaction() throws Exception {
         ArrayList<String> list = new ArrayList<>(List.of("a"));
         HashMap<String, String> map = new HashMap<>();
-        store.mark("list", list);
-        store.mark("map", map);
+        store.setRoot("list", list);
+        store.setRoot("map", map);
         CountDownLatch inside = new CountDownLatch(1);
         CountDownLatch closed = new CountDownLatch(1);
         FutureTask<Void> task = new FutureTask<>(() -> {
@@ -284,7 +281,7 @@ class ClosedStoreTest extends StoreFixture {
     @Test
     void objectsPersistedDuringCloseAreKnown() throws Exception {
         GraphStore below = new MemoryGraph().open();
-        Persistence[] closing = new Persistence[1];
+        Store[] closing = new Store[1];
         GraphStore slow = (GraphStore) Proxy.newProxyInstance(
                 GraphStore.class.getClassLoader(), new Class<?>[] {GraphStore.class}, (proxy, method, arguments) -> {
                     Object result = method.invoke(below, arguments);
@@ -295,9 +292,9 @@ class ClosedStoreTest extends StoreFixture {
                     }
                     return result;
                 });
-        closing[0] = Persistence.open(slow, new PersistenceOptions().durability(PersistenceOptions.Durability.ASYNC));
+        closing[0] = Store.open(slow, new StoreOptions().durability(StoreOptions.Durability.ASYNC));
         ArrayList<String> list = new ArrayList<>(List.of("a"));
-        closing[0].mark("list", list);
+        closing[0].setRoot("list", list);
         refusesAsClosed(() -> Transaction.run(() -> list.add("b")));
         assertEquals(List.of("a"), list);
     }
@@ -321,7 +318,7 @@ class ClosedStoreTest extends StoreFixture {
     private void markAll(List<WeakReference<Object>> marked) {
         Object[] all = {new ArrayList<>(List.of("a")), new HashMap<>(Map.of("a", new Node(1, null))), new int[1]};
         for (int i = 0; i < all.length; i++) {
-            store.mark("root " + i, all[i]);
+            store.setRoot("root " + i, all[i]);
             marked.add(new WeakReference<>(all[i]));
         }
         marked.add(new WeakReference<>(store));

@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import org.junit.jupiter.api.Test;
 
@@ -28,17 +28,17 @@ class CollectionTest {
     private final MemoryGraph graph = new MemoryGraph();
 
     CollectionTest() {
-        try (Persistence store = open()) {
+        try (Store store = open()) {
             Node first = null;
             for (int i = LENGTH - 1; i >= 0; i--) {
                 first = new Node(i, first);
             }
-            store.mark("first", first);
+            store.setRoot("first", first);
         }
     }
 
-    private Persistence open() {
-        return Persistence.open(graph.open(), new PersistenceOptions());
+    private Store open() {
+        return Store.open(graph.open(), new StoreOptions());
     }
 
     private static int length(Node first) {
@@ -54,20 +54,20 @@ class CollectionTest {
     @Test
     void unreachableObjectsAreRemoved() {
         assertEquals(2 * LENGTH, graph.size());
-        try (Persistence store = open()) {
+        try (Store store = open()) {
             assertEquals(0, store.collect());
-            Node first = store.lookup("first");
+            Node first = store.root("first", Node.class);
             Transaction.run(() -> first.next = null);
         }
-        try (Persistence store = open()) {
+        try (Store store = open()) {
             assertEquals(2 * (LENGTH - 1), store.collect());
             assertEquals(2, graph.size());
-            assertEquals(1, length(store.lookup("first")));
-            store.unmark("first");
+            assertEquals(1, length(store.root("first", Object.class)));
+            store.removeRoot("first");
         }
-        try (Persistence store = open()) {
+        try (Store store = open()) {
             assertEquals(2, store.collect());
-            assertNull(store.lookup("first"));
+            assertNull(store.root("first", Object.class));
         }
         assertEquals(0, graph.size());
     }
@@ -75,15 +75,15 @@ class CollectionTest {
     /// J8.
     @Test
     void heldObjectsStayWithReferencedOnes() {
-        try (Persistence store = open()) {
-            Node first = store.lookup("first");
+        try (Store store = open()) {
+            Node first = store.root("first", Node.class);
             Node second = first.next;
             Transaction.run(() -> first.next = null);
             assertEquals(0, store.collect());
             Transaction.run(() -> first.next = second);
         }
-        try (Persistence store = open()) {
-            Node first = store.lookup("first");
+        try (Store store = open()) {
+            Node first = store.root("first", Node.class);
             assertEquals(LENGTH, length(first));
             assertSame(first.next, first.next);
             assertEquals(0, store.collect());
@@ -93,8 +93,8 @@ class CollectionTest {
     /// J8.
     @Test
     void objectRemovedAndPutBackStays() {
-        try (Persistence store = open()) {
-            Node first = store.lookup("first");
+        try (Store store = open()) {
+            Node first = store.root("first", Node.class);
             try (var transaction = Transaction.begin()) {
                 first.next = null;
                 assertEquals(0, store.collect());

@@ -3,8 +3,8 @@ package cedrat.persist.woven.store;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import cedrat.persist.woven.store.Program.Generated;
 import cedrat.persist.woven.weave.Compiled;
@@ -444,12 +444,10 @@ class GeneratedTest {
 
     private final MemoryGraph graph = new MemoryGraph();
 
-    private Persistence open(Loaded loaded, Random random) {
-        return Persistence.open(
+    private Store open(Loaded loaded, Random random) {
+        return Store.open(
                 graph.open(),
-                new PersistenceOptions()
-                        .classLoader(loaded.loader)
-                        .loadedBytesMax(random.nextBoolean() ? 2_000 : 1 << 20));
+                new StoreOptions().classLoader(loaded.loader).loadedBytesMax(random.nextBoolean() ? 2_000 : 1 << 20));
     }
 
     /// Transactions that change objects of the graph, and of which some roll back. Returns what there is
@@ -494,12 +492,12 @@ class GeneratedTest {
         values.objects.forEach(values::fill);
         Object root = values.objects.toArray();
         Seen stored = new Look().from(root);
-        try (Persistence store = open(first, random)) {
-            store.mark("root", root);
+        try (Store store = open(first, random)) {
+            store.setRoot("root", root);
         }
         Loaded again = new Loaded(program, folder);
-        try (Persistence store = open(again, random)) {
-            Object found = store.lookup("root");
+        try (Store store = open(again, random)) {
+            Object found = store.root("root", Object.class);
             assertEquals(text(stored), text(new Look().from(found)), where);
             stored = transact(again, found, random, where);
         }
@@ -507,16 +505,16 @@ class GeneratedTest {
             program = program.changed(random);
             Loaded now = new Loaded(program, folder);
             String then = where + ", change " + change + " of the classes";
-            try (Persistence store = open(now, random)) {
-                Object found = store.lookup("root");
+            try (Store store = open(now, random)) {
+                Object found = store.root("root", Object.class);
                 stored = changed(stored, now);
                 assertEquals(text(stored), text(new Look().from(found)), then);
                 stored = transact(now, found, random, then);
             }
         }
         Loaded last = new Loaded(program, folder);
-        try (Persistence store = open(last, random)) {
-            assertEquals(text(stored), text(new Look().from(store.lookup("root"))), where + ", at last");
+        try (Store store = open(last, random)) {
+            assertEquals(text(stored), text(new Look().from(store.root("root", Object.class))), where + ", at last");
         }
     }
 }

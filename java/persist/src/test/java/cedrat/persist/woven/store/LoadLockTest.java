@@ -5,9 +5,9 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import java.io.IOException;
 import java.io.InputStream;
 import java.util.ArrayList;
@@ -70,10 +70,10 @@ public class LoadLockTest {
 
     private void fill() {
         initialising = null;
-        try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            store.mark("items", new ArrayList<>(List.of(new Item())));
-            store.mark("item", new Item());
-            store.mark("names", new ArrayList<>(List.of("name")));
+        try (var store = Store.open(graph.open(), new StoreOptions())) {
+            store.setRoot("items", new ArrayList<>(List.of(new Item())));
+            store.setRoot("item", new Item());
+            store.setRoot("names", new ArrayList<>(List.of("name")));
         }
     }
 
@@ -83,7 +83,7 @@ public class LoadLockTest {
     @Test
     void loadsDoNotWaitForEachOther() throws Exception {
         fill();
-        try (var store = Persistence.open(graph.open(), new PersistenceOptions().classLoader(loader))) {
+        try (var store = Store.open(graph.open(), new StoreOptions().classLoader(loader))) {
             CountDownLatch isInitialising = new CountDownLatch(1);
             long before = graph.reads();
             initialising = () -> {
@@ -92,12 +92,12 @@ public class LoadLockTest {
                 while (graph.reads() < before + 3) {
                     Thread.onSpinWait();
                 }
-                return store.lookup("names");
+                return store.root("names", Object.class);
             };
             FutureTask<Object> one = new FutureTask<>(() -> Class.forName(Item.class.getName(), true, loader));
             FutureTask<Object> other = new FutureTask<>(() -> {
                 isInitialising.await();
-                return store.lookup("items");
+                return store.root("items", Object.class);
             });
             Thread.ofPlatform().daemon().start(one);
             Thread.ofPlatform().daemon().start(other);
@@ -110,10 +110,11 @@ public class LoadLockTest {
     @Test
     void oneLoadsObjectsOfItsOwnClass() throws Exception {
         fill();
-        try (var store = Persistence.open(graph.open(), new PersistenceOptions().classLoader(loader))) {
-            initialising = () ->
-                    List.of(store.lookup("item"), store.<List<?>>lookup("items").get(0));
-            Object item = store.lookup("item");
+        try (var store = Store.open(graph.open(), new StoreOptions().classLoader(loader))) {
+            initialising = () -> List.of(
+                    store.root("item", Object.class),
+                    store.<List<?>>root("items", List.class).get(0));
+            Object item = store.root("item", Object.class);
             assertSame(loader, item.getClass().getClassLoader());
             var found = item.getClass().getDeclaredField("FOUND");
             found.setAccessible(true);
@@ -143,11 +144,11 @@ public class LoadLockTest {
     /// J1.1: a load calls `hashCode`, which waits for a monitor of the thread that waits for the load.
     @Test
     void loadThatNeedsThreadsMonitorThrows() throws Exception {
-        try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            store.mark("root", new Root());
+        try (var store = Store.open(graph.open(), new StoreOptions())) {
+            store.setRoot("root", new Root());
         }
-        try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            Root root = store.lookup("root");
+        try (var store = Store.open(graph.open(), new StoreOptions())) {
+            Root root = store.root("root", Root.class);
             Key key = root.key;
             FutureTask<Integer> loading = new FutureTask<>(() -> root.map.size());
             Thread thread = Thread.ofPlatform().daemon().unstarted(loading);
@@ -156,7 +157,7 @@ public class LoadLockTest {
                 while (thread.getState() != Thread.State.BLOCKED) {
                     Thread.onSpinWait();
                 }
-                var thrown = assertThrows(PersistenceException.class, () -> key.more.size());
+                var thrown = assertThrows(StoreException.class, () -> key.more.size());
                 assertEquals(true, thrown.getMessage().contains("monitor"), thrown.getMessage());
             }
             assertEquals(1, loading.get());
@@ -167,11 +168,11 @@ public class LoadLockTest {
     /// J1.1: as that, while a garbage collection waits for the end of the load.
     @Test
     void loadThrowsWhileCollectionWaits() throws Exception {
-        try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            store.mark("root", new Root());
+        try (var store = Store.open(graph.open(), new StoreOptions())) {
+            store.setRoot("root", new Root());
         }
-        try (var store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            Root root = store.lookup("root");
+        try (var store = Store.open(graph.open(), new StoreOptions())) {
+            Root root = store.root("root", Root.class);
             Key key = root.key;
             FutureTask<Integer> loading = new FutureTask<>(() -> root.map.size());
             Thread thread = Thread.ofPlatform().daemon().unstarted(loading);
@@ -186,7 +187,7 @@ public class LoadLockTest {
                 while (!isParked(collector)) {
                     Thread.onSpinWait();
                 }
-                var thrown = assertThrows(PersistenceException.class, () -> key.more.size());
+                var thrown = assertThrows(StoreException.class, () -> key.more.size());
                 assertEquals(true, thrown.getMessage().contains("monitor"), thrown.getMessage());
             }
             assertEquals(1, loading.get());

@@ -8,8 +8,8 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import cedrat.persist.boot.Persistable;
 import java.lang.ref.WeakReference;
@@ -63,19 +63,19 @@ class LoadedTest {
         return new WeakReference<>(first.next.next.next.next.next.next.next.next.next.next);
     }
 
-    private Persistence open(long bytes) {
-        return Persistence.open(graph.open(), new PersistenceOptions().loadedBytesMax(bytes));
+    private Store open(long bytes) {
+        return Store.open(graph.open(), new StoreOptions().loadedBytesMax(bytes));
     }
 
     /// J7.
     @Test
     void walkedListIsUnloaded() {
         int length = 20_000;
-        try (Persistence store = open(1 << 30)) {
-            store.mark("first", list(length));
+        try (Store store = open(1 << 30)) {
+            store.setRoot("first", list(length));
         }
-        try (Persistence store = open(20_000)) {
-            Node first = store.lookup("first");
+        try (Store store = open(20_000)) {
+            Node first = store.root("first", Node.class);
             WeakReference<Node> tenth = tenth(first);
             walk(first, length);
             for (int i = 0; i < 100 && tenth.get() != null; i++) {
@@ -98,13 +98,13 @@ class LoadedTest {
     @Test
     void objectsInUseKeepIdentity() {
         int length = 2_000;
-        try (Persistence store = open(1 << 30)) {
-            store.mark("first", list(length));
+        try (Store store = open(1 << 30)) {
+            store.setRoot("first", list(length));
         }
-        try (Persistence store = open(5_000)) {
+        try (Store store = open(5_000)) {
             List<Node> kept = new ArrayList<>();
             Map<Node, Integer> byIdentity = new HashMap<>();
-            Node first = store.lookup("first");
+            Node first = store.root("first", Node.class);
             int at = 0;
             for (Node node = first; node != null; node = node.next) {
                 kept.add(node);
@@ -115,7 +115,7 @@ class LoadedTest {
                 assertSame(kept.get(at), node);
                 assertEquals(at++, byIdentity.get(node));
             }
-            assertSame(first, store.lookup("first"));
+            assertSame(first, store.root("first", Object.class));
         }
     }
 
@@ -123,11 +123,11 @@ class LoadedTest {
     @Test
     void changedObjectsStayUntilTransactionEnds() {
         int length = 1_000;
-        try (Persistence store = open(1 << 30)) {
-            store.mark("first", list(length));
+        try (Store store = open(1 << 30)) {
+            store.setRoot("first", list(length));
         }
-        try (Persistence store = open(3_000)) {
-            Node first = store.lookup("first");
+        try (Store store = open(3_000)) {
+            Node first = store.root("first", Node.class);
             try (var transaction = Transaction.begin()) {
                 for (Node node = first; node != null; node = node.next) {
                     if (node.value % 2 == 0 && node.next != null) {
@@ -145,9 +145,9 @@ class LoadedTest {
                 transaction.commit();
             }
         }
-        try (Persistence store = open(3_000)) {
+        try (Store store = open(3_000)) {
             int expected = 0;
-            for (Node node = store.lookup("first"); node != null; node = node.next) {
+            for (Node node = store.root("first", Object.class); node != null; node = node.next) {
                 assertEquals(expected, node.value);
                 assertEquals("node " + expected, node.name);
                 expected += 2;
@@ -164,11 +164,11 @@ class LoadedTest {
         for (int i = 0; i < length; i++) {
             pairs[i] = new Pair(new Node(i, null), new ArrayList<>(List.of(i)));
         }
-        try (Persistence store = open(1 << 30)) {
-            store.mark("pairs", pairs);
+        try (Store store = open(1 << 30)) {
+            store.setRoot("pairs", pairs);
         }
-        try (Persistence store = open(2_000)) {
-            Pair[] found = store.lookup("pairs");
+        try (Store store = open(2_000)) {
+            Pair[] found = store.root("pairs", Pair[].class);
             for (int round = 0; round < 3; round++) {
                 for (int i = 0; i < length; i++) {
                     assertEquals(List.of(i), found[i].numbers());
@@ -185,10 +185,10 @@ class LoadedTest {
     @Test
     void severalThreadsReadWhileOthersLetGo() throws Exception {
         int length = 3_000;
-        try (Persistence store = open(1 << 30)) {
-            store.mark("first", list(length));
+        try (Store store = open(1 << 30)) {
+            store.setRoot("first", list(length));
         }
-        try (Persistence store = open(5_000)) {
+        try (Store store = open(5_000)) {
             List<Throwable> failures = java.util.Collections.synchronizedList(new ArrayList<>());
             Thread[] threads = new Thread[3];
             for (int t = 0; t < threads.length; t++) {
@@ -196,10 +196,10 @@ class LoadedTest {
                 threads[t] = new Thread(() -> {
                     try {
                         for (int round = 0; round < 5; round++) {
-                            walk(store.lookup("first"), length);
+                            walk(store.root("first", Object.class), length);
                             if (changes) {
                                 Transaction.run(() -> {
-                                    Node node = store.lookup("first");
+                                    Node node = store.root("first", Node.class);
                                     for (int i = 0; i < 500; i++) {
                                         node.name = "node " + node.value;
                                         node = node.next;
@@ -223,9 +223,9 @@ class LoadedTest {
     /// J7.1: the unloading thread looks under the monitor of the identity, and may be about to make the field pending.
     @Test
     void aWriterWaitsForWhoLetsGo() throws Exception {
-        try (Persistence store = open(1 << 30)) {
+        try (Store store = open(1 << 30)) {
             Node first = list(2);
-            store.mark("first", first);
+            store.setRoot("first", first);
             hasStored = false;
             Thread writer = new Thread(() -> Transaction.run(() -> {
                 first.next = null;

@@ -25,9 +25,9 @@ class LoadingTest extends StoreFixture {
         for (int i = 0; i < length; i++) {
             first = new Node(i, first);
         }
-        store.mark("first", first);
+        store.setRoot("first", first);
         reopen();
-        Node node = store.lookup("first");
+        Node node = store.root("first", Node.class);
         for (int i = length - 1; i >= 0; i--) {
             assertEquals(i, node.value);
             node = node.next;
@@ -37,10 +37,10 @@ class LoadingTest extends StoreFixture {
 
     @Test
     void followedReferenceReadsItsObject() {
-        store.mark("node", new Node(1, new Node(2, new Node(3, null))));
+        store.setRoot("node", new Node(1, new Node(2, new Node(3, null))));
         reopen();
         long before = graph.reads();
-        Node node = store.lookup("node");
+        Node node = store.root("node", Node.class);
         assertEquals(1, graph.reads() - before);
         assertEquals(2, node.next.value);
         assertEquals(2, graph.reads() - before);
@@ -51,9 +51,9 @@ class LoadingTest extends StoreFixture {
     /// A field that was pending, was set to null, and comes back by a rollback.
     @Test
     void rollbackRestoresOverwrittenPendingField() {
-        store.mark("node", new Node(1, new Node(2, null)));
+        store.setRoot("node", new Node(1, new Node(2, null)));
         reopen();
-        Node node = store.lookup("node");
+        Node node = store.root("node", Node.class);
         try (var transaction = Transaction.begin()) {
             node.next = null;
             assertNull(node.next);
@@ -65,7 +65,7 @@ class LoadingTest extends StoreFixture {
         });
         assertNull(node.next);
         reopen();
-        Node again = store.lookup("node");
+        Node again = store.root("node", Node.class);
         assertNull(again.next);
     }
 
@@ -76,7 +76,7 @@ class LoadingTest extends StoreFixture {
         for (int i = 0; i < length; i++) {
             first = new Node(i, first);
         }
-        store.mark("first", new Object[] {first});
+        store.setRoot("first", new Object[] {first});
         reopen();
         Node[][] seen = new Node[2][length];
         CyclicBarrier start = new CyclicBarrier(2);
@@ -89,7 +89,7 @@ class LoadingTest extends StoreFixture {
                 } catch (Exception e) {
                     throw new AssertionError(e);
                 }
-                Node node = (Node) store.<Object[]>lookup("first")[0];
+                Node node = (Node) store.root("first", Object[].class)[0];
                 for (int i = 0; i < length; i++) {
                     mine[i] = node;
                     node = node.next;
@@ -116,9 +116,9 @@ class LoadingTest extends StoreFixture {
             pairs[0][i] = new Pair(text, null);
             pairs[1][i] = new Pair(text, null);
         }
-        store.mark("pairs", pairs);
+        store.setRoot("pairs", pairs);
         reopen();
-        Pair[][] found = store.lookup("pairs");
+        Pair[][] found = store.root("pairs", Pair[][].class);
         CyclicBarrier start = new CyclicBarrier(2);
         Thread[] threads = new Thread[2];
         for (int t = 0; t < 2; t++) {
@@ -155,9 +155,9 @@ class LoadingTest extends StoreFixture {
         for (int i = 0; i < tables.length; i++) {
             tables[i] = new Table();
         }
-        store.mark("tables", tables);
+        store.setRoot("tables", tables);
         reopen();
-        Table[] found = store.lookup("tables");
+        Table[] found = store.root("tables", Table[].class);
         AtomicInteger arrived = new AtomicInteger();
         Thread[] threads = new Thread[2];
         for (int t = 0; t < 2; t++) {
@@ -185,7 +185,7 @@ class LoadingTest extends StoreFixture {
             thread.join();
         }
         reopen();
-        for (Table table : store.<Table[]>lookup("tables")) {
+        for (Table table : store.root("tables", Table[].class)) {
             for (int[] row : table.rows) {
                 assertArrayEquals(new int[] {1, 1}, row);
             }
@@ -222,9 +222,9 @@ class LoadingTest extends StoreFixture {
         for (int i = 0; i < 10; i++) {
             names.put(new Name("name " + i), i);
         }
-        store.mark("names", new Object[] {new Pair(names, null)});
+        store.setRoot("names", new Object[] {new Pair(names, null)});
         reopen();
-        Object[] found = store.lookup("names");
+        Object[] found = store.root("names", Object[].class);
         Map<?, ?> map;
         Name.isLockedToHash = true;
         try (var transaction = Transaction.begin()) {

@@ -5,8 +5,8 @@ import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
@@ -27,7 +27,7 @@ class MemoFieldsTest extends StoreFixture {
 
     @BeforeEach
     void mark() {
-        store.mark("made", made);
+        store.setRoot("made", made);
     }
 
     @Test
@@ -82,7 +82,7 @@ class MemoFieldsTest extends StoreFixture {
     @Test
     void handlesOfMapsAreRecorded() {
         Swapped swapped = new Swapped();
-        store.mark("swapped", swapped);
+        store.setRoot("swapped", swapped);
         assertThrows(IllegalStateException.class, () -> Swapped.CONTENT.setVolatile(swapped, "outside"));
         Transaction.run(transaction -> {
             Swapped.CONTENT.setVolatile(swapped, "rolled back");
@@ -91,7 +91,7 @@ class MemoFieldsTest extends StoreFixture {
         assertEquals("old", swapped.content);
         Transaction.run(() -> Swapped.CONTENT.setVolatile(swapped, "new"));
         reopen();
-        assertEquals("new", ((Swapped) store.lookup("swapped")).content);
+        assertEquals("new", ((Swapped) store.root("swapped", Object.class)).content);
     }
 
     private static final class Numbers extends AbstractMap<String, Integer> {
@@ -106,7 +106,7 @@ class MemoFieldsTest extends StoreFixture {
     @Test
     void inheritedViewTakesNoLock() throws Exception {
         Numbers numbers = new Numbers();
-        store.mark("numbers", numbers);
+        store.setRoot("numbers", numbers);
         try (Transaction transaction = Transaction.begin()) {
             assertEquals(1, numbers.keySet().size());
             assertEquals(Set.of(1), elsewhere(() -> Transaction.call(inner -> Set.copyOf(numbers.values()))));
@@ -139,15 +139,15 @@ class MemoFieldsTest extends StoreFixture {
         });
         Memoising other = new Memoising("b");
         other.view();
-        store.mark("other", other);
+        store.setRoot("other", other);
         reopen();
-        Memoising found = store.lookup("made");
+        Memoising found = store.root("made", Memoising.class);
         assertEquals(1, found.count);
         assertEquals(0, found.hash);
         assertNull(found.view);
         assertEquals(List.of(1), found.view());
-        assertEquals("b", store.<Memoising>lookup("other").name);
-        assertNull(store.<Memoising>lookup("other").view);
+        assertEquals("b", store.root("other", Memoising.class).name);
+        assertNull(store.root("other", Memoising.class).view);
     }
 
     /// An object whose class had no memo fields when it was stored.
@@ -160,13 +160,12 @@ class MemoFieldsTest extends StoreFixture {
 
     @Test
     void storedValueOfMemoIsDropped() {
-        store.mark("plain", new Plain());
+        store.setRoot("plain", new Plain());
         for (int opening = 0; opening < 2; opening++) {
             store.close();
-            store = Persistence.open(
-                    graph.open(),
-                    new PersistenceOptions().renameClass(Plain.class.getName(), Memoising.class.getName()));
-            Memoising found = store.lookup("plain");
+            store = Store.open(
+                    graph.open(), new StoreOptions().renameClass(Plain.class.getName(), Memoising.class.getName()));
+            Memoising found = store.root("plain", Memoising.class);
             assertEquals(0, found.hash);
             assertEquals("c".hashCode(), found.hashCode());
             assertEquals(List.of(3 + opening), found.view());

@@ -6,10 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
 import cedrat.persist.RwLock;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.StoreStatistics;
 import cedrat.persist.Transaction;
 import cedrat.persist.TransactionStatistics;
@@ -89,11 +89,11 @@ class MonitoringTest {
 
     @Test
     void commitsAndRefusalsAreCounted() {
-        try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            store.mark("list", list(3));
-            Node first = store.lookup("list");
+        try (Store store = Store.open(graph.open(), new StoreOptions())) {
+            store.setRoot("list", list(3));
+            Node first = store.root("list", Node.class);
             Transaction.run(() -> first.value = 1);
-            assertThrows(PersistenceException.class, () -> store.mark("thread", Thread.currentThread()));
+            assertThrows(StoreException.class, () -> store.setRoot("thread", Thread.currentThread()));
             StoreStatistics counted = store.statistics();
             assertEquals(2, counted.commits());
             assertEquals(1, counted.refusedCommits());
@@ -105,13 +105,13 @@ class MonitoringTest {
 
     @Test
     void loadsAndCollectionsAreCounted() {
-        try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions())) {
-            store.mark("list", list(2_000));
-            store.mark("garbage", list(5));
-            store.unmark("garbage");
+        try (Store store = Store.open(graph.open(), new StoreOptions())) {
+            store.setRoot("list", list(2_000));
+            store.setRoot("garbage", list(5));
+            store.removeRoot("garbage");
         }
-        try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions().loadedBytesMax(20_000))) {
-            assertEquals(2_000, length(store.lookup("list")));
+        try (Store store = Store.open(graph.open(), new StoreOptions().loadedBytesMax(20_000))) {
+            assertEquals(2_000, length(store.root("list", Object.class)));
             StoreStatistics counted = store.statistics();
             assertEquals(2_000, counted.loadedObjects());
             assertTrue(counted.unloadedObjects() > 1_000, counted.toString());
@@ -160,12 +160,12 @@ class MonitoringTest {
 
     @Test
     void stoppedStoreSaysWhy() {
-        Persistence store = Persistence.open(graph.open(), new PersistenceOptions());
+        Store store = Store.open(graph.open(), new StoreOptions());
         Node node = new Node(null);
-        store.mark("node", node);
+        store.setRoot("node", node);
         assertTrue(store.failure().isEmpty());
         graph.refuseSyncs();
-        assertThrows(PersistenceException.class, () -> Transaction.run(() -> node.value = 1));
+        assertThrows(StoreException.class, () -> Transaction.run(() -> node.value = 1));
         String why = store.failure().orElseThrow().getMessage();
         assertTrue(why.contains("close it and open it again"), why);
         assertEquals(1, logged.size());
@@ -183,12 +183,12 @@ class MonitoringTest {
                 recording.enable("cedrat." + event).withThreshold(Duration.ZERO);
             }
             recording.start();
-            try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions())) {
-                store.mark("list", list(2_000));
-                waitForLock(store.lookup("list"));
+            try (Store store = Store.open(graph.open(), new StoreOptions())) {
+                store.setRoot("list", list(2_000));
+                waitForLock(store.root("list", Object.class));
             }
-            try (Persistence store = Persistence.open(graph.open(), new PersistenceOptions().loadedBytesMax(20_000))) {
-                assertEquals(2_000, length(store.lookup("list")));
+            try (Store store = Store.open(graph.open(), new StoreOptions().loadedBytesMax(20_000))) {
+                assertEquals(2_000, length(store.root("list", Object.class)));
                 store.collect();
             }
             recording.stop();

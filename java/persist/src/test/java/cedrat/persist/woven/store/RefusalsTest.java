@@ -8,9 +8,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.lang.reflect.Proxy;
 import java.util.AbstractMap;
@@ -38,8 +38,8 @@ class RefusalsTest extends StoreFixture {
         int[] array = {1};
         node.value = 2;
         array[0] = 2;
-        store.mark("node", node);
-        store.mark("array", array);
+        store.setRoot("node", node);
+        store.setRoot("array", array);
         var thrown = assertThrows(IllegalStateException.class, () -> node.value = 3);
         assertTrue(thrown.getMessage().contains("within a transaction"), thrown.getMessage());
         assertThrows(IllegalStateException.class, () -> array[0] = 3);
@@ -63,7 +63,7 @@ class RefusalsTest extends StoreFixture {
 
     @Test
     void readOfNullNamesTheField() {
-        Node none = store.lookup("none");
+        Node none = store.root("none", Node.class);
         var thrown = assertThrows(NullPointerException.class, () -> none.next.value = 1);
         assertTrue(thrown.getStackTrace()[0].getMethodName().endsWith("$next"), thrown.getStackTrace()[0]::toString);
         assertTrue(thrown.getMessage().contains("\"next\" because \"object\" is null"), thrown.getMessage());
@@ -90,9 +90,9 @@ class RefusalsTest extends StoreFixture {
     /// The program's transient field, and the views of its superclass.
     @Test
     void transientStateAllowsAssignmentOutside() {
-        store.mark("caching", new Caching());
+        store.setRoot("caching", new Caching());
         reopen();
-        Caching caching = store.lookup("caching");
+        Caching caching = store.root("caching", Caching.class);
         assertEquals(Map.of("one", 1).hashCode(), caching.hashCode());
         assertEquals(Set.of("one"), caching.keySet());
         assertThrows(IllegalStateException.class, () -> caching.entries.put("two", 2));
@@ -105,12 +105,12 @@ class RefusalsTest extends StoreFixture {
     /// The way of a refusal begins at a name, wherever the transaction has begun.
     @Test
     void pathOfRefusalBeginsAtAName() {
-        store.mark("others", new ArrayList<>(List.of("a", new Object[] {new Pair("left", new Holder())})));
+        store.setRoot("others", new ArrayList<>(List.of("a", new Object[] {new Pair("left", new Holder())})));
         reopen();
-        List<?> others = store.lookup("others");
+        List<?> others = store.root("others", List.class);
         Holder holder = (Holder) ((Pair) ((Object[]) others.get(1))[0]).right;
-        PersistenceException thrown = assertThrows(
-                PersistenceException.class,
+        StoreException thrown = assertThrows(
+                StoreException.class,
                 () -> Transaction.run(() -> {
                     holder.held = new Object[] {null, new Thread()};
                 }));
@@ -142,12 +142,12 @@ class RefusalsTest extends StoreFixture {
     }
 
     private void wayIs(String way, Map<?, Holder> map) {
-        store.mark("map", map);
+        store.setRoot("map", map);
         reopen();
-        Map<?, Holder> stored = store.lookup("map");
+        Map<?, Holder> stored = store.root("map", Map.class);
         Holder holder = stored.values().iterator().next();
-        PersistenceException thrown = assertThrows(
-                PersistenceException.class,
+        StoreException thrown = assertThrows(
+                StoreException.class,
                 () -> Transaction.run(() -> {
                     holder.held = new Thread();
                 }));
@@ -188,7 +188,7 @@ class RefusalsTest extends StoreFixture {
             Map<Object, Object> map = new HashMap<>();
             map.put(key, new Thread());
             String shown = key instanceof Size ? "LARGE" : "an object of " + Key.class.getName();
-            PersistenceException thrown = assertThrows(PersistenceException.class, () -> store.mark("map", map));
+            StoreException thrown = assertThrows(StoreException.class, () -> store.setRoot("map", map));
             assertTrue(thrown.getMessage().startsWith("map → [" + shown + "] leads to"), thrown::getMessage);
         }
     }
@@ -196,16 +196,16 @@ class RefusalsTest extends StoreFixture {
     @Test
     void aListBelongsToOneStore() {
         List<String> list = new ArrayList<>(List.of("x"));
-        store.mark("list", list);
-        try (Persistence other = Persistence.open(new MemoryGraph().open(), new PersistenceOptions())) {
-            PersistenceException refused = assertThrows(PersistenceException.class, () -> other.mark("list", list));
+        store.setRoot("list", list);
+        try (Store other = Store.open(new MemoryGraph().open(), new StoreOptions())) {
+            StoreException refused = assertThrows(StoreException.class, () -> other.setRoot("list", list));
             assertTrue(refused.getMessage().contains("another store"), refused.getMessage());
         }
         Transaction.run(() -> {
             list.add("y");
         });
         reopen();
-        assertEquals(List.of("x", "y"), store.lookup("list"));
+        assertEquals(List.of("x", "y"), store.root("list", Object.class));
     }
 
     private enum Colour {
@@ -225,29 +225,29 @@ class RefusalsTest extends StoreFixture {
         int before = graph.classes();
         Painted painted = new Painted();
         painted.other = Thread.currentThread();
-        assertThrows(PersistenceException.class, () -> store.mark("painted", painted));
+        assertThrows(StoreException.class, () -> store.setRoot("painted", painted));
         assertEquals(before, graph.classes(), "J9g: classes of a refused commit are defined");
         painted.other = null;
-        store.mark("painted", painted);
-        store.mark("red", Colour.RED);
+        store.setRoot("painted", painted);
+        store.setRoot("red", Colour.RED);
         reopen();
-        Painted found = store.lookup("painted");
+        Painted found = store.root("painted", Painted.class);
         assertEquals(Colour.GREEN, found.colour);
         assertEquals(1, found.nodes.getFirst().value);
-        assertEquals(Colour.RED, store.lookup("red"));
+        assertEquals(Colour.RED, store.root("red", Object.class));
     }
 
     /// J9, J3
     @Test
     void commitRefusedByStoreIsRolledBack() {
         Node node = new Node(1, null);
-        store.mark("node", node);
+        store.setRoot("node", node);
         Node next = new Node(2, null);
         graph.refuseCommits(true);
         try (var transaction = Transaction.begin()) {
             node.value = 5;
             node.next = next;
-            var thrown = assertThrows(PersistenceException.class, transaction::commit);
+            var thrown = assertThrows(StoreException.class, transaction::commit);
             assertTrue(thrown.getMessage().contains("the disk is full"), thrown.getMessage());
         }
         assertEquals(1, node.value);
@@ -258,7 +258,7 @@ class RefusalsTest extends StoreFixture {
             node.next = next;
         });
         reopen();
-        Node found = store.lookup("node");
+        Node found = store.root("node", Node.class);
         assertEquals(3, found.next.value);
     }
 
@@ -266,27 +266,27 @@ class RefusalsTest extends StoreFixture {
     @Test
     void failedSyncMakesStoreRefuseEverything() {
         Node node = new Node(1, new Node(2, null));
-        store.mark("node", node);
+        store.setRoot("node", node);
         reopen();
-        Node found = store.lookup("node");
+        Node found = store.root("node", Node.class);
         graph.refuseSyncs();
         assertThrows(
-                PersistenceException.class,
+                StoreException.class,
                 () -> Transaction.run(() -> {
                     found.value = 5;
                 }));
         assertEquals(5, found.value, "the commit may have reached the disk");
-        assertThrows(PersistenceException.class, () -> found.next.value++);
-        assertThrows(PersistenceException.class, () -> store.lookup("node"));
-        assertThrows(PersistenceException.class, () -> store.mark("more", found));
+        assertThrows(StoreException.class, () -> found.next.value++);
+        assertThrows(StoreException.class, () -> store.root("node", Object.class));
+        assertThrows(StoreException.class, () -> store.setRoot("more", found));
         assertThrows(
-                PersistenceException.class,
+                StoreException.class,
                 () -> Transaction.run(() -> {
                     found.value = 6;
                 }));
         assertEquals(5, found.value);
         reopen();
-        Node again = store.lookup("node");
+        Node again = store.root("node", Node.class);
         assertEquals(2, again.next.value);
     }
 
@@ -294,34 +294,34 @@ class RefusalsTest extends StoreFixture {
     @Test
     void possiblyStoredIsNotReportedRolledBack() {
         Node node = new Node(1, null);
-        store.mark("node", node);
+        store.setRoot("node", node);
         graph.throwBehindCommits(new StackOverflowError("as a test wants it"));
-        PersistenceException thrown = assertThrows(
-                PersistenceException.class,
+        StoreException thrown = assertThrows(
+                StoreException.class,
                 () -> Transaction.run(() -> {
                     node.value = 5;
                 }));
         assertTrue(
                 thrown.getMessage().contains("cannot tell which of the last commits are durable"), thrown::getMessage);
-        assertThrows(PersistenceException.class, () -> store.lookup("node"));
+        assertThrows(StoreException.class, () -> store.root("node", Object.class));
         assertThrows(
-                PersistenceException.class,
+                StoreException.class,
                 () -> Transaction.run(() -> {
                     node.value = 6;
                 }));
         reopen();
-        assertEquals(5, store.<Node>lookup("node").value);
+        assertEquals(5, store.root("node", Node.class).value);
     }
 
     @Test
     void aClosedStoreRefuses() {
-        store.mark("node", new Node(1, new Node(2, null)));
+        store.setRoot("node", new Node(1, new Node(2, null)));
         reopen();
-        Node node = store.lookup("node");
+        Node node = store.root("node", Node.class);
         store.close();
         store.close();
         assertEquals(1, node.value);
-        assertThrows(IllegalStateException.class, () -> store.lookup("node"));
+        assertThrows(IllegalStateException.class, () -> store.root("node", Object.class));
         assertThrows(IllegalStateException.class, () -> node.next.value++);
         assertThrows(
                 IllegalStateException.class,
@@ -334,7 +334,7 @@ class RefusalsTest extends StoreFixture {
     @Test
     void commitToMeanwhileClosedStoreIsRefused() throws Exception {
         Node node = new Node(1, null);
-        store.mark("node", node);
+        store.setRoot("node", node);
         try (var transaction = Transaction.begin()) {
             node.value = 2;
             Thread closer = new Thread(store::close);
@@ -360,8 +360,8 @@ class RefusalsTest extends StoreFixture {
                     }
                     return method.invoke(below, arguments);
                 });
-        Persistence one = Persistence.open(busy, new PersistenceOptions());
-        assertThrows(PersistenceException.class, one::close);
+        Store one = Store.open(busy, new StoreOptions());
+        assertThrows(StoreException.class, one::close);
         one.close();
         one.close();
         assertEquals(2, closes[0]);

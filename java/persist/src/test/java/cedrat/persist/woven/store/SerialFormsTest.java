@@ -1,15 +1,14 @@
 package cedrat.persist.woven.store;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
-import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.io.IOException;
 import java.io.ObjectInputStream;
@@ -40,13 +39,13 @@ class SerialFormsTest extends StoreFixture {
     @Test
     void transientFieldsOfRebuiltClassLast() {
         Rebuilt made = new Rebuilt();
-        store.mark("rebuilt", made);
+        store.setRoot("rebuilt", made);
         assertThrows(IllegalStateException.class, () -> made.number = 6);
         Transaction.run(() -> {
             made.text = "b";
         });
         reopen();
-        Rebuilt found = store.lookup("rebuilt");
+        Rebuilt found = store.root("rebuilt", Rebuilt.class);
         assertEquals("b", found.text);
         assertEquals(5, found.number);
     }
@@ -66,19 +65,19 @@ class SerialFormsTest extends StoreFixture {
     /// Both subclasses have the same superclass, which is stored in two ways.
     @Test
     void transientFieldsFollowTheSubclass() {
-        store.mark("constructing", new Constructing());
-        store.mark("plain", new Plain());
+        store.setRoot("constructing", new Constructing());
+        store.setRoot("plain", new Plain());
         reopen();
-        assertEquals(List.of("a"), store.<Constructing>lookup("constructing").list);
-        Plain plain = store.lookup("plain");
+        assertEquals(List.of("a"), store.root("constructing", Constructing.class).list);
+        Plain plain = store.root("plain", Plain.class);
         assertNull(plain.list);
         assertNull(plain.cache);
         assertEquals(1, plain.last[0]);
-        store.mark("other", new Constructing());
-        store.mark("another", new Plain());
+        store.setRoot("other", new Constructing());
+        store.setRoot("another", new Plain());
         reopen();
-        assertEquals(List.of("a"), store.<Constructing>lookup("other").list);
-        assertNull(store.<Plain>lookup("another").list);
+        assertEquals(List.of("a"), store.root("other", Constructing.class).list);
+        assertNull(store.root("another", Plain.class).list);
     }
 
     private static final class Optional {
@@ -95,26 +94,26 @@ class SerialFormsTest extends StoreFixture {
 
     @Test
     void constantsStayIdentical() {
-        store.mark("none", new Optional(Optional.NONE));
-        store.mark("empty", Optional.EMPTY);
-        store.mark("list", new ArrayList<>(List.of(Optional.EMPTY, Optional.NONE)));
+        store.setRoot("none", new Optional(Optional.NONE));
+        store.setRoot("empty", Optional.EMPTY);
+        store.setRoot("list", new ArrayList<>(List.of(Optional.EMPTY, Optional.NONE)));
         reopen();
-        assertSame(Optional.NONE, store.<Optional>lookup("none").value);
-        assertSame(Optional.EMPTY, store.lookup("empty"));
-        assertSame(Optional.EMPTY, store.<List<?>>lookup("list").get(0));
-        assertSame(Optional.NONE, store.<List<?>>lookup("list").get(1));
+        assertSame(Optional.NONE, store.root("none", Optional.class).value);
+        assertSame(Optional.EMPTY, store.root("empty", Object.class));
+        assertSame(Optional.EMPTY, store.<List<?>>root("list", List.class).get(0));
+        assertSame(Optional.NONE, store.<List<?>>root("list", List.class).get(1));
     }
 
     /// An object with content that changes is no constant, whichever field has it.
     @Test
     @SuppressWarnings("unchecked")
     void contentOfStaticFinalLasts() {
-        store.mark("known", Optional.KNOWN);
+        store.setRoot("known", Optional.KNOWN);
         Transaction.run(() -> {
             ((List<Object>) Optional.KNOWN.value).add("x");
         });
         reopen();
-        assertEquals(List.of("x"), store.<Optional>lookup("known").value);
+        assertEquals(List.of("x"), store.root("known", Optional.class).value);
     }
 
     @SuppressWarnings("serial")
@@ -140,13 +139,13 @@ class SerialFormsTest extends StoreFixture {
     @Test
     void registeredObjectStaysIdentical() {
         Unit metre = Unit.of("metre");
-        store.mark("unit", new Object[] {metre, Unit.of("gram"), metre});
+        store.setRoot("unit", new Object[] {metre, Unit.of("gram"), metre});
         reopen();
-        Object[] found = store.lookup("unit");
+        Object[] found = store.root("unit", Object[].class);
         assertSame(metre, found[0]);
         assertSame(Unit.of("gram"), found[1]);
         assertSame(metre, found[2]);
-        assertThrows(PersistenceException.class, () -> store.mark("copy", new Unit("metre")));
+        assertThrows(StoreException.class, () -> store.setRoot("copy", new Unit("metre")));
     }
 
     /// J4
@@ -189,27 +188,27 @@ class SerialFormsTest extends StoreFixture {
     private void assertRefused(Object key) {
         Table table = new Table();
         table.put("a", null);
-        store.mark("table", table);
+        store.setRoot("table", table);
         Transaction.run(() -> {
             table.put(new Pair("b", TimeUnit.DAYS), null);
             table.put(List.of("c"), null);
         });
         var refused = assertThrows(
-                PersistenceException.class,
+                StoreException.class,
                 () -> Transaction.run(() -> {
                     table.put(key, null);
                 }));
         assertTrue(refused.getMessage().contains("its hash code differs in each process"), refused.getMessage());
         reopen();
-        Table loaded = store.lookup("table");
+        Table loaded = store.root("table", Table.class);
         assertThrows(
-                PersistenceException.class,
+                StoreException.class,
                 () -> Transaction.run(() -> {
                     loaded.put(key, null);
                 }));
         Table other = new Table();
         other.put(key, null);
-        assertThrows(PersistenceException.class, () -> store.mark("other", other));
+        assertThrows(StoreException.class, () -> store.setRoot("other", other));
     }
 
     @Test
@@ -225,14 +224,14 @@ class SerialFormsTest extends StoreFixture {
     void valueByIdentityIsStored() {
         Table table = new Table();
         table.put(new Pair("a", null), null);
-        store.mark("table", new Object[] {table, new Node(1, null), Table.class});
+        store.setRoot("table", new Object[] {table, new Node(1, null), Table.class});
         reopen();
-        Object[] found = store.lookup("table");
+        Object[] found = store.root("table", Object[].class);
         assertTrue(((Table) found[0]).containsKey(new Pair("a", null)));
     }
 
-    private PersistenceOptions converting() {
-        return new PersistenceOptions()
+    private StoreOptions converting() {
+        return new StoreOptions()
                 .convert(MathContext.class, MathContext::toString, MathContext::new)
                 .convert(Thread.class, thread -> new Pair(thread.getName(), null), pair -> Thread.ofPlatform()
                         .name((String) pair.left())
@@ -242,15 +241,14 @@ class SerialFormsTest extends StoreFixture {
     @Test
     void convertedObjectsComeBack() {
         store.close();
-        store = Persistence.open(graph.open(), converting());
-        store.mark("all", new Object[] {MathContext.DECIMAL32, new Thread("t")});
+        store = Store.open(graph.open(), converting());
+        store.setRoot("all", new Object[] {MathContext.DECIMAL32, new Thread("t")});
         store.close();
-        PersistenceOptions none = new PersistenceOptions();
-        PersistenceException refused =
-                assertThrows(PersistenceException.class, () -> Persistence.open(graph.open(), none));
-        assertTrue(refused.getMessage().contains("call PersistenceOptions.convert"), refused.getMessage());
-        store = Persistence.open(graph.open(), converting());
-        Object[] found = store.lookup("all");
+        StoreOptions none = new StoreOptions();
+        StoreException refused = assertThrows(StoreException.class, () -> Store.open(graph.open(), none));
+        assertTrue(refused.getMessage().contains("call StoreOptions.convert"), refused.getMessage());
+        store = Store.open(graph.open(), converting());
+        Object[] found = store.root("all", Object[].class);
         assertEquals(MathContext.DECIMAL32, found[0]);
         assertEquals("t", ((Thread) found[1]).getName());
     }
@@ -258,9 +256,8 @@ class SerialFormsTest extends StoreFixture {
     @Test
     void failingConverterRefusesTheCommit() {
         store.close();
-        store = Persistence.open(graph.open(), new PersistenceOptions().convert(Thread.class, it -> it, it -> it));
-        PersistenceException refused =
-                assertThrows(PersistenceException.class, () -> store.mark("thread", new Thread("t")));
+        store = Store.open(graph.open(), new StoreOptions().convert(Thread.class, it -> it, it -> it));
+        StoreException refused = assertThrows(StoreException.class, () -> store.setRoot("thread", new Thread("t")));
         assertTrue(refused.getMessage().contains("return an object that can be stored"), refused.getMessage());
     }
 
@@ -278,8 +275,8 @@ class SerialFormsTest extends StoreFixture {
                 refused.get(1).startsWith("root → [0] → left leads to an object of java.lang.Thread, "),
                 refused::toString);
         assertEquals(List.of(), store.check(new Pair(TimeUnit.DAYS, new Node(1, null))));
-        assertTrue(store.roots().isEmpty());
+        assertTrue(store.rootNames().isEmpty());
         reopen();
-        assertFalse(store.restarted(), "no class was defined");
+        assertTrue(store.isNew(), "no class was defined");
     }
 }

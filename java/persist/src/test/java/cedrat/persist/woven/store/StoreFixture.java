@@ -1,8 +1,8 @@
 package cedrat.persist.woven.store;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 
@@ -19,16 +19,16 @@ public abstract class StoreFixture {
     }
 
     protected final MemoryGraph graph = new MemoryGraph();
-    protected Persistence store;
+    protected Store store;
 
     @BeforeEach
     protected final void open() {
-        store = Persistence.open(graph.open(), options());
+        store = Store.open(graph.open(), options());
     }
 
     /// Returns the options with which the store is opened.
-    protected PersistenceOptions options() {
-        return new PersistenceOptions();
+    protected StoreOptions options() {
+        return new StoreOptions();
     }
 
     @AfterEach

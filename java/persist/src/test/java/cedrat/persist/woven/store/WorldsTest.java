@@ -4,8 +4,8 @@ import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
 import java.math.BigInteger;
 import java.util.ArrayList;
@@ -226,8 +226,8 @@ class WorldsTest {
 
     private final MemoryGraph graph = new MemoryGraph();
 
-    private Persistence open(long bytes) {
-        return Persistence.open(graph.open(), new PersistenceOptions().loadedBytesMax(bytes));
+    private Store open(long bytes) {
+        return Store.open(graph.open(), new StoreOptions().loadedBytesMax(bytes));
     }
 
     private static void apply(World world, List<Long> steps) {
@@ -271,19 +271,20 @@ class WorldsTest {
     void areAsTheirModels(long seed) {
         Random random = new Random(seed);
         World model = new World();
-        Persistence store = open(1 << 20);
+        Store store = open(1 << 20);
         try {
-            store.mark("world", new World());
+            store.setRoot("world", new World());
             for (int round = 0; round < ROUNDS; round++) {
                 String where = "seed " + seed + ", round " + round;
-                apply(model, transact(store.lookup("world"), random));
+                apply(model, transact(store.root("world", Object.class), random));
                 if (random.nextInt(3) == 0) {
-                    assertEquals(Shown.of(model), Shown.of(store.lookup("world")), where);
+                    assertEquals(Shown.of(model), Shown.of(store.root("world", Object.class)), where);
                 }
                 if (random.nextInt(3) == 0) {
                     store.close();
                     store = open(random.nextBoolean() ? 3_000 : 1 << 20);
-                    assertEquals(Shown.of(model), Shown.of(store.lookup("world")), where + ", opened again");
+                    assertEquals(
+                            Shown.of(model), Shown.of(store.root("world", Object.class)), where + ", opened again");
                 }
             }
         } finally {
@@ -298,8 +299,8 @@ class WorldsTest {
         for (int i = 0; i < 10_000; i++) {
             list.add(i);
         }
-        try (Persistence store = open(1 << 20)) {
-            store.mark("list", list);
+        try (Store store = open(1 << 20)) {
+            store.setRoot("list", list);
             long before = graph.written();
             Transaction.run(() -> {
                 list.set(5_000, "changed");
@@ -310,8 +311,8 @@ class WorldsTest {
             long bytes = graph.written() - before;
             assertTrue(bytes <= 300, "bytes: " + bytes);
         }
-        try (Persistence store = open(1 << 20)) {
-            assertEquals(list, store.lookup("list"));
+        try (Store store = open(1 << 20)) {
+            assertEquals(list, store.root("list", Object.class));
         }
     }
 }

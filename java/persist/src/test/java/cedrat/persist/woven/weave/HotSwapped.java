@@ -1,8 +1,8 @@
 package cedrat.persist.woven.weave;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
 import java.io.IOException;
 import java.lang.instrument.ClassDefinition;
 import java.lang.instrument.Instrumentation;
@@ -32,7 +32,7 @@ final class HotSwapped {
                 new URLClassLoader(new URL[] {classes.toUri().toURL()})) {
             Class<?> type = loader.loadClass("Order");
             Method show = type.getMethod("show");
-            PersistenceOptions options = new PersistenceOptions().classLoader(loader);
+            StoreOptions options = new StoreOptions().classLoader(loader);
             MemoryGraph graph = new MemoryGraph();
             for (int version = 1; version < arguments.length; version++) {
                 if (version > 1) {
@@ -40,14 +40,14 @@ final class HotSwapped {
                             compiled(folder, arguments[version]).resolve("Order.class"));
                     instrumentation.redefineClasses(new ClassDefinition(type, edited));
                 }
-                try (Persistence store = Persistence.open(graph.open(), options)) {
+                try (Store store = Store.open(graph.open(), options)) {
                     if (version == 1) {
-                        store.mark("order", type.getConstructor().newInstance());
+                        store.setRoot("order", type.getConstructor().newInstance());
                     }
                 }
                 // References of a loaded object are null until they are read.
-                try (Persistence store = Persistence.open(graph.open(), options)) {
-                    System.out.println("version " + version + ": " + show.invoke(store.lookup("order")));
+                try (Store store = Store.open(graph.open(), options)) {
+                    System.out.println("version " + version + ": " + show.invoke(store.root("order", Object.class)));
                 }
             }
         }

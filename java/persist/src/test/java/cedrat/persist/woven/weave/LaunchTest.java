@@ -6,9 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
-import cedrat.persist.PersistenceOptions.Isolation;
+import cedrat.persist.Store;
+import cedrat.persist.StoreOptions;
+import cedrat.persist.StoreOptions.Isolation;
 import cedrat.persist.Transaction;
 import com.sun.tools.attach.VirtualMachine;
 import java.io.BufferedReader;
@@ -195,9 +195,9 @@ class LaunchTest {
 
         public static void main(String[] arguments) {
             for (Isolation isolation : Isolation.values()) {
-                PersistenceOptions options = new PersistenceOptions().isolation(isolation);
-                try (Persistence store = Persistence.open(new MemoryGraph().open(), options)) {
-                    System.out.println(isolation + " opens, restarted: " + store.restarted());
+                StoreOptions options = new StoreOptions().isolation(isolation);
+                try (Store store = Store.open(new MemoryGraph().open(), options)) {
+                    System.out.println(isolation + " opens, new: " + store.isNew());
                 } catch (IllegalStateException e) {
                     System.out.println(isolation + " is refused: " + e.getMessage());
                 }

@@ -1,7 +1,6 @@
 package cedrat.samples.debitcredit;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
 import cedrat.samples.debitcredit.Bank.Books;
 import java.nio.file.Path;
 import java.util.ArrayList;
@@ -32,11 +31,8 @@ final class Main {
         }
         int threads = Integer.parseInt(arguments[1]);
         long transfers = Long.parseLong(arguments[2]);
-        try (var store = Persistence.open(Path.of(arguments[0]), new PersistenceOptions())) {
-            if (!store.restarted()) {
-                store.mark("bank", new Bank(BRANCHES));
-            }
-            Bank bank = store.lookup("bank");
+        try (var store = Store.open(Path.of(arguments[0]))) {
+            Bank bank = store.root("bank", Bank.class, () -> new Bank(BRANCHES));
             say("so far", bank.books());
             long begun = System.nanoTime();
             book(bank, threads, transfers);

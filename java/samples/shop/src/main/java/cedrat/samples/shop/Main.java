@@ -1,7 +1,6 @@
 package cedrat.samples.shop;
 
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
 import java.nio.file.Path;
 import java.util.Map;
 
@@ -15,11 +14,8 @@ final class Main {
     /// Opens for a day.
     public static void main(String[] arguments) {
         boolean isToCrash = arguments.length > 1 && arguments[1].equals("crash");
-        try (var store = Persistence.open(Path.of(arguments[0]), new PersistenceOptions())) {
-            if (!store.restarted()) {
-                store.mark("shop", Shop.withGoods());
-            }
-            Shop shop = store.lookup("shop");
+        try (var store = Store.open(Path.of(arguments[0]))) {
+            Shop shop = store.root("shop", Shop.class, Shop::withGoods);
             shop.check();
             System.out.println("so far " + shop.earnedCents + " cents earned, of " + shop.customers.keySet());
             shop.sell("Ada", Map.of("lamp", 1, "chair", 2), () -> {});

@@ -12,13 +12,13 @@ import java.util.function.LongSupplier;
 /// How a store of persistent objects is opened.
 ///
 /// ```java
-/// var options = new PersistenceOptions()
+/// var options = new StoreOptions()
 ///         .renameClass("bank.Customer", "bank.Client")
 ///         .renameField("bank.Client", "adress", "address");
 /// ```
 ///
-/// **Threads:** one; [Persistence#open] keeps a copy.
-public final class PersistenceOptions {
+/// **Threads:** one; [Store#open] keeps a copy.
+public final class StoreOptions {
     /// When a commit returns.
     public enum Durability {
         /// When what it has changed cannot be lost any more.
@@ -56,7 +56,7 @@ public final class PersistenceOptions {
 
     /// The defaults: commits wait, transactions are serialisable, classes are found as the opening thread
     /// finds them, an eighth of the heap is for loaded objects, nothing is renamed.
-    public PersistenceOptions() {}
+    public StoreOptions() {}
 
     /// Returns them as they are now, with the defaults of this thread.
     PersistenceRuntime.Settings settings() {
@@ -87,7 +87,7 @@ public final class PersistenceOptions {
     }
 
     /// When commits return.
-    public PersistenceOptions durability(Durability durability) {
+    public StoreOptions durability(Durability durability) {
         this.durability = Objects.requireNonNull(durability);
         return this;
     }
@@ -98,14 +98,14 @@ public final class PersistenceOptions {
     /// With [Isolation#SERIALISABLE] a read may wait, and throw [DeadlockException]; then `run` and `call` of
     /// [Transaction] repeat the transaction. Outside of transactions nothing is locked. With
     /// [Isolation#READ_UNCOMMITTED] a program takes locks by [RwLock] where it needs them.
-    public PersistenceOptions isolation(Isolation isolation) {
+    public StoreOptions isolation(Isolation isolation) {
         this.isolation = Objects.requireNonNull(isolation);
         return this;
     }
 
     /// Sets the class loader for the classes of the objects in the store. The default is the context class loader of
     /// the thread that opens.
-    public PersistenceOptions classLoader(ClassLoader classLoader) {
+    public StoreOptions classLoader(ClassLoader classLoader) {
         this.classLoader = Objects.requireNonNull(classLoader);
         return this;
     }
@@ -113,7 +113,7 @@ public final class PersistenceOptions {
     /// About how many bytes of unchanged objects stay loaded, as long as the program does not have them itself.
     ///
     /// @throws IllegalArgumentException if it is not positive
-    public PersistenceOptions loadedBytesMax(long bytes) {
+    public StoreOptions loadedBytesMax(long bytes) {
         if (bytes <= 0) {
             throw new IllegalArgumentException(
                     "invalid loadedBytesMax " + bytes + ": choose a positive number of bytes");
@@ -126,7 +126,7 @@ public final class PersistenceOptions {
     /// Other pages are read from the disk, one at a time. Only for a store that is opened by its folder.
     ///
     /// @throws IllegalArgumentException if it is less than 1 MiB
-    public PersistenceOptions pageBytesMax(long bytes) {
+    public StoreOptions pageBytesMax(long bytes) {
         if (bytes < PAGE_BYTES_MIN) {
             throw new IllegalArgumentException("invalid pageBytesMax " + bytes + ": choose at least " + PAGE_BYTES_MIN);
         }
@@ -139,7 +139,7 @@ public final class PersistenceOptions {
     ///
     /// @param stored as `Class.getName` said when it was stored
     /// @param now    as it says now
-    public PersistenceOptions renameClass(String stored, String now) {
+    public StoreOptions renameClass(String stored, String now) {
         classes.put(Objects.requireNonNull(stored), Objects.requireNonNull(now));
         return this;
     }
@@ -156,14 +156,14 @@ public final class PersistenceOptions {
     /// @param className the name of the class that declares it, as it is now
     /// @param stored    its name in the store
     /// @param now       its name now
-    public PersistenceOptions renameField(String className, String stored, String now) {
+    public StoreOptions renameField(String className, String stored, String now) {
         fields.computeIfAbsent(Objects.requireNonNull(className), name -> new HashMap<>())
                 .put(Objects.requireNonNull(stored), Objects.requireNonNull(now));
         return this;
     }
 
     /// Declares that the program no longer has a class of the store, and needs none of its objects. They stay in the
-    /// store while something refers to them, and a load of one throws [PersistenceException]. [Persistence#collect]
+    /// store while something refers to them, and a load of one throws [StoreException]. [Store#collect]
     /// removes those that nothing refers to. The fields of a deleted superclass are dropped from the objects of its
     /// subclasses. Stores that have no such class open as without the declaration.
     ///
@@ -171,19 +171,19 @@ public final class PersistenceOptions {
     ///
     /// @param stored the name of a class, a record or an enum, or of a class with a converter, as `Class.getName`
     ///               said when it was stored
-    public PersistenceOptions deleteClass(String stored) {
+    public StoreOptions deleteClass(String stored) {
         deletedClasses.add(Objects.requireNonNull(stored));
         return this;
     }
 
     /// Declares that an enum no longer has a constant. A load of a reference to it throws
-    /// [PersistenceException]. Stores that do not have the constant open as without the declaration.
+    /// [StoreException]. Stores that do not have the constant open as without the declaration.
     ///
     /// A store that has it does not open if the enum has it, too.
     ///
     /// @param className the name of the enum, as it is now
     /// @param stored    the constant's name in the store
-    public PersistenceOptions deleteConstant(String className, String stored) {
+    public StoreOptions deleteConstant(String className, String stored) {
         deletedConstants
                 .computeIfAbsent(Objects.requireNonNull(className), name -> new HashSet<>())
                 .add(Objects.requireNonNull(stored));
@@ -205,7 +205,7 @@ public final class PersistenceOptions {
     /// @param type       the class, or an interface
     /// @param toStored   returns an object of another class, which can be stored
     /// @param fromStored returns an object of the class
-    public <T, S> PersistenceOptions convert(
+    public <T, S> StoreOptions convert(
             Class<T> type, Function<? super T, ? extends S> toStored, Function<? super S, ? extends T> fromStored) {
         Objects.requireNonNull(toStored);
         Objects.requireNonNull(fromStored);
@@ -213,7 +213,7 @@ public final class PersistenceOptions {
                 Objects.requireNonNull(type),
                 new PersistenceRuntime.Converter(
                         object -> toStored.apply(type.cast(object)),
-                        stored -> fromStored.apply(PersistenceOptions.<S>cast(stored))));
+                        stored -> fromStored.apply(StoreOptions.<S>cast(stored))));
         return this;
     }
 

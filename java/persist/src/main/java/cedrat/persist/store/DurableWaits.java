@@ -1,25 +1,23 @@
 package cedrat.persist.store;
 
-import cedrat.persist.GraphStoreException;
 import java.util.ArrayDeque;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.LinkedBlockingQueue;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
-/// Waits of virtual threads until commits are durable. A thread in a native call keeps its carrier, of which there is
-/// one for each processor, so that few virtual threads would share a sync of the log. One platform thread waits for
-/// all of them instead, in the order in which they come, which is about that of the log.
+/// Completes futures when commits are durable. One platform thread waits for all of them, in the order in which they
+/// come, which is about that of the log. Virtual threads wait for these futures, too: in a native call each would keep
+/// its carrier, of which there is one for each processor, so that few of them would share a sync of the log.
 ///
 /// **Threads:** any.
-final class VirtualWaits {
+final class DurableWaits {
     private static final long IDLE_SECONDS = 1;
 
     /// Waits, on a platform thread, until all commits up to a place are durable.
     @FunctionalInterface
     interface Wait {
-        void until(long place) throws GraphStoreException;
+        void until(long place);
     }
 
     private static final class Waiting extends CompletableFuture<Void> {
@@ -41,13 +39,14 @@ final class VirtualWaits {
     private final ArrayDeque<Waiting> queue = new ArrayDeque<>();
     private boolean isBusy;
 
-    VirtualWaits(Wait wait) {
+    DurableWaits(Wait wait) {
         this.wait = wait;
         thread.allowCoreThreadTimeOut(true);
     }
 
-    /// Waits until all commits up to a place are durable.
-    void until(long place) throws GraphStoreException {
+    /// Returns what completes when all commits up to a place are durable. What depends on it runs on the thread that
+    /// waits for all, so it must be short.
+    CompletableFuture<Void> until(long place) {
         Waiting waiting = new Waiting(place);
         synchronized (queue) {
             queue.add(waiting);
@@ -56,13 +55,7 @@ final class VirtualWaits {
                 isBusy = true;
             }
         }
-        try {
-            waiting.join();
-        } catch (CompletionException failed) {
-            Throwable cause = failed.getCause();
-            throw new GraphStoreException(
-                    cause.getMessage(), cause, cause instanceof GraphStoreException refused && refused.isStopped());
-        }
+        return waiting;
     }
 
     private void serve() {
@@ -78,7 +71,7 @@ final class VirtualWaits {
             try {
                 wait.until(first.place);
                 first.complete(null);
-            } catch (GraphStoreException | RuntimeException | Error e) {
+            } catch (RuntimeException | Error e) {
                 first.completeExceptionally(e);
             }
         }

@@ -6,16 +6,14 @@ import java.util.Objects;
 import java.util.Optional;
 import java.util.ServiceLoader;
 import java.util.Set;
+import java.util.function.Supplier;
 import javax.transaction.xa.XAResource;
 
 /// A store of ordinary objects (Transactions for Java, §2.2). Objects that a named root reaches are persistent.
 ///
 /// ```java
-/// try (var store = Persistence.open(Path.of("bank"), new PersistenceOptions())) {
-///     if (!store.restarted()) {
-///         store.mark("accounts", new ArrayList<Account>());
-///     }
-///     List<Account> accounts = store.lookup("accounts");
+/// try (var store = Store.open(Path.of("bank"))) {
+///     List<Account> accounts = store.root("accounts", List.class, ArrayList::new);
 ///     Transaction.run(() -> accounts.add(new Account()));
 /// }
 /// ```
@@ -29,13 +27,14 @@ import javax.transaction.xa.XAResource;
 /// - An object belongs to one store. A transaction may read objects of several, and change those of one.
 /// - A nested transaction stores nothing; the outermost one stores all changes.
 ///
-/// **Threads:** any. **Failure:** [PersistenceException]. [Transaction#commit] throws it after it has rolled
-/// back, and the read of a field if its object cannot be loaded. [IllegalStateException] once the store is closed.
-public abstract class Persistence implements AutoCloseable {
+/// **Threads:** any. **Failure:** [StoreException]. [Transaction#commit] throws it after it has rolled
+/// back, and the read of a field if its object cannot be loaded. [IllegalStateException] once the store is closed,
+/// and from methods that need the agent if it is not loaded.
+public abstract class Store implements AutoCloseable {
     /// Called by the implementation.
-    protected Persistence() {}
+    protected Store() {}
 
-    /// Opens stores by their path, for [Persistence#open(Path, PersistenceOptions)], which finds it as a service.
+    /// Opens stores by their path, for [Store#open(Path, StoreOptions)], which finds it as a service.
     public interface Provider {
         /// Opens the store in a folder, which is created if it does not exist.
         ///
@@ -44,70 +43,108 @@ public abstract class Persistence implements AutoCloseable {
         GraphStore open(Path folder, long pageBytesMax) throws GraphStoreException;
     }
 
+    /// Opens the store in a folder with the default options, as [#open(Path, StoreOptions)] does.
+    ///
+    /// @throws StoreException        as there
+    /// @throws IllegalStateException as there
+    public static Store open(Path folder) {
+        return open(folder, new StoreOptions());
+    }
+
     /// Opens the store in a folder, which is created if it does not exist.
     ///
-    /// @throws PersistenceException  if it cannot be opened, or its classes do not match those of the program; the
+    /// @throws StoreException        if it cannot be opened, or its classes do not match those of the program; the
     ///     message names them
     /// @throws IllegalStateException if the agent is not loaded, or was loaded so late that some class would see
     ///     null in place of a reference that is not loaded
-    public static Persistence open(Path folder, PersistenceOptions options) {
+    public static Store open(Path folder, StoreOptions options) {
         Provider provider = ServiceLoader.load(Provider.class)
                 .findFirst()
-                .orElseThrow(() -> new PersistenceException("cannot open a store in " + folder
+                .orElseThrow(() -> new StoreException("cannot open a store in " + folder
                         + ", because persist-native is missing: add it to the class path"));
         PersistenceRuntime.get();
         GraphStore graph;
         try {
             graph = provider.open(folder, options.pageBytesMax);
         } catch (GraphStoreException e) {
-            throw new PersistenceException("cannot open the store in " + folder + ": " + e.getMessage(), e);
+            throw new StoreException("cannot open the store in " + folder + ": " + e.getMessage(), e);
         }
         return open(graph, options);
     }
 
-    /// Opens a graph store, as [#open(Path, PersistenceOptions)] does. It closes with the returned store.
-    public static Persistence open(GraphStore graph, PersistenceOptions options) {
+    /// Opens a graph store, as [#open(Path, StoreOptions)] does. It closes with the returned store.
+    ///
+    /// @throws StoreException        as there; the graph store is then closed
+    /// @throws IllegalStateException as there; the graph store is then closed, unless the agent is not loaded
+    public static Store open(GraphStore graph, StoreOptions options) {
         return PersistenceRuntime.get().open(graph, options.settings());
     }
+
+    /// Returns the object that a name leads to, or null if there is none: the object that was committed last, or that
+    /// this or another running transaction has set. In a transaction over this store the name is locked for
+    /// reading, unless the store is opened with [StoreOptions.Isolation#READ_UNCOMMITTED].
+    ///
+    /// @param type the class of the object, or a class or interface that it extends; `List.class` for a
+    /// `List<Account>`
+    /// @throws StoreException    if the object is not of that type, or cannot be loaded; [InDoubtException] if a
+    ///     branch in doubt has changed it
+    /// @throws DeadlockException if the transaction is the victim of a deadlock
+    public abstract <T> T root(String name, Class<? super T> type);
+
+    /// As [#root(String, Class)]; if there is no such root, sets one as [#setRoot] does.
+    ///
+    /// @param initial returns the object of a new root, never null; a part of the transaction
+    /// @throws StoreException    as there, and if the new object cannot be stored
+    /// @throws DeadlockException as there
+    public abstract <T> T root(String name, Class<? super T> type, Supplier<? extends T> initial);
 
     /// Makes an object a named root. This is a change of the thread's transaction: its commit stores it, and a
     /// rollback restores the former root. Outside of a transaction the call commits by itself.
     ///
+    /// @param name of at most 1,024 bytes in UTF-8
     /// @return whether the name was not in use before
-    public abstract boolean mark(String name, Object root);
+    /// @throws IllegalArgumentException if the name is too long
+    /// @throws StoreException           if the call commits by itself, and the object cannot be stored;
+    ///     [InDoubtException] if a branch in doubt has changed the name
+    /// @throws DeadlockException        if the transaction is the victim of a deadlock
+    public abstract boolean setRoot(String name, Object root);
 
-    /// Removes a named root, as [#mark] sets one.
-    public abstract void unmark(String name);
+    /// Removes a named root, as [#setRoot] sets one.
+    ///
+    /// @throws StoreException    as there
+    /// @throws DeadlockException as there
+    public abstract void removeRoot(String name);
 
-    /// Returns the object of a name, or null if there is none: the object that was committed last, or that this or
-    /// another running transaction has marked.
-    public abstract <T> T lookup(String name);
-
-    /// Returns the names of all roots, sorted.
-    public abstract Set<String> roots();
+    /// Returns the names of all roots, sorted. In a transaction they are locked for reading, as [#root(String, Class)]
+    /// does it with one.
+    ///
+    /// @throws DeadlockException if the transaction is the victim of a deadlock
+    public abstract Set<String> rootNames();
 
     /// Checks whether an object can be stored, with all that is reachable from it. Nothing is stored. As a commit, this
     /// locks the objects, until the transaction of the thread ends.
     ///
     /// @return the reasons why not, each with the path that leads from `root` to an object; empty if it can be
-    /// stored
+    ///     stored
+    /// @throws DeadlockException if the transaction is the victim of a deadlock
+    /// @throws StoreException    if the store has stopped, or an object cannot be loaded
     public abstract List<String> check(Object root);
 
     /// Returns the collection of records with this name, which must not contain NUL, and creates it if there is none.
     /// Always returns the same object.
     ///
-    /// @throws PersistenceException if the store has no pages, or the name belongs to another kind of structure
+    /// @throws StoreException if the store has no pages, or the name belongs to another kind of structure
     public abstract Records records(String name);
 
     /// Returns the heap with this name, which must not contain NUL, and creates it if there is none. Always returns the
     /// same object.
     ///
     /// @param bytes the size of a new heap, which may grow to eight times that; an existing heap keeps its size
-    /// @throws PersistenceException if the store has no heaps, or cannot create one of that size
+    /// @throws StoreException if the store has no heaps, or cannot create one of that size
     public abstract Heap heap(String name, long bytes);
 
-    /// Whether something had been committed to the store before it was opened.
-    public abstract boolean restarted();
+    /// Whether nothing had been committed to the store before it was opened.
+    public abstract boolean isNew();
 
     /// Collects garbage: removes the objects that no root reaches and the program has not loaded. New objects reuse
     /// their space (Transactions for Java, §3.4). Transactions of other threads continue. Objects that become
@@ -116,6 +153,7 @@ public abstract class Persistence implements AutoCloseable {
     /// It reads every reachable object, so call it from time to time, on a thread of its own.
     ///
     /// @return the number of removed objects
+    /// @throws StoreException if an object cannot be read, or the store has stopped
     public abstract long collect();
 
     /// Returns the counters of this store. They may be read after it was closed.
@@ -123,7 +161,7 @@ public abstract class Persistence implements AutoCloseable {
 
     /// Returns why the store has stopped; empty if it has not, and after [#close]. For health checks: a stopped store
     /// neither loads nor stores anything.
-    public abstract Optional<PersistenceException> failure();
+    public abstract Optional<StoreException> failure();
 
     /// Returns a resource for a transaction manager (XA, by `javax.transaction.xa`), so that a transaction changes
     /// objects of this store and data of other stores, all or nothing. Each call returns another resource of
@@ -146,7 +184,8 @@ public abstract class Persistence implements AutoCloseable {
     /// prepared branches are undone in memory; in the store they stay in doubt. A second call does nothing.
     ///
     /// @throws IllegalStateException if this thread is in a transaction, or branches have neither prepared
-    /// nor ended
+    ///     nor ended
+    /// @throws StoreException        if commits cannot be made durable
     @Override
     public abstract void close();
 

@@ -11,20 +11,26 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.MemoryGraph;
-import cedrat.persist.Persistence;
-import cedrat.persist.PersistenceException;
-import cedrat.persist.PersistenceOptions;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
+import java.util.ArrayList;
 import java.util.HashMap;
+import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.CountDownLatch;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.locks.LockSupport;
 import org.junit.jupiter.api.Test;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.EnumSource;
 
 /// Objects that outlive the opening of the store that they were made in.
-class PersistenceTest extends StoreFixture {
+class StoreTest extends StoreFixture {
     private record Pair(Object left, Object right) {}
 
     private static class Base {
@@ -82,17 +88,72 @@ class PersistenceTest extends StoreFixture {
         everything.fill(5);
         everything.next = new Everything(18);
         String before = everything.show();
-        assertFalse(store.restarted());
-        assertTrue(store.mark("everything", everything));
+        assertTrue(store.isNew());
+        assertTrue(store.setRoot("everything", everything));
         reopen();
-        assertTrue(store.restarted());
-        Everything found = store.lookup("everything");
+        assertFalse(store.isNew());
+        Everything found = store.root("everything", Everything.class);
         assertNotSame(everything, found);
         assertEquals(before, found.show());
         assertEquals(18, found.next.fixed);
         assertEquals(0, found.scratch);
         assertNull(found.next.next);
-        assertSame(found, store.lookup("everything"));
+        assertSame(found, store.root("everything", Object.class));
+    }
+
+    @Test
+    void rootOfOtherClassIsRefused() {
+        store.setRoot("node", new Node(1, null));
+        Node node = store.root("node", Object.class);
+        assertEquals(1, node.value);
+        StoreException thrown = assertThrows(StoreException.class, () -> store.root("node", Everything.class));
+        assertEquals(
+                "the root node is a " + Node.class.getName() + ", not a " + Everything.class.getName()
+                        + ": ask for that class or one that it extends",
+                thrown.getMessage());
+        assertThrows(StoreException.class, () -> store.root("node", Map.class, HashMap::new));
+    }
+
+    /// All threads that find no root receive the same new one.
+    @ParameterizedTest
+    @EnumSource
+    void missingRootIsMadeOnce(StoreOptions.Isolation isolation) throws Exception {
+        store.close();
+        store = Store.open(graph.open(), new StoreOptions().isolation(isolation));
+        for (int round = 0; round < 50; round++) {
+            String name = "map " + round;
+            CountDownLatch go = new CountDownLatch(1);
+            List<Future<Map<String, Integer>>> found = new ArrayList<>();
+            try (var threads = Executors.newFixedThreadPool(4)) {
+                for (int thread = 0; thread < 4; thread++) {
+                    boolean isOuter = thread % 2 == 0;
+                    found.add(threads.submit(() -> {
+                        go.await();
+                        return isOuter
+                                ? store.root(name, Map.class, HashMap::new)
+                                : Transaction.call(() -> store.root(name, Map.class, HashMap::new));
+                    }));
+                }
+                go.countDown();
+            }
+            Map<String, Integer> map = store.root(name, Map.class);
+            for (Future<Map<String, Integer>> one : found) {
+                assertSame(map, one.get());
+            }
+        }
+    }
+
+    @Test
+    void newRootIsPartOfTransaction() {
+        try (var transaction = Transaction.begin()) {
+            Map<String, Integer> map = store.root("map", Map.class, HashMap::new);
+            map.put("a", 1);
+            assertSame(map, store.root("map", Map.class));
+            transaction.rollback();
+        }
+        assertNull(store.root("map", Map.class));
+        assertThrows(NullPointerException.class, () -> store.root("map", Map.class, () -> null));
+        assertEquals(Set.of(), store.rootNames());
     }
 
     /// J9: what a transaction has changed, and its neighbours, are written.
@@ -100,16 +161,16 @@ class PersistenceTest extends StoreFixture {
     void changesOfEachTypeComeBack() {
         Everything everything = new Everything(1);
         everything.fill(2);
-        store.mark("everything", everything);
+        store.setRoot("everything", everything);
         for (int seed = 3; seed < 9; seed++) {
-            Everything found = store.lookup("everything");
+            Everything found = store.root("everything", Everything.class);
             try (var transaction = Transaction.begin()) {
                 found.fill(seed);
                 transaction.commit();
             }
             String before = found.show();
             reopen();
-            found = store.lookup("everything");
+            found = store.root("everything", Object.class);
             assertEquals(before, found.show());
         }
     }
@@ -119,7 +180,7 @@ class PersistenceTest extends StoreFixture {
     void aFieldCostsFewBytes() {
         Everything everything = new Everything(1);
         everything.fill(2);
-        store.mark("everything", everything);
+        store.setRoot("everything", everything);
         long before = graph.written();
         Transaction.run(() -> {
             everything.tiny++;
@@ -138,10 +199,10 @@ class PersistenceTest extends StoreFixture {
     void reachableObjectsBecomePersistentOnce() {
         Pair shared = new Pair("shared", 1);
         Pair pair = new Pair(shared, new Object[] {shared, "text", null, new int[] {1}, 1L << 60, 2.5, 0.1});
-        store.mark("pair", pair);
+        store.setRoot("pair", pair);
         int size = graph.size();
         reopen();
-        Pair found = store.lookup("pair");
+        Pair found = store.root("pair", Pair.class);
         Object[] array = (Object[]) found.right;
         assertSame(found.left, array[0]);
         assertEquals("shared", ((Pair) array[0]).left);
@@ -152,7 +213,7 @@ class PersistenceTest extends StoreFixture {
         assertEquals(2.5, array[5]);
         assertEquals(0.1, array[6]);
         assertEquals(new Pair("shared", 1), shared);
-        store.mark("again", found.right);
+        store.setRoot("again", found.right);
         assertEquals(size, graph.size());
     }
 
@@ -162,12 +223,12 @@ class PersistenceTest extends StoreFixture {
         Object[] array = {first, null};
         array[1] = array;
         first.next = new Node(2, first);
-        store.mark("first", first);
-        store.mark("array", array);
+        store.setRoot("first", first);
+        store.setRoot("array", array);
         reopen();
-        Object[] found = store.lookup("array");
+        Object[] found = store.root("array", Object[].class);
         assertSame(found, found[1]);
-        Node node = store.lookup("first");
+        Node node = store.root("first", Node.class);
         assertSame(node, found[0]);
         assertSame(node, node.next.next);
     }
@@ -175,45 +236,45 @@ class PersistenceTest extends StoreFixture {
     @Test
     void aRollbackReachesNeitherMemoryNorStore() {
         Node node = new Node(1, null);
-        store.mark("node", node);
+        store.setRoot("node", node);
         long before = graph.written();
         try (var transaction = Transaction.begin()) {
             node.value = 2;
             node.next = new Node(3, null);
-            store.mark("node", new Node(4, null));
-            store.mark("other", node);
+            store.setRoot("node", new Node(4, null));
+            store.setRoot("other", node);
             transaction.rollback();
         }
         assertEquals(before, graph.written());
-        assertEquals(Set.of("node"), store.roots());
-        assertSame(node, store.lookup("node"));
+        assertEquals(Set.of("node"), store.rootNames());
+        assertSame(node, store.root("node", Object.class));
         assertNull(node.next);
         reopen();
-        Node found = store.lookup("node");
+        Node found = store.root("node", Node.class);
         assertEquals(1, found.value);
-        assertNull(store.lookup("other"));
+        assertNull(store.root("other", Object.class));
     }
 
     @Test
     void namesAreMarkedInTransactionsOrAlone() {
         Node one = new Node(1, null);
-        assertTrue(store.mark("one", one));
-        assertFalse(store.mark("one", one));
+        assertTrue(store.setRoot("one", one));
+        assertFalse(store.setRoot("one", one));
         try (var transaction = Transaction.begin()) {
-            store.unmark("one");
-            assertNull(store.lookup("one"));
-            store.mark("two", new Node(2, one));
+            store.removeRoot("one");
+            assertNull(store.root("one", Object.class));
+            store.setRoot("two", new Node(2, one));
             transaction.commit();
         }
-        assertEquals(Set.of("two"), store.roots());
+        assertEquals(Set.of("two"), store.rootNames());
         reopen();
-        assertEquals(Set.of("two"), store.roots());
-        Node two = store.lookup("two");
+        assertEquals(Set.of("two"), store.rootNames());
+        Node two = store.root("two", Node.class);
         assertEquals(1, two.next.value);
-        store.unmark("two");
-        store.unmark("never");
+        store.removeRoot("two");
+        store.removeRoot("never");
         reopen();
-        assertEquals(Set.of(), store.roots());
+        assertEquals(Set.of(), store.rootNames());
     }
 
     /// J2
@@ -222,13 +283,13 @@ class PersistenceTest extends StoreFixture {
     void persistentObjectKeepsItsPlace() {
         Node node = new Node(1, null);
         Node other = new Node(2, node);
-        store.mark("node", node);
-        assertSame(node, store.lookup("node"));
+        store.setRoot("node", node);
+        assertSame(node, store.root("node", Object.class));
         assertSame(node, other.next);
         other.value = 3;
         assertThrows(IllegalStateException.class, () -> node.value = 4);
         Transaction.run(() -> node.next = other);
-        assertSame(other, store.<Node>lookup("node").next);
+        assertSame(other, store.root("node", Node.class).next);
         assertThrows(IllegalStateException.class, () -> other.value = 4);
     }
 
@@ -236,7 +297,7 @@ class PersistenceTest extends StoreFixture {
     @Test
     void collectionIsLockedAsAWhole() throws InterruptedException {
         Map<Integer, String> map = new HashMap<>(Map.of(1, "one", 2, "two"));
-        store.mark("map", map);
+        store.setRoot("map", map);
         assertThrows(IllegalStateException.class, () -> map.replace(1, "ten"));
         assertThrows(
                 IllegalStateException.class,
@@ -265,7 +326,7 @@ class PersistenceTest extends StoreFixture {
         }
         other.join();
         reopen();
-        assertEquals(Map.of(1, "ten", 2, "twenty"), store.lookup("map"));
+        assertEquals(Map.of(1, "ten", 2, "twenty"), store.root("map", Object.class));
     }
 
     private static boolean waitsForALock(Thread thread) {
@@ -275,7 +336,7 @@ class PersistenceTest extends StoreFixture {
     @Test
     void onlyTheOutermostTransactionStores() {
         Node node = new Node(1, null);
-        store.mark("node", node);
+        store.setRoot("node", node);
         long before = graph.written();
         try (var outer = Transaction.begin()) {
             try (var inner = Transaction.begin()) {
@@ -284,7 +345,7 @@ class PersistenceTest extends StoreFixture {
             }
             try (var inner = Transaction.begin()) {
                 node.value = 7;
-                store.mark("inner", node);
+                store.setRoot("inner", node);
                 inner.rollback();
             }
             assertEquals(before, graph.written());
@@ -292,21 +353,20 @@ class PersistenceTest extends StoreFixture {
         }
         assertTrue(graph.written() > before);
         reopen();
-        Node found = store.lookup("node");
+        Node found = store.root("node", Node.class);
         assertEquals(1, found.value);
         assertEquals(2, found.next.value);
-        assertNull(store.lookup("inner"));
+        assertNull(store.root("inner", Object.class));
     }
 
     @Test
     void commitsWaitUnlessTheyAreNotTo() {
         Node node = new Node(1, null);
-        store.mark("node", node);
+        store.setRoot("node", node);
         assertEquals(graph.lsn(), graph.durable());
         store.close();
-        store = Persistence.open(
-                graph.open(), new PersistenceOptions().durability(PersistenceOptions.Durability.ASYNC));
-        store.mark("again", new Node(2, null));
+        store = Store.open(graph.open(), new StoreOptions().durability(StoreOptions.Durability.ASYNC));
+        store.setRoot("again", new Node(2, null));
         assertTrue(graph.lsn() > graph.durable());
     }
 
@@ -317,15 +377,15 @@ class PersistenceTest extends StoreFixture {
         everything.fill(2);
         everything.next = new Everything(3);
         String before = everything.next.show();
-        store.mark("everything", everything);
+        store.setRoot("everything", everything);
         reopen();
-        Everything found = store.lookup("everything");
+        Everything found = store.root("everything", Everything.class);
         Transaction.run(() -> {
             found.text = null;
             found.any = new int[3];
         });
         reopen();
-        Everything again = store.lookup("everything");
+        Everything again = store.root("everything", Everything.class);
         assertNull(again.text);
         assertEquals(before, again.next.show());
         assertArrayEquals(new int[] {2, -2}, again.numbers);
@@ -333,23 +393,23 @@ class PersistenceTest extends StoreFixture {
 
     @Test
     void constantsOfEnumsAreThemselves() {
-        store.mark("pair", new Pair(TimeUnit.DAYS, Thread.State.NEW));
+        store.setRoot("pair", new Pair(TimeUnit.DAYS, Thread.State.NEW));
         reopen();
-        Pair pair = store.lookup("pair");
+        Pair pair = store.root("pair", Pair.class);
         assertSame(TimeUnit.DAYS, pair.left);
         assertSame(Thread.State.NEW, pair.right);
-        store.mark("unit", TimeUnit.HOURS);
-        assertSame(TimeUnit.HOURS, store.lookup("unit"));
+        store.setRoot("unit", TimeUnit.HOURS);
+        assertSame(TimeUnit.HOURS, store.root("unit", Object.class));
         reopen();
-        assertSame(TimeUnit.HOURS, store.lookup("unit"));
+        assertSame(TimeUnit.HOURS, store.root("unit", Object.class));
     }
 
     @Test
     void stringsAreWhatTheyWere() {
         String[] texts = {"", "latin \u00ff", "\u0100 wide", "\ud83d\ude00", "\ud83d alone", "x".repeat(100_000)};
-        store.mark("texts", texts);
+        store.setRoot("texts", texts);
         reopen();
-        assertArrayEquals(texts, store.<String[]>lookup("texts"));
+        assertArrayEquals(texts, store.root("texts", String[].class));
     }
 
     @Test
@@ -369,9 +429,9 @@ class PersistenceTest extends StoreFixture {
             new long[2][3],
             new Object[] {new Node[] {new Node(1, null)}},
         };
-        store.mark("arrays", arrays);
+        store.setRoot("arrays", arrays);
         reopen();
-        Object[] found = store.lookup("arrays");
+        Object[] found = store.root("arrays", Object[].class);
         assertTrue(
                 java.util.Arrays.deepEquals(java.util.Arrays.copyOf(arrays, 12), java.util.Arrays.copyOf(found, 12)));
         assertEquals(1, ((Node[]) ((Object[]) found[12])[0])[0].value);
@@ -394,7 +454,7 @@ class PersistenceTest extends StoreFixture {
         });
         String expected = java.util.Arrays.deepToString(java.util.Arrays.copyOf(found, 12));
         reopen();
-        Object[] again = store.lookup("arrays");
+        Object[] again = store.root("arrays", Object[].class);
         assertEquals(expected, java.util.Arrays.deepToString(java.util.Arrays.copyOf(again, 12)));
         assertEquals(7, ((Node[]) ((Object[]) again[12])[0])[0].value);
     }
@@ -403,7 +463,7 @@ class PersistenceTest extends StoreFixture {
     @Test
     void anElementCostsFewBytes() {
         int[] array = new int[10_000];
-        store.mark("array", array);
+        store.setRoot("array", array);
         long before = graph.written();
         Transaction.run(() -> {
             array[17] = 1;
@@ -417,15 +477,15 @@ class PersistenceTest extends StoreFixture {
     void twoStoresFitIntoAProcess() {
         MemoryGraph otherGraph = new MemoryGraph();
         Node node = new Node(1, null);
-        store.mark("node", node);
-        try (Persistence other = Persistence.open(otherGraph.open(), new PersistenceOptions())) {
+        store.setRoot("node", node);
+        try (Store other = Store.open(otherGraph.open(), new StoreOptions())) {
             Node foreign = new Node(2, null);
-            other.mark("node", foreign);
-            var thrown = assertThrows(PersistenceException.class, () -> other.mark("node", new Object[] {null, node}));
+            other.setRoot("node", foreign);
+            var thrown = assertThrows(StoreException.class, () -> other.setRoot("node", new Object[] {null, node}));
             assertTrue(thrown.getMessage().contains("node → [1] leads to"), thrown.getMessage());
-            assertSame(foreign, other.lookup("node"));
+            assertSame(foreign, other.root("node", Object.class));
             assertThrows(
-                    PersistenceException.class,
+                    StoreException.class,
                     () -> Transaction.run(() -> {
                         node.value = 3;
                         foreign.value = 3;
