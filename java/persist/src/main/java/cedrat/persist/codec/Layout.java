@@ -4,6 +4,7 @@ import cedrat.persist.StoreException;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.memory.Memory;
 import cedrat.persist.memory.Slot;
+import cedrat.persist.memory.StackTraces;
 import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.Comparator;
@@ -203,6 +204,9 @@ public final class Layout extends Shape {
 
     @Override
     public void write(Object object, ObjectWriter out) {
+        if (object instanceof Throwable thrown) {
+            StackTraces.fill(thrown);
+        }
         ObjectIdentity identity = (ObjectIdentity) ((Persistable) object).cedrat$identity();
         for (Primitive field : primitives) {
             out.buffer.putBits(field.kind, Memory.getBits(object, field.memory, field.memoryKind));

@@ -45,16 +45,16 @@ public final class CollectionForms {
     }
 
     /// Finds the parts of an object.
-    private interface PartFinder {
+    interface PartFinder {
         void find(Object object, Form.PartVisitor parts);
     }
 
     /// A collection: its elements in their order.
-    private static class Elements extends Form {
-        private final Supplier<? extends Collection<Object>> maker;
+    static class Elements extends Form {
+        private final Function<ObjectBytes, ? extends Collection<Object>> maker;
         private final PartFinder finder;
 
-        Elements(String name, Supplier<? extends Collection<Object>> maker, PartFinder finder) {
+        Elements(String name, Function<ObjectBytes, ? extends Collection<Object>> maker, PartFinder finder) {
             super(name);
             this.maker = maker;
             this.finder = finder;
@@ -63,6 +63,10 @@ public final class CollectionForms {
         @Override
         void write(Object object, ObjectWriter out) {
             out.endData();
+            writeElements(object, out);
+        }
+
+        static void writeElements(Object object, ObjectWriter out) {
             for (Object element : (Collection<?>) object) {
                 out.reference(element);
             }
@@ -70,7 +74,7 @@ public final class CollectionForms {
 
         @Override
         Object create(ObjectBytes in) {
-            return maker.get();
+            return maker.apply(in);
         }
 
         @Override
@@ -208,7 +212,7 @@ public final class CollectionForms {
 
         /// @param comparator the offset of the comparator in the collection, or -1: the class has none
         Listing(String name, Supplier<? extends Collection<Object>> maker, long array, long comparator) {
-            super(name, maker, (list, parts) -> parts.add(Memory.getReference(list, array)));
+            super(name, in -> maker.get(), (list, parts) -> parts.add(Memory.getReference(list, array)));
             this.array = array;
             this.comparator = comparator;
             head = comparator < 0 ? 0 : 1;
@@ -332,7 +336,7 @@ public final class CollectionForms {
     }
 
     /// A map: its keys and values in their order.
-    private static class Entries extends Form {
+    static class Entries extends Form {
         private final Function<ObjectBytes, Map<Object, Object>> maker;
         private final PartFinder finder;
 
@@ -503,7 +507,7 @@ public final class CollectionForms {
                     }
                 });
         long elementType = Memory.offset(EnumSet.class, "elementType");
-        Elements ofSets = new Elements("java.util.EnumSet", () -> null, CollectionForms::elementsOfJumbo) {
+        Elements ofSets = new Elements("java.util.EnumSet", in -> null, CollectionForms::elementsOfJumbo) {
             @Override
             void write(Object set, ObjectWriter out) {
                 out.putText(forms.nameOf((Class<?>) Memory.getReference(set, elementType), out));

@@ -59,7 +59,6 @@ public final class Forms {
                 "the garbage collector may remove its entries at any time: use a HashMap, or a transient field that is not final"),
         new Reason(java.util.stream.BaseStream.class, "a stream is used once: keep its source"),
         new Reason(Iterator.class, "an iterator is valid until its collection changes: keep the collection"),
-        new Reason(Throwable.class, "it has the stack of its thread: keep its message"),
         new Reason(
                 java.security.SecureRandom.class,
                 "its numbers must not repeat: make it a transient field that is not final"),
@@ -72,6 +71,7 @@ public final class Forms {
     private final Map<Class<?>, Choice> choices = new HashMap<>();
     private final Map<String, Form> byName = new HashMap<>();
     private final LambdaForm lambdas = new LambdaForm(this);
+    private final ThrowableForm throwables;
     /// The constants of the program.
     public final StaticFinals constants;
 
@@ -112,9 +112,12 @@ public final class Forms {
         }
         ValueForms.addTo(this);
         CollectionForms.addTo(this);
+        ConcurrentForms.addTo(this);
         NodeForms.addTo(this, slots);
         WrapperForms.addTo(this);
         byName.put(lambdas.name, lambdas);
+        throwables = new ThrowableForm(this, slots);
+        byName.put(throwables.name, throwables);
         constants = new StaticFinals(slots);
         staticFinals = new StaticFinalForm(this, constants, slots);
         byName.put(staticFinals.name, staticFinals);
@@ -177,6 +180,9 @@ public final class Forms {
         if (form == null && LambdaForm.isLambda(object)) {
             form = lambdas;
         }
+        if (form == null && object instanceof Throwable && isOfJdk(object.getClass())) {
+            form = throwables;
+        }
         if (form == null) {
             throw new RefusedException(why(object));
         }
@@ -224,9 +230,9 @@ public final class Forms {
         if (type.isHidden()) {
             return "it is a lambda that is not serialisable: cast the lambda to Serializable, or write a class";
         }
-        if (type.getName().startsWith("java.util.concurrent.")) {
-            return "java.util.concurrent has no write barriers, so its changes would not be stored: use a collection of "
-                    + "java.util";
+        if (type.getName().startsWith("java.util.concurrent.") && !ConcurrentForms.isView(object)) {
+            return "a store has no form for this class of java.util.concurrent: use another collection, such as "
+                    + "ConcurrentHashMap or LinkedBlockingQueue";
         }
         if (type.getName().startsWith("java.util.Collections$Checked")) {
             return "it is a checked view of another collection: keep that collection, and make the view where it is used";
@@ -236,11 +242,15 @@ public final class Forms {
         if (isView && (object instanceof Collection || object instanceof Map || object instanceof Map.Entry)) {
             return "it is a view of another collection: copy it";
         }
-        ClassLoader loader = type.getClassLoader();
-        return loader == null || loader == ClassLoader.getPlatformClassLoader()
+        return isOfJdk(type)
                 ? "a store has no form for this class of the JDK: keep the values from which it can be made again, "
                         + "or call StoreOptions.convert"
                 : "its class has no barriers: remove it from the agent's argument exclude=…";
+    }
+
+    private static boolean isOfJdk(Class<?> type) {
+        ClassLoader loader = type.getClassLoader();
+        return loader == null || loader == ClassLoader.getPlatformClassLoader();
     }
 
     /// The word of an object that is no object of the store, or 0.

@@ -38,6 +38,8 @@ import java.util.UUID;
 import java.util.concurrent.atomic.AtomicBoolean;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.atomic.DoubleAdder;
+import java.util.concurrent.atomic.LongAdder;
 import java.util.function.BiConsumer;
 import java.util.function.Function;
 import java.util.regex.Pattern;
@@ -234,6 +236,7 @@ final class ValueForms {
                         (one, out) -> out.putText(one.toString()),
                         in -> Path.of(in.getText()),
                         (object, parts) -> {}));
+        constant(StackTraceElement.class, ValueForms::writeFrame, ValueForms::readFrame);
         text(Currency.class, Currency::getInstance);
         constant(Locale.class, ValueForms::writeLocale, ValueForms::readLocale);
         constant(
@@ -278,6 +281,16 @@ final class ValueForms {
                 AtomicLong.class,
                 (number, out) -> out.buffer.putLong(number.get()),
                 in -> new AtomicLong(in.getLong()));
+        changing(LongAdder.class, (adder, out) -> out.buffer.putLong(adder.sum()), in -> {
+            LongAdder adder = new LongAdder();
+            adder.add(in.getLong());
+            return adder;
+        });
+        changing(DoubleAdder.class, (adder, out) -> out.buffer.putLong(Double.doubleToRawLongBits(adder.sum())), in -> {
+            DoubleAdder adder = new DoubleAdder();
+            adder.add(Double.longBitsToDouble(in.getLong()));
+            return adder;
+        });
         long words = Memory.offset(BitSet.class, "words");
         changing(
                 BitSet.class,
@@ -320,6 +333,45 @@ final class ValueForms {
                     return random;
                 },
                 (random, parts) -> parts.add(Memory.getReference(random, seed)));
+    }
+
+    // ---- frames of stack traces
+
+    /// Which parts of it `toString` omits, because its class loader or module is one of the JDK.
+    private static final long FRAME_FORMAT = Memory.offset(StackTraceElement.class, "format");
+
+    private static void writeFrame(StackTraceElement frame, ObjectWriter out) {
+        out.buffer.putInt(frame.getLineNumber());
+        out.buffer.putInt((int) Memory.getBits(frame, FRAME_FORMAT, 'B'));
+        for (String text : new String[] {
+            frame.getClassName(),
+            frame.getMethodName(),
+            frame.getFileName(),
+            frame.getClassLoaderName(),
+            frame.getModuleName(),
+            frame.getModuleVersion()
+        }) {
+            out.putText(text == null ? "" : text);
+        }
+    }
+
+    private static StackTraceElement readFrame(ObjectBytes in) {
+        int line = in.getInt();
+        int format = in.getInt();
+        String type = in.getText();
+        String method = in.getText();
+        String file = nameOrNull(in);
+        String loader = nameOrNull(in);
+        String module = nameOrNull(in);
+        String version = nameOrNull(in);
+        StackTraceElement frame = new StackTraceElement(loader, module, version, type, method, file, line);
+        Memory.putBits(frame, FRAME_FORMAT, 'B', format);
+        return frame;
+    }
+
+    private static String nameOrNull(ObjectBytes in) {
+        String text = in.getText();
+        return text.isEmpty() ? null : text;
     }
 
     // ---- texts and numbers

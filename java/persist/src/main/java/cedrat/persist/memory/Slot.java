@@ -1,5 +1,6 @@
 package cedrat.persist.memory;
 
+import java.lang.invoke.MethodType;
 import java.lang.invoke.VarHandle;
 import java.lang.reflect.Modifier;
 import java.util.Map;
@@ -78,6 +79,14 @@ public abstract class Slot {
             Properties properties = (Properties) base;
             properties.clear();
             properties.putAll((Map<?, ?>) value);
+        }
+    };
+
+    /// State of a collection of `java.util.concurrent`, or of an adder.
+    public static final Slot CONCURRENT = new Slot() {
+        @Override
+        public void restore(Object base, int index, long bits, Object value) {
+            ((ConcurrentState) value).restore(base);
         }
     };
 
@@ -202,6 +211,21 @@ public abstract class Slot {
             } else {
                 Memory.putBits(base, offset, kind, bits);
             }
+        }
+
+        /// Whether the field can have a value, boxed if the field is primitive.
+        public boolean accepts(Object value) {
+            return value == null
+                    ? isReference()
+                    : MethodType.methodType(handle.varType())
+                            .wrap()
+                            .returnType()
+                            .isInstance(value);
+        }
+
+        /// Gives the field of an object that was made without a constructor its value.
+        public void load(Object base, Object value) {
+            restore(base, 0, bits(value), value);
         }
 
         private void restoreField(Object base, long bits, Object value) {

@@ -7,12 +7,15 @@ import cedrat.persist.boot.Handler;
 import cedrat.persist.boot.Identity;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.lock.Locks;
+import cedrat.persist.memory.ConcurrentState;
 import cedrat.persist.memory.Fields;
 import cedrat.persist.memory.NestedArrays;
 import cedrat.persist.memory.Slot;
 import java.lang.reflect.Array;
 import java.util.AbstractMap;
+import java.util.Collection;
 import java.util.List;
+import java.util.Map;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.Predicate;
 import java.util.function.Supplier;
@@ -179,7 +182,11 @@ public final class Recorder implements Handler {
 
     @Override
     public boolean isPersistent(Object object) {
-        return object instanceof Persistable ? storeOf(object) != null : unseen.isPersistent(contexts.get(), object);
+        if (object instanceof Persistable) {
+            return storeOf(object) != null;
+        }
+        Context context = contexts.get();
+        return context.loading == 0 && unseen.isPersistent(context, object);
     }
 
     @Override
@@ -259,6 +266,10 @@ public final class Recorder implements Handler {
     public void lockToRead(Object base) {
         // Records do not change.
         if (base == null || base instanceof Record || base instanceof Persistable && !isLocking(storeOf(base))) {
+            return;
+        }
+        // The JDK has many of these for itself, whose hash codes are not to be computed.
+        if ((ConcurrentState.isKept(base) || base instanceof Throwable) && Barrier.ifPersistent(base) == null) {
             return;
         }
         Context context = contexts.get();
@@ -533,7 +544,8 @@ public final class Recorder implements Handler {
 
     /// Code of the JDK is about to assign to fields of an object. Of [AbstractMap] these are views.
     private void beforeFieldsInJdk(Context context, Object base) {
-        if (!(base instanceof Persistable && isView(base))) {
+        // What is null is an exception that is not persistent.
+        if (base != null && !(base instanceof Persistable && isView(base))) {
             keepFields(context, base);
         }
     }
@@ -711,6 +723,9 @@ public final class Recorder implements Handler {
     public void beforeArgumentInJdk(Object argument) {
         if (argument != null && argument.getClass().isArray()) {
             beforeElements(argument, 0, Array.getLength(argument), true);
+        } else if (argument instanceof Map || argument instanceof Collection) {
+            // By its own class, one of `java.util.concurrent`.
+            unseen.beforeChangeInJdk(argument);
         } else {
             unseen.beforeArgument(argument);
         }

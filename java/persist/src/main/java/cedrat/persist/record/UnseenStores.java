@@ -1,10 +1,13 @@
 package cedrat.persist.record;
 
+import cedrat.persist.boot.Barrier;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.jdk.Composition;
 import cedrat.persist.jdk.JavaBase.Treatment;
 import cedrat.persist.jdk.ReflectiveCall;
 import cedrat.persist.jdk.Treatments;
+import cedrat.persist.memory.ConcurrentState;
+import cedrat.persist.memory.ConcurrentViews;
 import cedrat.persist.memory.Fields;
 import cedrat.persist.memory.Slot;
 import java.lang.foreign.MemorySegment;
@@ -14,9 +17,12 @@ import java.lang.reflect.Field;
 import java.lang.reflect.Method;
 import java.lang.reflect.Modifier;
 import java.nio.Buffer;
+import java.util.Enumeration;
+import java.util.Iterator;
 import java.util.List;
 import java.util.Map;
 import java.util.Properties;
+import java.util.concurrent.BlockingQueue;
 
 /// Preparation of calls of code without barriers that may change an object: native methods, most of the JDK,
 /// handles and reflection. The object is saved as a whole, with its parts, or the call is refused, as [Treatment]
@@ -224,15 +230,39 @@ public final class UnseenStores {
     /// @param method the one that is called on it; null if it is an argument
     private void beforeUnseen(Context context, Object object, Treatment treatment, String method) {
         if (treatment == Treatment.SAVED) {
+            lockIterated(context, object);
             keepWhole(context, object, method);
         } else if (treatment == Treatment.REFUSED) {
-            if (context.innermost != null && isKeptIfPersistent(object) && isPersistent(context, object)) {
-                keepWhole(context, object, method);
-            } else if (context.innermost != null) {
+            Object whole = whole(context, object);
+            if (context.innermost == null) {
+                if (!stores.isEmpty()) {
+                    recorder.refuseIfPersistent(context, whole);
+                }
+            } else if (isKeptIfPersistent(whole) && isPersistent(context, whole)) {
+                keepPersistent(context, object, whole, method);
+            } else if (whole == object || recorder.storing(context, whole) != null) {
                 refuse(context, object, method);
-            } else if (!stores.isEmpty()) {
-                recorder.refuseIfPersistent(context, object);
             }
+        }
+    }
+
+    /// An iterator of a collection without barriers is about to read. Others have their own.
+    private void lockIterated(Context context, Object object) {
+        if (object instanceof Iterator || object instanceof Enumeration) {
+            Object whole = whole(context, object);
+            if (whole != object) {
+                recorder.lockToRead(whole);
+            }
+        }
+    }
+
+    private static Object whole(Context context, Object object) {
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
+        try {
+            return ConcurrentViews.wholeOrSelf(object);
+        } finally {
+            context.isUnrecorded = wasUnrecorded;
         }
     }
 
@@ -240,7 +270,50 @@ public final class UnseenStores {
     /// threads that are in none change it behind their back then.
     private static boolean isKeptIfPersistent(Object object) {
         return object instanceof Properties
+                || ConcurrentState.isKept(object)
                 || object.getClass().getPackageName().equals("java.util.concurrent.atomic");
+    }
+
+    /// A persistent object without barriers is about to be changed.
+    ///
+    /// @param object what is called: the whole, or a view, iterator or entry of it
+    private void keepPersistent(Context context, Object object, Object whole, String method) {
+        if (ConcurrentViews.losesRemoval(object, whole)) {
+            throw new UnsupportedOperationException("cannot call remove of an iterator of a persistent "
+                    + whole.getClass().getName() + ", in " + place(context)
+                    + ": after a rollback it would remove nothing; call removeIf, or remove with the element");
+        }
+        keepWhole(context, whole, method);
+        if (object instanceof Iterator || object instanceof Map.Entry) {
+            keepWhole(context, object, method);
+        }
+        refuseToWait(context, whole, method);
+    }
+
+    /// A transaction that waits for a queue has it locked, so that no other one fills or empties it.
+    private void refuseToWait(Context context, Object whole, String method) {
+        if (!(whole instanceof BlockingQueue<?> queue) || method == null) {
+            return;
+        }
+        boolean waits = method.startsWith("take") && queue.isEmpty()
+                || method.startsWith("put") && queue.remainingCapacity() == 0;
+        if (waits) {
+            String name = method.substring(0, method.indexOf('('));
+            throw new UnsupportedOperationException("cannot call " + name + " of a persistent queue that is "
+                    + (name.startsWith("take") ? "empty" : "full") + ", in " + place(context)
+                    + ": it would wait without end, because no other transaction can change the queue meanwhile; call "
+                    + (name.startsWith("take") ? "poll" : "offer") + ", and wait outside of transactions");
+        }
+    }
+
+    /// A collection of `java.util.concurrent` is about to be changed, by whatever code. Only persistent ones are kept:
+    /// the JDK has others for itself.
+    void beforeChangeInJdk(Object collection) {
+        Context context = contexts.get();
+        boolean isRecorded = !context.isUnrecorded && context.loading == 0 && ConcurrentState.isKept(collection);
+        if (isRecorded && Barrier.ifPersistent(collection) != null) {
+            keepWhole(context, collection, null);
+        }
     }
 
     /// Whether an object of the JDK is, or was in a store that is closed. Other threads do not change it then, but in
@@ -339,6 +412,10 @@ public final class UnseenStores {
             }
             return;
         }
+        if (ConcurrentState.isKept(object)) {
+            keepState(transaction, ConcurrentState.inner(object));
+            return;
+        }
         if (object.getClass().isArray()) {
             if (Array.getLength(object) > 0) {
                 recorder.keepElements(transaction, object, 0, Array.getLength(object));
@@ -354,6 +431,14 @@ public final class UnseenStores {
         top.log.add(object, slot, 0, 0, slot.read(object));
         for (Slot.Field reference : fields.references(object.getClass())) {
             keepPart(transaction, object, reference.read(object));
+        }
+    }
+
+    private void keepState(TransactionLevel transaction, Object inner) {
+        UndoLog log = transaction.top.log;
+        if (!log.has(transaction.logMark, inner, Slot.CONCURRENT, 0)) {
+            recorder.lockToChange(transaction, inner);
+            log.add(inner, Slot.CONCURRENT, 0, 0, ConcurrentState.of(inner));
         }
     }
 

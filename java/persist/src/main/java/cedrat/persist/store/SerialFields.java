@@ -1,7 +1,9 @@
 package cedrat.persist.store;
 
 import cedrat.persist.boot.Identity;
+import cedrat.persist.boot.Persistable;
 import cedrat.persist.form.StaticFinals;
+import cedrat.persist.form.ThrowableForm;
 import cedrat.persist.memory.MemoFields;
 import java.io.Externalizable;
 import java.io.ObjectInputStream;
@@ -39,13 +41,30 @@ final class SerialFields {
     /// Whether a class of the JDK may be the superclass of classes whose objects are stored: its fields are stored as
     /// fields of these.
     static boolean isStoredWithSubclass(Class<?> type, Class<?> subclass) {
-        return type == SUPERCLASS
-                && Arrays.stream(subclass.getDeclaredFields()).noneMatch(field -> hasField(type, field.getName()));
+        List<Field> fields = ofJdk(type);
+        return !fields.isEmpty()
+                && Arrays.stream(subclass.getDeclaredFields()).noneMatch(own -> fields.stream()
+                        .anyMatch(field -> field.getName().equals(own.getName())));
     }
 
-    private static boolean hasField(Class<?> type, String name) {
-        return Arrays.stream(type.getDeclaredFields())
-                .anyMatch(field -> field.getName().equals(name) && !Modifier.isStatic(field.getModifiers()));
+    /// Returns the fields of a class of the JDK that are stored with those of its subclasses; none if it cannot have
+    /// such subclasses.
+    private static List<Field> ofJdk(Class<?> type) {
+        if (type == SUPERCLASS) {
+            return Arrays.stream(SUPERCLASS.getDeclaredFields())
+                    .filter(field -> !Modifier.isStatic(field.getModifiers()))
+                    .toList();
+        }
+        for (Class<?> one = type; one != Throwable.class; one = one.getSuperclass()) {
+            if (one == null || hasVariables(one)) {
+                return List.of();
+            }
+        }
+        return ThrowableForm.fields();
+    }
+
+    private static boolean hasVariables(Class<?> type) {
+        return Arrays.stream(type.getDeclaredFields()).anyMatch(field -> !Modifier.isStatic(field.getModifiers()));
     }
 
     /// Whether the transient fields of a class, and of its superclasses, are stored with its objects.
@@ -71,9 +90,9 @@ final class SerialFields {
     /// @param memos         fields that are not
     static List<Field> of(Class<?> declaring, boolean withTransient, MemoFields memos) {
         List<Field> found = new ArrayList<>();
-        if (declaring.getSuperclass() == SUPERCLASS) {
-            found.addAll(Arrays.asList(SUPERCLASS.getDeclaredFields()));
-            found.removeIf(field -> Modifier.isStatic(field.getModifiers()));
+        Class<?> superclass = declaring.getSuperclass();
+        if (superclass != null && !Persistable.class.isAssignableFrom(superclass)) {
+            found.addAll(ofJdk(superclass));
         }
         for (Field field : declaring.getDeclaredFields()) {
             int modifiers = field.getModifiers();

@@ -3,6 +3,7 @@ package cedrat.persist.weave;
 import cedrat.persist.PersistenceRuntime;
 import cedrat.persist.boot.Barrier;
 import cedrat.persist.jdk.JavaBase;
+import cedrat.persist.memory.ConcurrentState;
 import cedrat.persist.memory.Fields;
 import cedrat.persist.record.Recorder;
 import cedrat.persist.store.StoreRuntime;
@@ -146,6 +147,8 @@ public final class Agent {
             // So that the transformer itself needs no class that is loaded when it is called first.
             SerialVersion.of(ClassFile.of().parse(bytes(Agent.class)));
             JavaBase.find("java/lang/Object");
+            // A loader of classes has a map of this kind, whose barrier must load none.
+            ConcurrentState.isKept(started);
             loadCollections(classes);
             started.loadReadings();
             addReadEdge(instrumentation, Object.class.getModule());
@@ -200,6 +203,9 @@ public final class Agent {
                     if (classes.kind(null, name) == Weaver.Kind.COLLECTION) {
                         Class.forName(name.replace('/', '.'), false, null);
                     }
+                }
+                for (String name : ConcurrentCollections.classes()) {
+                    Class.forName(name.replace('/', '.'), false, null);
                 }
             } catch (IOException e) {
                 throw new UncheckedIOException("cannot list the classes of java.util", e);

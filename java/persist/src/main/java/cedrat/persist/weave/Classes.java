@@ -149,6 +149,9 @@ final class Classes {
             if (ReflectiveReads.contains(internalName)) {
                 return Weaver.Kind.READING;
             }
+            if (ConcurrentCollections.contains(internalName)) {
+                return Weaver.Kind.CONCURRENT;
+            }
             return JavaBase.isWoven(internalName) ? Weaver.Kind.COLLECTION : null;
         }
         boolean isTool = isOfJdk(internalName) && !isIn(included, internalName);

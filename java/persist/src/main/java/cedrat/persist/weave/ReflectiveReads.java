@@ -19,6 +19,10 @@ final class ReflectiveReads {
     /// A method, and the local that the object comes in.
     private record Reading(String method, int local) {}
 
+    private static final String THROWABLE = "java/lang/Throwable";
+    /// The methods of exceptions that change them.
+    private static final Set<String> CHANGES = Set.of("addSuppressed", "initCause", "setStackTrace");
+
     private static final String PROPERTIES = "java/util/Properties";
     private static final String VARIABLES = "java/lang/invoke/VarHandleReferences$FieldInstanceReadOnly";
     private static final String OF_VARIABLE = "(Ljava/lang/invoke/VarHandle;Ljava/lang/Object;)Ljava/lang/Object;";
@@ -48,6 +52,16 @@ final class ReflectiveReads {
                     new Reading("equals(Ljava/lang/Object;)Z", 0),
                     new Reading("hashCode()I", 0),
                     new Reading("toString()Ljava/lang/String;", 0)),
+            // As above.
+            THROWABLE,
+            List.of(
+                    new Reading("getMessage()Ljava/lang/String;", 0),
+                    new Reading("getCause()Ljava/lang/Throwable;", 0),
+                    new Reading("getOurStackTrace()[Ljava/lang/StackTraceElement;", 0),
+                    new Reading("getSuppressed()[Ljava/lang/Throwable;", 0),
+                    new Reading("addSuppressed(Ljava/lang/Throwable;)V", 0),
+                    new Reading("initCause(Ljava/lang/Throwable;)Ljava/lang/Throwable;", 0),
+                    new Reading("setStackTrace([Ljava/lang/StackTraceElement;)V", 0)),
             "java/io/ObjectOutputStream",
             List.of(new Reading("writeArray(Ljava/lang/Object;Ljava/io/ObjectStreamClass;Z)V", 1)),
             "sun/misc/Unsafe",
@@ -89,6 +103,12 @@ final class ReflectiveReads {
                 && PRIMITIVES.equals(
                         method.methodName().stringValue() + method.methodType().stringValue());
         return readsPrimitives ? 1 : local(internalName, method);
+    }
+
+    /// Whether a method assigns to fields of `this` that are stored with objects of the program.
+    static boolean changes(String internalName, MethodModel method) {
+        return internalName.equals(THROWABLE)
+                && CHANGES.contains(method.methodName().stringValue());
     }
 
     /// Whether code that has an object may call the method.

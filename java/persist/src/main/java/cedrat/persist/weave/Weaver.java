@@ -55,6 +55,8 @@ final class Weaver {
         APPLICATION,
         /// A collection of the JDK's: stores.
         COLLECTION,
+        /// A collection of the JDK that is locked and saved as a whole.
+        CONCURRENT,
         /// A class of the JDK outside of transactions: some of its methods are suspensions.
         SUSPENDING,
         /// A class of the JDK: some of its methods read fields of any object.
@@ -318,7 +320,14 @@ final class Weaver {
                 int local = ReflectiveReads.local(name, method);
                 int locked = classes.locksReads() ? ReflectiveReads.localToLock(name, method) : -1;
                 if (local >= 0 || locked >= 0) {
-                    builder.transformCode(code, reading(code, local, locked));
+                    builder.transformCode(code, reading(code, local, locked, ReflectiveReads.changes(name, method)));
+                } else {
+                    builder.with((MethodElement) code);
+                }
+            }
+            case CONCURRENT -> {
+                if (ConcurrentCollections.isOpen(method)) {
+                    builder.transformCode(code, concurrent(type, method, code));
                 } else {
                     builder.with((MethodElement) code);
                 }
@@ -355,6 +364,22 @@ final class Weaver {
         });
     }
 
+    /// The code, before which the collection is locked. In a transaction it is carried out by one task.
+    private CodeTransform concurrent(ClassModel type, MethodModel method, CodeModel code) {
+        boolean countsTasks = ConcurrentCollections.countsTasks(method);
+        return changed(
+                code,
+                builder -> ConcurrentCollections.begin(builder, type, method, classes.locksReads()),
+                (builder, element) -> {
+                    if (countsTasks && element instanceof ReturnInstruction) {
+                        builder.iconst_1();
+                        Calls.parallel(builder);
+                        builder.imul();
+                    }
+                    builder.with(element);
+                });
+    }
+
     /// The code, with hash codes by name in place of those by identity.
     private static CodeTransform hashing(CodeModel code) {
         return changed(code, builder -> {}, (builder, element) -> {
@@ -370,7 +395,8 @@ final class Weaver {
     ///
     /// @param locked where the object is that is locked, or -1
     /// @param local  where the object is that is loaded, or -1
-    private static CodeTransform reading(CodeModel code, int local, int locked) {
+    /// @param isChanged whether fields of `this` are assigned, which a persistent object has
+    private static CodeTransform reading(CodeModel code, int local, int locked, boolean isChanged) {
         return changed(
                 code,
                 builder -> {
@@ -381,6 +407,11 @@ final class Weaver {
                     if (local >= 0) {
                         builder.aload(local);
                         Calls.beforeRead(builder);
+                    }
+                    if (isChanged) {
+                        builder.aload(0);
+                        Calls.ifPersistent(builder);
+                        Calls.beforeFields(builder);
                     }
                 },
                 CodeBuilder::with);

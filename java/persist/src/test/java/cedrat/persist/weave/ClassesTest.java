@@ -30,7 +30,7 @@ class ClassesTest {
         assertEquals(Weaver.Kind.COLLECTION, classes.kind(null, "java/util/HashMap$Node"));
         assertEquals(Weaver.Kind.COLLECTION, classes.kind(null, "java/util/Arrays$ArrayList"));
         assertEquals(null, classes.kind(null, "java/util/Arrays"));
-        assertEquals(null, classes.kind(null, "java/util/concurrent/ConcurrentHashMap"));
+        assertEquals(null, classes.kind(null, "java/util/concurrent/Semaphore"));
         assertEquals(null, classes.kind(loader, "com/sun/tools/javac/code/Type"));
     }
 

@@ -644,15 +644,13 @@ class FormsTest {
         }
         assertRefused("a stream ends", new java.io.ByteArrayInputStream(new byte[0]));
         assertRefused("lambda that is not serialisable", (Runnable) () -> {});
-        assertRefused("collection of java.util", new java.util.concurrent.ConcurrentHashMap<>());
-        assertRefused("collection of java.util", new java.util.concurrent.CopyOnWriteArrayList<>());
+        assertRefused("such as ConcurrentHashMap", new java.util.concurrent.PriorityBlockingQueue<>());
         assertRefused("use RwLock", new java.util.concurrent.locks.ReentrantLock());
         assertRefused("may remove its entries at any time", new java.util.WeakHashMap<>());
         assertRefused("copy it", new ArrayList<>(List.of(1, 2, 3)).subList(0, 2));
         assertRefused("copy it", new HashMap<>(Map.of(1, 2)).keySet());
         assertRefused("copy it", new TreeMap<>(Map.of(1, 2)).headMap(2));
         assertRefused("make the view where it is used", Collections.checkedList(new ArrayList<>(), String.class));
-        assertRefused("its message", new IllegalStateException());
         assertRefused("used once", Stream.of(1));
         assertRefused("keep a field of type ArrayList", new ArrayList<Object>() {
             private static final long serialVersionUID = 1;

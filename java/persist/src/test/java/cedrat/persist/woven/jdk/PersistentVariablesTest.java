@@ -19,6 +19,8 @@ import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.atomic.AtomicLongArray;
 import java.util.concurrent.atomic.AtomicReference;
 import java.util.concurrent.atomic.AtomicReferenceArray;
+import java.util.concurrent.atomic.DoubleAdder;
+import java.util.concurrent.atomic.LongAdder;
 import java.util.function.Consumer;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -59,6 +61,8 @@ class PersistentVariablesTest {
                 new Variable(
                         new AtomicReferenceArray<Object>(new Object[] {"a", "b"}),
                         array -> ((AtomicReferenceArray<?>) array).set(1, null)),
+                new Variable(new LongAdder(), adder -> ((LongAdder) adder).add(5)),
+                new Variable(new DoubleAdder(), adder -> ((DoubleAdder) adder).add(0.5)),
                 new Variable(properties, any -> {
                     ((Properties) any).setProperty("three", "3");
                     ((Properties) any).remove("two");
