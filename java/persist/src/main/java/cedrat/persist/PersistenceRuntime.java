@@ -2,6 +2,7 @@ package cedrat.persist;
 
 import java.util.Map;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
 
@@ -26,6 +27,7 @@ public abstract class PersistenceRuntime {
     /// @param deletedClasses   stored names of classes that the program no longer has
     /// @param deletedConstants stored names of constants, by the present names of their enums
     /// @param converters  by the classes whose objects they convert
+    /// @param hooks       what is called for loaded objects, by their classes
     /// @param nanos       the clock of branches' timeouts; only differences mean something
     public record Settings(
             boolean waits,
@@ -37,6 +39,7 @@ public abstract class PersistenceRuntime {
             Set<String> deletedClasses,
             Map<String, Set<String>> deletedConstants,
             Map<Class<?>, Converter> converters,
+            Map<Class<?>, Consumer<Object>> hooks,
             LongSupplier nanos) {
         /// Returns the present name of a class.
         public String className(String stored) {

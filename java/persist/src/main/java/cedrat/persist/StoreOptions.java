@@ -6,6 +6,7 @@ import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.Objects;
 import java.util.Set;
+import java.util.function.Consumer;
 import java.util.function.Function;
 import java.util.function.LongSupplier;
 
@@ -46,6 +47,7 @@ public final class StoreOptions {
     private final Set<String> deletedClasses = new HashSet<>();
     private final Map<String, Set<String>> deletedConstants = new HashMap<>();
     private final Map<Class<?>, PersistenceRuntime.Converter> converters = new LinkedHashMap<>();
+    private final Map<Class<?>, Consumer<Object>> hooks = new LinkedHashMap<>();
     private Durability durability = Durability.SYNC;
     private Isolation isolation = Isolation.SERIALISABLE;
     private ClassLoader classLoader;
@@ -76,6 +78,7 @@ public final class StoreOptions {
                 Set.copyOf(deletedClasses),
                 constantsByClass,
                 new LinkedHashMap<>(converters),
+                new LinkedHashMap<>(hooks),
                 nanos);
     }
 
@@ -214,6 +217,28 @@ public final class StoreOptions {
                 new PersistenceRuntime.Converter(
                         object -> toStored.apply(type.cast(object)),
                         stored -> fromStored.apply(StoreOptions.<S>cast(stored))));
+        return this;
+    }
+
+    /// Sets what is called when an object of a class, or of a subclass, was loaded: to compute its transient fields.
+    ///
+    /// ```java
+    /// options.afterLoad(Order.class, order -> order.total = order.computeTotal());
+    /// ```
+    ///
+    /// The function is called once for each load, by the thread that reads the object, before the read returns it.
+    /// Other threads that read the object wait meanwhile. It belongs to no transaction: it may read everything,
+    /// takes no locks, and may assign to transient fields. Other assignments to persistent objects throw
+    /// [IllegalStateException], and so does the begin of a transaction. If it throws, the read throws
+    /// [StoreException], and the next read calls it again.
+    ///
+    /// If objects refer to each other, a function may see one whose own function has not returned yet. `hashCode`,
+    /// `equals` and `compareTo` of keys and elements may be called before it.
+    ///
+    /// @param type a class of the program, or an interface
+    public <T> StoreOptions afterLoad(Class<T> type, Consumer<? super T> hook) {
+        Objects.requireNonNull(hook);
+        hooks.put(Objects.requireNonNull(type), object -> hook.accept(type.cast(object)));
         return this;
     }
 

@@ -30,6 +30,21 @@ public abstract class Slot {
         };
     }
 
+    /// The bits of an element of an array of a primitive type.
+    public static long bitsOfElement(Object array, int index) {
+        return switch (array) {
+            case int[] ints -> ints[index];
+            case long[] longs -> longs[index];
+            case byte[] bytes -> bytes[index];
+            case char[] chars -> chars[index];
+            case double[] doubles -> Double.doubleToRawLongBits(doubles[index]);
+            case boolean[] booleans -> booleans[index] ? 1 : 0;
+            case short[] shorts -> shorts[index];
+            case float[] floats -> Float.floatToRawIntBits(floats[index]);
+            default -> 0;
+        };
+    }
+
     /// An element of an array.
     public static final Slot ELEMENT = new Slot() {
         @Override

@@ -21,6 +21,8 @@ public final class Context {
     boolean isUnrecorded;
     /// It is in the program's `hashCode`, or the like, which a store calls to fill a collection.
     boolean isFilling;
+    /// It is in a function of the program that runs when an object is loaded.
+    boolean isInHook;
     /// The buffer of its last commit, which the next one uses again, or null.
     public Object spare;
 
@@ -36,6 +38,25 @@ public final class Context {
         try {
             return work.call();
         } finally {
+            isUnrecorded = wasUnrecorded;
+        }
+    }
+
+    /// Runs a function of the program that belongs to no transaction, and may assign to fields that are not stored.
+    void hook(Runnable work) {
+        boolean wasUnrecorded = isUnrecorded;
+        boolean wasFilling = isFilling;
+        boolean wasInHook = isInHook;
+        isUnrecorded = false;
+        isFilling = false;
+        isInHook = true;
+        suspended++;
+        try {
+            work.run();
+        } finally {
+            suspended--;
+            isInHook = wasInHook;
+            isFilling = wasFilling;
             isUnrecorded = wasUnrecorded;
         }
     }

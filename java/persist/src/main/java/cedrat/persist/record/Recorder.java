@@ -117,6 +117,11 @@ public final class Recorder implements Handler {
         return contexts.get().unrecordedCall(work);
     }
 
+    /// Runs a function of the program for an object that was loaded.
+    public void hook(Runnable work) {
+        contexts.get().hook(work);
+    }
+
     /// The store of a persistent object, or null: of anything else.
     static Persistent storeOf(Object base) {
         return base instanceof Persistable object && object.cedrat$identity() instanceof StoredIdentity identity
@@ -345,9 +350,9 @@ public final class Recorder implements Handler {
     /// is not locked. It may, to what is not stored with the object: a transient field, where the program
     /// keeps what it can compute again.
     private boolean isPersistentOutside(Context context, Object base) {
-        return context.innermost == null
+        boolean isOutside = context.innermost == null && context.suspended == 0;
+        return (isOutside || context.isInHook)
                 && !context.isUnrecorded
-                && context.suspended == 0
                 && storeOf(base) != null
                 && !locks.isLocked(base);
     }
@@ -651,25 +656,11 @@ public final class Recorder implements Handler {
             if (!log.has(transaction.logMark, array, Slot.ELEMENT, index) && !(isInJdk && isFromOutside(array))) {
                 lockToChange(transaction, array);
                 Object value = array instanceof Object[] references ? references[index] : null;
-                log.add(array, Slot.ELEMENT, index, bits(array, index), value);
+                log.add(array, Slot.ELEMENT, index, Slot.bitsOfElement(array, index), value);
             }
         } finally {
             context.isUnrecorded = false;
         }
-    }
-
-    private static long bits(Object array, int index) {
-        return switch (array) {
-            case int[] ints -> ints[index];
-            case long[] longs -> longs[index];
-            case byte[] bytes -> bytes[index];
-            case char[] chars -> chars[index];
-            case double[] doubles -> Double.doubleToRawLongBits(doubles[index]);
-            case boolean[] booleans -> booleans[index] ? 1 : 0;
-            case short[] shorts -> shorts[index];
-            case float[] floats -> Float.floatToRawIntBits(floats[index]);
-            default -> 0;
-        };
     }
 
     @Override

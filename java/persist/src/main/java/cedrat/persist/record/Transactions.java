@@ -62,6 +62,11 @@ public final class Transactions {
     TransactionLevel begin(Locks.Owner owner) {
         unwoven.checkStores();
         Context context = contexts.get();
+        if (context.isInHook) {
+            throw new IllegalStateException("cannot begin a transaction in a function of StoreOptions.afterLoad, "
+                    + "because the read that has loaded the object may be in one: compute transient fields there, and "
+                    + "change persistent objects later");
+        }
         if (context.innermost == null && context.branch != null) {
             enterNested(context, context.branch);
         }

@@ -74,6 +74,7 @@ final class Engine implements BranchStore {
     final Branches branches;
 
     final Loaded loaded;
+    final LoadHooks hooks;
 
     /// Number of objects that are looked at, or removed, before other work gets its turn.
     private static final int COLLECTION_STEP = 1024;
@@ -101,6 +102,7 @@ final class Engine implements BranchStore {
         this.recorder = recorder;
         this.settings = settings;
         loaded = new Loaded(this, settings.loadedBytesMax());
+        hooks = new LoadHooks(recorder, table, settings.hooks());
         forms = new Forms(recorder.fields(), settings);
         keys = new HashKeys(recorder.fields());
         schema = new Schema(graph, recorder.fields(), settings, forms, keys);

@@ -70,8 +70,36 @@ final class Loader {
         if (!Words.isIdentity(word)) {
             return engine.value(word);
         }
-        Object known = engine.table.find(word);
         boolean isOutermost = loading.getReadHoldCount() == 0;
+        Object known = engine.table.find(word);
+        if (!engine.hooks.areAny()) {
+            return known != null ? known : load(word, isOutermost);
+        }
+        if (known == null) {
+            known = isOutermost ? loadWithHooks(word) : load(word, false);
+        }
+        if (isOutermost) {
+            engine.hooks.await(word);
+        } else {
+            engine.hooks.refersTo(word);
+        }
+        return known;
+    }
+
+    private Object loadWithHooks(long word) throws GraphStoreException {
+        LoadHooks.Batch batch = engine.hooks.begin();
+        Object known = null;
+        try {
+            known = load(word, true);
+        } finally {
+            engine.hooks.end(batch, known != null);
+        }
+        engine.hooks.run(batch);
+        return known;
+    }
+
+    private Object load(long word, boolean isOutermost) throws GraphStoreException {
+        Object known = null;
         while (known == null) {
             try {
                 known = resolveOnce(word);
@@ -163,7 +191,7 @@ final class Loader {
         identity.bytes = bytes.length();
         layout.identify(object, identity);
         Memory.publish();
-        Object winner = engine.table.add(identity, object, version);
+        Object winner = engine.hooks.add(identity, object, version);
         if (winner == object) {
             loaded(identity);
         }
@@ -372,6 +400,9 @@ final class Loader {
                     continue;
                 }
                 node.references[i] = engine.table.find(word);
+                if (node.references[i] != null && engine.hooks.areAny()) {
+                    engine.hooks.refersTo(word);
+                }
                 if (node.references[i] == null && find(word) == null) {
                     if (count == unknown.length) {
                         unknown = Arrays.copyOf(unknown, 2 * count);
@@ -404,6 +435,9 @@ final class Loader {
                             ? object(ids[i], layout, bytes, versions[i])
                             : constant(ids[i], shape, bytes, versions[i]);
                     references[places[from + i]] = object == null ? resolve(ids[i]) : object;
+                    if (engine.hooks.areAny()) {
+                        engine.hooks.refersTo(ids[i]);
+                    }
                 } else if (!nodes.containsKey(ids[i])) {
                     nodes.put(ids[i], new Node(ids[i], shape, bytes));
                 }
@@ -442,6 +476,9 @@ final class Loader {
                 identity.bytes = node.bytes.length();
                 engine.attachLoaded(identity, node.object, node.stored);
                 identities.add(identity);
+            }
+            if (engine.hooks.areAny()) {
+                engine.hooks.publishes(identities);
             }
             identities.forEach(engine.table::add);
             identities.forEach(Loader.this::loaded);
