@@ -18,6 +18,9 @@ public abstract class PersistenceRuntime {
     /// How the objects of a class are stored and loaded.
     public record Converter(Function<Object, Object> toStored, Function<Object, Object> fromStored) {}
 
+    /// How a field is loaded whose type was another one when it was stored.
+    public record FieldConverter(Class<?> stored, Function<Object, Object> function) {}
+
     /// The options of a store, as they were when it was opened.
     ///
     /// @param waits       whether a commit returns when it is durable
@@ -27,6 +30,7 @@ public abstract class PersistenceRuntime {
     /// @param deletedClasses   stored names of classes that the program no longer has
     /// @param deletedConstants stored names of constants, by the present names of their enums
     /// @param converters  by the classes whose objects they convert
+    /// @param fieldConverters by the present names of fields and of their classes
     /// @param hooks       what is called for loaded objects, by their classes
     /// @param nanos       the clock of branches' timeouts; only differences mean something
     public record Settings(
@@ -39,6 +43,7 @@ public abstract class PersistenceRuntime {
             Set<String> deletedClasses,
             Map<String, Set<String>> deletedConstants,
             Map<Class<?>, Converter> converters,
+            Map<String, Map<String, FieldConverter>> fieldConverters,
             Map<Class<?>, Consumer<Object>> hooks,
             LongSupplier nanos) {
         /// Returns the present name of a class.

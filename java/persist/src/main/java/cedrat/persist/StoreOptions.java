@@ -47,6 +47,7 @@ public final class StoreOptions {
     private final Set<String> deletedClasses = new HashSet<>();
     private final Map<String, Set<String>> deletedConstants = new HashMap<>();
     private final Map<Class<?>, PersistenceRuntime.Converter> converters = new LinkedHashMap<>();
+    private final Map<String, Map<String, PersistenceRuntime.FieldConverter>> fieldConverters = new HashMap<>();
     private final Map<Class<?>, Consumer<Object>> hooks = new LinkedHashMap<>();
     private Durability durability = Durability.SYNC;
     private Isolation isolation = Isolation.SERIALISABLE;
@@ -68,6 +69,8 @@ public final class StoreOptions {
         fields.forEach((owner, names) -> fieldsByClass.put(owner, new HashMap<>(names)));
         Map<String, Set<String>> constantsByClass = new HashMap<>();
         deletedConstants.forEach((owner, names) -> constantsByClass.put(owner, Set.copyOf(names)));
+        Map<String, Map<String, PersistenceRuntime.FieldConverter>> convertersByClass = new HashMap<>();
+        fieldConverters.forEach((owner, converted) -> convertersByClass.put(owner, Map.copyOf(converted)));
         return new PersistenceRuntime.Settings(
                 durability == Durability.SYNC,
                 isolation == Isolation.SERIALISABLE,
@@ -78,6 +81,7 @@ public final class StoreOptions {
                 Set.copyOf(deletedClasses),
                 constantsByClass,
                 new LinkedHashMap<>(converters),
+                convertersByClass,
                 new LinkedHashMap<>(hooks),
                 nanos);
     }
@@ -217,6 +221,34 @@ public final class StoreOptions {
                 new PersistenceRuntime.Converter(
                         object -> toStored.apply(type.cast(object)),
                         stored -> fromStored.apply(StoreOptions.<S>cast(stored))));
+        return this;
+    }
+
+    /// A field of a class has another type now. Its stored values are converted when they are loaded. An object is
+    /// stored with the new type by the first commit that changes it.
+    ///
+    /// ```java
+    /// options.convertField("bank.Client", "since", String.class, LocalDate::parse);
+    /// ```
+    ///
+    /// The declaration may stay as long as there are objects that were stored before. Primitive types that Java
+    /// widens without loss, and references to a supertype, need none. A stored reference that is null stays null,
+    /// unless the field is primitive now: then the function gets null. The function may be called more than once
+    /// for a value, in loads and commits. It begins no transaction and waits for no other thread.
+    ///
+    /// @param className the name of the class that declares the field, as it is now
+    /// @param field     its name now
+    /// @param stored    its type when it was stored: a class of the program as it is now
+    /// @param converter returns a value of the present type
+    public <S> StoreOptions convertField(
+            String className, String field, Class<S> stored, Function<? super S, ?> converter) {
+        Objects.requireNonNull(converter);
+        fieldConverters
+                .computeIfAbsent(Objects.requireNonNull(className), name -> new HashMap<>())
+                .put(
+                        Objects.requireNonNull(field),
+                        new PersistenceRuntime.FieldConverter(
+                                Objects.requireNonNull(stored), value -> converter.apply(StoreOptions.<S>cast(value))));
         return this;
     }
 

@@ -9,6 +9,7 @@ import java.lang.reflect.Field;
 import java.util.ArrayList;
 import java.util.Comparator;
 import java.util.List;
+import java.util.function.Function;
 
 /// Positions of the fields of a woven class's objects in their bytes: primitive ones in the data, the longest
 /// first, otherwise those of a superclass first, in the order of the definitions; references behind them in
@@ -23,7 +24,39 @@ public final class Layout extends Shape {
     ///
     /// @param member what the definition says of it
     /// @param slot   the field in memory, or null: it is there no more
-    public record StoredField(StoredClass.Member member, Slot.Field slot) {}
+    /// @param converter makes a value of the field from the stored one, or null: the types fit
+    public record StoredField(StoredClass.Member member, Slot.Field slot, Function<Object, Object> converter) {
+        public StoredField(StoredClass.Member member, Slot.Field slot) {
+            this(member, slot, null);
+        }
+
+        /// The value of the field, made from the stored one.
+        Object convert(Object stored) {
+            Object value;
+            try {
+                value = converter.apply(stored);
+            } catch (RuntimeException e) {
+                throw new StoreException(
+                        "cannot load the field " + slot.reflected
+                                + ", because the function of StoreOptions.convertField has thrown " + e,
+                        e);
+            }
+            if (!slot.accepts(value)) {
+                throw new StoreException("cannot load the field " + slot.reflected
+                        + ", because the function of StoreOptions.convertField has returned "
+                        + (value == null
+                                ? "null"
+                                : "an object of " + value.getClass().getName())
+                        + ": return a value of the type of the field");
+            }
+            return value;
+        }
+    }
+
+    /// Returns the object of a reference in the store.
+    public interface Resolver<E extends Exception> {
+        Object resolve(long word) throws E;
+    }
 
     /// A primitive field.
     private static final class Primitive {
@@ -36,8 +69,11 @@ public final class Layout extends Shape {
         final long memory;
 
         final char memoryKind;
+        /// The field, if its value is converted; otherwise null.
+        final StoredField converted;
 
         Primitive(StoredField field, int offset) {
+            converted = field.converter == null ? null : field;
             member = field.member;
             slot = field.slot;
             kind = member.descriptor().charAt(0);
@@ -56,8 +92,11 @@ public final class Layout extends Shape {
         final Slot.Field slot;
         final long memory;
         final Class<?> type;
+        /// As of a primitive field.
+        final StoredField converted;
 
         Reference(StoredField field) {
+            converted = field.converter == null ? null : field;
             member = field.member;
             slot = field.slot;
             memory = slot == null ? -1 : Memory.offset(slot.reflected);
@@ -289,12 +328,54 @@ public final class Layout extends Shape {
             throw in.damaged("its length differs from that of the fields of " + definition.name());
         }
         for (Primitive field : primitives) {
-            if (field.memory >= 0) {
+            if (field.converted != null) {
+                Object stored = Slot.box(field.kind, in.bits(field.offset, field.kind));
+                field.slot.load(object, field.converted.convert(stored));
+            } else if (field.memory >= 0) {
                 long bits = in.bits(field.offset, field.kind);
                 Memory.putBits(object, field.memory, field.memoryKind, widen(field.kind, field.memoryKind, bits));
             }
         }
         return object;
+    }
+
+    /// Fills the primitive fields of an object that were references when it was stored.
+    public <E extends Exception> void fillConverted(Object object, ObjectBytes in, Resolver<E> resolver) throws E {
+        for (int i = 0; i < references.length; i++) {
+            Reference field = references[i];
+            if (field.converted != null && !field.slot.isReference()) {
+                field.slot.load(object, field.converted.convert(resolver.resolve(in.reference(i))));
+            }
+        }
+    }
+
+    /// Whether a field was another reference when the object was stored, and is converted when it is read.
+    ///
+    /// @param reference in the current layout
+    public boolean isConverted(int reference) {
+        return converted(reference) != null;
+    }
+
+    private StoredField converted(int reference) {
+        for (int i = 0; i < references.length; i++) {
+            if (inCurrent[i] == reference) {
+                return references[i].converted;
+            }
+        }
+        return null;
+    }
+
+    /// The value of a field, from the stored object that its reference leads to.
+    ///
+    /// @param reference in the current layout
+    public Object converted(int reference, Object stored) {
+        StoredField field = converted(reference);
+        return field == null || stored == null ? stored : field.convert(stored);
+    }
+
+    /// The field of a reference.
+    public Slot.Field slot(int reference) {
+        return references[reference].slot;
     }
 
     /// The references of an object, by their numbers in the current layout; null if all are null.

@@ -30,6 +30,20 @@ public abstract class Slot {
         };
     }
 
+    /// A primitive value, boxed.
+    public static Object box(char kind, long bits) {
+        return switch (kind) {
+            case 'Z' -> bits != 0;
+            case 'B' -> (byte) bits;
+            case 'C' -> (char) bits;
+            case 'S' -> (short) bits;
+            case 'I' -> (int) bits;
+            case 'J' -> bits;
+            case 'F' -> Float.intBitsToFloat((int) bits);
+            default -> Double.longBitsToDouble(bits);
+        };
+    }
+
     /// The bits of an element of an array of a primitive type.
     public static long bitsOfElement(Object array, int index) {
         return switch (array) {

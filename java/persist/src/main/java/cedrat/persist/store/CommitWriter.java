@@ -165,6 +165,7 @@ final class CommitWriter extends ChangeWriter {
 
     private void write(Change change) {
         ObjectIdentity identity = change.identity;
+        engine.convertFields(change.object, identity);
         Shape shape = identity.shape instanceof Layout layout ? layout.current() : identity.shape;
         if (!(identity.stored instanceof Cells)) {
             lockParts(shape, change.object);

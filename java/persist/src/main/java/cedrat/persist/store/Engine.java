@@ -358,8 +358,10 @@ final class Engine implements BranchStore {
         }
         while (true) {
             long word;
+            Layout stored;
             synchronized (identity) {
                 Object value = layout.get(base, reference);
+                stored = (Layout) identity.shape;
                 word = identity.word(reference);
                 if (value != null || word == 0) {
                     return value;
@@ -374,6 +376,7 @@ final class Engine implements BranchStore {
                 }
                 continue;
             }
+            value = stored.converted(reference, value);
             boolean isSettled = false;
             synchronized (identity) {
                 if (identity.word(reference) == word && layout.get(base, reference) == null) {
@@ -386,6 +389,17 @@ final class Engine implements BranchStore {
                 loaded.add(identity);
                 findParts(base, identity, value);
                 return value;
+            }
+        }
+    }
+
+    /// Converts the fields of an object that is about to be stored with their present types.
+    void convertFields(Object object, ObjectIdentity identity) {
+        if (identity.shape instanceof Layout stored && stored != stored.current()) {
+            for (int i = 0; i < stored.current().referenceCount(); i++) {
+                if (stored.isConverted(i) && stored.current().get(object, i) == null) {
+                    readNull((Persistable) object, stored.current().slot(i));
+                }
             }
         }
     }

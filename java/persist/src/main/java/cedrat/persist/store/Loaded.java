@@ -98,7 +98,8 @@ final class Loaded {
         if (!(object instanceof Persistable)) {
             return true;
         }
-        Layout layout = ((Layout) identity.shape).current();
+        Layout stored = (Layout) identity.shape;
+        Layout layout = stored.current();
         boolean isUnloaded = false;
         synchronized (identity) {
             if (identity.isKept) {
@@ -109,7 +110,8 @@ final class Loaded {
             }
             for (int i = 0; i < layout.referenceCount(); i++) {
                 Object value = layout.get(object, i);
-                long word = value == null ? 0 : engine.known(value);
+                // A converted value would be converted again.
+                long word = value == null || stored.isConverted(i) ? 0 : engine.known(value);
                 if (word != 0) {
                     if (identity.pending == null) {
                         identity.pending = new long[layout.referenceCount()];

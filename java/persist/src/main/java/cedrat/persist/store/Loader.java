@@ -180,12 +180,13 @@ final class Loader {
     }
 
     /// An object of a woven class. Null if it has to be read again.
-    private Object object(long id, Layout layout, ObjectBytes bytes, int version) {
+    private Object object(long id, Layout layout, ObjectBytes bytes, int version) throws GraphStoreException {
         // What the program asks for while a collection is filled cannot be begun anew, and is loaded under the lock.
         if (!isFilling() && !layout.isInitialized()) {
             throw new Uninitialized(layout::initialize);
         }
         Object object = layout.create(bytes);
+        layout.fillConverted(object, bytes, this::resolve);
         ObjectIdentity identity = new ObjectIdentity(engine, object, id, layout);
         identity.pending = layout.words(bytes);
         identity.bytes = bytes.length();

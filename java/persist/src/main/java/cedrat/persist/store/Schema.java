@@ -37,6 +37,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Function;
 
 /// The classes of a store, and which of the program's they are.
 ///
@@ -68,6 +69,7 @@ final class Schema {
     private final ClassLoader loader;
     private final Forms forms;
     private final RenamedFields renamed;
+    private final ConvertedFields converted;
     private final HashKeys keys;
     /// Shapes by which objects are stored.
     private final ConcurrentHashMap<Class<?>, Shape> current = new ConcurrentHashMap<>();
@@ -93,6 +95,7 @@ final class Schema {
         this.forms = forms;
         loader = settings.classLoader();
         renamed = new RenamedFields(settings);
+        converted = new ConvertedFields(settings);
         List<byte[]> stored = graph.classes();
         definitions = new StoredClass[stored.size()];
         for (int i = 0; i < definitions.length; i++) {
@@ -109,6 +112,7 @@ final class Schema {
             check(number, problems);
         }
         renamed.check(this::find, problems);
+        converted.check(this::find, problems);
         if (!problems.isEmpty()) {
             throw new StoreException("the classes of the store do not match those of the program:" + SEPARATOR
                     + String.join(SEPARATOR, problems));
@@ -697,10 +701,11 @@ final class Schema {
             fields.add(new Layout.StoredField(member, null));
             return true;
         }
-        if (!fits(member, field.getType())) {
+        Class<?> stored = member.isPrimitive() ? null : reference(member.descriptor());
+        Function<Object, Object> converter = converted.find(field, member.descriptor(), stored);
+        if (converter == null && !fits(member, field.getType())) {
             problems.add(field.getDeclaringClass().getName() + "." + field.getName() + " was " + member.descriptor()
-                    + ", and is " + field.getType().descriptorString()
-                    + ": keep the old type, or give the field another name");
+                    + ", and is " + field.getType().descriptorString() + converted.advice(field));
             return false;
         }
         Slot.Field slot = slots.slot(field);
@@ -713,7 +718,7 @@ final class Schema {
                 return false;
             }
         }
-        fields.add(new Layout.StoredField(member, slot));
+        fields.add(new Layout.StoredField(member, slot, converter));
         return true;
     }
 

@@ -93,7 +93,18 @@ class IteratorsTest {
     void theListHasAllThatAreStored() throws ReflectiveOperationException {
         ClassLoader loader = IteratorsTest.class.getClassLoader();
         var settings = new PersistenceRuntime.Settings(
-                true, false, loader, 1, Map.of(), Map.of(), Set.of(), Map.of(), Map.of(), Map.of(), System::nanoTime);
+                true,
+                false,
+                loader,
+                1,
+                Map.of(),
+                Map.of(),
+                Set.of(),
+                Map.of(),
+                Map.of(),
+                Map.of(),
+                Map.of(),
+                System::nanoTime);
         Forms forms = new Forms(Recorder.get().fields(), settings);
         var byClass = Forms.class.getDeclaredField("byClass");
         byClass.setAccessible(true);

@@ -1,0 +1,239 @@
+package cedrat.persist.woven.store;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.MemoryGraph;
+import cedrat.persist.Store;
+import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
+import cedrat.persist.Transaction;
+import cedrat.persist.woven.weave.Compiled;
+import cedrat.persist.woven.weave.Compiled.Compiler;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.time.Instant;
+import java.time.LocalDate;
+import java.util.Date;
+import java.util.List;
+import java.util.concurrent.atomic.AtomicInteger;
+import java.util.function.Function;
+import java.util.function.Supplier;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// J10: fields whose type was another one when they were stored.
+class ConvertedFieldsTest {
+    private static final String FIRST = """
+            static class Base { int cents = 250; String code = "42"; }
+            static class Item extends Base { String day = "2026-11-28"; Date date = new Date(5000); long millis = 7000;
+                Integer boxed = 3; int number = 8; List<Item> others = new ArrayList<>(List.of(this)); String none;
+                boolean flag = true; String kept = "kept"; }
+            static Object make() { return new Item(); }
+            """;
+
+    private static final String SECOND = """
+            static class Base { double cents; int code; }
+            static class Item extends Base { LocalDate day; Instant date; Instant millis; int boxed; String number;
+                Item[] others; LocalDate none; String flag; Object kept; int changes; }
+            static Object show(Object it) { Item i = (Item) it; return i.cents + " " + i.code + " " + i.day + " " + i.date
+                + " " + i.millis + " " + i.boxed + " " + i.number + " " + (i.others[0] == i) + " " + i.none + " " + i.flag
+                + " " + i.kept + " " + i.changes; }
+            static void change(Object it) { ((Item) it).changes++; }
+            static void other(Object it) { ((Item) it).day = ((Item) it).day.plusDays(1); }
+            """;
+
+    private static final String SHOWN =
+            "2.5 42 2026-11-28 1970-01-01T00:00:05Z 1970-01-01T00:00:07Z 3 8 true null true" + " kept ";
+
+    @TempDir
+    Path folder;
+
+    private final MemoryGraph graph = new MemoryGraph();
+    private final AtomicInteger conversions = new AtomicInteger();
+
+    private static Object call(Class<?> program, String method, Object... arguments) {
+        try {
+            var found = program.getDeclaredMethod(
+                    method, arguments.length == 0 ? new Class<?>[0] : new Class<?>[] {Object.class});
+            found.setAccessible(true);
+            return found.invoke(null, arguments);
+        } catch (java.lang.reflect.InvocationTargetException e) {
+            if (e.getCause() instanceof RuntimeException cause) {
+                throw cause;
+            }
+            throw new AssertionError(e.getCause());
+        } catch (ReflectiveOperationException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private Class<?> compile(String source) throws IOException {
+        try {
+            return Compiled.of(
+                            folder,
+                            Compiler.JAVAC,
+                            "Program",
+                            "import java.util.*; import java.time.*; class Program { " + source + " }")
+                    .loadClass("Program");
+        } catch (ClassNotFoundException e) {
+            throw new AssertionError(e);
+        }
+    }
+
+    private <T> T in(Class<?> program, StoreOptions options, Function<Store, T> work) {
+        try (Store store = Store.open(graph.open(), options.classLoader(program.getClassLoader()))) {
+            return work.apply(store);
+        }
+    }
+
+    private void make(String source) throws IOException {
+        Class<?> program = compile(source);
+        in(program, new StoreOptions(), store -> store.setRoot("it", call(program, "make")));
+    }
+
+    private StoreOptions declared(Class<?> program) {
+        return new StoreOptions()
+                .convertField("Program$Base", "cents", int.class, cents -> cents / 100.0)
+                .convertField("Program$Base", "code", String.class, Integer::valueOf)
+                .convertField("Program$Item", "day", String.class, text -> {
+                    conversions.incrementAndGet();
+                    return LocalDate.parse(text);
+                })
+                .convertField("Program$Item", "date", Date.class, Date::toInstant)
+                .convertField("Program$Item", "millis", long.class, Instant::ofEpochMilli)
+                .convertField("Program$Item", "boxed", Integer.class, boxed -> boxed)
+                .convertField("Program$Item", "number", int.class, String::valueOf)
+                .convertField("Program$Item", "others", List.class, list -> array(program, list))
+                .convertField("Program$Item", "none", String.class, LocalDate::parse)
+                .convertField("Program$Item", "flag", boolean.class, String::valueOf);
+    }
+
+    private static Object array(Class<?> program, List<?> list) {
+        Class<?> type;
+        try {
+            type = Class.forName("Program$Item", false, program.getClassLoader());
+        } catch (ClassNotFoundException e) {
+            throw new AssertionError(e);
+        }
+        return list.toArray((Object[]) java.lang.reflect.Array.newInstance(type, 0));
+    }
+
+    private static void transact(Class<?> program, String method, Object found, boolean isCommitted) {
+        Transaction.run(transaction -> {
+            call(program, method, found);
+            if (!isCommitted) {
+                transaction.rollback();
+            }
+        });
+    }
+
+    /// J10.
+    @Test
+    void declaredFieldsAreConverted() throws IOException {
+        make(FIRST);
+        Class<?> program = compile(SECOND);
+        for (int opening = 0; opening < 2; opening++) {
+            in(program, declared(program), store -> {
+                Object found = store.root("it", Object.class);
+                assertEquals(SHOWN + 0, call(program, "show", found));
+                assertEquals(SHOWN + 0, call(program, "show", found));
+                transact(program, "other", found, false);
+                assertEquals(SHOWN + 0, call(program, "show", found));
+                return null;
+            });
+        }
+        assertEquals(2, conversions.get());
+    }
+
+    /// J10: fields that were not read are converted by the commit that stores the object.
+    @Test
+    void changedObjectIsStoredWithNewTypes() throws IOException {
+        make(FIRST);
+        Class<?> program = compile(SECOND);
+        in(program, declared(program), store -> {
+            transact(program, "change", store.root("it", Object.class), true);
+            return null;
+        });
+        String after = SHOWN + 1;
+        assertEquals(
+                after, in(program, declared(program), store -> call(program, "show", store.root("it", Object.class))));
+        assertEquals(1, conversions.get());
+        // All is stored with the present types, but the definition of the former ones stays.
+        in(program, declared(program), store -> {
+            assertEquals(after, call(program, "show", store.root("it", Object.class)));
+            transact(program, "other", store.root("it", Object.class), true);
+            assertTrue(call(program, "show", store.root("it", Object.class))
+                    .toString()
+                    .contains("2026-11-29"));
+            return null;
+        });
+        assertEquals(1, conversions.get());
+    }
+
+    /// J10, J7: a converted value is not unloaded, because the store does not have it.
+    @Test
+    void convertedValueSurvivesUnloading() throws IOException {
+        make(FIRST);
+        Class<?> program = compile(SECOND);
+        in(program, declared(program).loadedBytesMax(1), store -> {
+            Object found = store.root("it", Object.class);
+            for (int i = 0; i < 3; i++) {
+                assertEquals(SHOWN + 0, call(program, "show", found));
+            }
+            return null;
+        });
+        assertEquals(1, conversions.get());
+    }
+
+    private String problems(String source, StoreOptions options) throws IOException {
+        Class<?> program = compile(source);
+        Supplier<Object> opening = () -> in(program, options, store -> null);
+        return assertThrows(StoreException.class, opening::get).getMessage();
+    }
+
+    /// J10.
+    @Test
+    void wrongDeclarationsAreReported() throws IOException {
+        make("static class Item { String day = \"d\"; } static Object make() { return new Item(); }");
+        String second = "static class Item { java.time.LocalDate day; }";
+        String undeclared = problems(second, new StoreOptions());
+        assertTrue(undeclared.contains("call StoreOptions.convertField"), undeclared);
+        String other = problems(
+                second, new StoreOptions().convertField("Program$Item", "day", Long.class, LocalDate::ofEpochDay));
+        assertTrue(other.contains("converts it from java.lang.Long only"), other);
+        String misspelt = problems(
+                second, new StoreOptions().convertField("Program$Item", "dai", String.class, LocalDate::parse));
+        assertTrue(misspelt.contains("the field Program$Item.dai, which the program lacks"), misspelt);
+        String present =
+                problems(second, new StoreOptions().convertField("Program$Item", "day", LocalDate.class, day -> day));
+        assertTrue(present.contains("from its present type"), present);
+    }
+
+    /// J10.
+    @Test
+    void failedConversionIsReportedByTheRead() throws IOException {
+        make(
+                "static class Item { String day = \"d\"; String number = \"n\"; } static Object make() { return new Item(); }");
+        Class<?> program = compile("static class Item { java.time.LocalDate day; int number; }"
+                + " static Object show(Object it) { return \"\" + ((Item) it).day; }");
+        var options = new StoreOptions()
+                .convertField("Program$Item", "day", String.class, text -> text)
+                .convertField("Program$Item", "number", String.class, String::length);
+        in(program, options, store -> {
+            Object found = store.root("it", Object.class);
+            var thrown = assertThrows(StoreException.class, () -> call(program, "show", found));
+            assertTrue(thrown.getMessage().contains("has returned an object of java.lang.String"), thrown.getMessage());
+            return null;
+        });
+        var throwing = new StoreOptions()
+                .convertField("Program$Item", "day", String.class, LocalDate::parse)
+                .convertField("Program$Item", "number", String.class, Integer::valueOf);
+        in(program, throwing, store -> {
+            var thrown = assertThrows(StoreException.class, () -> store.root("it", Object.class));
+            assertTrue(thrown.getMessage().contains("convertField has thrown"), thrown.getMessage());
+            return null;
+        });
+    }
+}
