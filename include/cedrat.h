@@ -691,7 +691,7 @@ void cedrat_graph_close(cedrat_graph *graph);
 cedrat_status cedrat_graph_message(cedrat_graph *graph, char *message, size_t message_len);
 
 /* Stores the definition of a class: bytes of the program's own, at most 16 MiB. *class_number receives its number, counted
- * from 1 without gaps. It is durable no later than any later commit.
+ * from 1 without gaps. It is a commit of its own, durable no later than any later one; changes may define classes, too.
  *
  * Errors: CEDRAT_LIMIT, CEDRAT_LOG_FULL, CEDRAT_STOPPED. */
 cedrat_status cedrat_graph_define_class(cedrat_graph *graph, const void *definition, size_t size,
@@ -739,16 +739,18 @@ cedrat_status cedrat_graph_read_many(cedrat_graph *graph, const uint64_t *object
  * Errors: CEDRAT_UNKNOWN: an object to be changed, or that of a root, does not exist. CEDRAT_MISUSE: invalid changes.
  * CEDRAT_LIMIT: more new objects than capacity, or more changed bytes than cache_bytes. CEDRAT_IN_DOUBT: a prepared
  * transaction has changed the same object or root; the message names it. CEDRAT_LOG_FULL, CEDRAT_ABORTED, CEDRAT_DAMAGED,
- * CEDRAT_IO. After these, nothing is changed, and the message names the entry. CEDRAT_STOPPED: the next opening decides. */
+ * CEDRAT_IO. After these, nothing is changed, and the message names the entry; CEDRAT_MISUSE also if another commit has defined
+ * a class of the same number. CEDRAT_STOPPED: the next opening decides. */
 cedrat_status cedrat_graph_commit(cedrat_graph *graph, const void *changes, size_t size, cedrat_commit_mode mode,
                                   uint64_t *identities, size_t capacity, uint64_t *lsn);
 
 /* Prepares all changes in a buffer, or none, as a branch of a transaction that spans several stores: as cedrat_graph_commit and
  * cedrat_prepare. cedrat_commit_prepared and cedrat_rollback_prepared end it. Until then its changes are invisible, and
- * commits that would change the same objects are CEDRAT_IN_DOUBT, with its identifier in the message. read_only: receives 1 if
- * there was nothing to change, and nothing is prepared; may be null.
+ * commits that would change the same objects are CEDRAT_IN_DOUBT, with its identifier in the message. Classes that it defines are
+ * defined at once, whatever its outcome. read_only: receives 1 if there was nothing else to change, and nothing is prepared; may
+ * be null.
  *
- * Errors: as cedrat_graph_commit; CEDRAT_EXISTS: another one is prepared under this identifier; CEDRAT_LIMIT, CEDRAT_MISUSE: a
+ * Errors: as cedrat_graph_commit, and after the following ones the classes may be defined. CEDRAT_EXISTS: another one is prepared under this identifier; CEDRAT_LIMIT, CEDRAT_MISUSE: a
  * longer identifier than CEDRAT_BRANCH_ID_MAX, or an empty one. */
 cedrat_status cedrat_graph_prepare(cedrat_graph *graph, const void *changes, size_t size, const void *id, size_t id_len,
                                    uint64_t *identities, size_t capacity, int *read_only);

@@ -97,6 +97,53 @@ fn classes_are_numbered_and_read_back() {
     assert!(matches!(place.graph.define_class(&too_long), Err(Error::TooLarge { .. })));
 }
 
+/// E21.1b: in whatever order the entries are.
+#[test]
+fn refused_commit_defines_no_class() {
+    let place = place();
+    let id = place.add(b"12345678", &[]);
+    let long = pattern(10_000, 3);
+    let make = |patched| {
+        let mut changes = Changes::new();
+        let new = changes.add(3, b"of the second", &[]);
+        changes.define_class(2, &long).define_class(3, b"");
+        changes.set_root("new", new).put(id, 2, b"of the first", &[]).patch(patched, 8, b"x");
+        changes
+    };
+    let absent = Identity::new(id.get() + 77).unwrap();
+    assert!(is_absent(&place.graph.commit(make(absent), Mode::Sync).unwrap_err()));
+    for place in [&place, &place.crashed()] {
+        assert_eq!((place.graph.classes_len(), place.graph.class(2)), (1, None));
+        place.check();
+        let new = place.commit(&make(id))[0];
+        for place in [place, &place.crashed()] {
+            assert_eq!(place.graph.classes(), [&b"the only one"[..], &long, b""].map(Into::into));
+            assert_eq!((place.object(id).class, place.object(new).class), (2, 3));
+            place.check();
+        }
+    }
+}
+
+#[test]
+fn class_needs_next_number() {
+    let place = place();
+    let refused = |make: &dyn Fn(&mut Changes)| {
+        let mut changes = Changes::new();
+        make(&mut changes);
+        let error = place.graph.commit(&changes, Mode::Sync).unwrap_err();
+        assert_eq!(place.graph.classes_len(), 1);
+        error.to_string()
+    };
+    assert!(refused(&|changes| just(changes.define_class(3, b""))).contains("the next number is 2"));
+    assert!(refused(&|changes| just(changes.define_class(1, b""))).contains("the next number is 2"));
+    assert!(refused(&|changes| just(changes.define_class(0, b""))).contains("cannot have the number 0"));
+    assert!(refused(&|changes| just(changes.define_class(2, b"").define_class(4, b""))).contains("behind class 2"));
+    let too_long = vec![0; (1 << 24) + 1];
+    assert!(refused(&|changes| just(changes.define_class(2, &too_long))).contains("16777216"));
+    let without_class = |changes: &mut Changes| just(changes.define_class(2, b"").add(3, b"", &[]));
+    assert!(refused(&without_class).contains("class is 3"));
+}
+
 /// Also objects that no root reaches; pieces are not objects.
 #[test]
 fn all_objects_are_listed_page_by_page() {

@@ -435,3 +435,39 @@ fn refused_branch_is_not_prepared() {
     assert!(matches!(again, Err(Error::Branch(BranchError::Exists { .. }))));
     assert_eq!(place.graph.store().in_doubt().len(), 1);
 }
+
+/// E21.9d: other commits define classes meanwhile, and a branch that is refused defines none.
+#[test]
+fn branch_defines_classes_before_its_outcome() {
+    let place = place();
+    let id = place.add(b"12345678", &[]);
+    let make = |number, patched| {
+        let mut changes = Changes::new();
+        let new = changes.add(number, b"new", &[]);
+        changes.define_class(number, b"of a branch").set_root("new", new).patch(patched, 8, b"x");
+        changes
+    };
+    let absent = Identity::new(id.get() + 77).unwrap();
+    assert!(is_absent(&place.graph.prepare(make(2, absent), BRANCH).unwrap_err()));
+    assert_eq!((place.graph.classes_len(), place.graph.class(2)), (1, None));
+    drop(place.graph.prepare(make(2, id), BRANCH).unwrap());
+    let is_refused =
+        |graph: &Graph| graph.prepare(make(3, id), b"another").is_err_and(|error| names_the_branch(&error));
+    assert!(is_refused(&place.graph) && place.graph.class(3).is_none());
+    assert_eq!(place.graph.define_class(b"of another").unwrap(), 3);
+    place.add(b"durable", &[]);
+    let [committed, rolled_back] = [(); 2].map(|()| place.crashed());
+    for place in [&place, &committed, &rolled_back] {
+        assert_eq!(place.graph.classes(), [&b"the only one"[..], b"of a branch", b"of another"].map(Into::into));
+        assert_eq!(place.graph.root("new").unwrap(), None);
+    }
+    let branch = |place: &Place| place.graph.store().prepared(BRANCH).unwrap();
+    branch(&rolled_back).rollback().unwrap();
+    branch(&committed).commit(Commit::Sync).unwrap();
+    let new = committed.graph.root("new").unwrap().and_then(Reference::identity).unwrap();
+    assert_eq!(committed.object(new).class, 2);
+    for place in [&committed, &rolled_back] {
+        assert_eq!(place.graph.classes_len(), 3);
+        place.check();
+    }
+}

@@ -124,14 +124,21 @@ impl Teller<'_> {
         })
     }
 
+    /// Defines a class of receipts for one balance.
+    fn defined(&self, defined: &mut Vec<i64>, balance: i64) -> u32 {
+        defined.push(balance);
+        self.graph.classes_len() + defined.len() as u32
+    }
+
     fn changes(&mut self, transfer: &Transfer) -> Changes {
-        let mut changes = Changes::new();
+        let (mut changes, mut defined) = (Changes::new(), Vec::new());
         for (account, number) in [(transfer.from, transfer.from_then), (transfer.to, transfer.to_then)] {
             let object = self.accounts[usize::from(account)];
             let len = *self.chance.pick(&[8, 100, 8_000]);
             let mut receipt_data = vec![account; len];
             receipt_data[..8].copy_from_slice(&number.to_le_bytes());
-            let new = changes.add(1, &receipt_data, &[object.into()]);
+            let class = if self.chance.one_in(3) { self.defined(&mut defined, number) } else { 1 };
+            let new = changes.add(class, &receipt_data, &[object.into()]);
             // All bytes of a long account change, so that a partial change would be detected.
             let mut data = vec![number as u8; data_len(account)];
             data[..8].copy_from_slice(&number.to_le_bytes());
@@ -139,6 +146,9 @@ impl Teller<'_> {
             let words = [new, self.graph_word()].map(|word| word.word().to_le_bytes());
             changes.patch(object, 8 + data.len() as u32, &words.concat());
             changes.set_root(&receipt(account), new);
+        }
+        for (class, balance) in (self.graph.classes_len() + 1..).zip(defined) {
+            changes.define_class(class, &balance.to_le_bytes());
         }
         changes
     }
@@ -250,7 +260,12 @@ fn read_all(graph: &Graph) -> Outcome<(Vec<i64>, Vec<Identity>)> {
         if object.data[8..].iter().any(|&byte| byte != number as u8) {
             return Err(format!("account {account} holds {number}, and not in all its bytes").into());
         }
-        let of_receipt = number_of(&graph.object(receipt)?.data);
+        let receipt_object = graph.object(receipt)?;
+        let of_receipt = number_of(&receipt_object.data);
+        let class = graph.class(receipt_object.class).ok_or("E21.9d: the class of a receipt is not defined")?;
+        if receipt_object.class != 1 && number_of(&class) != number {
+            return Err(format!("account {account} holds {number}, its receipt has another class").into());
+        }
         if object.references[0] != receipt.into() || of_receipt != number {
             return Err(format!("account {account} holds {number}, its receipt says {of_receipt}").into());
         }

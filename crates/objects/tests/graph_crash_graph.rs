@@ -1,4 +1,4 @@
-//! Graphs under crashes: reference cycles, patches, growth into pieces and back, roots that are set and removed.
+//! Graphs under crashes: reference cycles, patches, growth into pieces and back, roots that are set and removed, classes.
 #![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // threads: graph_threads.rs
 
@@ -10,20 +10,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use cedrat_check as check;
 use cedrat_check::{Outcome, Rng, Run, Scenario};
 use cedrat_objects::ObjectError;
-use cedrat_objects::graph::{Changes, Collection, Graph, GraphError, Identity, Mode, Options, Reference};
+use cedrat_objects::graph::{Changes, Collection, Graph, GraphError, Identity, Mode, Object, Options, Reference};
 use cedrat_txn::{Registry, Store};
 use common::NAME;
 
 /// An object of the model. Its data begin with its number, and it refers to others by their numbers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Thing {
+    class: u32,
     data: Vec<u8>,
     references: Vec<Option<u64>>,
 }
 
-/// Roots, and the objects that they reach.
+/// Definitions of classes, roots, and the objects that these reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
+    classes: Vec<Vec<u8>>,
     roots: BTreeMap<String, u64>,
     things: BTreeMap<u64, Thing>,
 }
@@ -45,6 +47,7 @@ impl State {
 /// A change, as the model applies it.
 #[derive(Clone, Debug)]
 enum Did {
+    Class(Vec<u8>),
     Put(u64, Thing),
     Patch(u64, usize, Vec<u8>),
     Refer(u64, usize, Option<u64>),
@@ -55,6 +58,7 @@ fn effect(did: Vec<Did>) -> impl Fn(&mut State) + Send + 'static {
     move |state| {
         for did in did.clone() {
             match did {
+                Did::Class(definition) => state.classes.push(definition),
                 Did::Put(number, thing) => drop(state.things.insert(number, thing)),
                 Did::Patch(number, at, bytes) => {
                     state.things.get_mut(&number).expect("it is there").data[at..][..bytes.len()]
@@ -96,6 +100,7 @@ struct Spider<'a> {
 /// A commit in preparation.
 struct Work {
     changes: Changes,
+    defined: Changes,
     did: Vec<Did>,
     new: Vec<u64>,
     /// All objects; new ones are at the end.
@@ -130,7 +135,7 @@ impl Spider<'_> {
 
     /// Returns the object of this number as the model has it now, with the current number of references.
     fn now(&self, work: &Work, number: u64) -> Thing {
-        let mut state = State { roots: BTreeMap::new(), things: self.state.things.clone() };
+        let mut state = State { things: self.state.things.clone(), ..State::default() };
         state.roots = (0..).map(|key: u64| key.to_string()).zip(work.numbers.iter().copied()).collect();
         effect(work.did.clone())(&mut state);
         state.things[&number].clone()
@@ -149,8 +154,9 @@ impl Spider<'_> {
                 let data = self.data(old);
                 let references: Vec<_> = (0..self.chance.below(4)).map(|_| self.any(work)).collect();
                 let words: Vec<_> = references.iter().map(|&to| self.reference(work, to)).collect();
-                work.changes.put(self.identities[&old], 1, &data, &words);
-                work.did.push(Did::Put(old, Thing { data, references }));
+                let class = self.class(work);
+                work.changes.put(self.identities[&old], class, &data, &words);
+                work.did.push(Did::Put(old, Thing { class, data, references }));
             }
             3..=6 => {
                 let at = self.chance.below(now.data.len() as u64 - 7) as usize;
@@ -182,6 +188,19 @@ impl Spider<'_> {
         }
     }
 
+    /// Chooses the class of an object, sometimes one that the commit defines behind it.
+    fn class(&mut self, work: &mut Work) -> u32 {
+        let here = work.did.iter().filter(|did| matches!(did, Did::Class(_))).count();
+        let count = (self.state.classes.len() + here) as u32;
+        if count > 40 || !self.chance.one_in(8) {
+            return 1 + self.chance.below(u64::from(count)) as u32;
+        }
+        let definition = common::pattern(*self.chance.pick(&[0, 9, 4_000]), u64::from(count));
+        work.defined.define_class(count + 1, &definition);
+        work.did.push(Did::Class(definition));
+        count + 1
+    }
+
     /// Adds new objects that refer to each other, also in cycles.
     fn add_some(&mut self, work: &mut Work) {
         let count = 1 + self.chance.below(3);
@@ -192,8 +211,9 @@ impl Spider<'_> {
             let data = self.data(number);
             let references: Vec<_> = (0..self.chance.below(4)).map(|_| self.any(work)).collect();
             let words: Vec<_> = references.iter().map(|&to| self.reference(work, to)).collect();
-            work.changes.add(1, &data, &words);
-            work.did.push(Did::Put(number, Thing { data, references }));
+            let class = self.class(work);
+            work.changes.add(class, &data, &words);
+            work.did.push(Did::Put(number, Thing { class, data, references }));
         }
         let first = work.new[0];
         let name = format!("root {}", self.chance.below(6));
@@ -203,7 +223,8 @@ impl Spider<'_> {
 
     fn commit(&mut self) -> Outcome {
         let numbers = self.state.things.keys().copied().collect();
-        let mut work = Work { changes: Changes::new(), did: Vec::new(), new: Vec::new(), numbers };
+        let (changes, defined) = (Changes::new(), Changes::new());
+        let mut work = Work { changes, defined, did: Vec::new(), new: Vec::new(), numbers };
         if self.state.things.len() < 14 && self.chance.one_in(2) || self.state.things.len() < 3 {
             self.add_some(&mut work);
         }
@@ -211,8 +232,9 @@ impl Spider<'_> {
             self.change(&mut work);
         }
         let mut identities = Vec::new();
+        let bytes = [work.changes.as_bytes(), work.defined.as_bytes()].concat();
         let commit = || {
-            let changed = self.graph.commit(&work.changes, Mode::Async)?;
+            let changed = self.graph.commit(&bytes, Mode::Async)?;
             identities.clone_from(&changed.identities);
             Ok(changed.ticket().clone())
         };
@@ -256,7 +278,8 @@ fn is_full(error: &check::Error) -> bool {
 
 /// Reads all objects, and their identities.
 fn read_all(graph: &Graph) -> Outcome<(State, BTreeMap<u64, Identity>)> {
-    let (mut state, mut identities) = (State::default(), BTreeMap::new());
+    let classes = graph.classes().iter().map(|class| class.to_vec()).collect();
+    let (mut state, mut identities) = (State { classes, ..State::default() }, BTreeMap::new());
     let mut numbers = BTreeMap::new();
     let mut found = BTreeMap::new();
     let mut open = Vec::new();
@@ -277,7 +300,8 @@ fn read_all(graph: &Graph) -> Outcome<(State, BTreeMap<u64, Identity>)> {
     }
     for (identity, object) in found {
         let references = object.references.iter().map(|to| to.identity().map(|to| numbers[&to])).collect();
-        state.things.insert(numbers[&identity], Thing { data: object.data, references });
+        let Object { class, data, .. } = object;
+        state.things.insert(numbers[&identity], Thing { class, data, references });
     }
     for (name, to) in roots {
         let to = to.identity().ok_or("a root that leads to no object")?;
@@ -357,7 +381,7 @@ fn roomy() -> cedrat_txn::Options {
     cedrat_txn::Options { log_limit_bytes: 16 << 20, ..cedrat_txn::Options::simulated() }
 }
 
-/// E21.1, E21.2, E21.4.
+/// E21.1, E21.1b, E21.2, E21.4.
 #[test]
 fn a_web_of_objects_survives_every_crash() {
     let scenario = Web { cache_bytes: 1 << 20, steps: 70, collects: false, options: roomy };

@@ -4,7 +4,7 @@
 mod common;
 
 use cedrat_media::SimDisk;
-use cedrat_objects::graph::{Changes, Graph, Identity, Mode, Options, Reference, Stage};
+use cedrat_objects::graph::{Changes, Graph, GraphError, Identity, Mode, Options, Reference, Stage};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, explore, thread};
 use common::{NAME, just, open_on};
@@ -377,5 +377,42 @@ fn check_terminates_during_class_definitions() {
         }
         definer.join().unwrap();
         assert_eq!(graph.classes_len() as usize, TURNS + 1);
+    });
+}
+
+/// E21.1b: of two commits that define a class by the same number, one is refused.
+#[test]
+fn concurrent_definitions_have_numbers_without_gaps() {
+    const CLASSES: u8 = if cfg!(cedrat_shuttle) { 2 } else { 50 };
+    explore(42, SCHEDULES, || {
+        let graph = graph(1 << 20);
+        let define = |who: u8, graph: &Graph| {
+            for class in 0..CLASSES {
+                let mut number = graph.classes_len() + 1;
+                loop {
+                    let mut changes = Changes::new();
+                    let new = changes.add(number, &[who, class], &[]);
+                    changes.define_class(number, &[who, class]).set_root(&format!("{who} {class}"), new);
+                    let Err(error) = graph.commit(&changes, Mode::Async) else { break };
+                    match GraphError::of(GraphError::cause(&error)) {
+                        Some(&GraphError::ClassNumber { next, .. }) => number = next,
+                        _ => panic!("{error}"),
+                    }
+                }
+            }
+        };
+        let other = {
+            let graph = graph.clone();
+            thread::spawn(move || define(1, &graph))
+        };
+        define(0, &graph);
+        // A reader knows the class of each object that it finds.
+        for (_, to) in graph.roots().unwrap() {
+            let object = graph.object(to.identity().unwrap()).unwrap();
+            assert_eq!(graph.class(object.class).unwrap()[..], object.data[..2], "E21.1b");
+        }
+        other.join().unwrap();
+        assert_eq!(graph.classes_len(), 1 + 2 * u32::from(CLASSES));
+        graph.check().unwrap().expect_sound();
     });
 }

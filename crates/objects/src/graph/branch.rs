@@ -9,9 +9,10 @@ use std::collections::BTreeMap;
 use cedrat_pages::PageId;
 use cedrat_sync::{Mutex, planted};
 use cedrat_txn::object_cache::InDoubtRecords;
-use cedrat_txn::{Error, Result, Store, Txn, Vote};
+use cedrat_txn::{Commit, Error, Result, Store, Txn, Vote};
 use cedrat_wal::TxnId;
 
+use crate::graph::classes::NewClasses;
 use crate::graph::entries::Entries;
 use crate::graph::error::GraphError;
 use crate::graph::gc::GcNotice;
@@ -164,6 +165,20 @@ impl InDoubt {
     }
 }
 
+/// A transaction that defines classes. Dropped, it is rolled back.
+pub(crate) struct Defining<'g> {
+    new: NewClasses<'g>,
+    txn: Txn,
+}
+
+impl Defining<'_> {
+    pub(crate) fn commit(self) -> Result<()> {
+        self.txn.commit(Commit::Async)?;
+        self.new.accept();
+        Ok(())
+    }
+}
+
 fn note(root: PageId, what: u8, bytes: &[u8]) -> Vec<u8> {
     [&root.get().to_le_bytes()[..], &[what], bytes].concat()
 }
@@ -174,12 +189,15 @@ impl Graph {
     /// it depends on is durable. `id` identifies the branch, also in later openings of the store: see
     /// [`cedrat_txn::Txn::prepare`].
     ///
-    /// Until its outcome no reader sees its changes: objects and roots are read as they were. Commits that would
+    /// Classes that the changes define are defined when this returns, whatever the outcome.
+    ///
+    /// Until its outcome no reader sees its other changes: objects and roots are read as they were. Commits that would
     /// change the same objects or roots are refused with [`Error::InDoubt`], and garbage collections keep all that it
     /// has made or refers to.
     ///
     /// # Errors
-    /// As [`commit`](Graph::commit), and those of [`cedrat_txn::Txn::prepare`]. Nothing has happened then.
+    /// As [`commit`](Graph::commit), and those of [`cedrat_txn::Txn::prepare`]. Nothing has happened then, except that classes of
+    /// these changes may be defined after an error of the latter.
     pub fn prepare(&self, changes: impl AsRef<[u8]>, id: &[u8]) -> Result<Branch> {
         self.prepare_at_most(changes, id, u64::MAX)
     }
@@ -206,6 +224,7 @@ impl Graph {
         // Held until the branch is entered below: a garbage collection that begins after that finds the branch
         // (E21.9).
         let _open = self.shared.collecting.enter();
+        let defining = self.define_apart(entries)?;
         let mut txn = self.begin();
         let mut roots = BTreeMap::new();
         for name in entries.root_names() {
@@ -219,12 +238,22 @@ impl Graph {
         });
         let branch = InDoubt { made: born, kept, changed, roots };
         branch.note(&mut txn, self.shared.root)?;
+        // As late as possible, but before the branch: when that is in doubt, the classes of its objects are defined.
+        defining.commit()?;
         let number = txn.id();
         let vote = txn.prepare(id)?;
         if matches!(vote, Vote::Prepared(_)) {
             self.shared.in_doubt.enter(&self.store, number, branch);
         }
         Ok(Branch { identities, vote })
+    }
+
+    /// Writes the definitions among these changes in a transaction of their own. A branch may be in doubt for long, and no other
+    /// commit could define classes meanwhile.
+    pub(crate) fn define_apart(&self, entries: &Entries<'_>) -> Result<Defining<'_>> {
+        let mut txn = self.begin();
+        let new = self.shared.classes.define(&mut txn, entries)?;
+        Ok(Defining { new, txn })
     }
 
     /// Returns all roots as they were committed last, if a branch in doubt has changed some. The gate is closed: no
@@ -269,7 +298,7 @@ mod tests {
 
     use cedrat_media::{Media, SimDisk};
     use cedrat_sync::Arc;
-    use cedrat_txn::{Commit, Registry};
+    use cedrat_txn::Registry;
 
     use super::*;
     use crate::graph::{Changes, Options};

@@ -6,7 +6,7 @@ use crate::graph::word::{Identity, Reference};
 /// Bytes that are allocated at once, if an entry needs no more.
 const LEN_USUAL: usize = 256;
 
-/// Changes of one commit: new and changed objects, and roots. See [`Graph::commit`](crate::graph::Graph::commit).
+/// Changes of one commit: new and changed objects, roots, and classes. See [`Graph::commit`](crate::graph::Graph::commit).
 ///
 /// ```
 /// # use cedrat_objects::graph::{Changes, Reference};
@@ -82,6 +82,14 @@ impl Changes {
     /// Removes a root, if it exists.
     pub fn remove_root(&mut self, name: &str) -> &mut Changes {
         self.set_root(name, Reference::NULL)
+    }
+
+    /// Defines a class by uninterpreted bytes, at most 16 MiB. Objects of these changes may have it. Its number is the one that
+    /// follows those of all classes so far, which [`Graph::classes_len`](crate::graph::Graph::classes_len) returns, and of the
+    /// classes that these changes define before.
+    pub fn define_class(&mut self, number: u32, definition: &[u8]) -> &mut Changes {
+        self.head(kind::CLASS, definition.len(), [number.into()]);
+        self.padded(definition)
     }
 
     /// Returns whether there are no changes.

@@ -45,16 +45,16 @@ impl Graph {
     pub fn check(&self) -> Result<Checked> {
         let shared = &self.shared;
         let mut txn = self.begin();
+        let mut checked = Checked::default();
+        let classes = shared.classes.check(&mut txn, &mut checked)?;
         let ids = match shared.objects.ids(&mut txn) {
             Err(error) if is_in_doubt(&error) => return Err(error),
             ids => ids,
         };
-        // Read after the objects were locked: the classes of all of them are defined by then.
-        let classes = shared.classes.count();
-        let mut checked = shared.objects.check(&txn)?;
+        let objects = shared.objects.check(&txn)?;
+        checked.pages.extend(objects.pages);
         checked.pages.push(shared.root);
-        checked.elements = 0;
-        shared.classes.check(&mut txn, &mut checked)?;
+        checked.problems.extend(objects.problems);
         let roots = shared.roots.check(&txn)?;
         checked.pages.extend(roots.pages);
         checked.problems.extend(roots.problems.into_iter().map(|problem| format!("roots: {problem}")));

@@ -1,91 +1,155 @@
 //! Class definitions: uninterpreted bytes, numbered from 1 (docs/formats/graph.md).
 //!
-//! A definition is stored in a table in pieces, with the key (number, piece), each four bytes, big-endian.
+//! A definition is stored in a table in pieces, with the key (number, piece), each four bytes, big-endian. A transaction that
+//! defines classes locks the table before it locks anything else of the graph: then no other one defines classes, and numbers
+//! have no gaps.
 
 use std::collections::BTreeMap;
 
 use cedrat_structures::{Checked, RawHashTable};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::locks::{LockMode, Resource};
-use cedrat_txn::{Commit, Error, Result, Store, Txn};
+use cedrat_txn::{Result, Txn};
+
+use crate::graph::commit::in_entry;
+use crate::graph::entries::Entries;
+use crate::graph::error::GraphError;
 
 /// Bytes of a definition in one entry of the table.
 const PIECE_LEN: usize = 3600;
 
 /// The longest definition, in bytes.
-const DEFINITION_LEN_MAX: usize = 1 << 24;
+pub(crate) const DEFINITION_LEN_MAX: usize = 1 << 24;
 
 #[derive(Debug)]
 pub(crate) struct Classes {
     pub(crate) table: RawHashTable,
-    /// All definitions, the first is that of class 1. Locked last, for moments.
-    known: Mutex<Vec<Arc<[u8]>>>,
-    /// Held while a definition is added.
-    defining: Mutex<()>,
+    /// Locked last, for moments.
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    /// By number; those beyond `count` belong to transactions that have not ended, or whose calls have not returned.
+    definitions: BTreeMap<u32, Arc<[u8]>>,
+    /// The number of committed definitions.
+    count: u32,
+}
+
+/// Definitions that a transaction has written. They are forgotten when this is dropped, unless it has committed.
+#[must_use = "dropped, it forgets the definitions"]
+#[derive(Debug)]
+pub(crate) struct NewClasses<'c> {
+    classes: &'c Classes,
+    definitions: Vec<(u32, Arc<[u8]>)>,
+}
+
+impl<'c> NewClasses<'c> {
+    /// The empty set, of a transaction that defines no classes.
+    pub(crate) fn none(classes: &'c Classes) -> NewClasses<'c> {
+        NewClasses { classes, definitions: Vec::new() }
+    }
+
+    /// Called when the transaction has committed: other commits may use the classes.
+    pub(crate) fn accept(mut self) {
+        let Some((number, _)) = self.definitions.pop() else { return };
+        self.definitions.clear();
+        let mut known = self.classes.known.lock();
+        known.count = known.count.max(number);
+    }
+}
+
+impl Drop for NewClasses<'_> {
+    fn drop(&mut self) {
+        for (number, definition) in &self.definitions {
+            let mut known = self.classes.known.lock();
+            // Its locks may have been released, and another transaction may have used the number.
+            if known.definitions.get(number).is_some_and(|known| Arc::ptr_eq(known, definition)) {
+                known.definitions.remove(number);
+            }
+        }
+    }
 }
 
 impl Classes {
     pub(crate) fn load(txn: &mut Txn, table: RawHashTable) -> Result<Classes> {
-        let known = read_all(txn, &table)?.map_err(|what| {
+        let all = read_all(txn, &table)?.map_err(|what| {
             let page = table.root();
             txn.store().pool().damaged(cedrat_pages::Damaged::in_body(page, 0, what))
         })?;
-        Ok(Classes { table, known: Mutex::new(known), defining: Mutex::default() })
+        let count = all.len() as u32;
+        let definitions = (1..).zip(all).collect();
+        Ok(Classes { table, known: Mutex::new(Known { definitions, count }) })
     }
 
     pub(crate) fn count(&self) -> u32 {
-        self.known.lock().len() as u32
+        self.known.lock().count
     }
 
     pub(crate) fn get(&self, number: u32) -> Option<Arc<[u8]>> {
-        self.known.lock().get((number as usize).checked_sub(1)?).cloned()
+        // Also before the call of its commit returns: other threads may have read an object of the class.
+        self.known.lock().definitions.get(&number).cloned()
     }
 
     pub(crate) fn all(&self) -> Vec<Arc<[u8]>> {
-        self.known.lock().clone()
+        let known = self.known.lock();
+        known.definitions.range(..=known.count).map(|(_, definition)| Arc::clone(definition)).collect()
     }
 
-    pub(crate) fn define(&self, store: &Store, definition: &[u8]) -> Result<u32> {
-        if definition.len() > DEFINITION_LEN_MAX {
-            let (given, limit) = (definition.len() as u64, DEFINITION_LEN_MAX as u64);
-            return Err(Error::TooLarge { what: "the definition of a class", given, limit });
+    /// Writes the definitions among these changes, and locks the table for them.
+    pub(crate) fn define(&self, txn: &mut Txn, entries: &Entries<'_>) -> Result<NewClasses<'_>> {
+        let mut new = NewClasses::none(self);
+        if entries.new_classes.is_empty() {
+            return Ok(new);
         }
-        loop {
-            match self.try_define(store, definition) {
-                Err(Error::LogFull { .. }) if store.enforce_limits()? > 0 => {} // not possible under the latch
-                defined => return defined,
+        txn.lock(Resource::Structure(self.table.root()), LockMode::Exclusive)?;
+        let mut next = self.next(txn)?;
+        for (entry, number, definition) in entries.classes() {
+            if number != next {
+                return Err(in_entry(GraphError::ClassNumber { number, next }.into(), entry));
             }
+            next += 1;
+            self.write(txn, number, definition).map_err(|error| in_entry(error, entry))?;
+            let definition = Arc::<[u8]>::from(definition);
+            self.known.lock().definitions.insert(number, Arc::clone(&definition));
+            new.definitions.push((number, definition));
         }
+        Ok(new)
     }
 
-    fn try_define(&self, store: &Store, definition: &[u8]) -> Result<u32> {
-        let mut waiting = store.begin();
-        // Before the latch, under which a wait for a lock would end after a while.
-        waiting.lock(Resource::Structure(self.table.root()), LockMode::Exclusive)?;
-        // Serialised, so that numbers have no gaps.
-        let _alone = self.defining.lock();
-        let _latched = store.latched(); // an undo may define a class too
-        let mut txn = waiting; // a failure is undone before the latch is released
-        let number = self.count() + 1;
+    /// Returns the first number that no class has. The table is locked; a commit whose locks were released just now may not have
+    /// been accepted.
+    fn next(&self, txn: &mut Txn) -> Result<u32> {
+        let mut next = self.count() + 1;
+        while self.table.contains(txn, &key(next, 0))? {
+            next += 1;
+        }
+        Ok(next)
+    }
+
+    fn write(&self, txn: &mut Txn, number: u32, definition: &[u8]) -> Result<()> {
         let whole = [&(definition.len() as u32).to_le_bytes()[..], definition].concat();
         for (piece, bytes) in whole.chunks(PIECE_LEN).enumerate() {
-            self.table.put(&mut txn, &key(number, piece as u32), bytes)?;
+            self.table.put(txn, &key(number, piece as u32), bytes)?;
         }
-        // Commits that use it come later in the same log.
-        txn.commit(Commit::Async)?;
-        self.known.lock().push(definition.into());
-        Ok(number)
+        Ok(())
     }
 
-    /// Verifies the table, and adds the result to `checked`.
-    pub(crate) fn check(&self, txn: &mut Txn, checked: &mut Checked) -> Result<()> {
+    /// Verifies the table, and adds the result to `checked`. Returns the number of classes; no other is defined before the end of
+    /// the transaction.
+    pub(crate) fn check(&self, txn: &mut Txn, checked: &mut Checked) -> Result<u32> {
+        // Locked first, as by each commit that defines classes.
+        let all = read_all(txn, &self.table)?;
         let table = self.table.check(txn)?;
         checked.pages.extend(table.pages);
         checked.problems.extend(table.problems.into_iter().map(|problem| format!("classes: {problem}")));
-        if let Err(what) = read_all(txn, &self.table)? {
-            checked.problems.push(format!("page {}: classes: {what}", self.table.root()));
-        }
-        Ok(())
+        Ok(match all {
+            Ok(all) => all.len() as u32,
+            Err(what) => {
+                checked.problems.push(format!("page {}: classes: {what}", self.table.root()));
+                self.count()
+            }
+        })
     }
 }
 

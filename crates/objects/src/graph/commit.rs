@@ -9,6 +9,7 @@ use cedrat_txn::object_cache::RecordLocks;
 use cedrat_txn::{Commit, Error, Result, SmallBytes, Txn};
 use cedrat_wal::{Lsn, Ticket};
 
+use crate::graph::classes::NewClasses;
 use crate::graph::entries::{Entries, Entry, What, resolve};
 use crate::graph::error::{GraphError, corrupt, does_not_fit};
 use crate::graph::gc::{GcNotice, GcPhase};
@@ -67,14 +68,15 @@ impl Changed {
 const ATTEMPTS: u32 = 100;
 
 impl Graph {
-    /// Changes objects and roots, given as bytes in the form of `docs/formats/graph.md` or as [`Changes`](crate::graph::Changes):
-    /// all of them, or none.
+    /// Changes objects and roots, and defines classes, all of them or none. The changes are given as bytes in the form of
+    /// `docs/formats/graph.md` or as [`Changes`](crate::graph::Changes).
     ///
     /// Two commits that change the same object, or the same root, are executed one after the other.
     ///
     /// # Errors
-    /// [`GraphError::BadEntry`], [`GraphError::Entry`]; `CacheFull` of the object cache within the latter, if the changes of
-    /// existing objects exceed [`Options::cache_bytes`](crate::graph::Options::cache_bytes); [`Error::LogFull`], [`Error::PinsLog`].
+    /// [`GraphError::BadEntry`], [`GraphError::Entry`]; within the latter `CacheFull` of the object cache, if the changes of
+    /// existing objects exceed [`Options::cache_bytes`](crate::graph::Options::cache_bytes), and [`GraphError::ClassNumber`], if
+    /// another commit has defined a class of the same number; [`Error::LogFull`], [`Error::PinsLog`].
     /// Nothing was changed then. [`Error::Stopped`]: only reopening the store shows whether the commit happened.
     pub fn commit(&self, changes: impl AsRef<[u8]>, mode: Mode) -> Result<Changed> {
         self.commit_at_most(changes, mode, u64::MAX)
@@ -154,6 +156,12 @@ impl Graph {
         // Held to the end: a garbage collection begins before this commit has changed anything, or after its end (E21.5).
         let _open = self.shared.collecting.enter();
         let mut txn = txn(); // declared after the gate, so that a rollback happens before the gate opens
+        let new_classes = if planted!("classes_defined_apart") {
+            self.define_apart(entries)?.commit()?;
+            NewClasses::none(&self.shared.classes)
+        } else {
+            self.shared.classes.define(&mut txn, entries)?
+        };
         let mut work = Work::of(&self.shared, &mut txn, false);
         let ticket = match work.make(entries, true) {
             Err(error) if planted!("refused_changes_kept") => {
@@ -168,11 +176,12 @@ impl Graph {
             Some(ticket) => ticket,
             None => txn.commit(Commit::Async)?,
         };
+        new_classes.accept();
         Ok(Changed { identities, ticket })
     }
 
-    /// Makes changes, with the gate held shared. `is_branch`: records the objects that the changes refer to, and those that
-    /// they overwrite references to, as if a garbage collection were marking.
+    /// Makes changes, without definitions of classes, with the gate held shared. `is_branch`: records the objects that the changes
+    /// refer to, and those that they overwrite references to, as if a garbage collection were marking.
     pub(crate) fn change_in(
         &self,
         txn: &mut Txn,
@@ -190,7 +199,7 @@ fn is_of_all(error: &Error) -> bool {
     matches!(error, Error::Stopped(_) | Error::PinsLog { .. } | Error::Deadlock(_) | Error::InDoubt { .. })
 }
 
-fn in_entry(error: Error, entry: &Entry<'_>) -> Error {
+pub(crate) fn in_entry(error: Error, entry: &Entry<'_>) -> Error {
     if is_of_all(&error) {
         return error;
     }
@@ -472,6 +481,7 @@ impl<'w> Work<'w> {
                 self.put(identity, &object).map_err(|error| self.with_identity(error, identity))
             }
             What::Root { name, to } => self.set_root(name, to),
+            What::Class { .. } => Ok(()), // defined before
         }
     }
 

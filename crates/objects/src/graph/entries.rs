@@ -8,6 +8,9 @@
 //!
 //! All validation that needs only the bytes happens before any change.
 
+use std::ops::Range;
+
+use crate::graph::classes::DEFINITION_LEN_MAX;
 use crate::graph::error::GraphError;
 use crate::graph::handle::ROOT_NAME_LEN_MAX;
 use crate::graph::object::{self, Header, OBJECT_LEN_MAX};
@@ -18,6 +21,7 @@ pub(crate) mod kind {
     pub(crate) const PATCH: u8 = 2;
     pub(crate) const PUT: u8 = 3;
     pub(crate) const ROOT: u8 = 4;
+    pub(crate) const CLASS: u8 = 5;
 }
 
 /// Entries begin at multiples of this.
@@ -30,6 +34,7 @@ pub(crate) enum What<'b> {
     Patch { identity: Identity, offset: u32, bytes: &'b [u8] },
     Put { identity: Identity, object: &'b [u8] },
     Root { name: &'b str, to: Reference },
+    Class { number: u32, definition: &'b [u8] },
 }
 
 /// A change, and its position.
@@ -45,7 +50,7 @@ impl Entry<'_> {
     pub(crate) fn old(&self) -> Option<Identity> {
         match self.what {
             What::Patch { identity, .. } | What::Put { identity, .. } => Some(identity),
-            What::New { .. } | What::Root { .. } => None,
+            What::New { .. } | What::Root { .. } | What::Class { .. } => None,
         }
     }
 
@@ -60,6 +65,8 @@ pub(crate) struct Entries<'b> {
     pub(crate) all: Vec<Entry<'b>>,
     /// Number of new objects.
     pub(crate) new_objects: u64,
+    /// Numbers of the classes that are defined.
+    pub(crate) new_classes: Range<u32>,
 }
 
 /// Bytes that were not read yet, of this many in all.
@@ -106,15 +113,20 @@ impl<'b> Entries<'b> {
         let mut rest = Bytes { rest: bytes, len: bytes.len() };
         // Room for the entries of most commits at once; an entry has at least 16 bytes.
         let mut all = Vec::with_capacity((bytes.len() / 16).min(8));
-        let mut new_objects = 0;
+        let (mut new_objects, mut new_classes) = (0, 0..0);
         while !rest.rest.is_empty() {
             let (number, offset) = (all.len(), rest.at());
-            let what = read(&mut rest).map_err(|what| GraphError::BadEntry { entry: number, offset, what })?;
-            new_objects += u64::from(matches!(what, What::New { .. }));
+            let bad = |what| GraphError::BadEntry { entry: number, offset, what };
+            let what = read(&mut rest).map_err(bad)?;
+            match what {
+                What::New { .. } => new_objects += 1,
+                What::Class { number, .. } => new_classes = with_class(new_classes, number).map_err(bad)?,
+                What::Patch { .. } | What::Put { .. } | What::Root { .. } => {}
+            }
             all.push(Entry { number, offset, what });
         }
-        let entries = Entries { all, new_objects };
-        // In a second pass, because a word may refer to an object of a later entry.
+        let entries = Entries { all, new_objects, new_classes };
+        // In a second pass, because a word may refer to an object of a later entry, and an object have a class of one.
         for entry in &entries.all {
             entries.check(&entry.what, classes).map_err(|what| GraphError::BadEntry {
                 entry: entry.number,
@@ -129,7 +141,15 @@ impl<'b> Entries<'b> {
     pub(crate) fn root_names(&self) -> impl Iterator<Item = &'b str> {
         self.all.iter().filter_map(|entry| match entry.what {
             What::Root { name, .. } => Some(name),
-            What::New { .. } | What::Patch { .. } | What::Put { .. } => None,
+            What::New { .. } | What::Patch { .. } | What::Put { .. } | What::Class { .. } => None,
+        })
+    }
+
+    /// The entries that define classes, in the order of their numbers, with number and definition.
+    pub(crate) fn classes(&self) -> impl Iterator<Item = (&Entry<'b>, u32, &'b [u8])> {
+        self.all.iter().filter_map(|entry| match entry.what {
+            What::Class { number, definition } => Some((entry, number, definition)),
+            What::New { .. } | What::Patch { .. } | What::Put { .. } | What::Root { .. } => None,
         })
     }
 
@@ -147,13 +167,13 @@ impl<'b> Entries<'b> {
         match *what {
             What::New { object } | What::Put { object, .. } => {
                 let header = Header::of_object(object, object.len() as u64)?;
-                if header.class > classes {
+                if header.class > classes && !self.new_classes.contains(&header.class) {
                     return Err(format!("the object's class is {}; there are {classes}", header.class));
                 }
                 object::check_words(&object[header.references_at() as usize..], self.new_objects)
             }
             // Which of its bytes are references depends on the stored object.
-            What::Patch { .. } => Ok(()),
+            What::Patch { .. } | What::Class { .. } => Ok(()),
             What::Root { to, .. } => object::check_words(&to.word().to_le_bytes(), self.new_objects),
         }
     }
@@ -203,8 +223,32 @@ fn read<'b>(rest: &mut Bytes<'b>) -> Result<What<'b>, String> {
             let name = str::from_utf8(name).map_err(|_| "the root's name is not UTF-8")?;
             What::Root { name, to }
         }
+        kind::CLASS => {
+            let [number] = rest.words()?;
+            let (number, zero) = (number as u32, number >> 32);
+            if zero != 0 {
+                return Err("the four bytes behind the number of the class are not zero".into());
+            }
+            let definition = rest.padded(len)?;
+            if definition.len() > DEFINITION_LEN_MAX {
+                return Err(format!("a definition of {len} bytes; at most {DEFINITION_LEN_MAX} are possible"));
+            }
+            What::Class { number, definition }
+        }
         kind => return Err(format!("there is no kind {kind} of entries")),
     })
+}
+
+/// Adds a class to those that the entries before it define.
+fn with_class(before: Range<u32>, number: u32) -> Result<Range<u32>, String> {
+    if number == 0 || number == u32::MAX {
+        return Err(format!("a class cannot have the number {number}"));
+    }
+    match before.is_empty() {
+        true => Ok(number..number + 1),
+        false if number == before.end => Ok(before.start..number + 1),
+        false => Err(format!("class {number} is defined behind class {}; give it the next number", before.end - 1)),
+    }
 }
 
 /// Replaces references to new objects by their identities. The words were validated.

@@ -38,6 +38,14 @@ pub enum GraphError {
         /// Number of identities that the caller has room for.
         identities_max: u64,
     },
+    /// A class was to be defined by another number than the next one: another commit may have defined classes meanwhile.
+    #[error("class {number} cannot be defined, because the next number is {next}: give the new classes other numbers")]
+    ClassNumber {
+        /// The number in the changes.
+        number: u32,
+        /// The number that the class would have to have.
+        next: u32,
+    },
     /// A change does not fit its object.
     #[error("{what}")]
     DoesNotFit {

@@ -7,7 +7,10 @@ use cedrat_sync::{Arc, planted};
 use cedrat_txn::{Error, Result, Store, Txn, TxnOptions};
 
 use crate::graph::branch::{InDoubtBranches, is_in_doubt};
-use crate::graph::classes::Classes;
+use crate::graph::changes::Changes;
+use crate::graph::classes::{Classes, DEFINITION_LEN_MAX};
+use crate::graph::commit::Mode;
+use crate::graph::error::GraphError;
 use crate::graph::gc::Collecting;
 use crate::graph::root::Parts;
 use crate::graph::word::Reference;
@@ -153,12 +156,24 @@ impl Graph {
     /// Stores the definition of a class, uninterpreted bytes, and returns the number of the class. Numbers begin at 1, have
     /// no gaps, and never change.
     ///
-    /// The definition is a transaction of its own, durable no later than any commit that comes after it.
+    /// The definition is a commit of its own, durable no later than any commit that comes after it. To define a class only if
+    /// the commit that needs it succeeds, use [`Changes::define_class`].
     ///
     /// # Errors
-    /// [`Error::TooLarge`] beyond 16 MiB; those of any change.
+    /// [`Error::TooLarge`] beyond 16 MiB; those of [`commit`](Graph::commit).
     pub fn define_class(&self, definition: &[u8]) -> Result<u32> {
-        self.shared.classes.define(&self.store, definition)
+        let (given, limit) = (definition.len() as u64, DEFINITION_LEN_MAX as u64);
+        if given > limit {
+            return Err(Error::TooLarge { what: "the definition of a class", given, limit });
+        }
+        let mut number = self.classes_len() + 1;
+        loop {
+            let defined = self.commit(Changes::new().define_class(number, definition), Mode::Async);
+            match defined.as_ref().map_err(|error| GraphError::of(GraphError::cause(error))) {
+                Err(Some(&GraphError::ClassNumber { next, .. })) => number = next,
+                _ => return defined.map(|_| number),
+            }
+        }
     }
 
     /// The definition of a class; `None` if no class has this number.

@@ -11,7 +11,7 @@
 //! | do that together with other stores, in two phases | [`Graph::prepare`] |
 //! | read an object, while commits may change it | [`Graph::read`], [`Graph::object`] |
 //! | find the first object | [`Graph::root`], [`Graph::roots`] |
-//! | store descriptions of objects | [`Graph::define_class`] |
+//! | store descriptions of objects | [`Changes::define_class`], [`Graph::define_class`] |
 //! | remove unreachable objects | [`Graph::collect`] |
 //! | list all objects | [`Graph::object_pages`], [`Graph::objects_of_page`] |
 //!

@@ -27,6 +27,8 @@ import java.util.Map;
 ///   its first byte; where they touch references they are whole ones. What lies behind the end makes it longer
 /// - `PUT` (3): `identity u64`, and the whole object anew
 /// - `ROOT` (4): `reference u64`, and a name in UTF-8; the reference 0 takes the name away
+/// - `CLASS` (5): `number u32 | 0 u32`, and the definition of a class, any bytes. The number follows that of all
+///   definitions so far, and of the entries of this kind before. Objects of the buffer may have the class
 ///
 /// **Threads:** any, several at a time. Reads take no locks and belong to no transaction.
 ///
@@ -39,15 +41,10 @@ public interface GraphStore extends AutoCloseable {
     /// @param lsn        the place of the commit in the log
     record Committed(long[] identities, long lsn) {}
 
-    /// Keeps the definition of a class, in a transaction of its own; it is not lost unless the commits that
-    /// come later are.
+    /// The definitions of classes, in the order of their numbers.
     ///
-    /// @param definition any bytes
-    /// @return its number, from 1 up
-    int defineClass(byte[] definition) throws GraphStoreException;
-
-    /// All definitions of classes; the first has number 1.
-    List<byte[]> classes() throws GraphStoreException;
+    /// @param first the number of the first one; the least of all is 1
+    List<byte[]> classes(int first) throws GraphStoreException;
 
     /// All names, and the references that they lead to.
     Map<String, Long> roots() throws GraphStoreException;
@@ -69,7 +66,8 @@ public interface GraphStore extends AutoCloseable {
     /// for example, does not show whether anything was committed: close the store, and open it again.
     ///
     /// Concurrent calls change different objects: the caller locks each object that it changes until the
-    /// call has returned, and each object of a branch until the branch has ended.
+    /// call has returned, and each object of a branch until the branch has ended. One call at a time defines
+    /// classes.
     ///
     /// @param buffer not kept after the call
     /// @param length how many of its bytes count
@@ -83,8 +81,9 @@ public interface GraphStore extends AutoCloseable {
 
     /// Prepares what a buffer says as a branch of a transaction that spans several stores. When this
     /// returns, all of it can be committed and rolled back, whatever happens; until then all transactions read
-    /// the old values, and commits that change the same objects are refused. When it throws, nothing has
-    /// happened, unless the store has stopped. A store that takes no part in such transactions refuses, here and
+    /// the old values, and commits that change the same objects are refused. Its classes are defined then, also
+    /// if the branch is rolled back. When this throws, nothing has happened, unless the store has stopped; but
+    /// the classes may be defined. A store that takes no part in such transactions refuses, here and
     /// below.
     ///
     /// @param branch its name, 1 to 140 bytes

@@ -157,7 +157,10 @@ public final class MemoryGraph {
         /// The names that the commit gives, and takes away by 0.
         private final Map<String, Long> roots = new TreeMap<>();
         private final List<Long> identities = new ArrayList<>();
+        private final List<byte[]> classes = new ArrayList<>();
         private final ByteBuffer in;
+        /// Number of classes that there are with those of the commit.
+        private int allClasses;
 
         Decoded(byte[] buffer, int length) {
             check(length > 0 && length % 8 == 0, "a buffer of " + length + " bytes");
@@ -176,12 +179,14 @@ public final class MemoryGraph {
                         objects.put(identity, object(take(bytes)));
                     }
                     case 4 -> root(bytes);
+                    case 5 -> define(bytes);
                     default -> throw new AssertionError("an entry of kind " + kind);
                 }
             }
         }
 
         private void countNew() {
+            int defined = 0;
             while (in.hasRemaining()) {
                 int kind = in.getInt();
                 int bytes = in.getInt();
@@ -189,9 +194,11 @@ public final class MemoryGraph {
                 if (kind == 1) {
                     identities.add(lastIdentity + 1 + identities.size());
                 }
+                defined += kind == 5 ? 1 : 0;
                 int more = kind == 1 ? 0 : kind == 2 ? 16 : 8;
                 in.position(in.position() + more + padded(bytes));
             }
+            allClasses = MemoryGraph.this.classes.size() + defined;
         }
 
         private byte[] take(int length) {
@@ -221,7 +228,7 @@ public final class MemoryGraph {
             ByteBuffer object = wrap(bytes);
             check(bytes.length >= 8 && bytes.length % 8 == 0, "an object of " + bytes.length + " bytes");
             int number = object.getInt();
-            check(number > 0 && number <= classes.size(), "class " + number + " of " + classes.size());
+            check(number > 0 && number <= allClasses, "class " + number + " of " + allClasses);
             int data = object.getInt();
             check(data >= 0 && data % 8 == 0 && data <= bytes.length - 8, "data of " + data + " bytes");
             for (int at = 8 + data; at < bytes.length; at += 8) {
@@ -256,6 +263,20 @@ public final class MemoryGraph {
             roots.put(name, word);
         }
 
+        private void define(int length) {
+            int number = in.getInt();
+            check(in.getInt() == 0, "no zero in a definition");
+            classes.add(take(length));
+            int expected = MemoryGraph.this.classes.size() + classes.size();
+            check(number == expected, "class " + number + " is defined in place of class " + expected);
+        }
+
+        /// Its classes are there from now on.
+        void defineClasses() {
+            MemoryGraph.this.classes.addAll(classes);
+            classes.clear();
+        }
+
         /// Its new objects have their identities from now on.
         long[] promise() {
             lastIdentity += identities.size();
@@ -263,6 +284,7 @@ public final class MemoryGraph {
         }
 
         void apply() {
+            defineClasses();
             MemoryGraph.this.objects.putAll(objects);
             MemoryGraph.this.roots.putAll(roots);
             MemoryGraph.this.roots.values().removeIf(word -> word == 0);
@@ -314,19 +336,10 @@ public final class MemoryGraph {
         }
 
         @Override
-        public int defineClass(byte[] definition) throws GraphStoreException {
+        public List<byte[]> classes(int first) throws GraphStoreException {
             synchronized (MemoryGraph.this) {
                 enter();
-                classes.add(definition.clone());
-                return classes.size();
-            }
-        }
-
-        @Override
-        public List<byte[]> classes() throws GraphStoreException {
-            synchronized (MemoryGraph.this) {
-                enter();
-                return List.copyOf(classes);
+                return List.copyOf(classes.subList(first - 1, classes.size()));
             }
         }
 
@@ -439,6 +452,7 @@ public final class MemoryGraph {
                 }
                 Decoded decoded = new Decoded(buffer, length);
                 decoded.refuseIfInDoubt();
+                decoded.defineClasses();
                 check(branches.putIfAbsent(HexFormat.of().formatHex(branch), decoded) == null, "a branch twice");
                 durable = ++lsn;
                 return decoded.promise();

@@ -13,7 +13,6 @@ final class NativeFunctions {
     final MemorySegment graphOpen;
     final MemorySegment graphClose;
     final MemorySegment graphMessage;
-    final MemorySegment defineClass;
     final MemorySegment getClass;
     final MemorySegment getRoots;
     final MemorySegment read;
@@ -41,7 +40,6 @@ final class NativeFunctions {
         graphOpen = library.function("cedrat_graph_open");
         graphClose = library.function("cedrat_graph_close");
         graphMessage = library.function("cedrat_graph_message");
-        defineClass = library.function("cedrat_graph_define_class");
         getClass = library.function("cedrat_graph_get_class");
         getRoots = library.function("cedrat_graph_get_roots");
         read = library.function("cedrat_graph_read");

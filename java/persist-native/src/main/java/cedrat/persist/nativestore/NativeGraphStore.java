@@ -88,7 +88,6 @@ final class NativeGraphStore implements GraphStore {
     private static final MethodHandle IS_STABLE = function(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS);
     private static final MethodHandle GRAPH_OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     private static final MethodHandle FREE = Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
-    private static final MethodHandle DEFINE_CLASS = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle GET_CLASS = function(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle GET_ROOTS = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle READ = function(JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS, JAVA_LONG, ADDRESS);
@@ -195,24 +194,7 @@ final class NativeGraphStore implements GraphStore {
     }
 
     @Override
-    public int defineClass(byte[] definition) throws GraphStoreException {
-        Buffer buffer = take(definition.length);
-        try {
-            MemorySegment.copy(definition, 0, buffer.bytes, JAVA_BYTE, 0, definition.length);
-            check(
-                    (int) DEFINE_CLASS.invokeExact(
-                            functions.defineClass, graph, buffer.bytes, (long) definition.length, buffer.result),
-                    "cannot define a class");
-            return buffer.result.get(JAVA_INT, 0);
-        } catch (Throwable problem) {
-            throw rethrown(problem);
-        } finally {
-            give(buffer);
-        }
-    }
-
-    @Override
-    public List<byte[]> classes() throws GraphStoreException {
+    public List<byte[]> classes(int first) throws GraphStoreException {
         List<byte[]> all = new ArrayList<>();
         Buffer buffer = take(Buffer.BYTES);
         try {
@@ -220,7 +202,7 @@ final class NativeGraphStore implements GraphStore {
                 int status = (int) GET_CLASS.invokeExact(
                         functions.getClass,
                         graph,
-                        all.size() + 1,
+                        first + all.size(),
                         buffer.bytes,
                         buffer.bytes.byteSize(),
                         buffer.result);
@@ -231,7 +213,7 @@ final class NativeGraphStore implements GraphStore {
                     buffer.ensure(buffer.result());
                     continue;
                 }
-                check(status, "cannot read the definition of class " + (all.size() + 1));
+                check(status, "cannot read the definition of class " + (first + all.size()));
                 all.add(copy(buffer.bytes, 0, buffer.result()));
             }
         } catch (Throwable problem) {

@@ -61,6 +61,10 @@ class NativeGraphStoreTest {
             return entry(4, text.length, little(8).putLong(reference).array(), text);
         }
 
+        Entries define(int number, byte[] definition) {
+            return entry(5, definition.length, little(8).putLong(number).array(), definition);
+        }
+
         private Entries entry(int kind, int length, byte[] fixed, byte[] body) {
             bytes.writeBytes(little(8).putInt(kind).putInt(length).array());
             bytes.writeBytes(fixed);
@@ -92,9 +96,9 @@ class NativeGraphStoreTest {
     void committedObjectsSurviveReopening() throws GraphStoreException {
         long[] identities;
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
-            assertEquals(1, store.defineClass("first".getBytes(StandardCharsets.UTF_8)));
-            assertEquals(2, store.defineClass(new byte[200_000]));
             Committed committed = new Entries()
+                    .define(1, "first".getBytes(StandardCharsets.UTF_8))
+                    .define(2, new byte[200_000])
                     .add(1, new byte[] {1, 2, 3}, NEW_OBJECT | 1, 0)
                     .add(2, new byte[0], NEW_OBJECT)
                     .root("ä root", NEW_OBJECT | 1)
@@ -108,8 +112,10 @@ class NativeGraphStoreTest {
                     .commit(store);
         }
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
-            List<byte[]> classes = store.classes();
+            List<byte[]> classes = store.classes(1);
             assertEquals(2, classes.size());
+            assertArrayEquals(classes.getLast(), store.classes(2).getFirst());
+            assertEquals(List.of(), store.classes(3));
             assertEquals("first", new String(classes.getFirst(), StandardCharsets.UTF_8));
             assertEquals(200_000, classes.getLast().length);
             assertEquals(Map.of("ä root", identities[1], "another", 7L << 56), new TreeMap<>(store.roots()));
@@ -121,11 +127,40 @@ class NativeGraphStoreTest {
         }
     }
 
+    /// J9g.
+    @Test
+    void refusedCommitDefinesNoClass() throws GraphStoreException {
+        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
+            byte[] definition = {1, 2, 3};
+            long object = new Entries()
+                    .define(1, definition)
+                    .add(1, new byte[8])
+                    .commit(store)
+                    .identities()[0];
+            Entries refused = new Entries().define(2, definition).add(2, new byte[8]);
+            refused.patch(object + 100, 8, new byte[8]);
+            assertThrows(GraphStoreException.class, () -> refused.commit(store));
+            byte[] branch = {7};
+            assertThrows(
+                    GraphStoreException.class,
+                    () -> store.prepare(refused.bytes.toByteArray(), refused.bytes.size(), branch));
+            assertEquals(1, store.classes(1).size());
+            GraphStoreException gap = assertThrows(
+                    GraphStoreException.class,
+                    () -> new Entries().define(3, definition).commit(store));
+            assertTrue(gap.getMessage().contains("the next number is 2"), gap.getMessage());
+            new Entries().add(2, new byte[8]).define(2, new byte[0]).commit(store);
+        }
+        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
+            assertArrayEquals(new byte[0], store.classes(2).getFirst());
+        }
+    }
+
     /// J11.2.
     @Test
     void changesOfBranchInDoubtAreListed() throws GraphStoreException {
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
-            store.defineClass(new byte[0]);
+            new Entries().define(1, new byte[0]).commit(store);
             long object = new Entries().add(1, new byte[8]).commit(store).identities()[0];
             Entries change = new Entries().patch(object, 8, new byte[] {1});
             byte[] branch = {7};
@@ -144,7 +179,7 @@ class NativeGraphStoreTest {
     @Test
     void errorTellsWhetherCommitIsAppended() throws GraphStoreException {
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
-            store.defineClass(new byte[0]);
+            new Entries().define(1, new byte[0]).commit(store);
             long object = new Entries().add(1, new byte[8]).commit(store).identities()[0];
             byte[] change = new Entries().patch(object, 8, new byte[] {1}).bytes.toByteArray();
             GraphStoreException before =
@@ -160,7 +195,7 @@ class NativeGraphStoreTest {
     @Test
     void objectLongerThanBufferIsRead() throws GraphStoreException {
         try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
-            store.defineClass(new byte[0]);
+            new Entries().define(1, new byte[0]).commit(store);
             int[] sizes = {40_000, 8, 300_000, 65_536, 16, 70_000};
             Entries entries = new Entries();
             for (int size : sizes) {
@@ -186,7 +221,7 @@ class NativeGraphStoreTest {
     void refusalsNameTheirReason() throws GraphStoreException {
         NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES);
         try (store) {
-            store.defineClass(new byte[0]);
+            new Entries().define(1, new byte[0]).commit(store);
             long identity = new Entries().add(1, new byte[8]).commit(store).identities()[0];
             GraphStoreException refused = assertThrows(GraphStoreException.class, () -> new Entries()
                     .add(1, new byte[8])
@@ -211,11 +246,11 @@ class NativeGraphStoreTest {
     void twoStoresFitIntoAProcess() throws GraphStoreException {
         try (NativeGraphStore one = NativeGraphStore.open(folder.resolve("one"), PAGE_BYTES);
                 NativeGraphStore other = NativeGraphStore.open(folder.resolve("other"), PAGE_BYTES)) {
-            one.defineClass(new byte[0]);
+            new Entries().define(1, new byte[0]).commit(one);
             new Entries().add(1, new byte[8]).root("name", NEW_OBJECT).commit(one);
             assertEquals(1, one.roots().size());
             assertEquals(0, other.roots().size());
-            assertEquals(0, other.classes().size());
+            assertEquals(0, other.classes(1).size());
         }
     }
 
@@ -250,7 +285,7 @@ class NativeGraphStoreTest {
         for (int round = 0; round < 20; round++) {
             Path directory = folder.resolve("round " + round);
             NativeGraphStore store = NativeGraphStore.open(directory, PAGE_BYTES);
-            store.defineClass(new byte[8]);
+            new Entries().define(1, new byte[8]).commit(store);
             long identity = new Entries().add(1, new byte[20_000]).commit(store).identities()[0];
             long records = store.records("records");
             List<Call> calls = List.of(

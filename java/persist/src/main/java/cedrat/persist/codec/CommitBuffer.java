@@ -17,6 +17,7 @@ public final class CommitBuffer {
     private static final int PATCH = 2;
     private static final int PUT = 3;
     private static final int ROOT = 4;
+    private static final int CLASS = 5;
     private static final int ENTRY_HEADER = 8;
 
     private static final VarHandle SHORT = MethodHandles.byteArrayViewVarHandle(short[].class, ByteOrder.LITTLE_ENDIAN);
@@ -107,6 +108,13 @@ public final class CommitBuffer {
     public void beginRoot(long reference) {
         begin(ROOT);
         putLong(reference);
+        body = size;
+    }
+
+    public void beginClass(int number) {
+        begin(CLASS);
+        putInt(number);
+        putInt(0);
         body = size;
     }
 

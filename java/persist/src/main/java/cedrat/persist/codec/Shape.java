@@ -7,12 +7,23 @@ public abstract class Shape {
     /// The class's number in the store, or 0: it has none yet.
     private volatile int number;
 
+    /// The number that a running commit defines it by, or 0. Under the schema's lock of definitions.
+    private int proposed;
+
     public int number() {
         return number;
     }
 
     public void number(int number) {
         this.number = number;
+    }
+
+    public int proposed() {
+        return proposed;
+    }
+
+    public void proposed(int number) {
+        proposed = number;
     }
 
     /// Returns the definition of the class in the store.

@@ -69,11 +69,16 @@ final class Commit implements Changes {
         boolean isStored = false;
         boolean isAsked = false;
         try {
-            writer.write();
-            Faces faces = Faces.changed(transaction.top, engine);
-            isAsked = writer.buffer.size() != 0 || faces != null;
-            GraphStore.Committed committed = isAsked ? append(faces) : null;
-            isStored = true;
+            GraphStore.Committed committed;
+            try {
+                writer.write();
+                Faces faces = Faces.changed(transaction.top, engine);
+                isAsked = writer.buffer.size() != 0 || faces != null;
+                committed = isAsked ? append(faces) : null;
+                isStored = true;
+            } finally {
+                writer.undefined.end(isStored);
+            }
             // Collections may have new parts though nothing of them has to be stored.
             attach(committed == null ? NOTHING_MADE : committed.identities());
             if (committed != null) {
@@ -115,19 +120,22 @@ final class Commit implements Changes {
         boolean isAsked = false;
         try {
             writer.write();
-            if (writer.buffer.size() != 0) {
-                isAsked = true;
-                preparedBytes = writer.buffer.size();
-                prepared = engine.graph.prepare(writer.buffer.bytes(), writer.buffer.size(), branch);
-                check(prepared.length);
-                isPrepared = true;
-            } else {
+            if (writer.buffer.size() == 0) {
                 attach(NOTHING_MADE);
+                return false;
             }
-            return isPrepared;
+            isAsked = true;
+            preparedBytes = writer.buffer.size();
+            prepared = engine.graph.prepare(writer.buffer.bytes(), writer.buffer.size(), branch);
+            check(prepared.length);
+            isPrepared = true;
+            writer.undefined.end(true);
+            return true;
         } catch (GraphStoreException e) {
+            writer.undefined.end(false);
             throw engine.refused(e);
         } catch (RuntimeException | Error e) {
+            writer.undefined.end(false);
             if (isAsked) {
                 rollBackIfPrepared(branch, e);
             }

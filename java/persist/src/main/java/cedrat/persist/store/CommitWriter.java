@@ -47,7 +47,7 @@ final class CommitWriter extends ChangeWriter {
     private final Changes commit;
     private final ChangeSet changes;
     private final NewObjects made;
-    private final UndefinedClasses undefined;
+    final UndefinedClasses undefined;
     /// The constant that was referenced last, if its enum is not defined in the store yet.
     private Enum<?> undefinedConstant;
     /// Receives why objects cannot be stored, or null: the first one is thrown.
@@ -66,7 +66,7 @@ final class CommitWriter extends ChangeWriter {
         undefined = new UndefinedClasses(engine.schema, buffer);
     }
 
-    /// Writes all, and finds what becomes persistent meanwhile.
+    /// Writes all, and finds what becomes persistent meanwhile. Then the definitions of classes are to be ended.
     void write() throws GraphStoreException {
         for (int i = 0; i < changes.size(); i++) {
             Change change = changes.get(i);

@@ -6,6 +6,7 @@ import cedrat.persist.PersistenceRuntime;
 import cedrat.persist.StoreException;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.ArrayShape;
+import cedrat.persist.codec.CommitBuffer;
 import cedrat.persist.codec.EnumShape;
 import cedrat.persist.codec.Layout;
 import cedrat.persist.codec.ObjectBytes;
@@ -37,6 +38,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.locks.ReentrantLock;
 import java.util.function.Function;
 
 /// The classes of a store, and which of the program's they are.
@@ -82,6 +84,11 @@ final class Schema {
     private volatile Shape[] shapes;
 
     private StoredClass[] definitions;
+    /// Held by a commit that defines classes, from before it numbers them until the store has answered.
+    private final ReentrantLock defining = new ReentrantLock();
+    /// Number of classes that the store has defined. The shapes beyond are those of the commit that holds the
+    /// lock: other threads may read its objects before its call returns.
+    private int defined;
     /// By the definitions that the store had when it was opened, whether transient fields belong to them.
     private final boolean[] withTransient;
 
@@ -96,12 +103,13 @@ final class Schema {
         loader = settings.classLoader();
         renamed = new RenamedFields(settings);
         converted = new ConvertedFields(settings);
-        List<byte[]> stored = graph.classes();
+        List<byte[]> stored = graph.classes(1);
         definitions = new StoredClass[stored.size()];
         for (int i = 0; i < definitions.length; i++) {
             definitions[i] = StoredClass.parse(i + 1, stored.get(i));
         }
         shapes = new Shape[definitions.length];
+        defined = definitions.length;
         withTransient = findTransient();
         Set<String> problems = new LinkedHashSet<>();
         // What objects will be stored by has to be known before what older ones are read by.
@@ -144,34 +152,75 @@ final class Schema {
     Shape shape(ObjectBytes in) {
         Shape[] known = shapes;
         int number = in.classNumber();
-        if (number <= 0 || number > known.length) {
+        if (number <= 0 || number > known.length || known[number - 1] == null) {
             throw in.damaged("its class number is " + number + " of " + known.length);
         }
         return known[number - 1];
     }
 
-    /// The number of a class, which the store gets to know of if it does not yet.
-    int number(Shape shape) throws GraphStoreException {
-        int number = shape.number();
-        return number != 0 ? number : define(shape);
+    // ---- definitions of new classes
+
+    /// Begins the definitions of a commit. Other commits that define classes wait until it has ended them.
+    void beginDefinitions() throws GraphStoreException {
+        defining.lock();
+        try {
+            // A branch that the store has refused may have left some.
+            for (byte[] bytes : graph.classes(defined + 1)) {
+                add(StoredClass.parse(defined + 1, bytes), null);
+                defined++;
+            }
+        } catch (GraphStoreException | RuntimeException | Error e) {
+            endDefinitions(false);
+            throw e;
+        }
     }
 
-    private synchronized int define(Shape shape) throws GraphStoreException {
+    /// Returns the number of a class. If the store lacks the class, its definition becomes a part of the commit.
+    int number(Shape shape, CommitBuffer buffer) {
         if (shape.number() != 0) {
             return shape.number();
         }
-        StoredClass definition = shape instanceof Layout layout ? definition(layout) : shape.definition();
-        int number = graph.defineClass(definition.bytes());
-        if (number != definitions.length + 1) {
-            throw new AssertionError("the store has given number " + number + " to class " + (definitions.length + 1));
-        }
+        return shape.proposed() != 0 ? shape.proposed() : define(shape, buffer);
+    }
+
+    private int define(Shape shape, CommitBuffer buffer) {
+        StoredClass definition = shape instanceof Layout layout ? definition(layout, buffer) : shape.definition();
+        byte[] bytes = definition.bytes();
+        add(definition, shape);
+        int number = definitions.length;
+        shape.proposed(number);
+        buffer.beginClass(number);
+        buffer.putBytes(bytes, 0, bytes.length);
+        buffer.end();
+        return number;
+    }
+
+    private void add(StoredClass definition, Shape shape) {
+        int number = definitions.length + 1;
         definitions = Arrays.copyOf(definitions, number);
         definitions[number - 1] = definition;
         Shape[] more = Arrays.copyOf(shapes, number);
         more[number - 1] = shape;
         shapes = more;
-        shape.number(number);
-        return number;
+    }
+
+    /// Ends the definitions of a commit.
+    ///
+    /// @param isStored whether the store has them; otherwise their numbers are free again
+    void endDefinitions(boolean isStored) {
+        for (int number = defined + 1; number <= definitions.length; number++) {
+            Shape shape = shapes[number - 1];
+            shape.proposed(0);
+            if (isStored) {
+                shape.number(number);
+            }
+        }
+        if (!isStored && definitions.length != defined) {
+            definitions = Arrays.copyOf(definitions, defined);
+            shapes = Arrays.copyOf(shapes, defined);
+        }
+        defined = definitions.length;
+        defining.unlock();
     }
 
     // ---- classes of the program
@@ -289,13 +338,13 @@ final class Schema {
     }
 
     /// The definition of a class as it is; its superclass is defined before.
-    private StoredClass definition(Layout layout) throws GraphStoreException {
+    private StoredClass definition(Layout layout, CommitBuffer buffer) {
         Class<?> type = layout.type();
         boolean withTransient = known(type, true) == layout;
         int superclass = 0;
         if (Persistable.class.isAssignableFrom(type.getSuperclass())) {
             try {
-                superclass = number(superLayout(type, withTransient));
+                superclass = number(superLayout(type, withTransient), buffer);
             } catch (RefusedException e) {
                 throw new AssertionError("a subclass has been stored", e);
             }
@@ -334,10 +383,10 @@ final class Schema {
         return made;
     }
 
-    /// The word of a constant.
-    long word(Enum<?> constant) throws RefusedException, GraphStoreException {
+    /// The word of a constant, whose enum becomes a part of the commit if the store lacks it.
+    long word(Enum<?> constant, CommitBuffer buffer) throws RefusedException {
         EnumShape shape = shape(constant);
-        return Words.constant(number(shape), shape.find(constant));
+        return Words.constant(number(shape, buffer), shape.find(constant));
     }
 
     /// Returns the shape of the enum of a constant.

@@ -6,8 +6,8 @@ import cedrat.persist.codec.RefusedException;
 import cedrat.persist.codec.Shape;
 import java.util.Arrays;
 
-/// Offsets in the bytes of a commit that name classes which are not defined in the store yet. The classes are
-/// defined when everything else is written, so that a refused object leaves no class in the store.
+/// Offsets in the bytes of a commit that name classes which are not defined in the store yet. The commit defines them
+/// too, when everything else is written: other commits that define classes wait from then on.
 ///
 /// **Threads:** that of the transaction.
 final class UndefinedClasses {
@@ -22,6 +22,7 @@ final class UndefinedClasses {
     private Object[] named = NOTHING;
 
     private int count;
+    private boolean isDefining;
 
     UndefinedClasses(Schema schema, CommitBuffer buffer) {
         this.schema = schema;
@@ -51,20 +52,33 @@ final class UndefinedClasses {
         named[count++] = what;
     }
 
-    /// Defines the classes in the store, and writes their numbers at the offsets.
+    /// Writes the definitions of the classes, and their numbers at the offsets. [#end] is to follow.
     void define() throws GraphStoreException {
+        if (count == 0) {
+            return;
+        }
+        schema.beginDefinitions();
+        isDefining = true;
         for (int i = 0; i < count; i++) {
             if (named[i] instanceof Enum<?> constant) {
                 buffer.setLong(offsets[i], word(constant));
             } else {
-                buffer.setInt(offsets[i], schema.number((Shape) named[i]));
+                buffer.setInt(offsets[i], schema.number((Shape) named[i], buffer));
             }
         }
     }
 
-    private long word(Enum<?> constant) throws GraphStoreException {
+    /// The store has committed the definitions, or refused them. May be called again.
+    void end(boolean isStored) {
+        if (isDefining) {
+            isDefining = false;
+            schema.endDefinitions(isStored);
+        }
+    }
+
+    private long word(Enum<?> constant) {
         try {
-            return schema.word(constant);
+            return schema.word(constant, buffer);
         } catch (RefusedException e) {
             throw new AssertionError("the constant was accepted when it was referenced", e);
         }

@@ -30,6 +30,30 @@ class LostAnswersTest extends BranchFixture {
         assertEquals(0, resource.recover(XAResource.TMSTARTRSCAN).length);
     }
 
+    private static final class First {
+        int value = 1;
+    }
+
+    private static final class Second {
+        int value = 2;
+    }
+
+    /// J9i: the store has defined the class of a branch that was then rolled back.
+    @Test
+    void classOfLostBranchKeepsItsNumber() throws XAException {
+        resource.rollback(ONE);
+        int before = graph.classes();
+        inBranch(OTHER, () -> store.setRoot("first", new First()));
+        fails(XAException.XA_RBROLLBACK, () -> resource.prepare(OTHER));
+        assertEquals(before + 1, graph.classes());
+        lost.clear();
+        store.setRoot("second", new Second());
+        store.setRoot("first", new First());
+        reopen();
+        assertEquals(1, store.root("first", First.class).value);
+        assertEquals(2, store.root("second", Second.class).value);
+    }
+
     /// J11.8.
     /// Then it is not reported as rolled back.
     @Test
