@@ -536,7 +536,8 @@ mod tests {
     const UNRELATED: u64 = 4096;
 
     fn open(media: &Arc<dyn Media>, log: Log) -> Memory {
-        let found = FoundHeaps::load(media, log.control().store, &MemoryOptions::small(), 0).expect("it makes sense");
+        let found =
+            FoundHeaps::load(media, log.control().store, &MemoryOptions::small(), 0, 0).expect("it makes sense");
         found.open(log, Arc::new(AtomicU64::new(1))).expect("it opens")
     }
 
@@ -703,7 +704,7 @@ mod tests {
         for at in from..=journal.len() {
             let crashed: Arc<dyn Media> = Arc::new(journal.crash(at, Loss::Everything));
             let store = Log::look(&crashed).expect("it can be read").control().store;
-            let loaded = FoundHeaps::load(&crashed, store, &MemoryOptions::small(), 0);
+            let loaded = FoundHeaps::load(&crashed, store, &MemoryOptions::small(), 0, 0);
             assert!(loaded.is_ok(), "E4.3: crash at {at}: {:?}", loaded.err());
         }
     }

@@ -186,21 +186,29 @@ impl Chunks {
     }
 }
 
-/// Reserves address space for a heap: where the system refuses `wanted` words, a quarter of what it allows, but never fewer
-/// than `needed`.
+/// Address space that is left to the rest of the program, in bytes.
+const LEFT: u64 = 32 << 20;
+
+/// Reserves address space for a heap: where the system refuses `wanted` words, or what others need beside them (E12.6), a quarter
+/// of what it allows, but never fewer than `needed`.
 fn reserve(needed: u64, wanted: u64, mapping: Mapping) -> io::Result<Region> {
     let region = |words: u64| match usize::try_from(words) {
         Ok(words) => Region::new(words, mapping),
         Err(_) => Err(io::ErrorKind::OutOfMemory.into()),
     };
+    let leaves_room =
+        || Region::is_possible(mapping.beside.saturating_add(LEFT)) || planted!("heap_takes_room_of_others");
     let mut allowed = wanted;
     loop {
         match region(allowed) {
-            Ok(region) if allowed == wanted => return Ok(region),
-            Ok(_) => break,
+            Ok(region) if allowed <= needed => return Ok(region),
+            Ok(region) if leaves_room() => match allowed == wanted {
+                true => return Ok(region),
+                false => break,
+            },
             // Another mapping is at its address: a shorter range does not help.
             Err(error) if allowed <= needed || error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
-            Err(_) => allowed = (allowed / 2).max(needed),
+            _ => allowed = (allowed / 2).max(needed),
         }
     }
     region((allowed / 4).max(needed))
@@ -224,8 +232,9 @@ impl Core {
             );
             Error::io(doing, error)
         };
-        let region = reserve(words, reserved_words, mapping).map_err(set_aside)?;
         let blocks = (first_word > 0).then(|| Blocks::new(reserved_words)).transpose().map_err(set_aside)?;
+        let chunks = Chunks::new(chunk_len, words, reserved_words).map_err(set_aside)?;
+        let region = reserve(words, reserved_words, mapping).map_err(set_aside)?;
         Ok(Core {
             number,
             name: name.to_owned(),
@@ -235,7 +244,7 @@ impl Core {
             first_word: blocks.as_ref().map_or(0, |blocks| blocks.layout.first_word()),
             salt: u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20,
             blocks,
-            chunks: Chunks::new(chunk_len, words, reserved_words).map_err(set_aside)?,
+            chunks,
             dropped: AtomicBool::new(false),
         })
     }

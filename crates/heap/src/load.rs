@@ -45,11 +45,18 @@ struct FoundHeap {
 
 impl FoundHeaps {
     /// Finds the heaps and loads their checkpoints into memory, with `threads` threads beside this one. At most as many
-    /// replay the log that follows, if the machine can run them in parallel with this one.
+    /// replay the log that follows, if the machine can run them in parallel with this one. A heap that may grow leaves `beside`
+    /// bytes of address space to the rest of the opening, and what the other heaps need (E12.6).
     ///
     /// # Errors
     /// [`Error::Damaged`], with file and offset; not enough memory for a heap, or not at its required address.
-    pub fn load(media: &Arc<dyn Media>, store: StoreId, options: &MemoryOptions, threads: usize) -> Result<FoundHeaps> {
+    pub fn load(
+        media: &Arc<dyn Media>,
+        store: StoreId,
+        options: &MemoryOptions,
+        threads: usize,
+        beside: u64,
+    ) -> Result<FoundHeaps> {
         options.check()?;
         let found = RootFile::open(&**media, &store, OpenMode::Read)?;
         let has_root = found.is_some();
@@ -62,8 +69,11 @@ impl FoundHeaps {
         }
         let root = found.map(|(_, root)| root).unwrap_or_default();
         let mut heaps = Vec::new();
+        let of_locks = (8 << options.stripes_log2) + MAPPING_MARGIN;
+        let mut beside = root.heaps.iter().map(address_space_of).fold(beside + of_locks, u64::saturating_add);
         for heap in &root.heaps {
-            heaps.push(load_heap(media, &store, options, heap, threads)?);
+            beside = beside.saturating_sub(address_space_of(heap));
+            heaps.push(load_heap(media, &store, options, heap, threads, beside)?);
         }
         let cores = heaps.iter().map(|heap| Arc::clone(&heap.core)).collect();
         // This thread needs a processor too: it reads the log meanwhile.
@@ -228,18 +238,28 @@ impl FoundHeaps {
     }
 }
 
+/// Address space that a mapping takes beyond its words, so that it can begin at a huge page.
+const MAPPING_MARGIN: u64 = 4 << 20;
+
+/// Returns the address space that a heap needs, in bytes: for its words, for the flags of its chunks, and for its account of
+/// blocks.
+fn address_space_of(heap: &HeapRoot) -> u64 {
+    heap.words * 8 + 3 * MAPPING_MARGIN
+}
+
 fn load_heap(
     media: &Arc<dyn Media>,
     store: &StoreId,
     options: &MemoryOptions,
     root: &HeapRoot,
     threads: usize,
+    beside: u64,
 ) -> Result<FoundHeap> {
     let address = (root.address != 0).then_some(root.address as usize);
-    let mapping = Mapping { huge: options.huge_pages, address };
+    let mapping = Mapping { huge: options.huge_pages, address, beside };
     let first_word = if root.blocks { crate::blocks::FIRST_WORD } else { 0 };
-    let core =
-        Core::new(root.number, &root.name, root.words, root.reserved_words, root.chunk_len, first_word, mapping)?;
+    let (words, reserved) = (root.words, root.reserved_words);
+    let core = Core::new(root.number, &root.name, words, reserved, root.chunk_len, first_word, mapping)?;
     let mut heap = FoundHeap { root: root.clone(), core: Arc::new(core), checksums: Vec::new() };
     if root.checkpoint > 0 {
         heap.checksums = load_chunks(media, store, &heap, threads)?;
@@ -327,7 +347,7 @@ mod tests {
         let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&disk);
         let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
         let store = log.control().store;
-        let found = FoundHeaps::load(&media, store, &MemoryOptions::small(), 0).expect("there is none");
+        let found = FoundHeaps::load(&media, store, &MemoryOptions::small(), 0, 0).expect("there is none");
         let memory = found.open(log, Arc::new(AtomicU64::new(1))).expect("it opens");
         let options = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(CHUNKS * 4096) };
         let heap = memory.create_heap("heap", &options).expect("a heap");

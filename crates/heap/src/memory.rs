@@ -212,7 +212,7 @@ impl Memory {
         }
         let round = |bytes: u64| bytes.next_multiple_of(options.chunk_len) / WORD_LEN;
         let first_word = if options.blocks { crate::blocks::FIRST_WORD } else { 0 };
-        let mapping = Mapping { huge: self.shared.options.huge_pages, address: options.address };
+        let mapping = Mapping { huge: self.shared.options.huge_pages, address: options.address, beside: 0 };
         let (words, reserved) = (round(options.size), round(options.size_max));
         let core = Core::new(number, name, words, reserved, options.chunk_len, first_word, mapping)?;
         let core = Arc::new(if self.shared.files.is_some() { core } else { core.without_checkpoints() });

@@ -312,7 +312,7 @@ mod tests {
     }
 
     fn found(media: &Arc<dyn Media>, log: &Log, options: &MemoryOptions) -> FoundHeaps {
-        FoundHeaps::load(media, log.control().store, options, 0).expect("it makes sense")
+        FoundHeaps::load(media, log.control().store, options, 0, 0).expect("it makes sense")
     }
 
     fn open(found: FoundHeaps, log: &Log) -> (Memory, Heap) {

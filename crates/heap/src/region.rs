@@ -27,6 +27,8 @@ pub(crate) struct Mapping {
     pub(crate) huge: bool,
     /// Required start address, so that raw addresses into the region survive a restart.
     pub(crate) address: Option<usize>,
+    /// Address space that others need later, in bytes: where it is limited, a heap does not take it to grow.
+    pub(crate) beside: u64,
 }
 
 /// A range of words, initially zero, that consumes memory only for the pages that are written.
@@ -39,6 +41,11 @@ impl Region {
     /// Reserves `words` words.
     pub(crate) fn new(words: usize, mapping: Mapping) -> io::Result<Region> {
         Ok(Region { words: backing::Words::new(words.max(1), mapping)? })
+    }
+
+    /// Returns whether the system has so many more bytes of address space.
+    pub(crate) fn is_possible(bytes: u64) -> bool {
+        backing::is_possible(bytes)
     }
 
     /// Returns all words.
@@ -103,7 +110,7 @@ impl Table {
     /// Creates a table of `2^count_log2` words.
     pub(crate) fn new(count_log2: u32, huge: bool) -> io::Result<Table> {
         let count = 1usize << count_log2;
-        let region = Region::new(count, Mapping { huge, address: None })?;
+        let region = Region::new(count, Mapping { huge, ..Mapping::default() })?;
         assert_eq!(region.words().len(), count, "reason 5");
         Ok(Table { region, mask: count - 1 })
     }
@@ -260,6 +267,10 @@ mod backing {
         Ok(NonNull::new(base.cast()).expect("a mapping does not begin at address zero"))
     }
 
+    pub(super) fn is_possible(bytes: u64) -> bool {
+        usize::try_from(bytes / 8).is_ok_and(|words| Words::new(words, Mapping::default()).is_ok())
+    }
+
     impl Drop for Words {
         fn drop(&mut self) {
             // SAFETY: 1; this is the range that was mapped, and no borrow of it is left.
@@ -301,6 +312,11 @@ mod backing {
         }
     }
 
+    /// There is no limit, and the memory would be allocated.
+    pub(super) fn is_possible(_: u64) -> bool {
+        true
+    }
+
     pub(super) fn prefetch(_: &AtomicU64) {}
 }
 
@@ -310,7 +326,7 @@ mod tests {
 
     #[test]
     fn words_start_as_zero_and_keep_values() {
-        let region = Region::new(1000, Mapping { huge: true, address: None }).expect("mapped");
+        let region = Region::new(1000, Mapping { huge: true, ..Mapping::default() }).expect("mapped");
         assert!(region.words().iter().all(|word| word.load(Ordering::Relaxed) == 0));
         region.fill(10, &[1; 16]);
         let mut back = [0; 24];
@@ -323,7 +339,7 @@ mod tests {
     #[test]
     fn a_fixed_address_is_kept_or_refused() {
         let address = 0x5000_0000_0000;
-        let mapping = Mapping { huge: false, address: Some(address) };
+        let mapping = Mapping { address: Some(address), ..Mapping::default() };
         let first = Region::new(10, mapping).expect("nothing is mapped there");
         assert_eq!(first.address(), address);
         assert!(Region::new(10, mapping).is_err(), "never over what is there");

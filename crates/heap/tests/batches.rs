@@ -12,7 +12,7 @@ use cedrat_wal::{Log, LogOptions, Lsn};
 use proptest::prelude::*;
 
 fn open_with(media: &Arc<dyn Media>, log: Log, options: &MemoryOptions) -> Memory {
-    let found = FoundHeaps::load(media, log.control().store, options, 0).expect("it makes sense");
+    let found = FoundHeaps::load(media, log.control().store, options, 0, 0).expect("it makes sense");
     found.open(log, Arc::new(AtomicU64::new(1))).expect("it opens")
 }
 

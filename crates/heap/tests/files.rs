@@ -10,7 +10,7 @@ use cedrat_sync::atomic::AtomicU64;
 use cedrat_wal::{Log, LogOptions};
 
 fn open(media: &Arc<dyn Media>, log: Log) -> Memory {
-    let found = FoundHeaps::load(media, log.control().store, &MemoryOptions::small(), 0).expect("whole checkpoints");
+    let found = FoundHeaps::load(media, log.control().store, &MemoryOptions::small(), 0, 0).expect("whole checkpoints");
     found.open(log, Arc::new(AtomicU64::new(1))).expect("it opens")
 }
 

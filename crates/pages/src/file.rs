@@ -19,6 +19,11 @@ pub const PAGE_FILE: &str = "pages";
 const GROWTH_MIN: u64 = 256;
 const GROWTH_MAX: u64 = 16384;
 
+/// Returns the number of pages for which a file of `pages` pages needs frames.
+pub(crate) fn needed_for(pages: u64) -> u64 {
+    pages + GROWTH_MIN
+}
+
 /// The open page file.
 #[derive(Debug)]
 pub(crate) struct PageFile {
@@ -64,7 +69,7 @@ impl PageFile {
 
     /// Returns the number of pages for which an opening needs frames: those of the file, and some to grow by.
     pub(crate) fn pages_needed(&self) -> u64 {
-        (self.pages() + GROWTH_MIN).min(self.pages_max)
+        needed_for(self.pages()).min(self.pages_max)
     }
 
     /// Limits the file to `pages_max` pages.

@@ -9,11 +9,11 @@ use cedrat_wal::Lsn;
 
 use crate::double_write;
 use crate::error::PoolError;
-use crate::file::PAGE_FILE;
+use crate::file::{PAGE_FILE, needed_for};
 use crate::page::{PAGE_LEN, PageId, verify};
 #[cfg(doc)]
 use crate::pool::Pool;
-use crate::pool::PoolOptions;
+use crate::pool::{PoolOptions, address_space_of};
 use crate::view::PageBuf;
 use crate::written;
 
@@ -68,6 +68,11 @@ impl Home {
     /// Returns the number of whole pages in the page file.
     pub fn pages(&self) -> u64 {
         self.pages
+    }
+
+    /// Returns the address space that the pool needs for these pages, in bytes.
+    pub fn address_space(&self) -> u64 {
+        address_space_of(needed_for(self.pages))
     }
 
     /// Returns the LSN up to which the log is known to be durable from the double-write area: an end of the log

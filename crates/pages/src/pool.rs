@@ -129,8 +129,13 @@ fn reserve_what_is_there<T>(
     reserve(pages).map(|reserved| (reserved, pages)).map_err(|error| refused(pages, error))
 }
 
+/// Returns the bytes of address space for so many pages: their frames, and their entries in the table.
+pub(crate) fn address_space_of(pages: u64) -> u64 {
+    pages.saturating_mul(PAGE_LEN as u64 + 16)
+}
+
 fn refused(pages: u64, error: io::Error) -> PoolError {
-    let bytes = u128::from(pages) * (PAGE_LEN as u128 + 16);
+    let bytes = address_space_of(pages);
     let doing = format!(
         "reserving {bytes} bytes of address space for {pages} pages (PoolOptions::pages_max, page_space_bytes in C); \
          raise the limit of the process (ulimit -v, vm.overcommit_memory), or reserve less for heaps"

@@ -627,7 +627,7 @@ fn create(media: Arc<dyn Media>, lock: DirectoryLock, options: &Options, registr
     let names: Vec<&str> = registry.names().collect();
     let log = Log::create_locked(&media, &lock, &log_options(options), &names)?;
     let store = log.control().store;
-    let heaps = FoundHeaps::load(&media, store, &options.memory, 0)?;
+    let heaps = FoundHeaps::load(&media, store, &options.memory, 0, 0)?;
     let pool = Pool::open(media, log.clone(), pool_options(options))?;
     pool.ensure_len(CATALOGUE.get() + 1)?;
     let inner = Inner::new(StoreParts { log, pool, heaps, lock }, options, registry, 1)?;

@@ -54,7 +54,8 @@ pub(crate) fn recover(
     let checkpoint = found.control().checkpoint;
     let known = schema::bind(registry, found.control())?;
     let threads = options.redo_threads.min(REDO_THREADS_MAX);
-    let mut heaps = FoundHeaps::load(&media, found.control().store, &options.memory, threads)?;
+    let of_pages = if planted!("heaps_take_room_of_pages") { 0 } else { home.address_space() };
+    let mut heaps = FoundHeaps::load(&media, found.control().store, &options.memory, threads, of_pages)?;
     heaps.fit(checkpoint.scan_lsn, found.end_lsn())?;
     let mut analysis = analysis::analyse(&found, &known, &mut heaps, &tell)?;
     analysis.plant(options);
