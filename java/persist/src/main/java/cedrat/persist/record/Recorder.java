@@ -118,7 +118,7 @@ public final class Recorder implements Handler {
     }
 
     /// Runs a function of the program for an object that was loaded.
-    public void hook(Runnable work) {
+    void hook(Runnable work) {
         contexts.get().hook(work);
     }
 

@@ -28,6 +28,7 @@ import cedrat.persist.lock.AbsentNames;
 import cedrat.persist.lock.Locks;
 import cedrat.persist.memory.Slot;
 import cedrat.persist.record.Faces;
+import cedrat.persist.record.LoadHooks;
 import cedrat.persist.record.Recorder;
 import cedrat.persist.record.TopLevel;
 import cedrat.persist.record.TransactionLevel;
@@ -102,7 +103,7 @@ final class Engine implements BranchStore {
         this.recorder = recorder;
         this.settings = settings;
         loaded = new Loaded(this, settings.loadedBytesMax());
-        hooks = new LoadHooks(recorder, table, settings.hooks());
+        hooks = new LoadHooks(recorder, settings.hooks());
         forms = new Forms(recorder.fields(), settings);
         keys = new HashKeys(recorder.fields());
         schema = new Schema(graph, recorder.fields(), settings, forms, keys);

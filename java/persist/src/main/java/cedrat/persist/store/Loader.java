@@ -11,6 +11,7 @@ import cedrat.persist.form.ConstantForm;
 import cedrat.persist.form.FormShape;
 import cedrat.persist.lock.MonitorCycles;
 import cedrat.persist.memory.Memory;
+import cedrat.persist.record.LoadHooks;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -192,7 +193,7 @@ final class Loader {
         identity.bytes = bytes.length();
         layout.identify(object, identity);
         Memory.publish();
-        Object winner = engine.hooks.add(identity, object, version);
+        Object winner = engine.hooks.add(id, object, () -> engine.table.add(identity, object, version));
         if (winner == object) {
             loaded(identity);
         }
@@ -479,7 +480,7 @@ final class Loader {
                 identities.add(identity);
             }
             if (engine.hooks.areAny()) {
-                engine.hooks.publishes(identities);
+                identities.forEach(identity -> engine.hooks.publishes(identity.id));
             }
             identities.forEach(engine.table::add);
             identities.forEach(Loader.this::loaded);

@@ -7,6 +7,7 @@ import cedrat.persist.StoreException;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.ArrayShape;
 import cedrat.persist.codec.CommitBuffer;
+import cedrat.persist.codec.ConvertedFields;
 import cedrat.persist.codec.EnumShape;
 import cedrat.persist.codec.Layout;
 import cedrat.persist.codec.ObjectBytes;

@@ -1,8 +1,6 @@
-package cedrat.persist.store;
+package cedrat.persist.record;
 
 import cedrat.persist.StoreException;
-import cedrat.persist.codec.ObjectIdentity;
-import cedrat.persist.record.Recorder;
 import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.HashMap;
@@ -12,6 +10,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.function.Consumer;
+import java.util.function.Supplier;
 
 /// The functions of the program that run when an object is loaded ([cedrat.persist.StoreOptions#afterLoad]).
 ///
@@ -28,9 +27,8 @@ import java.util.function.Consumer;
 ///   If they wait for each other, as threads that initialise classes do, one of them gets the object as it is.
 ///
 /// **Threads:** any.
-final class LoadHooks {
+public final class LoadHooks {
     private final Recorder recorder;
-    private final IdentityTable table;
     private final Map<Class<?>, Consumer<Object>> hooks;
     private final ConcurrentHashMap<Class<?>, List<Consumer<Object>>> byClass = new ConcurrentHashMap<>();
     /// Loads of which not all functions have returned, by the identities of their objects. Under the monitor.
@@ -40,14 +38,13 @@ final class LoadHooks {
     /// The load that is going on in a thread, or none.
     private final ThreadLocal<Batch> current = new ThreadLocal<>();
 
-    LoadHooks(Recorder recorder, IdentityTable table, Map<Class<?>, Consumer<Object>> hooks) {
+    public LoadHooks(Recorder recorder, Map<Class<?>, Consumer<Object>> hooks) {
         this.recorder = recorder;
-        this.table = table;
         this.hooks = hooks;
     }
 
     /// The objects that one load has brought into memory.
-    static final class Batch {
+    public static final class Batch {
         private final Batch outer;
         /// Calls that are to come.
         private final ArrayDeque<Call> calls = new ArrayDeque<>();
@@ -86,12 +83,12 @@ final class LoadHooks {
         return known;
     }
 
-    boolean areAny() {
+    public boolean areAny() {
         return !hooks.isEmpty();
     }
 
     /// The outermost load of a thread begins.
-    Batch begin() {
+    public Batch begin() {
         Batch batch = new Batch(current.get());
         current.set(batch);
         return batch;
@@ -100,7 +97,7 @@ final class LoadHooks {
     /// The load has released its locks, and the calls are to be made by [#run].
     ///
     /// @param isComplete whether it has not thrown: otherwise the next reader of one of its objects makes the calls
-    void end(Batch batch, boolean isComplete) {
+    public void end(Batch batch, boolean isComplete) {
         if (batch.outer == null) {
             current.remove();
         } else {
@@ -116,18 +113,21 @@ final class LoadHooks {
         notifyAll();
     }
 
-    /// Adds an object to the table. No thread finds it there before its functions are known.
-    Object add(ObjectIdentity identity, Object object, int version) {
-        List<Consumer<Object>> own = of(object.getClass());
-        Batch batch = current.get();
-        if (own.isEmpty() || batch == null) {
-            return table.add(identity, object, version);
+    /// Lets other threads find an object. None does before its functions are known.
+    ///
+    /// @param id     its identity
+    /// @param adding publishes the object, and returns the one that other threads find: it, if no thread was faster
+    public Object add(long id, Object object, Supplier<Object> adding) {
+        List<Consumer<Object>> own = hooks.isEmpty() ? List.of() : of(object.getClass());
+        Batch batch = own.isEmpty() ? null : current.get();
+        if (batch == null) {
+            return adding.get();
         }
         synchronized (this) {
-            Object winner = table.add(identity, object, version);
+            Object winner = adding.get();
             if (winner == object) {
                 own.forEach(hook -> batch.calls.add(new Call(object, hook)));
-                register(batch, identity.id);
+                register(batch, id);
             }
             return winner;
         }
@@ -139,7 +139,7 @@ final class LoadHooks {
     }
 
     /// The present load refers to an object that was loaded before.
-    synchronized void refersTo(long id) {
+    public synchronized void refersTo(long id) {
         Batch batch = current.get();
         Batch other = running.get(id);
         if (batch != null && other != null && other != batch) {
@@ -147,16 +147,16 @@ final class LoadHooks {
         }
     }
 
-    /// Collections are about to be found by other threads.
-    synchronized void publishes(List<ObjectIdentity> identities) {
+    /// A collection is about to be found by other threads.
+    public synchronized void publishes(long id) {
         Batch batch = current.get();
         if (batch != null && batch.isPending()) {
-            identities.forEach(identity -> register(batch, identity.id));
+            register(batch, id);
         }
     }
 
     /// Makes the calls of a load that has ended.
-    void run(Batch batch) {
+    public void run(Batch batch) {
         while (true) {
             Call call;
             Batch other;
@@ -208,7 +208,7 @@ final class LoadHooks {
     }
 
     /// Returns when the functions of an object, and of what it leads to, have returned.
-    void await(long id) {
+    public void await(long id) {
         Batch batch;
         synchronized (this) {
             batch = running.get(id);

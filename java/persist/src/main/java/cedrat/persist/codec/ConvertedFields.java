@@ -1,4 +1,4 @@
-package cedrat.persist.store;
+package cedrat.persist.codec;
 
 import cedrat.persist.PersistenceRuntime;
 import cedrat.persist.PersistenceRuntime.FieldConverter;
@@ -11,10 +11,10 @@ import java.util.function.Function;
 /// The fields whose stored values the program converts, because their type was another one.
 ///
 /// **Threads:** any.
-final class ConvertedFields {
+public final class ConvertedFields {
     private final PersistenceRuntime.Settings settings;
 
-    ConvertedFields(PersistenceRuntime.Settings settings) {
+    public ConvertedFields(PersistenceRuntime.Settings settings) {
         this.settings = settings;
     }
 
@@ -23,7 +23,7 @@ final class ConvertedFields {
     /// @param descriptor of the stored field
     /// @param stored     the class of the stored field as it is now, null of a primitive one and of a class that is
     // gone
-    Function<Object, Object> find(Field field, String descriptor, Class<?> stored) {
+    public Function<Object, Object> find(Field field, String descriptor, Class<?> stored) {
         FieldConverter converter = converter(field);
         if (converter == null || field.getType() == stored) {
             return null;
@@ -35,7 +35,7 @@ final class ConvertedFields {
     }
 
     /// Returns what to do about a field whose stored type does not fit.
-    String advice(Field field) {
+    public String advice(Field field) {
         FieldConverter converter = converter(field);
         return converter == null
                 ? ": keep the old type, give the field another name, or call StoreOptions.convertField"
@@ -50,7 +50,7 @@ final class ConvertedFields {
     }
 
     /// Checks that the declarations name fields of the program.
-    void check(Function<String, Class<?>> classes, Set<String> problems) {
+    public void check(Function<String, Class<?>> classes, Set<String> problems) {
         settings.fieldConverters().forEach((owner, fields) -> {
             Class<?> type = classes.apply(owner);
             fields.forEach((name, converter) -> {
