@@ -48,6 +48,7 @@
 #![deny(unsafe_code)]
 
 mod aligned;
+mod durable_calls;
 mod names;
 mod real;
 mod sim;
@@ -108,7 +109,7 @@ pub enum Durability {
 /// **Errors** name the file, and the offset if there is one. A full disk is [`io::ErrorKind::StorageFull`]. If the
 /// process, or the system, has no descriptor for another file, it is [`io::ErrorKind::QuotaExceeded`]. After a failed
 /// [`Media::sync`] or a failed durable write it is unknown which of the volatile bytes are durable, and a later `Ok` does
-/// not reveal it: the caller stops.
+/// not reveal it: the caller stops. A sync or durable write that overlapped one that failed, on the same file, fails too.
 pub trait Media: Send + Sync + Debug {
     /// Opens a file. Opening a name again returns an id of the same file.
     fn open(&self, name: &str, mode: OpenMode) -> io::Result<FileId>;

@@ -6,10 +6,13 @@
 //! alternative: it must read the rest of the block first, and two neighbours that do so concurrently lose one's
 //! bytes.)
 
+use crate::durable_calls::{DurableCalls, Reported};
 use crate::names::{check_directory, split};
 use crate::{BLOCK_LEN, Durability, FileId, LockGuard, Media, OpenMode};
 use cedrat_sync::{Arc, Mutex, RwLock, planted};
-use rustix::fs::{AtFlags, CWD, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, openat, statat};
+use rustix::fs::{
+    AtFlags, CWD, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags, openat, statat, statx,
+};
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
 use rustix::stdio::{stderr, stdin, stdout};
 use std::collections::HashMap;
@@ -64,6 +67,9 @@ struct RealFile {
     buffered: OwnedFd,
     /// The descriptor that bypasses it; `None` if the file system refuses.
     direct: Option<OwnedFd>,
+    /// The call that gets the error of a durable write through the direct descriptor.
+    direct_reported: Reported,
+    durable_calls: DurableCalls,
 }
 
 impl RealDisk {
@@ -190,7 +196,8 @@ impl RealDisk {
             None | Some(Err(Errno::INVAL | Errno::OPNOTSUPP)) => None,
             Some(opened) => Some(opened.map_err(|errno| failed("open", &path, None, errno))?),
         };
-        Ok(RealFile { path, buffered, direct })
+        let direct_reported = direct.as_ref().map_or(Reported::ToAnyCall, reported);
+        Ok(RealFile { path, buffered, direct, direct_reported, durable_calls: DurableCalls::default() })
     }
 }
 
@@ -324,21 +331,21 @@ impl Media for RealDisk {
     fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
         let file = self.file_to_change(file)?;
         if let Some(direct) = file.direct_for(offset, bytes) {
-            match write(direct, offset, bytes, durability) {
-                Err(Errno::INVAL) => {}
-                result => {
-                    return result.map_err(|errno| failed("write", &file.path, Some(offset), errno));
-                }
+            match file.write(direct, file.direct_reported, offset, bytes, durability) {
+                // The device requires more than our alignment; nothing was written.
+                Err(error) if error.kind() == io::ErrorKind::InvalidInput => {}
+                result => return result,
             }
         }
-        write(&file.buffered, offset, bytes, durability)
-            .map_err(|errno| failed("write", &file.path, Some(offset), errno))
+        file.write(&file.buffered, Reported::ToAnyCall, offset, bytes, durability)
     }
 
     fn sync(&self, file: FileId) -> io::Result<()> {
         let file = self.file(file)?;
+        let call = file.durable_calls.begin(Reported::ToAnyCall);
         // Not even an interrupted sync is repeated (W6).
-        rustix::fs::fdatasync(&file.buffered).map_err(|errno| failed("sync", &file.path, None, errno))
+        let synced = rustix::fs::fdatasync(&file.buffered).map_err(|errno| failed("sync", &file.path, None, errno));
+        call.end(synced, || file.path.display().to_string())
     }
 
     fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
@@ -455,6 +462,23 @@ impl RealFile {
         Ok(u64::try_from(stat.st_size).expect("lengths are not negative"))
     }
 
+    fn write(
+        &self,
+        descriptor: &OwnedFd,
+        reported: Reported,
+        offset: u64,
+        bytes: &[u8],
+        durability: Durability,
+    ) -> io::Result<usize> {
+        let call = (durability == Durability::Durable).then(|| self.durable_calls.begin(reported));
+        let written = write(descriptor, offset, bytes, durability);
+        let written = written.map_err(|errno| failed("write", &self.path, Some(offset), errno));
+        match call {
+            Some(call) => call.end(written, || self.path.display().to_string()),
+            None => written,
+        }
+    }
+
     /// Fills a range with zeros, if the file system cannot reserve or punch.
     fn write_zeros(&self, mut offset: u64, end: u64) -> io::Result<()> {
         let zeros = vec![0; ZEROS_LEN.min(end.saturating_sub(offset)) as usize];
@@ -464,6 +488,19 @@ impl RealFile {
                 .map_err(|errno| failed("fill", &self.path, Some(offset), errno))? as u64;
         }
         Ok(())
+    }
+}
+
+/// Returns the call that gets the error of a durable write through a direct descriptor.
+///
+/// Some file systems accept direct I/O and write through the cache nevertheless: ext4 with `data=journal`, btrfs with
+/// checksums. The kernel reports an alignment for files whose direct I/O bypasses it, since Linux 6.1.
+fn reported(direct: &OwnedFd) -> Reported {
+    match statx(direct, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN) {
+        Ok(found) if found.stx_mask & StatxFlags::DIOALIGN.bits() != 0 && found.stx_dio_offset_align != 0 => {
+            Reported::ToItself
+        }
+        _ => Reported::ToAnyCall,
     }
 }
 

@@ -2,8 +2,9 @@
 
 mod common;
 
-use cedrat_media::{Call, Fault as DiskFault, Loss, Media, OpenMode, SimDisk};
-use cedrat_sync::Arc;
+use cedrat_media::{Call, Durability, Fault as DiskFault, Loss, Media, OpenMode, SimDisk};
+use cedrat_sync::atomic::{AtomicBool, Ordering};
+use cedrat_sync::{Arc, Mutex, explore, thread};
 use cedrat_wal::*;
 use common::*;
 use std::io::ErrorKind;
@@ -222,4 +223,68 @@ fn invalid_options_are_refused_by_name() {
     let long = "n".repeat(NAME_LEN_MAX + 1);
     assert!(matches!(Log::create(&media, &LogOptions::small(), &[&long]), Err(LogError::Limit { .. })));
     assert!(media.list("").unwrap().is_empty(), "nothing was written");
+}
+
+/// A sink whose write of the first record loses its bytes, while the error goes to the write of the second one.
+#[derive(Debug)]
+struct Misreported {
+    sim: SimDisk,
+    /// The length of the journal before the first record is written.
+    first_begins: Mutex<Option<usize>>,
+    first_has_returned: AtomicBool,
+}
+
+impl Misreported {
+    fn wait_until_first_is_written(&self) {
+        while self.first_begins.lock().is_none_or(|begins| self.sim.journal_len() == begins) {
+            thread::yield_now();
+        }
+    }
+}
+
+impl Sink for Misreported {
+    fn stabilise(&self, piece: Piece<'_>, local: &dyn Local) -> std::io::Result<()> {
+        if piece.first_lsn == Lsn::new(1) {
+            self.sim.inject(DiskFault::misreported_write());
+            *self.first_begins.lock() = Some(self.sim.journal_len());
+        }
+        let written = local.write(Durability::Durable);
+        while piece.first_lsn == Lsn::new(2) && !self.first_has_returned.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        written
+    }
+}
+
+/// W4a: two commits are written at the same time; Linux reports the failure of one to the other.
+#[test]
+fn commit_with_misreported_error_is_refused() {
+    explore(43, 100, || {
+        let sim = SimDisk::new();
+        let media: Arc<dyn Media> = Arc::new(sim.clone());
+        let (first_begins, first_has_returned) = (Mutex::default(), AtomicBool::new(false));
+        let sink = Arc::new(Misreported { sim: sim.clone(), first_begins, first_has_returned });
+        let options = LogOptions { writes_in_flight: 2, sink: Arc::clone(&sink) as _, ..LogOptions::small() };
+        let log = Log::create(&media, &options, &[]).unwrap();
+        let mut reservation = log.reserve(ByteLen(10_000), ByteLen(0)).unwrap();
+        let first = append(&log, &mut reservation).lsn;
+        let committer = {
+            let (log, sink) = (log.clone(), Arc::clone(&sink));
+            thread::spawn(move || {
+                let forced = log.force(first).map(|_| ());
+                sink.first_has_returned.store(true, Ordering::SeqCst);
+                forced
+            })
+        };
+        sink.wait_until_first_is_written();
+        let second = append(&log, &mut reservation).lsn;
+        assert_eq!((first, second), (Lsn::new(1), Lsn::new(2)));
+        let second_forced = log.force(second).map(|_| ());
+        let forced = [committer.join().unwrap(), second_forced];
+        drop(log);
+        let found = Log::look(&(Arc::new(sim.cut_power(Loss::Everything)) as _)).unwrap().end_lsn();
+        for (lsn, forced) in [first, second].into_iter().zip(forced) {
+            assert!(forced.is_err() || lsn < found, "W4a: LSN {lsn} was acknowledged, the log ends at {found}");
+        }
+    });
 }

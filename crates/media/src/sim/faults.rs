@@ -57,6 +57,7 @@ pub(super) enum Effect {
     Error(ErrorKind),
     PowerLoss,
     Forget,
+    MisreportWrite,
     LoseWrite,
     MisdirectWrite { to: u64 },
     Panic,
@@ -79,6 +80,15 @@ impl Fault {
     /// cache, and though the next sync reports success. This is the behaviour of Linux.
     pub fn forgetful_sync() -> Fault {
         Fault::new(Call::Sync, Effect::Forget)
+    }
+
+    /// The next durable write fails, forgets, and reports success: another durable write of the same file, in flight at the
+    /// same time, gets its error. This is the behaviour of Linux for writes through its cache (A9a).
+    ///
+    /// The struck write waits until another one has got the error. As on a real disk, a durable write on this disk fails
+    /// from then on if one that overlapped it has failed.
+    pub fn misreported_write() -> Fault {
+        Fault::new(Call::Write, Effect::MisreportWrite)
     }
 
     /// The next write reports success without writing: its sectors are stale.
@@ -133,6 +143,11 @@ impl Faults {
 
     pub(super) fn clear(&mut self) {
         self.0.clear();
+    }
+
+    /// Whether a write will get the error of another.
+    pub(super) fn misreport(&self) -> bool {
+        self.0.iter().any(|fault| matches!(fault.effect, Effect::MisreportWrite))
     }
 
     /// Returns the effect on this call. Every fault counts the call; the first that is due determines the effect.

@@ -6,6 +6,7 @@ use super::image::Contents;
 use super::journal::{CallId, Entry, FileNumber, Mark};
 use super::medium::Medium;
 use super::random::Random;
+use crate::durable_calls::DurableCalls;
 use crate::{BLOCK_LEN, SECTOR_LEN};
 use cedrat_sync::Arc;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,6 +24,8 @@ pub(super) struct State {
     pub(super) space: u64,
     pub(super) capacity: Option<u64>,
     pub(super) faults: Faults,
+    /// Whether durable writes get each other's errors, so that they must ask for them.
+    pub(super) misreports: bool,
     pub(super) short: Option<Random>,
     pub(super) calls: u64,
     pub(super) powered: bool,
@@ -37,14 +40,22 @@ pub(super) struct LiveFile {
     pub(super) name: Arc<str>,
     pub(super) contents: Contents,
     pub(super) removed: bool,
+    pub(super) durable_calls: Arc<DurableCalls>,
+    /// Whether the error of a durable write waits for another one to get it.
+    pub(super) has_stray_error: bool,
+}
+
+impl LiveFile {
+    fn new(name: Arc<str>, contents: Contents, removed: bool) -> LiveFile {
+        LiveFile { name, contents, removed, durable_calls: Arc::default(), has_stray_error: false }
+    }
 }
 
 impl State {
     pub(super) fn new(medium: Medium) -> State {
         let names = medium.names_seen();
-        let mut files: Vec<LiveFile> = (0..medium.files.len())
-            .map(|number| LiveFile { name: "".into(), contents: medium.seen(number), removed: true })
-            .collect();
+        let mut files: Vec<LiveFile> =
+            (0..medium.files.len()).map(|number| LiveFile::new("".into(), medium.seen(number), true)).collect();
         for (name, &number) in &names {
             files[number].name = name.clone();
             files[number].removed = false;
@@ -59,6 +70,7 @@ impl State {
             locked: BTreeSet::new(),
             capacity: None,
             faults: Faults::default(),
+            misreports: false,
             short: None,
             calls: 0,
             powered: true,
@@ -92,7 +104,7 @@ impl State {
                 self.powered = false;
                 Some(power_lost())
             }
-            Effect::LoseWrite | Effect::MisdirectWrite { .. } | Effect::Panic => None,
+            Effect::LoseWrite | Effect::MisdirectWrite { .. } | Effect::MisreportWrite | Effect::Panic => None,
         }
     }
 
@@ -103,7 +115,7 @@ impl State {
 
     pub(super) fn create(&mut self, name: &str) -> FileNumber {
         let name: Arc<str> = name.into();
-        self.files.push(LiveFile { name: name.clone(), contents: Contents::default(), removed: false });
+        self.files.push(LiveFile::new(name.clone(), Contents::default(), false));
         self.names.insert(name.clone(), self.files.len() - 1);
         self.entries.push(Entry::Create { name });
         self.files.len() - 1
@@ -161,6 +173,14 @@ impl State {
         }
         self.change(number, |contents| contents.write(offset, &bytes[..taken]));
         Ok(taken)
+    }
+
+    /// Returns the error of another durable write of the file, if one waits; no later write gets it.
+    pub(super) fn take_stray_error(&mut self, number: FileNumber) -> Option<io::Error> {
+        let file = &mut self.files[number];
+        let name = &file.name;
+        let error = || io::Error::other(format!("{name}: the simulated disk fails another write as asked"));
+        std::mem::take(&mut file.has_stray_error).then(error)
     }
 
     pub(super) fn corrupt(&mut self, number: FileNumber, offset: u64, bytes: &[u8]) {

@@ -24,9 +24,10 @@ pub use image::Image;
 pub use journal::{Journal, Mark};
 pub use loss::{Kill, Loss};
 
+use crate::durable_calls::Reported;
 use crate::names::{check_directory, split};
 use crate::{Durability, FileId, LockGuard, Media, OpenMode, SECTOR_LEN};
-use cedrat_sync::{Arc, Mutex, MutexGuard};
+use cedrat_sync::{Arc, Condvar, Mutex, MutexGuard};
 use faults::Effect;
 use journal::{Entry, FileNumber, SyncOutcome};
 use live::{State, power_lost};
@@ -46,6 +47,8 @@ const LEN_MAX: u64 = 1 << 36;
 #[derive(Clone)]
 pub struct SimDisk {
     state: Arc<Mutex<State>>,
+    /// Notified when a durable write has got the error of another.
+    stray_error_taken: Arc<Condvar>,
 }
 
 impl SimDisk {
@@ -61,7 +64,7 @@ impl SimDisk {
 
     /// Creates a disk that has volatile changes from the beginning.
     fn from_medium(medium: Medium) -> SimDisk {
-        SimDisk { state: Arc::new(Mutex::new(State::new(medium))) }
+        SimDisk { state: Arc::new(Mutex::new(State::new(medium))), stray_error_taken: Arc::default() }
     }
 
     /// Returns the journal of all calls so far.
@@ -103,7 +106,9 @@ impl SimDisk {
 
     /// Adds a fault. Faults are independent; each counts calls from its addition on.
     pub fn inject(&self, fault: Fault) {
-        self.state.lock().faults.add(fault);
+        let mut state = self.state.lock();
+        state.faults.add(fault);
+        state.misreports |= state.faults.misreport();
     }
 
     /// Removes all faults that have not struck yet, or strike repeatedly. A power loss that has struck stays.
@@ -259,23 +264,13 @@ impl Media for SimDisk {
             _ => offset,
         };
         check_end(&state.files[number].name, offset, bytes.len() as u64)?;
-        let call = state.next_call();
-        let begin = Entry::WriteBegin { call, file: number, offset, bytes: bytes.into(), durability };
-        state.entries.push(begin);
-        if let Some(error) = state.struck(effect, number) {
-            if state.powered {
-                state.entries.push(Entry::WriteEnd { call, taken: 0, failed: true });
-            }
-            return Err(error);
+        let write = Write { number, offset, bytes, durability, effect };
+        if !state.misreports || durability == Durability::Volatile {
+            return self.write(state, &write);
         }
-        drop(state);
-
-        // In flight: calls of threads that are scheduled now overlap with this write.
-        let mut state = self.powered()?;
-        let result = state.take_in(number, offset, bytes);
-        let taken = *result.as_ref().unwrap_or(&0);
-        state.entries.push(Entry::WriteEnd { call, taken, failed: false });
-        result
+        let (calls, name) = (Arc::clone(&state.files[number].durable_calls), state.files[number].name.clone());
+        let overlapping = calls.begin(Reported::ToAnyCall);
+        overlapping.end(self.write(state, &write), || name.to_string())
     }
 
     fn sync(&self, file: FileId) -> io::Result<()> {
@@ -404,6 +399,49 @@ impl SimDisk {
             None => Ok((state, number)),
             Some(error) => Err(error),
         }
+    }
+}
+
+/// A write as it reaches the disk.
+struct Write<'a> {
+    number: FileNumber,
+    offset: u64,
+    bytes: &'a [u8],
+    durability: Durability,
+    effect: Option<Effect>,
+}
+
+impl SimDisk {
+    fn write(&self, mut state: MutexGuard<'_, State>, write: &Write<'_>) -> io::Result<usize> {
+        let &Write { number, offset, bytes, durability, effect } = write;
+        let call = state.next_call();
+        let begin = Entry::WriteBegin { call, file: number, offset, bytes: bytes.into(), durability };
+        state.entries.push(begin);
+        if let Some(error) = state.struck(effect, number) {
+            if state.powered {
+                state.entries.push(Entry::WriteEnd { call, taken: 0, failed: true });
+            }
+            return Err(error);
+        }
+        let misreported = durability == Durability::Durable && matches!(effect, Some(Effect::MisreportWrite));
+        if misreported {
+            state.files[number].has_stray_error = true;
+            self.stray_error_taken.wait_while(&mut state, |state| state.files[number].has_stray_error);
+        }
+        drop(state);
+
+        // In flight: calls of threads that are scheduled now overlap with this write.
+        let mut state = self.powered()?;
+        let result = state.take_in(number, offset, bytes);
+        let taken = *result.as_ref().unwrap_or(&0);
+        state.entries.push(Entry::WriteEnd { call, taken, failed: misreported });
+        if durability == Durability::Durable
+            && let Some(error) = state.take_stray_error(number)
+        {
+            self.stray_error_taken.notify_all();
+            return Err(error);
+        }
+        result
     }
 }
 
