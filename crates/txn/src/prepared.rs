@@ -612,7 +612,8 @@ fn check_len(id: &[u8]) -> Result<()> {
     Err(Error::TooLarge { what, given, limit: BRANCH_ID_LEN_MAX as u64 })
 }
 
-/// Restores the state of prepared transactions, before any transaction begins and before the first checkpoint.
+/// Restores the state of prepared transactions, before any transaction begins and before the first checkpoint. The pages that
+/// they have freed are [withheld](Inner::withhold_freed_by_branches) later.
 pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
     for Found { chain, branch, words, since } in found {
         let inner = &store.inner;
@@ -634,9 +635,6 @@ pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
             entry.defers(lsn); // E19.4
         }
         txn.entry = Some(entry);
-        if !inner.plants(Plant::FreedTooEarly) && !planted!("freed_by_branch_reused") {
-            freed.iter().for_each(|freed| inner.space.withhold(freed.extent)); // E9.6
-        }
         txn.freed = freed;
         txn.carry = CarryReservation::restored(&txn)?;
         if !inner.plants(Plant::LocksNotRestored) && !planted!("locks_not_restored") {
@@ -651,6 +649,19 @@ pub(crate) fn restore(store: &Store, found: Vec<Found>) -> Result<()> {
 }
 
 impl Inner {
+    /// Excludes the pages that prepared transactions have freed from allocation, after the space maps were read (E9.6).
+    pub(crate) fn withhold_freed_by_branches(&self) {
+        if self.plants(Plant::FreedTooEarly) || planted!("freed_by_branch_reused") {
+            return;
+        }
+        for id in self.branches.ids() {
+            if let Some((_, parked)) = self.branches.borrow_parked(&id) {
+                parked.freed.iter().for_each(|freed| self.space.withhold(freed.extent));
+                self.branches.give_back(&id, Some(parked));
+            }
+        }
+    }
+
     /// Reserves as much room as the transaction had when it prepared (E9.5). If the log has too little, the reservation
     /// of the previous run still covers it, since it has not been used since.
     fn reserve_for_restored(&self, of_commit: u64, owed: u64) -> Reservation {

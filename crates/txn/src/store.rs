@@ -79,6 +79,8 @@ pub(crate) struct Inner {
     pub(crate) opening: Opening,
     /// Whether the last handle is gone: no caller can end a prepared transaction any more.
     is_closing: AtomicBool,
+    /// Whether recovery runs: no caller can end a prepared transaction yet.
+    is_recovering: AtomicBool,
     /// The process that has opened the store.
     process: u32,
     residents: Residents,
@@ -148,7 +150,7 @@ impl Store {
         let inner = Arc::new(inner);
         *inner.this.lock() = Arc::downgrade(&inner);
         let this = Arc::downgrade(&inner);
-        let has_stopped = move || this.upgrade().is_none_or(|inner| inner.may_wait().is_err());
+        let has_stopped = move || this.upgrade().is_none_or(|inner| inner.is_recovering() || inner.may_wait().is_err());
         inner.locks.serves(HasStopped::new(has_stopped));
         inner.memory.set_store_link(Arc::new(LinkOfMemory(Arc::downgrade(&inner))));
         let lease = Lease::of(&inner, false);
@@ -491,6 +493,7 @@ impl Inner {
             layouts: registry.layouts().clone(),
             opening: Opening::new(),
             is_closing: AtomicBool::new(false),
+            is_recovering: AtomicBool::new(false),
             process: std::process::id(),
             residents: Residents::default(),
             report: Mutex::default(),
@@ -519,6 +522,16 @@ impl Inner {
             return Err(Stopped { reason: Arc::new(StopReason::Closed) }.into());
         }
         Ok(())
+    }
+
+    pub(crate) fn set_recovering(&self, is_recovering: bool) {
+        self.is_recovering.store(is_recovering, Ordering::Relaxed);
+    }
+
+    /// Whether the store is being opened: a lock of a prepared transaction is refused to a transaction that an undo runs,
+    /// which would wait without end.
+    fn is_recovering(&self) -> bool {
+        self.is_recovering.load(Ordering::Relaxed)
     }
 
     /// Checks as [`alive`](Inner::alive), and that this process has opened the store: a forked child has the handles, and

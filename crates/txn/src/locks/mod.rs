@@ -108,7 +108,7 @@ pub struct LockCounts {
     pub search_steps: u64,
 }
 
-/// Question whether a store has stopped, or is being closed: see [`LockManager::serves`].
+/// Question whether a store has stopped, is being closed, or is being opened: see [`LockManager::serves`].
 #[derive(Clone)]
 pub struct HasStopped(Arc<dyn Fn() -> bool + Send + Sync>);
 
@@ -117,7 +117,7 @@ impl HasStopped {
         HasStopped(Arc::new(has_stopped))
     }
 
-    /// Whether the store has stopped, or is being closed.
+    /// Whether the store has stopped, or is being closed, or recovery runs.
     pub fn now(&self) -> bool {
         (self.0)()
     }
@@ -258,7 +258,8 @@ pub trait LockManager: Send + Sync + fmt::Debug {
 
     /// Called when a store is opened with this lock manager, before any request. `has_stopped` says whether that store has
     /// stopped: what a request waits for may then never end, such as a prepared transaction whose outcome no caller can
-    /// give any more. A request is refused that waits and finds this; the transaction returns the reason of the stop.
+    /// give any more. So it also says while recovery runs, whose undo may run transactions. A request is refused that waits
+    /// and finds this; the transaction returns the reason of the stop.
     ///
     /// The default waits on.
     fn serves(&self, has_stopped: HasStopped) {

@@ -8,7 +8,7 @@
 //! 3. **Redo** repeats history from the first change of a page after the redo point on, page by page, in any number of
 //!    threads (R4).
 //! 4. **Undo** undoes losers in one descending sweep (E5.3), with the code of rollback. Prepared transactions without
-//!    an outcome are left as they are, and get their locks again (E9).
+//!    an outcome are left as they are. They get their locks again before, since an undo may run transactions (E9).
 //!
 //! A crash during recovery costs only time (R5): redo skips the changes that each page already has, and undo has left
 //! compensation records.
@@ -74,6 +74,7 @@ pub(crate) fn recover(
     pool.ensure_len(pages_end)?;
     let next_txn = analysis.next_txn.max(checkpoint.next_txn);
     let store = Store::around(Inner::new(StoreParts { log, pool, heaps, lock }, options, registry, next_txn)?);
+    store.inner.set_recovering(true);
 
     let opening = Opening { store: &store, succeeds: false };
     let redo_began = Instant::now();
@@ -90,10 +91,16 @@ pub(crate) fn recover(
         store.inner.checkpoint()?;
     }
     store.inner.space.load_for_undo(&store.inner.pool, analysis.freed)?;
-    report.undone = undo::undo(&store, analysis.losers, &tell)?;
-    store.inner.space.load(&store.inner.pool)?;
+    let mut losers = analysis.losers;
+    if planted!("branches_restored_after_undo") {
+        report.undone = undo::undo(&store, std::mem::take(&mut losers), &tell)?;
+    }
+    // An undo may run transactions and checkpoints: these find the branches, their locks and the outcomes (E9.1d).
     prepared::restore(&store, analysis.in_doubt)?;
     store.inner.restore_outcomes(analysis.outcomes);
+    report.undone += undo::undo(&store, losers, &tell)?;
+    store.inner.space.load(&store.inner.pool)?;
+    store.inner.withhold_freed_by_branches();
     report.undo = undo_began.elapsed();
 
     if options.checkpoint_when_opened && !options.background {
@@ -146,6 +153,7 @@ struct Opening<'a> {
 
 impl Opening<'_> {
     fn succeeded(mut self) {
+        self.store.inner.set_recovering(false);
         self.succeeds = true;
     }
 }
