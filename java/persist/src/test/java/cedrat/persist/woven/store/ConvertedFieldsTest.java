@@ -136,7 +136,7 @@ class ConvertedFieldsTest {
         Class<?> program = compile(SECOND);
         for (int opening = 0; opening < 2; opening++) {
             in(program, declared(program), store -> {
-                Object found = store.root("it", Object.class);
+                Object found = store.<Object>root("it", Object.class);
                 assertEquals(SHOWN + 0, call(program, "show", found));
                 assertEquals(SHOWN + 0, call(program, "show", found));
                 transact(program, "other", found, false);
@@ -153,18 +153,19 @@ class ConvertedFieldsTest {
         make(FIRST);
         Class<?> program = compile(SECOND);
         in(program, declared(program), store -> {
-            transact(program, "change", store.root("it", Object.class), true);
+            transact(program, "change", store.<Object>root("it", Object.class), true);
             return null;
         });
         String after = SHOWN + 1;
         assertEquals(
-                after, in(program, declared(program), store -> call(program, "show", store.root("it", Object.class))));
+                after,
+                in(program, declared(program), store -> call(program, "show", store.<Object>root("it", Object.class))));
         assertEquals(1, conversions.get());
         // All is stored with the present types, but the definition of the former ones stays.
         in(program, declared(program), store -> {
-            assertEquals(after, call(program, "show", store.root("it", Object.class)));
-            transact(program, "other", store.root("it", Object.class), true);
-            assertTrue(call(program, "show", store.root("it", Object.class))
+            assertEquals(after, call(program, "show", store.<Object>root("it", Object.class)));
+            transact(program, "other", store.<Object>root("it", Object.class), true);
+            assertTrue(call(program, "show", store.<Object>root("it", Object.class))
                     .toString()
                     .contains("2026-11-29"));
             return null;
@@ -178,7 +179,7 @@ class ConvertedFieldsTest {
         make(FIRST);
         Class<?> program = compile(SECOND);
         in(program, declared(program).loadedBytesMax(1), store -> {
-            Object found = store.root("it", Object.class);
+            Object found = store.<Object>root("it", Object.class);
             for (int i = 0; i < 3; i++) {
                 assertEquals(SHOWN + 0, call(program, "show", found));
             }
@@ -222,7 +223,7 @@ class ConvertedFieldsTest {
                 .convertField("Program$Item", "day", String.class, text -> text)
                 .convertField("Program$Item", "number", String.class, String::length);
         in(program, options, store -> {
-            Object found = store.root("it", Object.class);
+            Object found = store.<Object>root("it", Object.class);
             var thrown = assertThrows(StoreException.class, () -> call(program, "show", found));
             assertTrue(thrown.getMessage().contains("has returned an object of java.lang.String"), thrown.getMessage());
             return null;
@@ -231,7 +232,7 @@ class ConvertedFieldsTest {
                 .convertField("Program$Item", "day", String.class, LocalDate::parse)
                 .convertField("Program$Item", "number", String.class, Integer::valueOf);
         in(program, throwing, store -> {
-            var thrown = assertThrows(StoreException.class, () -> store.root("it", Object.class));
+            var thrown = assertThrows(StoreException.class, () -> store.<Object>root("it", Object.class));
             assertTrue(thrown.getMessage().contains("convertField has thrown"), thrown.getMessage());
             return null;
         });
