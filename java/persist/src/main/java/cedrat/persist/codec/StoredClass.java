@@ -53,6 +53,21 @@ public record StoredClass(Kind kind, int version, int superclass, String name, L
             return type.isRecord() ? RECORD : OBJECT;
         }
 
+        /// Returns the word for a kind; null: it is an interface.
+        public static String word(Kind kind) {
+            return switch (kind) {
+                case RECORD -> "record";
+                case ENUM -> "enum";
+                case null -> "interface";
+                default -> "class";
+            };
+        }
+
+        /// Returns the word for a kind with its article.
+        public static String article(Kind kind) {
+            return (kind == ENUM || kind == null ? "an " : "a ") + word(kind);
+        }
+
         private static Kind of(int number) {
             for (Kind kind : values()) {
                 if (kind.number == number) {

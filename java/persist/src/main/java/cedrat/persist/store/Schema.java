@@ -459,10 +459,10 @@ final class Schema {
                 ? find(settings.className(definition.name()))
                 : null;
         boolean withTransient = this.withTransient[number - 1];
-        if (type == null || !Persistable.class.isAssignableFrom(type) || known(type, withTransient) != null) {
-            return;
-        }
-        if (!isCurrent(definition, type, withTransient)) {
+        if (type == null
+                || !Persistable.class.isAssignableFrom(type)
+                || known(type, withTransient) != null
+                || !isCurrent(definition, type, withTransient)) {
             return;
         }
         List<Layout.StoredField> fields = match(number, type, new HashSet<>());
@@ -525,8 +525,8 @@ final class Schema {
         Kind stored = definition.kind();
         Kind now = Kind.of(type);
         if (now != stored) {
-            problems.add(type.getName() + " was " + article(stored) + ", and is " + article(now) + " now: keep the "
-                    + word(stored) + ", and give the " + word(now) + " another name");
+            problems.add(type.getName() + " was " + Kind.article(stored) + ", and is " + Kind.article(now)
+                    + " now: keep the " + Kind.word(stored) + ", and give the " + Kind.word(now) + " another name");
             return null;
         }
         if (isAbstract(type) && stored == Kind.OBJECT && mayHaveObjects(number, definition)) {
@@ -541,19 +541,6 @@ final class Schema {
         return stored == Kind.ENUM
                 ? checkConstants(definition, type, problems)
                 : checkFields(number, definition, type, problems);
-    }
-
-    private static String word(Kind kind) {
-        return switch (kind) {
-            case RECORD -> "record";
-            case ENUM -> "enum";
-            case null -> "interface";
-            default -> "class";
-        };
-    }
-
-    private static String article(Kind kind) {
-        return (kind == Kind.ENUM || kind == null ? "an " : "a ") + word(kind);
     }
 
     /// Whether objects could be made of a class when it was defined. If its definition does not say so, it was made
