@@ -155,7 +155,15 @@ impl WrittenPages {
         if changed.is_empty() || planted!("written_pages_not_kept") {
             return Ok(());
         }
-        for (number, block) in changed {
+        // From here on the notes are known only to this thread.
+        let unfinished = StopOnPanic(log);
+        let written = self.write_blocks(log, changed);
+        std::mem::forget(unfinished);
+        written
+    }
+
+    fn write_blocks(&self, log: &Log, blocks: Vec<(usize, AlignedBuf)>) -> Result<(), PoolError> {
+        for (number, block) in blocks {
             let offset = (number * BLOCK_LEN) as u64;
             let written = write_all_at(&*self.media, self.file, offset, &block, Durability::Volatile);
             written.map_err(|error| self.failed("writing", self.stop(log, "writing", error)))?;
@@ -183,6 +191,18 @@ impl WrittenPages {
 
     fn path(&self) -> String {
         self.media.path(self.file)
+    }
+}
+
+/// Stops the log when dropped, which happens only when a panic of the medium ends the write of notes: the next checkpoint would
+/// take them for written (E22.1).
+struct StopOnPanic<'a>(&'a Log);
+
+impl Drop for StopOnPanic<'_> {
+    fn drop(&mut self) {
+        if !planted!("half_written_notes_forgotten") {
+            self.0.stop("the write of the file of written pages panicked half-way; open the store again");
+        }
     }
 }
 

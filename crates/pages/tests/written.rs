@@ -3,6 +3,7 @@
 mod fixture;
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cedrat_media::{Call, Durability, Fault, Image, Journal, Kill, Loss, Media, OpenMode, SimDisk};
 use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId, PoolError, WRITTEN_FILE, WriteBack};
@@ -339,4 +340,17 @@ fn checkpoint_writes_only_changed_blocks() {
     assert_eq!(calls(&|| change(0, 100)), (0, 0), "the same again");
     assert_eq!(calls(&|| change(100, 101)), (1, 1), "one more");
     assert_eq!(calls(&|| fixture.pool.punch(&[(page(0), 20), (page(40), 20)]).unwrap()), (1, 1));
+}
+
+/// A program that catches the panic of a checkpoint takes the next one: the redo point passes pages that the file does not know.
+#[test]
+fn panicking_note_stops_the_store() {
+    for call in [Call::Write, Call::Sync] {
+        let (disk, fixture) = Fixture::simulated(options(8), 64);
+        fixture.format(page(3));
+        fixture.pool.write_back(WriteBack::Below(Lsn::MAX)).unwrap();
+        disk.inject(Fault::panic(call).of(WRITTEN_FILE));
+        catch_unwind(AssertUnwindSafe(|| fixture.pool.note_written())).expect_err("the disk panics");
+        assert!(fixture.pool.note_written().is_err(), "E22.1: {call:?}");
+    }
 }
