@@ -250,6 +250,12 @@ fn forked_child_changes_no_file() {
     holds("forked");
 }
 
+/// E1.9d.
+#[test]
+fn child_of_busy_process_awaits_nothing() {
+    holds("forked_busy");
+}
+
 #[test]
 fn cancelled_thread_completes_its_calls() {
     holds("cancelled");

@@ -44,6 +44,8 @@ mod hurry;
 mod lane;
 mod limits;
 mod number;
+#[allow(unsafe_code)] // its reasons are numbered there
+mod own;
 mod planted;
 #[cfg_attr(feature = "scheduler", allow(unreachable_pub))] // as above
 mod word;
@@ -55,6 +57,7 @@ pub use fetch::prefetch_to_write;
 pub use hurry::hurry;
 pub use limits::{Hang, Limits};
 pub use number::thread_number;
+pub use own::OwnWord;
 pub use world::{
     Condvar, Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard, WaitTimeoutResult, atomic, explore, is_free,
     is_scheduled, schedule, spin_hint, spins, thread, thread_local,

@@ -180,6 +180,7 @@ pub(crate) enum Carries {
 impl Inner {
     /// Writes pages to the page file, then advances redo point and scan point.
     pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.alive()?; // a forked child has none of the threads that it would wait for
         let _alone = self.checkpoints.one_at_a_time.lock();
         self.take_checkpoint(Lsn::new(self.checkpoints.last.load(Ordering::Relaxed)), Carries::Heavy)
     }
@@ -192,6 +193,7 @@ impl Inner {
 
     /// As [`checkpoint`](Inner::checkpoint), and leaves no change for the next one.
     pub(crate) fn last_checkpoint(&self) -> Result<()> {
+        self.alive()?;
         let _alone = self.checkpoints.one_at_a_time.lock();
         self.take_checkpoint(self.log.current_lsn().next(), Carries::Heavy)
     }

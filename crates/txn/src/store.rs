@@ -552,7 +552,7 @@ impl Inner {
     }
 
     #[cold]
-    fn why_not_alive(&self) -> Error {
+    pub(crate) fn why_not_alive(&self) -> Error {
         self.log.stopped().expect("it has stopped").into()
     }
 

@@ -484,6 +484,9 @@ impl Txn {
     }
 
     pub(crate) fn roll_back(&mut self) -> Result<()> {
+        if self.inner().log.is_forked() {
+            return Err(self.leave_to_parent());
+        }
         // If the store has taken the transaction, the store rolls it back.
         if self.has_ended() || self.begin_call().is_err() {
             return Ok(());
@@ -539,6 +542,16 @@ impl Txn {
         for freed in self.freed.drain(..) {
             inner.release(Freed { lsn: ended_at, ..freed });
         }
+    }
+
+    /// Ends the copy that a forked child has of the transaction, without releasing anything (E1.9d): the words of heaps are not
+    /// mapped, and any mutex may be locked by a thread that the child does not have.
+    #[cold]
+    fn leave_to_parent(&mut self) -> Error {
+        self.state = State::Ended;
+        std::mem::forget(self.heap.take());
+        std::mem::forget(self.holder.take());
+        self.inner().why_not_alive()
     }
 
     /// Marks it as ended without releasing anything: its state now belongs to another owner.

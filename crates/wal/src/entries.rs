@@ -254,6 +254,9 @@ impl EntryLog {
     /// # Errors
     /// [`LogError::Stopped`].
     pub fn truncate(&self, up_to: Lsn) -> Result<(), LogError> {
+        if let Some(stopped) = self.log.stopped() {
+            return Err(stopped.into()); // in a forked child the mutex may never be released
+        }
         // Never within an entry that is just being appended.
         let newest = {
             let _alone = self.appending.lock();

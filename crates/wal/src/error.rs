@@ -176,6 +176,15 @@ pub struct Stopped {
     pub reason: Arc<StopReason>,
 }
 
+impl Stopped {
+    /// Returns the error of a log in a process that was forked from the one that has opened it.
+    #[cold]
+    pub(crate) fn forked() -> Stopped {
+        let why = "it belongs to the process that has opened it, and this one was forked from that";
+        Stopped { reason: Arc::new(StopReason::Asked(why.into())) }
+    }
+}
+
 impl PartialEq for Stopped {
     fn eq(&self, other: &Stopped) -> bool {
         Arc::ptr_eq(&self.reason, &other.reason)

@@ -1,8 +1,8 @@
 //! The log of an open store.
 
 use cedrat_media::Media;
-use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::{Arc, Mutex, is_free, planted, prefetch_to_write};
+use cedrat_sync::atomic::Ordering;
+use cedrat_sync::{Arc, Mutex, OwnWord, is_free, planted, prefetch_to_write};
 use std::fmt;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -49,11 +49,18 @@ pub(crate) struct Shared {
     pub(crate) control: Mutex<ControlState>,
     pub(crate) tickets: Tickets,
     pub(crate) writer: WriterState,
-    pub(crate) is_stopped: AtomicBool,
+    /// [`RUNNING`] or [`STOPPED`]; in a forked child neither.
+    pub(crate) state: OwnWord,
     pub(crate) stopped: Mutex<Option<Stopped>>,
     #[cfg(feature = "planted-faults")]
     pub(crate) fault: Option<crate::Fault>,
 }
+
+/// State of a log that goes on.
+pub(crate) const RUNNING: u32 = 1;
+
+/// State of a log whose reason to stop is known.
+const STOPPED: u32 = 2;
 
 /// The control file and its content.
 #[derive(Debug)]
@@ -379,7 +386,14 @@ impl Log {
     /// Whether the log has stopped. Cheap.
     #[inline]
     pub fn is_stopped(&self) -> bool {
-        self.shared.is_stopped.load(Ordering::Acquire)
+        self.shared.state.load() != RUNNING
+    }
+
+    /// Whether this process was forked from the one that has opened the log. It has none of its threads, so whatever one of them
+    /// has locked stays locked here. Cheap.
+    #[inline]
+    pub fn is_forked(&self) -> bool {
+        self.shared.is_forked()
     }
 
     /// Returns the use of the log's space.
@@ -418,7 +432,9 @@ impl Log {
 impl Drop for Shared {
     fn drop(&mut self) {
         // No handle is left that could write, but scans and their threads may still read.
-        self.reader.opening.end();
+        if !self.is_forked() {
+            self.reader.opening.end();
+        }
     }
 }
 
@@ -511,17 +527,27 @@ impl Shared {
 
     #[inline]
     pub(crate) fn check_running(&self) -> Result<(), Stopped> {
-        if !self.is_stopped.load(Ordering::Acquire) {
-            return Ok(());
+        match self.state.load() {
+            RUNNING => return Ok(()),
+            STOPPED => {}
+            _ => return Err(Stopped::forked()),
         }
         let stopped = self.stopped.lock();
         Err(stopped.clone().expect("the reason was set before the flag"))
     }
 
+    /// Whether this process was forked from the one that has opened the log (E1.9d).
+    #[inline]
+    pub(crate) fn is_forked(&self) -> bool {
+        self.state.load() == 0 && !planted!("child_awaits_latches")
+    }
+
     /// Ends the opening (E1.8).
     pub(crate) fn end(&self) {
         self.stop(StopReason::Closed);
-        self.reader.opening.end();
+        if !self.is_forked() {
+            self.reader.opening.end();
+        }
     }
 
     /// Whether the log was closed. Whatever was durable then stays durable, so a ticket may report it.
@@ -531,9 +557,12 @@ impl Shared {
 
     /// Stops the log, and returns the reason: an earlier one, if it had stopped before.
     pub(crate) fn stop(&self, reason: StopReason) -> Stopped {
+        if self.is_forked() {
+            return Stopped::forked(); // no thread of this process waits, and a latch may never be released
+        }
         let mut stopped = self.stopped.lock();
         let reason = stopped.get_or_insert_with(|| Stopped { reason: Arc::new(reason) }).clone();
-        self.is_stopped.store(true, Ordering::Release);
+        self.state.store(STOPPED);
         drop(stopped);
         self.partitions.iter().for_each(Partition::stop);
         self.writer.wake_tasks();
@@ -575,6 +604,9 @@ impl Shared {
     }
 
     fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
+        if self.is_forked() {
+            return Err(Stopped::forked().into());
+        }
         self.reader.opening.check_read()?;
         let control = self.control.lock();
         let from = from.max(control.control.checkpoint.scan_lsn).max(Lsn::new(1));

@@ -2,7 +2,7 @@
 
 use cedrat_media::{AlignedBuf, Durability, LockGuard, Media, OpenMode, read_exact_at, write_all_at};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
-use cedrat_sync::{Arc, Mutex, planted};
+use cedrat_sync::{Arc, Mutex, OwnWord, planted};
 
 use crate::backwards::Backwards;
 use crate::block::{BLOCK_UNIT, SEQUENCE_NONE};
@@ -12,7 +12,7 @@ use crate::control::{self, CONTROL_FILE, Checkpoint, Control, ControlFile, Contr
 use crate::entries::DirectoryLock;
 use crate::epoch::{Epoch, Epochs};
 use crate::error::LogError;
-use crate::log::{ControlState, Log, Shared, add_names};
+use crate::log::{ControlState, Log, RUNNING, Shared, add_names};
 use crate::look::{self, Ends, Files};
 use crate::opening::Lock;
 use crate::options::LogOptions;
@@ -455,7 +455,7 @@ fn build(
         control: Mutex::new(state),
         tickets: Tickets::default(),
         writer: WriterState::new(count),
-        is_stopped: AtomicBool::new(false),
+        state: OwnWord::new(RUNNING),
         stopped: Mutex::new(None),
         #[cfg(feature = "planted-faults")]
         fault: options.fault,

@@ -251,9 +251,7 @@ impl Writer {
 impl Drop for Writer {
     fn drop(&mut self) {
         if self.process != std::process::id() {
-            // A forked child has no threads to wait for, and must not write to its parent's files (E1.9).
-            let why = "it belongs to the process that has opened it, and this one was forked from that";
-            self.shared.stop(StopReason::Asked(why.into()));
+            // A forked child has no threads to wait for (E1.9).
             std::mem::forget(self.wakes.take());
             return std::mem::forget(std::mem::take(&mut self.threads));
         }
@@ -412,6 +410,25 @@ mod tests {
             writer.process.store(std::process::id() + 1, Ordering::Relaxed);
             let polled = pin!(log.ticket(lsn)).poll(&mut Context::from_waker(Waker::noop()));
             assert!(polled.is_ready(), "E1.9c");
+        });
+    }
+
+    /// E1.9d: another thread has held the latch at the fork, and the child does not have that thread.
+    #[test]
+    fn forked_child_awaits_no_latch() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+            let shared = log.shared();
+            let _held = (shared.partitions[0].tail.lock(), shared.stopped.lock());
+            // As the system does in a child.
+            shared.state.store(0);
+            assert!(log.is_forked() && log.is_stopped(), "E1.9d");
+            log.stop("asked by a test");
+            for refused in [log.force(Lsn::MAX).map(drop), log.ticket(Lsn::MAX).wait().map(drop), log.close()] {
+                assert!(refused.is_err(), "E1.9d");
+            }
+            assert!(log.scan(Lsn::ZERO).is_err() && log.reserve(ByteLen(1), ByteLen(0)).is_err(), "E1.9d");
         });
     }
 
