@@ -40,6 +40,7 @@ class ConvertedFieldsTest {
             static Object show(Object it) { Item i = (Item) it; return i.cents + " " + i.code + " " + i.day + " " + i.date
                 + " " + i.millis + " " + i.boxed + " " + i.number + " " + (i.others[0] == i) + " " + i.none + " " + i.flag
                 + " " + i.kept + " " + i.changes; }
+            static Object day(Object it) { return ((Item) it).day; }
             static void change(Object it) { ((Item) it).changes++; }
             static void other(Object it) { ((Item) it).day = ((Item) it).day.plusDays(1); }
             """;
@@ -173,14 +174,16 @@ class ConvertedFieldsTest {
         assertEquals(1, conversions.get());
     }
 
-    /// J10, J7: a converted value is not unloaded, because the store does not have it.
+    /// J10, J7: a converted value is not unloaded, also if it has become an object of the store.
     @Test
     void convertedValueSurvivesUnloading() throws IOException {
         make(FIRST);
         Class<?> program = compile(SECOND);
         in(program, declared(program).loadedBytesMax(1), store -> {
-            Object found = store.<Object>root("it", Object.class);
+            Object found = store.root("it", Object.class);
+            assertEquals(SHOWN + 0, call(program, "show", found));
             for (int i = 0; i < 3; i++) {
+                store.setRoot("day " + i, new Object[] {call(program, "day", found)});
                 assertEquals(SHOWN + 0, call(program, "show", found));
             }
             return null;
