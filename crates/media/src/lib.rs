@@ -149,7 +149,8 @@ pub trait Media: Send + Sync + Debug {
     fn sync(&self, file: FileId) -> io::Result<()>;
 
     /// Reserves space for the bytes from `offset` on and grows the file to hold them. New bytes read as zero, bytes
-    /// already written stay. `StorageFull` is reported here, and not by a later write to these bytes.
+    /// already written stay. May need free space for all of these bytes, also where the file has space: a caller reserves
+    /// what is missing. `StorageFull` is reported here, and not by a later write to these bytes.
     fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()>;
 
     /// Frees the space of these bytes; they read as zero. The length of the file stays. If the file system cannot

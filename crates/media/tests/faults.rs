@@ -178,7 +178,10 @@ fn space_runs_out_and_comes_back() {
     write(&disk, other, 2 * block, b"x");
     disk.remove("other").unwrap();
     assert_eq!(disk.space(), block);
-    disk.allocate(file, 0, 4 * block).unwrap();
+    let full = disk.allocate(file, 0, 4 * block).unwrap_err();
+    assert_eq!(full.kind(), ErrorKind::StorageFull, "A10a");
+    disk.allocate(file, 2 * block, 2 * block).unwrap();
+    disk.allocate(file, 0, block).unwrap();
 }
 
 #[test]

@@ -68,11 +68,16 @@ impl DoubleWrite {
     pub(crate) fn open(media: &Arc<dyn Media>) -> Result<DoubleWrite, PoolError> {
         let failed = |error| PoolError::io(format!("preparing {DOUBLE_WRITE_FILE}"), error);
         let file = open_or_create(&**media, DOUBLE_WRITE_FILE)?;
-        let len = media.len(file).map_err(failed)?;
-        if len < AREA_LEN as u64 || !planted!("area_not_settled") {
-            // Allocated completely at once: a full disk is detected now, and a batch changes nothing but bytes. Also if it is
-            // long enough: the sync of an earlier process may have failed and forgotten that (R6).
-            media.allocate(file, 0, AREA_LEN as u64).and_then(|()| media.sync(file)).map_err(failed)?;
+        let (len, wanted) = (media.len(file).map_err(failed)?, AREA_LEN as u64);
+        if len < wanted || planted!("area_allocated_again") {
+            // Allocated completely at once: a full disk is detected now, and a batch changes nothing but bytes. Only what is
+            // missing: a full file system may refuse the rest, though the file has it (A10a).
+            let from = if planted!("area_allocated_again") { 0 } else { len };
+            media.allocate(file, from, wanted - from).map_err(failed)?;
+        }
+        if len < wanted || !planted!("area_not_settled") {
+            // Also if it is long enough: the sync of an earlier process may have failed and forgotten that (R6).
+            media.set_len(file, len.max(wanted)).and_then(|()| media.sync(file)).map_err(failed)?;
         }
         Ok(DoubleWrite { media: Arc::clone(media), file, batch: 0, buffer: AlignedBuf::zeroed(PAGE_LEN) })
     }

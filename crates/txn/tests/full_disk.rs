@@ -2,7 +2,7 @@
 
 mod common;
 
-use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_media::{Kill, Loss, Media, SimDisk};
 use cedrat_pages::{PAGE_LEN, PageId};
 use cedrat_sync::Arc;
 use cedrat_txn::{Error, Options, Store, Txn};
@@ -75,6 +75,28 @@ fn rollback_beside_refused_transactions_has_room() {
     store.transact(|txn| txn.update(at(pages[1], 0), &Add { amount: 1 })).expect("there is space again");
     assert_eq!(pages.map(|page| numbers(&store, page)[0]), [0, 1]);
     store.check().unwrap();
+}
+
+/// A10a: a full XFS refuses to allocate a range again, also one that has space.
+#[test]
+fn killed_store_opens_on_full_disk() {
+    let (disk, store) = nearly_full(64);
+    let page = store.transact(page_with_zeros).unwrap();
+    store.checkpoint().unwrap();
+    disk.set_capacity(Some(disk.space() + (1 << 20)));
+    let mut txn = store.begin();
+    fill(&mut txn, &[page], |_| ());
+    store.log().force(store.log().current_lsn()).unwrap();
+    let mut killed = disk.journal().cursor();
+    killed.advance_to(disk.journal_len());
+    let after = Arc::new(killed.kill(Kill::Process(1)));
+    for _ in 0..3 {
+        after.set_capacity(Some(after.space()));
+        let options = Options { log_limit_bytes: 1 << 30, ..options() };
+        let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&after);
+        let store = Store::open(media, options, registry().record_kind(KIND)).expect("R1b");
+        assert_eq!(numbers(&store, page)[0], 0);
+    }
 }
 
 /// E16.1c: the run before has reserved space for the few forces of its large pool.

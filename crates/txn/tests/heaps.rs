@@ -217,6 +217,22 @@ fn refused_heap_growth_takes_no_space() {
     assert!(lens().into_iter().all(|len| len > 1 << 20));
 }
 
+/// A10a: a full XFS refuses to allocate a range again.
+#[test]
+fn heap_grows_into_last_free_space() {
+    let grow_with = |room: Option<u64>| {
+        let disk = Arc::new(SimDisk::new());
+        let store = open(&disk).unwrap();
+        let heap = store.memory().create_heap("heap", &HeapOptions { size_max: 1 << 20, ..small(512 << 10) }).unwrap();
+        let before = disk.space();
+        disk.set_capacity(room.map(|room| before + room));
+        heap.grow(640 << 10).expect("E16.4b");
+        disk.space() - before
+    };
+    let added = grow_with(None);
+    assert_eq!(grow_with(Some(added)), added);
+}
+
 /// Memory, address and number of a dropped heap are free.
 #[test]
 fn a_dropped_heap_is_gone() {

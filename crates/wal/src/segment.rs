@@ -187,10 +187,13 @@ impl Pool {
         let name = file_name(number);
         let file = media.open(&name, mode)?;
         let len = self.geometry.segment_len;
-        if media.len(file)? > len {
+        let found = media.len(file)?;
+        if found > len {
             media.set_len(file, len)?;
+        } else {
+            // Only what is missing: a full file system may refuse the rest, though the file has it (A10a).
+            media.allocate(file, found, len - found)?;
         }
-        media.allocate(file, 0, len)?;
         let zeros = AlignedBuf::zeroed(PIECE.min(len) as usize);
         let mut at = SEGMENT_HEADER_LEN;
         while at < len {

@@ -138,7 +138,7 @@ impl Files {
                 created => created.map_err(doing)?,
             };
             self.media.set_len(file, 0).map_err(doing)?;
-            self.reserve(file, heap, &name)?;
+            self.reserve(file, 0, heap, &name)?;
             files.push(file);
         }
         let doing = |error| Error::io(format!("syncing the directory {DIRECTORY}"), error);
@@ -181,9 +181,12 @@ impl Files {
         Ok(())
     }
 
-    fn reserve(&self, file: FileId, heap: &HeapRoot, name: &str) -> Result<()> {
+    /// Reserves the space of a file from `from` on, which has that before: a full file system may refuse a range that has
+    /// space already (A10a).
+    fn reserve(&self, file: FileId, from: u64, heap: &HeapRoot, name: &str) -> Result<()> {
         let doing = |error| Error::io(format!("reserving {name}, {} bytes", heap.words * 8), error);
-        self.media.allocate(file, 0, heap.files_len()).map_err(doing)?;
+        let from = if planted!("heap_allocated_again") { 0 } else { from };
+        self.media.allocate(file, from, heap.files_len() - from).map_err(doing)?;
         self.media.sync(file).map_err(doing)
     }
 
@@ -212,7 +215,7 @@ impl Files {
         heap.words = words;
         let files = state.heaps[&core.number].files;
         let mut files_and_names = files.into_iter().zip([0, 1].map(|checkpoint| heap.file_name(checkpoint)));
-        let reserved = files_and_names.try_for_each(|(file, name)| self.reserve(file, heap, &name));
+        let reserved = files_and_names.try_for_each(|(file, name)| self.reserve(file, len, heap, &name));
         if reserved.is_err() && !planted!("refused_growth_keeps_space") {
             // A file system may have allocated a part of what it refuses, and the log needs that space. The original error is
             // reported.

@@ -102,7 +102,7 @@ impl Contents {
         self.taken * BLOCK
     }
 
-    /// Returns the additional space that writing or reserving these bytes would take.
+    /// Returns the additional space that writing these bytes would take.
     pub(super) fn space_wanted(&self, offset: u64, len: u64) -> u64 {
         blocks(offset, len).filter(|&block| !self.is_taken(block)).count() as u64 * BLOCK
     }
@@ -266,6 +266,12 @@ impl Contents {
         }
         Arc::make_mut(self.chunks[chunk].get_or_insert_with(|| Arc::new(Chunk::EMPTY)))
     }
+}
+
+/// Returns the space of the blocks that hold these bytes.
+pub(super) fn space_of(offset: u64, len: u64) -> u64 {
+    let blocks = blocks(offset, len);
+    (blocks.end - blocks.start) * BLOCK
 }
 
 /// Returns the blocks that these bytes touch.

@@ -29,6 +29,7 @@ use crate::names::{check_directory, split};
 use crate::{Durability, FileId, LockGuard, Media, OpenMode, SECTOR_LEN};
 use cedrat_sync::{Arc, Condvar, Mutex, MutexGuard};
 use faults::Effect;
+use image::space_of;
 use journal::{Entry, FileNumber, SyncOutcome};
 use live::{State, power_lost};
 use medium::Medium;
@@ -121,7 +122,8 @@ impl SimDisk {
         self.state.lock().short = seed.map(Random::new);
     }
 
-    /// Limits the space of all files together, in bytes of whole blocks; `None`: no limit.
+    /// Limits the space of all files together, in bytes of whole blocks; `None`: no limit. As on XFS, `allocate` needs so much
+    /// free space as the whole range has, also where the file has space already.
     pub fn set_capacity(&self, bytes: Option<u64>) {
         self.state.lock().capacity = bytes;
     }
@@ -295,7 +297,8 @@ impl Media for SimDisk {
     fn allocate(&self, file: FileId, offset: u64, len: u64) -> io::Result<()> {
         let (mut state, number) = self.begin_shape(Call::Allocate, file)?;
         check_end(&state.files[number].name, offset, len)?;
-        if state.files[number].contents.space_wanted(offset, len) > state.room() {
+        // XFS wants free space for the whole range, before it sees which parts have space already.
+        if space_of(offset, len) > state.room() {
             return Err(state.full(number, offset));
         }
         state.change(number, |contents| contents.reserve(offset, len));
