@@ -14,6 +14,7 @@ use rustix::fs::{
     AtFlags, CWD, Dir, FallocateFlags, FileType, FlockOperation, Mode, OFlags, StatxFlags, openat, statat, statx,
 };
 use rustix::io::{Errno, ReadWriteFlags, retry_on_intr};
+use rustix::process::{Resource, getrlimit};
 use rustix::stdio::{stderr, stdin, stdout};
 use std::collections::HashMap;
 use std::fs;
@@ -330,6 +331,7 @@ impl Media for RealDisk {
 
     fn write_at(&self, file: FileId, offset: u64, bytes: &[u8], durability: Durability) -> io::Result<usize> {
         let file = self.file_to_change(file)?;
+        file.check_limit("write", offset, bytes.len() as u64)?;
         if let Some(direct) = file.direct_for(offset, bytes) {
             match file.write(direct, file.direct_reported, offset, bytes, durability) {
                 // The device requires more than our alignment; nothing was written.
@@ -353,6 +355,7 @@ impl Media for RealDisk {
         if len == 0 {
             return Ok(());
         }
+        file.check_limit("allocate", offset, len)?;
         match retry_on_intr(|| rustix::fs::fallocate(&file.buffered, FallocateFlags::empty(), offset, len)) {
             Ok(()) => Ok(()),
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
@@ -382,6 +385,10 @@ impl Media for RealDisk {
 
     fn set_len(&self, file: FileId, len: u64) -> io::Result<()> {
         let file = self.file_to_change(file)?;
+        // A file that is longer than the limit may be shortened, and settled.
+        if file.len()? < len {
+            file.check_limit("set the length of", len, 0)?;
+        }
         retry_on_intr(|| rustix::fs::ftruncate(&file.buffered, len))
             .map_err(|errno| failed("set the length of", &file.path, Some(len), errno))
     }
@@ -462,6 +469,18 @@ impl RealFile {
         Ok(u64::try_from(stat.st_size).expect("lengths are not negative"))
     }
 
+    /// Refuses a call that would change bytes beyond the process's limit of the file size, as the operating system does. That
+    /// would also send SIGXFSZ, whose default is to kill the program.
+    ///
+    /// The limit is read at each call, because a program may change it; a change during a call may still cause the signal.
+    fn check_limit(&self, what: &str, offset: u64, len: u64) -> io::Result<()> {
+        let is_beyond = |limit| offset.checked_add(len).is_none_or(|end| end > limit);
+        if getrlimit(Resource::Fsize).current.is_some_and(is_beyond) && !planted!("file_size_limit_ignored") {
+            return Err(failed(what, &self.path, Some(offset), Errno::FBIG));
+        }
+        Ok(())
+    }
+
     fn write(
         &self,
         descriptor: &OwnedFd,
@@ -481,6 +500,7 @@ impl RealFile {
 
     /// Fills a range with zeros, if the file system cannot reserve or punch.
     fn write_zeros(&self, mut offset: u64, end: u64) -> io::Result<()> {
+        self.check_limit("fill", offset, end.saturating_sub(offset))?;
         let zeros = vec![0; ZEROS_LEN.min(end.saturating_sub(offset)) as usize];
         while offset < end {
             let part = ZEROS_LEN.min(end - offset) as usize;

@@ -3,6 +3,7 @@
 #![cfg(not(cedrat_shuttle))]
 
 use cedrat_media::{AlignedBuf, BLOCK_LEN, Durability, Media, OpenMode, RealDisk, read_exact_at, write_all_at};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -163,6 +164,53 @@ fn a_lock_excludes_another_process() {
     assert!(ask_another(), "the other process is refused");
     drop(held);
     assert!(!ask_another(), "and it is this lock that it was refused for");
+}
+
+/// The directory in which a child process writes with a limit of the file size.
+const LIMITED: &str = "CEDRAT_TEST_LIMITED_DIRECTORY";
+
+/// E16.4c: the default action of the signal ends the process.
+#[test]
+fn file_size_limit_kills_no_process() {
+    let Some(directory) = std::env::var_os(LIMITED) else {
+        let directory = TempDir::new().unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "file_size_limit_kills_no_process", "--nocapture"])
+            .env(LIMITED, directory.path())
+            .output()
+            .unwrap();
+        assert!(child.status.success(), "E16.4c: {child:?}");
+        return;
+    };
+    const LIMIT: u64 = 1 << 20;
+    let maximum = getrlimit(Resource::Fsize).maximum;
+    for (disk, name) in [(RealDisk::new(&directory), "direct"), (RealDisk::buffered(&directory), "buffered")] {
+        let limit = |current| setrlimit(Resource::Fsize, Rlimit { current, maximum }).unwrap();
+        limit(Some(LIMIT));
+        let file = disk.open(name, OpenMode::Create).unwrap();
+        let block = AlignedBuf::zeroed(BLOCK_LEN);
+        disk.allocate(file, 0, LIMIT).unwrap();
+        write_all_at(&disk, file, LIMIT - BLOCK_LEN as u64, &block, Durability::Durable).unwrap();
+        disk.set_len(file, LIMIT).unwrap();
+        let refused = [
+            disk.write_at(file, LIMIT, &block, Durability::Durable).map(drop),
+            disk.write_at(file, LIMIT - 1, b"xy", Durability::Volatile).map(drop),
+            disk.write_at(file, u64::MAX, b"x", Durability::Volatile).map(drop),
+            disk.allocate(file, LIMIT, 1),
+            disk.set_len(file, LIMIT + 1),
+        ];
+        for refused in refused {
+            let refused = refused.unwrap_err();
+            assert_eq!(refused.kind(), ErrorKind::FileTooLarge, "{refused}");
+            assert!(refused.to_string().ends_with("(ulimit -f)"), "{refused}");
+        }
+        // A limit that changes counts from the next call on.
+        limit(maximum);
+        disk.set_len(file, 2 * LIMIT).unwrap();
+        limit(Some(LIMIT));
+        disk.set_len(file, 2 * LIMIT).unwrap();
+        disk.set_len(file, LIMIT + 1).unwrap();
+    }
 }
 
 #[test]
