@@ -94,19 +94,22 @@ impl CarryReservation {
     /// Takes the reservation, for copies of at most `len` bytes.
     ///
     /// # Errors
-    /// The log has no room.
+    /// The log has no room. What was reserved stays reserved, for the next attempt.
     pub(crate) fn take(&mut self, inner: &Inner, len: u64) -> Result<Reservation> {
         self.len = len;
-        let is_of_run_before = std::mem::take(&mut self.is_of_run_before);
-        Ok(match self.reservation.take() {
-            Some(reservation) if is_of_run_before => reservation,
-            Some(mut reservation) => {
-                let missing = len.saturating_sub(reservation.forward().0);
-                inner.log.reserve_more(&mut reservation, ByteLen(missing), ByteLen(0))?;
-                reservation
+        if let Some(reservation) = self.reservation.as_mut().filter(|_| !self.is_of_run_before) {
+            let missing = len.saturating_sub(reservation.forward().0);
+            let grown = inner.log.reserve_more(reservation, ByteLen(missing), ByteLen(0));
+            if grown.is_err() && planted!("refused_carry_loses_room") {
+                self.reservation = None;
             }
-            None => inner.log.reserve(ByteLen(len), ByteLen(0))?,
-        })
+            grown?;
+        }
+        self.is_of_run_before = false;
+        match self.reservation.take() {
+            Some(reservation) => Ok(reservation),
+            None => Ok(inner.log.reserve(ByteLen(len), ByteLen(0))?),
+        }
     }
 }
 
@@ -407,6 +410,26 @@ mod tests {
     use crate::{Commit, Options, Registry};
 
     const KIND: &str = "test.filling";
+
+    /// E9.5a: a branch that has become longer than its room needs more than the log has.
+    #[test]
+    fn refused_copies_keep_their_room() {
+        let mut options = Options::simulated();
+        options.log_limit_bytes = 24 * options.segment_len;
+        let limit = options.log_limit_bytes;
+        let store = Store::open(Arc::new(SimDisk::new()), options, Registry::new()).expect("a store");
+        let inner = &store.inner;
+        let mut carry = CarryReservation::of(1000);
+        carry.reserve(inner);
+        let room = |carry: &CarryReservation| carry.reservation.as_ref().map(Reservation::forward);
+        assert_eq!(room(&carry), Some(ByteLen(1000)));
+        carry.take(inner, limit).expect_err("the log is not longer");
+        assert_eq!(room(&carry), Some(ByteLen(1000)), "E9.5a");
+        let free = inner.log.space().free;
+        let taken = carry.take(inner, 1000).expect("E9.5a");
+        assert_eq!((taken.forward(), inner.log.space().free), (ByteLen(1000), free));
+        assert_eq!(room(&carry), None);
+    }
 
     /// A checkpoint panics while it has the branch, before or after it has taken it up.
     #[test]
