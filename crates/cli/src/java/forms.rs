@@ -80,6 +80,11 @@ enum Data {
     Lambda,
     /// A static final field.
     Constant,
+    /// How many elements it may have, and whether threads wait in their order.
+    Capacity,
+    /// Class and fields of an exception.
+    Throwable,
+    StackTraceElement,
 }
 
 /// A form.
@@ -151,8 +156,8 @@ impl Form {
 fn value_form(name: &str) -> Option<Data> {
     Some(match name {
         "String" | "StringBuilder" | "StringBuffer" => Data::Characters,
-        "Long" | "concurrent.atomic.AtomicLong" | "Date" => Data::Long,
-        "Double" => Data::Double,
+        "Long" | "concurrent.atomic.AtomicLong" | "concurrent.atomic.LongAdder" | "Date" => Data::Long,
+        "Double" | "concurrent.atomic.DoubleAdder" => Data::Double,
         "OptionalInt" => Data::OptionalInt,
         "OptionalLong" => Data::OptionalLong,
         "OptionalDouble" => Data::OptionalDouble,
@@ -168,6 +173,7 @@ fn value_form(name: &str) -> Option<Data> {
         "concurrent.atomic.AtomicBoolean" => Data::Boolean,
         "concurrent.atomic.AtomicInteger" => Data::Int,
         "reflect.Field" => Data::Constant,
+        "StackTraceElement" => Data::StackTraceElement,
         "BitSet" => Data::BitSet,
         "Random" => Data::Random,
         _ => return None,
@@ -191,12 +197,29 @@ fn other_form(name: &str) -> Option<(Data, References)> {
         | "stream.Stream.toList"
         | "Collections.singleton"
         | "concurrent.atomic.AtomicReferenceArray"
+        | "concurrent.CopyOnWriteArrayList"
+        | "concurrent.CopyOnWriteArraySet"
+        | "concurrent.ConcurrentLinkedQueue"
+        | "concurrent.ConcurrentLinkedDeque"
         | "Collections.singletonList" => cells(Data::Nothing, elements),
-        "HashMap" | "Hashtable" | "IdentityHashMap" | "Properties" | "Map.of" | "Collections.singletonMap" => {
-            cells(Data::Nothing, entries)
+        "HashMap"
+        | "Hashtable"
+        | "IdentityHashMap"
+        | "Properties"
+        | "Map.of"
+        | "concurrent.ConcurrentHashMap"
+        | "Collections.singletonMap" => cells(Data::Nothing, entries),
+        "TreeSet" | "concurrent.ConcurrentSkipListSet" => {
+            cells(Data::Nothing, Cells { has_comparator: true, ..elements })
         }
-        "TreeSet" => cells(Data::Nothing, Cells { has_comparator: true, ..elements }),
-        "TreeMap" => cells(Data::Nothing, Cells { has_comparator: true, ..entries }),
+        "TreeMap" | "concurrent.ConcurrentSkipListMap" => {
+            cells(Data::Nothing, Cells { has_comparator: true, ..entries })
+        }
+        "concurrent.LinkedBlockingQueue" | "concurrent.LinkedBlockingDeque" | "concurrent.ArrayBlockingQueue" => {
+            cells(Data::Capacity, elements)
+        }
+        "concurrent.ConcurrentHashMap.keySet" => simple(References::Named(&["getMap()", "getMappedValue()"])),
+        "Throwable" => cells(Data::Throwable, elements),
         "EnumMap" => cells(Data::Text, entries),
         "EnumSet" => cells(Data::Text, elements),
         "invoke.SerializedLambda" => cells(Data::Lambda, elements),
@@ -221,9 +244,18 @@ impl Data {
         let other = match self {
             Data::Nothing | Data::Size | Data::Ring | Data::First => return Ok(None),
             Data::Characters => return characters(bytes).map(|text| Some(Meaning::Text(text))),
-            Data::Text | Data::ZonedDateTime | Data::Locale | Data::Pattern | Data::Lambda | Data::Constant => {
-                self.texts(bytes)?
-            }
+            Data::Text
+            | Data::ZonedDateTime
+            | Data::Locale
+            | Data::Pattern
+            | Data::Lambda
+            | Data::Constant
+            | Data::Throwable
+            | Data::StackTraceElement => self.texts(bytes)?,
+            Data::Capacity => match bytes.i32()? {
+                i32::MAX => return Ok(None),
+                capacity => format!("of at most {capacity}"),
+            },
             Data::BigInteger => big_integer(bytes)?,
             Data::BigDecimal => {
                 let scale = bytes.i32()?;
@@ -263,6 +295,19 @@ impl Data {
                 if flags == 0 { pattern } else { format!("{pattern} (flags {flags:#x})") }
             }
             Data::Constant => format!("{}.{}", bytes.text()?, bytes.text()?),
+            Data::Throwable => {
+                let class = bytes.text()?;
+                let fields = (0..bytes.u32()?).map(|_| {
+                    bytes.text()?; // the class that declares it
+                    bytes.text()
+                });
+                format!("{class} with {}", fields.collect::<Result<Vec<_>, _>>()?.join(", "))
+            }
+            Data::StackTraceElement => {
+                let (line, _omitted) = (bytes.i32()?, bytes.u32()?);
+                let (class, method, file) = (bytes.text()?, bytes.text()?, bytes.text()?);
+                format!("{class}.{method}({file}:{line})")
+            }
             Data::Lambda => {
                 let capturing = bytes.text()?;
                 let interface = bytes.text()?.replace('/', ".");
@@ -392,6 +437,32 @@ mod tests {
         }
     }
 
+    /// Each name in the table of forms in docs/formats/java-objects.md; one without a package is of that before it.
+    #[test]
+    fn each_documented_form_is_known() {
+        let page = include_str!("../../../../docs/formats/java-objects.md");
+        let forms = page.split("| form | data | references |").nth(1).expect("a table of forms");
+        let mut known = 0;
+        for row in forms.lines().skip(2).take_while(|line| line.starts_with('|')) {
+            let names = row.split(" | ").next().expect("a row has a first cell");
+            let mut package = "";
+            for name in names.split('`').skip(1).step_by(2) {
+                // Names of methods, of which each is the end of a name.
+                if name.contains('…') || name.ends_with('.') || names.contains(" with ") || name.starts_with("cedrat.")
+                {
+                    continue;
+                }
+                let full = if name.starts_with("java.") { name.to_string() } else { format!("{package}{name}") };
+                if name.starts_with("java.") {
+                    package = &name[..name.find(char::is_uppercase).expect("a class")];
+                }
+                assert!(Form::of(&full, 1).is_ok(), "{full}");
+                known += 1;
+            }
+        }
+        assert!(known > 80, "names: {known}");
+    }
+
     #[test]
     fn values_are_read_as_documented() {
         let (zero, one, five) = (0_u32.to_le_bytes(), 1_u32.to_le_bytes(), 5_u32.to_le_bytes());
@@ -400,6 +471,17 @@ mod tests {
             "java.lang.StringBuilder",
             &[&one, &integer(&[0xac, 0x20, 0x34, 0xd8, 0x1e, 0xdd, 0, 0xd8])],
             "€𝄞\u{fffd}",
+        );
+        says("java.util.concurrent.ArrayBlockingQueue", &[&five, &zero], "of at most 5");
+        says(
+            "java.lang.Throwable",
+            &[&text("a.B"), &one, &text("java.lang.Throwable"), &text("cause")],
+            "a.B with cause",
+        );
+        says(
+            "java.lang.StackTraceElement",
+            &[&five, &zero, &text("a.B"), &text("c"), &text("B.java"), &text(""), &text(""), &text("")],
+            "a.B.c(B.java:5)",
         );
         says("java.lang.Long", &[&(-7_i64).to_le_bytes()], "-7");
         says("java.lang.Double", &[&0.1_f64.to_le_bytes()], "0.1");
