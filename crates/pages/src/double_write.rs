@@ -69,10 +69,10 @@ impl DoubleWrite {
         let failed = |error| PoolError::io(format!("preparing {DOUBLE_WRITE_FILE}"), error);
         let file = open_or_create(&**media, DOUBLE_WRITE_FILE)?;
         let (len, wanted) = (media.len(file).map_err(failed)?, AREA_LEN as u64);
-        if len < wanted || planted!("area_allocated_again") {
+        let from = if planted!("area_allocated_again") { 0 } else { len };
+        if from < wanted {
             // Allocated completely at once: a full disk is detected now, and a batch changes nothing but bytes. Only what is
             // missing: a full file system may refuse the rest, though the file has it (A10a).
-            let from = if planted!("area_allocated_again") { 0 } else { len };
             media.allocate(file, from, wanted - from).map_err(failed)?;
         }
         if len < wanted || !planted!("area_not_settled") {

@@ -87,20 +87,7 @@ pub(crate) fn recover(
     report.redo = redo_began.elapsed();
 
     let undo_began = Instant::now();
-    if planted!("checkpoint_before_undo") {
-        store.inner.checkpoint()?;
-    }
-    store.inner.space.load_for_undo(&store.inner.pool, analysis.freed)?;
-    let mut losers = analysis.losers;
-    if planted!("branches_restored_after_undo") {
-        report.undone = undo::undo(&store, std::mem::take(&mut losers), &tell)?;
-    }
-    // An undo may run transactions and checkpoints: these find the branches, their locks and the outcomes (E9.1d).
-    prepared::restore(&store, analysis.in_doubt)?;
-    store.inner.restore_outcomes(analysis.outcomes);
-    report.undone += undo::undo(&store, losers, &tell)?;
-    store.inner.space.load(&store.inner.pool)?;
-    store.inner.withhold_freed_by_branches();
+    report.undone = restore_and_undo(&store, analysis, &tell)?;
     report.undo = undo_began.elapsed();
 
     if options.checkpoint_when_opened && !options.background {
@@ -114,6 +101,26 @@ pub(crate) fn recover(
     store.set_report(report);
     opening.succeeded();
     Ok(store) // E15.2: undo has ended before a caller can begin a transaction
+}
+
+/// Restores prepared transactions and kept outcomes, then undoes losers. Returns the number of records undone.
+fn restore_and_undo(store: &Store, analysis: Analysis, tell: &dyn Fn(Progress)) -> Result<u64> {
+    let inner = &store.inner;
+    if planted!("checkpoint_before_undo") {
+        inner.checkpoint()?;
+    }
+    inner.space.load_for_undo(&inner.pool, analysis.freed)?;
+    let (mut losers, mut undone) = (analysis.losers, 0);
+    if planted!("branches_restored_after_undo") {
+        undone = undo::undo(store, std::mem::take(&mut losers), tell)?;
+    }
+    // An undo may run transactions and checkpoints: these find the branches, their locks and the outcomes (E9.1d).
+    prepared::restore(store, analysis.in_doubt)?;
+    inner.restore_outcomes(analysis.outcomes);
+    undone += undo::undo(store, losers, tell)?;
+    inner.space.load(&inner.pool)?;
+    inner.withhold_freed_by_branches();
+    Ok(undone)
 }
 
 /// Returns the options of a pool that is large enough for the undo. What the run before has reserved for the forces by which undo
