@@ -103,12 +103,10 @@ impl Classes {
             return Ok(new);
         }
         txn.lock(Resource::Structure(self.table.root()), LockMode::Exclusive)?;
-        let mut next = self.next(txn)?;
-        for (entry, number, definition) in entries.classes() {
+        for (next, (entry, number, definition)) in (self.next(txn)?..).zip(entries.classes()) {
             if number != next {
                 return Err(in_entry(GraphError::ClassNumber { number, next }.into(), entry));
             }
-            next += 1;
             self.write(txn, number, definition).map_err(|error| in_entry(error, entry))?;
             let definition = Arc::<[u8]>::from(definition);
             self.known.lock().definitions.insert(number, Arc::clone(&definition));
