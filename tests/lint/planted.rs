@@ -35,7 +35,7 @@ fn each_planted_fault_names_invariant_and_test() {
     let (numbers, sources) = (numbers(), sources(&[".rs"]));
     for PlantedFault { fault, invariant, package, target, test } in planted_faults() {
         assert!(numbers.contains(&invariant), "{fault}: there is no invariant {invariant}");
-        let folder = package.strip_prefix("cedrat-").expect("a package of ours");
+        let folder = package.strip_prefix("cedrat-").unwrap_or(&package);
         let place = match target.as_str() {
             "lib" => format!("crates/{folder}/src/"),
             target => format!("crates/{folder}/tests/{target}.rs"),

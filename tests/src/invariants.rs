@@ -135,7 +135,7 @@ pub fn guards(number: &str, citations: &[Citation], faults: &[PlantedFault]) -> 
     });
     let of_faults = faults.iter().filter(|row| cites(&row.invariant, number)).flat_map(|row| {
         let name = row.test.rsplit("::").next().expect("a name").to_string();
-        let folder = row.package.strip_prefix("cedrat-").expect("a package of ours");
+        let folder = row.package.strip_prefix("cedrat-").unwrap_or(&row.package);
         let file = match row.target.as_str() {
             "lib" => format!("crates/{folder}/src"),
             target => format!("crates/{folder}/tests/{target}.rs"),

@@ -48,7 +48,7 @@ impl LogicalUndo for RunsAnother {
             Work::WantsLock => {
                 let mut other = store.begin();
                 let refused = add(&mut other, self.locked, 100);
-                assert!(matches!(refused, Err(Error::Deadlock(_))), "E9.1d: {refused:?}");
+                assert!(matches!(refused, Err(Error::Deadlock(_))), "E9.1e: {refused:?}");
             }
             Work::Allocates => drop(store.transact(page_with_zeros)?),
         }

@@ -80,7 +80,7 @@ enum Data {
     Lambda,
     /// A static final field.
     Constant,
-    /// How many elements it may have, and whether threads wait in their order.
+    /// Maximum number of elements, and whether threads wait in their order.
     Capacity,
     /// Class and fields of an exception.
     Throwable,

@@ -178,7 +178,7 @@ class KilledBankTest {
             // The server was killed: whether the last order was carried out is known when it runs again.
             return null;
         } finally {
-            // If all clients have failed, nobody waits for their answers.
+            // If all clients have failed, no thread waits for their answers.
             while (answers.getCount() != 0) {
                 answers.countDown();
             }
