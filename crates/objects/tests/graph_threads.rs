@@ -409,7 +409,7 @@ fn concurrent_definitions_have_numbers_without_gaps() {
         // A reader knows the class of each object that it finds.
         for (_, to) in graph.roots().unwrap() {
             let object = graph.object(to.identity().unwrap()).unwrap();
-            assert_eq!(graph.class(object.class).unwrap()[..], object.data[..2], "E21.1b");
+            assert_eq!(graph.class(object.class).unwrap()[..], object.data[..2], "E21.1c");
         }
         other.join().unwrap();
         assert_eq!(graph.classes_len(), 1 + 2 * u32::from(CLASSES));

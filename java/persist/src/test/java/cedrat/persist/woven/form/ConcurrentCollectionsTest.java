@@ -339,7 +339,7 @@ class ConcurrentCollectionsTest {
         }
     }
 
-    /// J5f: tables that grow, and bins that become trees and lists again.
+    /// J5f, J5g: tables that grow, and bins that become trees and lists again.
     @Test
     void randomChangesAgreeWithPlainMaps() {
         Random random = new Random(11);

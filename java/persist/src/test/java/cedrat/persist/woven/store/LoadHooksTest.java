@@ -163,7 +163,7 @@ class LoadHooksTest {
         return task;
     }
 
-    /// J1f: no other thread sees the object, or a collection with it, before.
+    /// J1g: no other thread sees the object, or a collection with it, before.
     @Test
     void otherThreadsWaitForTheFunction() throws Exception {
         Item item = new Item("first");
@@ -201,7 +201,7 @@ class LoadHooksTest {
         }
     }
 
-    /// J1f: as class initialisers.
+    /// J1g: as class initialisers.
     @Test
     void functionsThatNeedEachOtherReturn() throws Exception {
         Item left = new Item("left");
