@@ -91,7 +91,9 @@ fn method_name(code: &str) -> Option<&str> {
     const OTHER: [&str; 12] =
         ["if", "for", "while", "switch", "try", "catch", "else", "return", "new", "throw", "record", "synchronized"];
     let (declared, _) = code.split_once('(')?;
-    let is_statement = !code.starts_with(|c: char| c.is_alphabetic() || c == '<') || code.ends_with([';', '}']) || declared.contains("->");
+    let is_statement = !code.starts_with(|c: char| c.is_alphabetic() || c == '<')
+        || code.ends_with([';', '}'])
+        || declared.contains("->");
     let mut words = declared.split([' ', '<']);
     if is_statement || declared.contains(['=', '.', '"', '!', '|', ':']) || words.any(|word| OTHER.contains(&word)) {
         return None;

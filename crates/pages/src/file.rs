@@ -110,7 +110,7 @@ impl PageFile {
             self.media.allocate(self.file, offset, len).map(|()| target)
         };
         let target = reserve(generous).or_else(|error| match error.kind() {
-            io::ErrorKind::StorageFull if generous > pages => reserve(pages),
+            io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge if generous > pages => reserve(pages),
             _ => Err(error),
         });
         let target = target.map_err(|error| match error.kind() {

@@ -454,6 +454,10 @@ impl Drop for Prepared {
         if self.has_ended {
             return;
         }
+        if self.store.inner.log.is_forked() {
+            // The branch is its parent's (E1.9d).
+            return;
+        }
         let branches = &self.store.inner.branches;
         if self.store.inner.alive().is_err() {
             // The transaction cannot end in this opening; threads that wait for its locks must learn that the store has
