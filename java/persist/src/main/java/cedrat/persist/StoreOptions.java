@@ -234,7 +234,8 @@ public final class StoreOptions {
     /// The declaration may stay as long as there are objects that were stored before. Primitive types that Java
     /// widens without loss, and references to a supertype, need none. A stored reference that is null stays null,
     /// unless the field is primitive now: then the function gets null. The function may be called more than once
-    /// for a value, in loads and commits. It begins no transaction and waits for no other thread.
+    /// for a value, in loads and commits. It begins no transaction and waits for no other thread. It should return
+    /// an immutable value: changes of the value itself are not stored before the object is.
     ///
     /// @param className the name of the class that declares the field, as it is now
     /// @param field     its name now

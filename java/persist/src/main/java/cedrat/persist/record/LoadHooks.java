@@ -155,8 +155,21 @@ public final class LoadHooks {
         }
     }
 
-    /// Makes the calls of a load that has ended.
+    /// Makes the calls of a load that has ended. If one fails, or one of another load for which this has waited, the
+    /// next reader makes those that are left.
     public void run(Batch batch) {
+        boolean isDone = false;
+        try {
+            makeAll(batch);
+            isDone = true;
+        } finally {
+            if (!isDone) {
+                fail(batch);
+            }
+        }
+    }
+
+    private void makeAll(Batch batch) {
         while (true) {
             Call call;
             Batch other;
@@ -184,23 +197,16 @@ public final class LoadHooks {
     }
 
     private void make(Batch batch, Call call) {
-        boolean isMade = false;
         try {
             recorder.hook(() -> call.hook.accept(call.object));
-            isMade = true;
         } catch (RuntimeException e) {
             throw new StoreException(
                     "cannot load an object of " + call.object.getClass().getName()
                             + ", because the function of StoreOptions.afterLoad has thrown " + e
                             + "; the next read calls it again",
                     e);
-        } finally {
-            if (isMade) {
-                remove(batch, call);
-            } else {
-                fail(batch);
-            }
         }
+        remove(batch, call);
     }
 
     private synchronized void remove(Batch batch, Call call) {

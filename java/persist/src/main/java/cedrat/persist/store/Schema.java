@@ -209,19 +209,22 @@ final class Schema {
     ///
     /// @param isStored whether the store has them; otherwise their numbers are free again
     void endDefinitions(boolean isStored) {
-        for (int number = defined + 1; number <= definitions.length; number++) {
-            Shape shape = shapes[number - 1];
-            shape.proposed(0);
-            if (isStored) {
-                shape.number(number);
+        try {
+            for (int number = defined + 1; number <= definitions.length; number++) {
+                Shape shape = shapes[number - 1];
+                shape.proposed(0);
+                if (isStored) {
+                    shape.number(number);
+                }
             }
+            if (!isStored && definitions.length != defined) {
+                definitions = Arrays.copyOf(definitions, defined);
+                shapes = Arrays.copyOf(shapes, defined);
+            }
+            defined = definitions.length;
+        } finally {
+            defining.unlock();
         }
-        if (!isStored && definitions.length != defined) {
-            definitions = Arrays.copyOf(definitions, defined);
-            shapes = Arrays.copyOf(shapes, defined);
-        }
-        defined = definitions.length;
-        defining.unlock();
     }
 
     // ---- classes of the program
