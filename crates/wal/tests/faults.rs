@@ -21,6 +21,7 @@ fn append(log: &Log, reservation: &mut Reservation) -> Appended {
 }
 
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn failed_write_stops_log_permanently() {
     let (sim, media, log) = new();
     let mut reservation = log.reserve(ByteLen(10_000), ByteLen(0)).unwrap();
@@ -48,6 +49,7 @@ fn failed_write_stops_log_permanently() {
 }
 
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn failed_control_write_stops_log() {
     let (sim, _, log) = new();
     sim.inject(DiskFault::error(Call::Write, ErrorKind::Other).of("control"));
@@ -58,6 +60,7 @@ fn failed_control_write_stops_log() {
 
 /// The control file notes each segment that begins.
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn failed_note_of_segment_stops_log() {
     let (sim, _, log) = new();
     let mut reservation = log.reserve(ByteLen(200_000), ByteLen(0)).unwrap();
@@ -69,6 +72,7 @@ fn failed_note_of_segment_stops_log() {
 
 /// Any call fails, at any moment: no panic, and every acknowledged record is found.
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn every_call_may_fail() {
     for nth in 1..200 {
         let sim = Arc::new(SimDisk::new());
@@ -107,6 +111,7 @@ fn every_call_may_fail() {
 
 /// A call that fails is no damage: the remedy is another one.
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn failed_call_does_not_damage_unfinished_log() {
     let sim = SimDisk::new();
     sim.open("control", OpenMode::Create).unwrap();
@@ -125,6 +130,7 @@ fn failed_call_does_not_damage_unfinished_log() {
 
 /// Looking and beginning may fail at every call as well; both can then be repeated.
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn every_call_of_an_opening_may_fail() {
     let (sim, _, log) = new();
     let mut reservation = log.reserve(ByteLen(10_000), ByteLen(0)).unwrap();
@@ -152,6 +158,7 @@ fn every_call_of_an_opening_may_fail() {
 
 /// E16.4: nothing is lost, and the limit may be raised.
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn lack_of_descriptors_refuses_append() {
     let (sim, _, log) = new();
     let mut reservation = log.reserve(ByteLen(100), ByteLen(0)).unwrap();
@@ -171,6 +178,7 @@ fn lack_of_descriptors_refuses_append() {
 }
 
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn a_full_disk_refuses_and_recovers() {
     let (sim, _, log) = new();
     let mut reservation = log.reserve(ByteLen(100), ByteLen(100)).unwrap();
@@ -196,6 +204,7 @@ fn a_full_disk_refuses_and_recovers() {
 }
 
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn short_reads_and_writes_change_nothing() {
     let (sim, media, log) = new();
     sim.shorten(Some(4));
@@ -207,6 +216,7 @@ fn short_reads_and_writes_change_nothing() {
 }
 
 #[test]
+#[cfg_attr(cedrat_shuttle, ignore = "needs threads of the system")]
 fn invalid_options_are_refused_by_name() {
     let media: Arc<dyn Media> = Arc::new(SimDisk::new());
     let wrong = |change: fn(&mut LogOptions)| {
