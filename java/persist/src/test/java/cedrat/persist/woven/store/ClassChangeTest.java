@@ -10,8 +10,6 @@ import cedrat.persist.Store;
 import cedrat.persist.StoreException;
 import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
-import cedrat.persist.woven.weave.Compiled;
-import cedrat.persist.woven.weave.Compiled.Compiler;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.util.function.Supplier;
@@ -26,33 +24,6 @@ class ClassChangeTest {
     private final MemoryGraph graph = new MemoryGraph();
     private final StoreOptions options = new StoreOptions();
 
-    /// Calls a version of the program, which makes or shows objects.
-    private static Object call(Class<?> program, String method, Object argument) {
-        try {
-            var found = program.getDeclaredMethod(
-                    method, argument == null ? new Class<?>[0] : new Class<?>[] {Object.class});
-            found.setAccessible(true);
-            return argument == null ? found.invoke(null) : found.invoke(null, argument);
-        } catch (java.lang.reflect.InvocationTargetException e) {
-            if (e.getCause() instanceof RuntimeException cause) {
-                throw cause;
-            }
-            throw new AssertionError(e.getCause());
-        } catch (ReflectiveOperationException e) {
-            throw new AssertionError(e);
-        }
-    }
-
-    private Class<?> compile(String source) throws IOException {
-        try {
-            return Compiled.of(
-                            folder, Compiler.JAVAC, "Program", "import java.util.*; class Program { " + source + " }")
-                    .loadClass("Program");
-        } catch (ClassNotFoundException e) {
-            throw new AssertionError(e);
-        }
-    }
-
     private <T> T in(Class<?> program, java.util.function.Function<Store, T> work) {
         try (Store store = Store.open(graph.open(), options.classLoader(program.getClassLoader()))) {
             return work.apply(store);
@@ -60,30 +31,30 @@ class ClassChangeTest {
     }
 
     private void make(String source) throws IOException {
-        Class<?> program = compile(source);
-        in(program, store -> store.setRoot("it", call(program, "make", null)));
+        Class<?> program = Versions.compile(folder, source);
+        in(program, store -> store.setRoot("it", Versions.call(program, "make", null)));
     }
 
     private Object show(String source) throws IOException {
-        Class<?> program = compile(source);
-        return in(program, store -> call(program, "show", store.root("it", Object.class)));
+        Class<?> program = Versions.compile(folder, source);
+        return in(program, store -> Versions.call(program, "show", store.root("it", Object.class)));
     }
 
     /// Changes it in a transaction, and shows it after another opening.
     private Object change(String source) throws IOException {
-        Class<?> program = compile(source);
+        Class<?> program = Versions.compile(folder, source);
         in(program, store -> {
             Object found = store.root("it", Object.class);
             Transaction.run(() -> {
-                call(program, "change", found);
+                Versions.call(program, "change", found);
             });
             return null;
         });
-        return in(program, store -> call(program, "show", store.root("it", Object.class)));
+        return in(program, store -> Versions.call(program, "show", store.root("it", Object.class)));
     }
 
     private String problems(String source) throws IOException {
-        Class<?> program = compile(source);
+        Class<?> program = Versions.compile(folder, source);
         Supplier<Object> opening = () -> in(program, store -> null);
         return assertThrows(StoreException.class, opening::get).getMessage();
     }

@@ -9,8 +9,6 @@ import cedrat.persist.Store;
 import cedrat.persist.StoreException;
 import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
-import cedrat.persist.woven.weave.Compiled;
-import cedrat.persist.woven.weave.Compiled.Compiler;
 import java.io.IOException;
 import java.nio.file.Path;
 import java.time.Instant;
@@ -54,35 +52,6 @@ class ConvertedFieldsTest {
     private final MemoryGraph graph = new MemoryGraph();
     private final AtomicInteger conversions = new AtomicInteger();
 
-    private static Object call(Class<?> program, String method, Object... arguments) {
-        try {
-            var found = program.getDeclaredMethod(
-                    method, arguments.length == 0 ? new Class<?>[0] : new Class<?>[] {Object.class});
-            found.setAccessible(true);
-            return found.invoke(null, arguments);
-        } catch (java.lang.reflect.InvocationTargetException e) {
-            if (e.getCause() instanceof RuntimeException cause) {
-                throw cause;
-            }
-            throw new AssertionError(e.getCause());
-        } catch (ReflectiveOperationException e) {
-            throw new AssertionError(e);
-        }
-    }
-
-    private Class<?> compile(String source) throws IOException {
-        try {
-            return Compiled.of(
-                            folder,
-                            Compiler.JAVAC,
-                            "Program",
-                            "import java.util.*; import java.time.*; class Program { " + source + " }")
-                    .loadClass("Program");
-        } catch (ClassNotFoundException e) {
-            throw new AssertionError(e);
-        }
-    }
-
     private <T> T in(Class<?> program, StoreOptions options, Function<Store, T> work) {
         try (Store store = Store.open(graph.open(), options.classLoader(program.getClassLoader()))) {
             return work.apply(store);
@@ -90,8 +59,8 @@ class ConvertedFieldsTest {
     }
 
     private void make(String source) throws IOException {
-        Class<?> program = compile(source);
-        in(program, new StoreOptions(), store -> store.setRoot("it", call(program, "make")));
+        Class<?> program = Versions.compile(folder, source);
+        in(program, new StoreOptions(), store -> store.setRoot("it", Versions.call(program, "make", null)));
     }
 
     private StoreOptions declared(Class<?> program) {
@@ -123,7 +92,7 @@ class ConvertedFieldsTest {
 
     private static void transact(Class<?> program, String method, Object found, boolean isCommitted) {
         Transaction.run(transaction -> {
-            call(program, method, found);
+            Versions.call(program, method, found);
             if (!isCommitted) {
                 transaction.rollback();
             }
@@ -134,14 +103,14 @@ class ConvertedFieldsTest {
     @Test
     void declaredFieldsAreConverted() throws IOException {
         make(FIRST);
-        Class<?> program = compile(SECOND);
+        Class<?> program = Versions.compile(folder, SECOND);
         for (int opening = 0; opening < 2; opening++) {
             in(program, declared(program), store -> {
                 Object found = store.<Object>root("it", Object.class);
-                assertEquals(SHOWN + 0, call(program, "show", found));
-                assertEquals(SHOWN + 0, call(program, "show", found));
+                assertEquals(SHOWN + 0, Versions.call(program, "show", found));
+                assertEquals(SHOWN + 0, Versions.call(program, "show", found));
                 transact(program, "other", found, false);
-                assertEquals(SHOWN + 0, call(program, "show", found));
+                assertEquals(SHOWN + 0, Versions.call(program, "show", found));
                 return null;
             });
         }
@@ -152,7 +121,7 @@ class ConvertedFieldsTest {
     @Test
     void changedObjectIsStoredWithNewTypes() throws IOException {
         make(FIRST);
-        Class<?> program = compile(SECOND);
+        Class<?> program = Versions.compile(folder, SECOND);
         in(program, declared(program), store -> {
             transact(program, "change", store.<Object>root("it", Object.class), true);
             return null;
@@ -160,13 +129,16 @@ class ConvertedFieldsTest {
         String after = SHOWN + 1;
         assertEquals(
                 after,
-                in(program, declared(program), store -> call(program, "show", store.<Object>root("it", Object.class))));
+                in(
+                        program,
+                        declared(program),
+                        store -> Versions.call(program, "show", store.<Object>root("it", Object.class))));
         assertEquals(1, conversions.get());
         // All is stored with the present types, but the definition of the former ones stays.
         in(program, declared(program), store -> {
-            assertEquals(after, call(program, "show", store.<Object>root("it", Object.class)));
+            assertEquals(after, Versions.call(program, "show", store.<Object>root("it", Object.class)));
             transact(program, "other", store.<Object>root("it", Object.class), true);
-            assertTrue(call(program, "show", store.<Object>root("it", Object.class))
+            assertTrue(Versions.call(program, "show", store.<Object>root("it", Object.class))
                     .toString()
                     .contains("2026-11-29"));
             return null;
@@ -178,13 +150,13 @@ class ConvertedFieldsTest {
     @Test
     void convertedValueSurvivesUnloading() throws IOException {
         make(FIRST);
-        Class<?> program = compile(SECOND);
+        Class<?> program = Versions.compile(folder, SECOND);
         in(program, declared(program).loadedBytesMax(1), store -> {
             Object found = store.root("it", Object.class);
-            assertEquals(SHOWN + 0, call(program, "show", found));
+            assertEquals(SHOWN + 0, Versions.call(program, "show", found));
             for (int i = 0; i < 3; i++) {
-                store.setRoot("day " + i, new Object[] {call(program, "day", found)});
-                assertEquals(SHOWN + 0, call(program, "show", found));
+                store.setRoot("day " + i, new Object[] {Versions.call(program, "day", found)});
+                assertEquals(SHOWN + 0, Versions.call(program, "show", found));
             }
             return null;
         });
@@ -192,7 +164,7 @@ class ConvertedFieldsTest {
     }
 
     private String problems(String source, StoreOptions options) throws IOException {
-        Class<?> program = compile(source);
+        Class<?> program = Versions.compile(folder, source);
         Supplier<Object> opening = () -> in(program, options, store -> null);
         return assertThrows(StoreException.class, opening::get).getMessage();
     }
@@ -220,14 +192,16 @@ class ConvertedFieldsTest {
     void failedConversionIsReportedByTheRead() throws IOException {
         make(
                 "static class Item { String day = \"d\"; String number = \"n\"; } static Object make() { return new Item(); }");
-        Class<?> program = compile("static class Item { java.time.LocalDate day; int number; }"
-                + " static Object show(Object it) { return \"\" + ((Item) it).day; }");
+        Class<?> program = Versions.compile(
+                folder,
+                "static class Item { java.time.LocalDate day; int number; }"
+                        + " static Object show(Object it) { return \"\" + ((Item) it).day; }");
         var options = new StoreOptions()
                 .convertField("Program$Item", "day", String.class, text -> text)
                 .convertField("Program$Item", "number", String.class, String::length);
         in(program, options, store -> {
             Object found = store.<Object>root("it", Object.class);
-            var thrown = assertThrows(StoreException.class, () -> call(program, "show", found));
+            var thrown = assertThrows(StoreException.class, () -> Versions.call(program, "show", found));
             assertTrue(thrown.getMessage().contains("has returned an object of java.lang.String"), thrown.getMessage());
             return null;
         });

@@ -2,6 +2,7 @@ package cedrat.persist.woven.store;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertInstanceOf;
 import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
@@ -17,7 +18,9 @@ import java.util.List;
 import java.util.Map;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.CyclicBarrier;
+import java.util.concurrent.ExecutionException;
 import java.util.concurrent.FutureTask;
+import java.util.concurrent.atomic.AtomicInteger;
 import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
@@ -163,6 +166,49 @@ class LoadHooksTest {
         return task;
     }
 
+    /// J1g: a load has made its own calls, waits for one of another thread, and fails with it.
+    @Test
+    void failedFunctionOfOtherLoadHoldsNoThread() throws Exception {
+        Item item = new Item("first");
+        item.other = new Item("shared");
+        item.more.add(new Item("second"));
+        item.more.add(item.other);
+        store(item);
+        CountDownLatch isRunning = new CountDownLatch(1);
+        CountDownLatch mayThrow = new CountDownLatch(1);
+        AtomicInteger failures = new AtomicInteger(2);
+        try (Store store = open(loaded -> {
+            if (loaded.name.equals("shared")) {
+                isRunning.countDown();
+                await(mayThrow);
+                if (failures.getAndDecrement() > 0) {
+                    throw new IllegalArgumentException("no");
+                }
+            }
+            loaded.shown = loaded.name;
+        })) {
+            Item found = store.root("it", Item.class);
+            FutureTask<String> first = start(new FutureTask<>(() -> found.other.shown));
+            isRunning.await();
+            FutureTask<String> second = new FutureTask<>(() -> found.more.get(0).shown);
+            waitForWait(Thread.ofPlatform().daemon().start(second));
+            mayThrow.countDown();
+            for (FutureTask<String> failed : List.of(first, second)) {
+                assertInstanceOf(
+                        StoreException.class,
+                        assertThrows(ExecutionException.class, failed::get).getCause());
+            }
+            FutureTask<String> third = start(new FutureTask<>(() -> found.more.get(0).shown + found.more.get(1).shown));
+            assertEquals("secondshared", third.get());
+        }
+    }
+
+    private static void waitForWait(Thread waiting) {
+        while (waiting.getState() != Thread.State.WAITING && waiting.isAlive()) {
+            Thread.onSpinWait();
+        }
+    }
+
     /// J1g: no other thread sees the object, or a collection with it, before.
     @Test
     void otherThreadsWaitForTheFunction() throws Exception {
@@ -182,10 +228,7 @@ class LoadHooksTest {
             FutureTask<String> first = start(new FutureTask<>(() -> found.more.get(0).shown));
             isRunning.await();
             FutureTask<String> second = new FutureTask<>(() -> found.more.get(0).shown);
-            Thread waiting = Thread.ofPlatform().daemon().start(second);
-            while (waiting.getState() != Thread.State.WAITING && waiting.isAlive()) {
-                Thread.onSpinWait();
-            }
+            waitForWait(Thread.ofPlatform().daemon().start(second));
             assertFalse(second.isDone());
             mayReturn.countDown();
             assertEquals("second", first.get());
