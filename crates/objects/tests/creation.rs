@@ -14,17 +14,13 @@ use cedrat_txn::{OpenError, Options, Registry, Result, Store};
 
 type Table = HashTable<u64, u64>;
 
-fn pick<T: Copy>(rng: &mut Rng, of: &[T]) -> T {
-    of[rng.below(of.len() as u64) as usize]
-}
-
 fn options(rng: &mut Rng) -> Options {
     let base = Options::simulated();
-    let (partitions, segment_len) = (pick(rng, &[1, 2, 4]), base.segment_len * pick(rng, &[1, 2]));
+    let (partitions, segment_len) = (*rng.pick(&[1, 2, 4]), base.segment_len * *rng.pick(&[1, 2]));
     Options {
         partitions,
         segment_len,
-        log_limit_bytes: base.segment_len * pick(rng, &[20, 32]),
+        log_limit_bytes: base.segment_len * *rng.pick(&[20, 32]),
         background: rng.below(8) == 0,
         checkpoint_when_opened: rng.below(2) == 0,
         ..base

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use cedrat_check::Rng;
 use cedrat_heap::{Heap, HeapOptions, Locking};
 use cedrat_media::{Call, Fault, Kill, Loss, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId};
@@ -48,7 +49,7 @@ enum Outcome<T> {
 }
 
 struct Run {
-    random: u64,
+    random: Rng,
     disk: Arc<SimDisk>,
     /// The states that a crash may leave, oldest first; the last is the newest.
     states: Vec<State>,
@@ -58,26 +59,11 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Run {
         Run {
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: Rng::new(seed),
             disk: Arc::new(SimDisk::new()),
             states: vec![State::default()],
             counts: BTreeMap::new(),
         }
-    }
-
-    fn below(&mut self, below: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 20) % below
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
     }
 
     fn count(&mut self, what: &str) {
@@ -86,39 +72,43 @@ impl Run {
 
     fn options(&mut self) -> Options {
         let base = Options::simulated();
-        let segments = self.pick(&[10, 16, 24, 40]);
+        let segments = *self.random.pick(&[10, 16, 24, 40]);
         let mut options = Options {
-            pool_bytes: self.pick(&[8, 16, 64, 1024]) * 4096,
-            partitions: 1 + (self.random >> 60) as u16 % 2,
+            pool_bytes: *self.random.pick(&[8, 16, 64, 1024]) * 4096,
+            partitions: 1 + self.random.below(2) as u16,
             log_limit_bytes: segments * base.segment_len,
-            checkpoint_when_opened: self.one_in(2),
-            redo_threads: self.pick(&[0, 0, 1, 3]),
-            background: self.one_in(3),
-            checkpoint_every_bytes: self.pick(&[5_000, 20_000, 100_000, u64::MAX]),
+            checkpoint_when_opened: self.random.one_in(2),
+            redo_threads: *self.random.pick(&[0, 0, 1, 3]),
+            background: self.random.one_in(3),
+            checkpoint_every_bytes: *self.random.pick(&[5_000, 20_000, 100_000, u64::MAX]),
             ..base
         };
-        options.log.block_len_max = self.pick(&[8 << 10, 32 << 10]);
-        options.memory.stripes_log2 = self.pick(&[4, 6, 8, 10]);
-        options.memory.stripe_words_log2 = self.pick(&[0, 2, 5]);
-        options.memory.sessions_max = self.pick(&[3, 16]);
-        options.memory.snapshot_extension = self.one_in(2);
-        options.memory.locking = self.pick(&[Locking::CommitTime, Locking::EncounterTime]);
+        options.log.block_len_max = *self.random.pick(&[8 << 10, 32 << 10]);
+        options.memory.stripes_log2 = *self.random.pick(&[4, 6, 8, 10]);
+        options.memory.stripe_words_log2 = *self.random.pick(&[0, 2, 5]);
+        options.memory.sessions_max = *self.random.pick(&[3, 16]);
+        options.memory.snapshot_extension = self.random.one_in(2);
+        options.memory.locking = *self.random.pick(&[Locking::CommitTime, Locking::EncounterTime]);
         options
     }
 
     fn crash(&mut self) {
-        if self.one_in(3) {
+        if self.random.one_in(3) {
             let mut cursor = self.disk.journal().cursor();
             cursor.advance_to(cursor.journal().len());
-            let kill = if self.one_in(3) { Kill::FailedSync(self.random) } else { Kill::Process(self.random) };
+            let kill = if self.random.one_in(3) {
+                Kill::FailedSync(self.random.next_u64())
+            } else {
+                Kill::Process(self.random.next_u64())
+            };
             self.disk = Arc::new(cursor.kill(kill));
             return;
         }
-        let loss = match self.below(5) {
+        let loss = match self.random.below(5) {
             0 => Loss::Everything,
             1 => Loss::Nothing,
-            2 => Loss::Whole(self.random),
-            _ => Loss::Random(self.random),
+            2 => Loss::Whole(self.random.next_u64()),
+            _ => Loss::Random(self.random.next_u64()),
         };
         self.disk = Arc::new(self.disk.cut_power(loss));
     }
@@ -130,7 +120,7 @@ impl Run {
     }
 
     fn fault(&mut self, nth: u64) -> Fault {
-        match self.below(6) {
+        match self.random.below(6) {
             0 => Fault::forgetful_sync().nth(1 + nth / 4),
             1 | 2 => Fault::panic(Call::Any).nth(nth),
             3 => Fault::error(Call::Any, io::ErrorKind::Other).nth(nth),
@@ -139,8 +129,8 @@ impl Run {
     }
 
     fn open(&mut self) -> Store {
-        while self.one_in(3) {
-            let nth = 1 + self.below(150);
+        while self.random.one_in(3) {
+            let nth = 1 + self.random.below(150);
             let fault = self.fault(nth);
             self.disk.inject(fault);
             self.count("opening with a fault");
@@ -188,7 +178,7 @@ impl Run {
                     self.states.push(after);
                     return false;
                 }
-                if !self.one_in(8) {
+                if !self.random.one_in(8) {
                     self.states = before;
                     return true;
                 }
@@ -215,24 +205,24 @@ impl Run {
     /// Changes one heap or the table, in the model and in the transaction.
     fn change(&mut self, txn: &mut Txn, state: &mut State) -> Result<()> {
         let memory = txn.store().memory();
-        let name = self.pick(&NAMES);
+        let name = *self.random.pick(&NAMES);
         let table = Table::open(txn, "table")?;
-        let Some(content) = state.heaps.get_mut(name).filter(|_| self.below(4) > 0) else {
+        let Some(content) = state.heaps.get_mut(name).filter(|_| self.random.below(4) > 0) else {
             return self.change_table(txn, &table, state.table.as_mut().expect("it was created"));
         };
         let heap = memory.heap(name)?;
-        let value = 1 + self.below(u64::MAX >> 20);
+        let value = 1 + self.random.below(u64::MAX >> 20);
         if !content.has_blocks {
             // Often at the end, which may be new.
             let words = content.size / 8;
-            let word = if self.one_in(2) { words - 1 - self.below(8) } else { self.below(words) };
+            let word = if self.random.one_in(2) { words - 1 - self.random.below(8) } else { self.random.below(words) };
             txn.heap(|tx| tx.write(&heap, word * 8, value))?;
             content.words.insert(word * 8, value);
             return Ok(());
         }
-        let any = content.blocks.keys().copied().nth(self.below(content.blocks.len() as u64 + 1) as usize);
+        let any = content.blocks.keys().copied().nth(self.random.below(content.blocks.len() as u64 + 1) as usize);
         match any {
-            Some(offset) if self.one_in(2) => {
+            Some(offset) if self.random.one_in(2) => {
                 txn.heap(|tx| tx.free(&heap, offset))?;
                 content.blocks.remove(&offset);
             }
@@ -241,7 +231,7 @@ impl Run {
                 content.blocks.get_mut(&offset).expect("it is there").1 = value;
             }
             None => {
-                let len = self.pick(&[8, 100, 3000, 20_000]);
+                let len = *self.random.pick(&[8, 100, 3000, 20_000]);
                 let offset = txn.heap(|tx| {
                     let offset = tx.allocate(&heap, len)?;
                     tx.write(&heap, offset, value)?;
@@ -254,9 +244,9 @@ impl Run {
     }
 
     fn change_table(&mut self, txn: &mut Txn, table: &Table, model: &mut BTreeMap<u64, u64>) -> Result<()> {
-        let key = self.below(100);
+        let key = self.random.below(100);
         if key < 80 {
-            let value = self.random;
+            let value = self.random.next_u64();
             table.insert(txn, &key, &value)?;
             model.insert(key, value);
             return Ok(());
@@ -281,8 +271,9 @@ impl Run {
 
     fn transaction(&mut self, store: &Store) -> bool {
         let mut after = self.newest();
-        let (mode, rolls_back) = (self.pick(&[Commit::Sync, Commit::Async, Commit::Async]), self.one_in(8));
-        let changes = 1 + self.below(5);
+        let (mode, rolls_back) =
+            (*self.random.pick(&[Commit::Sync, Commit::Async, Commit::Async]), self.random.one_in(8));
+        let changes = 1 + self.random.below(5);
         let outcome = attempt(|| {
             let mut txn = store.begin();
             for _ in 0..changes {
@@ -300,14 +291,14 @@ impl Run {
     /// Creates, grows or drops a heap. Each of these is durable when it returns, whatever commits before it are.
     fn change_heaps(&mut self, store: &Store) -> bool {
         let memory = store.memory();
-        let name = self.pick(&NAMES);
+        let name = *self.random.pick(&NAMES);
         let mut after = self.newest();
         let Some(content) = after.heaps.get_mut(name) else {
-            let size = CHUNK * (1 + self.below(6));
-            let has_blocks = self.one_in(2);
+            let size = CHUNK * (1 + self.random.below(6));
+            let has_blocks = self.random.one_in(2);
             let size = if has_blocks { size + 3 * CHUNK } else { size };
             let options = HeapOptions {
-                size_max: size + CHUNK * self.below(20),
+                size_max: size + CHUNK * self.random.below(20),
                 chunk_len: CHUNK,
                 blocks: has_blocks,
                 ..HeapOptions::raw(size)
@@ -320,7 +311,7 @@ impl Run {
             Ok(heap) => heap,
             Err(error) => panic!("heap {name} is gone: {error}"),
         };
-        if self.one_in(4) {
+        if self.random.one_in(4) {
             let outcome = match attempt(|| Ok(memory.drop_heap(name)?)) {
                 // Only a file is left of it.
                 Outcome::Failed(error) if error.to_string().contains("is dropped") => Outcome::Done(()),
@@ -335,7 +326,7 @@ impl Run {
                 state.heaps.remove(name);
             });
         }
-        let size = content.size + CHUNK * (1 + self.below(5));
+        let size = content.size + CHUNK * (1 + self.random.below(5));
         if size > heap.size_max() {
             assert!(heap.grow(size).is_err());
             return true;
@@ -374,15 +365,15 @@ impl Run {
     }
 
     fn step(&mut self, store: &Store) -> bool {
-        match self.below(20) {
+        match self.random.below(20) {
             0 => {
                 let outcome = attempt(|| store.checkpoint());
                 let newest = self.newest();
                 self.ends(store, outcome, newest, false)
             }
             1 => {
-                let free = self.below(300_000);
-                let capacity = (!self.one_in(3)).then(|| self.disk.space() + free);
+                let free = self.random.below(300_000);
+                let capacity = (!self.random.one_in(3)).then(|| self.disk.space() + free);
                 self.disk.set_capacity(capacity);
                 true
             }
@@ -401,14 +392,14 @@ impl Run {
         let store = self.open();
         store.check().expect("its pages are sound");
         self.judge(&store);
-        let is_faulty = self.one_in(2);
+        let is_faulty = self.random.one_in(2);
         if is_faulty {
-            let nth = 1 + self.below(800);
+            let nth = 1 + self.random.below(800);
             let fault = self.fault(nth);
             self.disk.inject(fault);
         }
         let mut goes_on = self.newest().table.is_some() || self.create(&store);
-        for _ in 0..self.below(150) {
+        for _ in 0..self.random.below(150) {
             goes_on = goes_on && self.step(&store);
         }
         if let Some(stopped) = store.log().stopped() {
@@ -416,10 +407,10 @@ impl Run {
             self.count(&format!("stop: {stopped}"));
         }
         self.disk.set_capacity(None);
-        if goes_on && !is_faulty && self.one_in(2) {
+        if goes_on && !is_faulty && self.random.one_in(2) {
             assert_eq!(read(&store), self.newest());
         }
-        if goes_on && self.one_in(4) {
+        if goes_on && self.random.one_in(4) {
             if let Outcome::Done(()) = attempt(|| store.close()) {
                 let newest = self.newest();
                 self.states = vec![newest];

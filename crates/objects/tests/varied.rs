@@ -5,6 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use cedrat_check::Rng;
 use cedrat_heap::{Heap, HeapOptions};
 use cedrat_media::{Call, Fault, Kill, Loss, Media, SimDisk};
 use cedrat_structures::{Catalogue, HashTable, check_named};
@@ -64,7 +65,7 @@ impl Clock for Steps {
 
 struct Run {
     clock: Arc<Steps>,
-    random: u64,
+    random: Rng,
     disk: Arc<SimDisk>,
     /// The states that a crash may leave, oldest first; the last is the newest.
     states: Vec<State>,
@@ -81,7 +82,7 @@ impl Run {
     fn new(seed: u64) -> Run {
         Run {
             clock: Arc::new(Steps::default()),
-            random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
+            random: Rng::new(seed),
             disk: Arc::new(SimDisk::new()),
             states: vec![State::default()],
             branch: 0,
@@ -90,46 +91,31 @@ impl Run {
         }
     }
 
-    fn below(&mut self, below: u64) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        (self.random >> 20) % below
-    }
-
-    fn one_in(&mut self, count: u64) -> bool {
-        self.below(count) == 0
-    }
-
-    fn pick<T: Copy>(&mut self, of: &[T]) -> T {
-        of[self.below(of.len() as u64) as usize]
-    }
-
     fn count(&mut self, what: &str) {
         *self.counts.entry(what.chars().filter(|c| !c.is_ascii_digit()).take(60).collect()).or_default() += 1;
     }
 
     fn options(&mut self) -> Options {
         let base = Options::simulated();
-        let segments = self.pick(&[8, 10, 12, 16, 24, 40]);
-        let txn_log_limit_bytes = self.pick(&[None, None, Some(100_000), Some(u64::MAX)]);
-        let carry_forward_bytes = self.pick(&[None, None, Some(1), Some(20_000)]);
+        let segments = *self.random.pick(&[8, 10, 12, 16, 24, 40]);
+        let txn_log_limit_bytes = *self.random.pick(&[None, None, Some(100_000), Some(u64::MAX)]);
+        let carry_forward_bytes = *self.random.pick(&[None, None, Some(1), Some(20_000)]);
         let mut options = Options {
-            pool_bytes: self.pick(&[8, 9, 16, 32, 64, 1024]) * 4096,
-            partitions: 1 + (self.random >> 60) as u16 % 2,
+            pool_bytes: *self.random.pick(&[8, 9, 16, 32, 64, 1024]) * 4096,
+            partitions: 1 + self.random.below(2) as u16,
             log_limit_bytes: segments * base.segment_len,
             txn_log_limit_bytes,
             carry_forward_bytes,
-            checkpoint_when_opened: self.one_in(2),
-            redo_threads: self.pick(&[0, 0, 1, 3]),
-            background: self.one_in(4),
-            checkpoint_every_bytes: self.pick(&[20_000, 100_000, u64::MAX]),
-            txn_time_limit: self.one_in(3).then(|| Duration::from_secs(10)),
+            checkpoint_when_opened: self.random.one_in(2),
+            redo_threads: *self.random.pick(&[0, 0, 1, 3]),
+            background: self.random.one_in(4),
+            checkpoint_every_bytes: *self.random.pick(&[20_000, 100_000, u64::MAX]),
+            txn_time_limit: self.random.one_in(3).then(|| Duration::from_secs(10)),
             clock: Arc::<Steps>::clone(&self.clock),
             ..base
         };
-        options.log.block_len_max = self.pick(&[8 << 10, 16 << 10, 32 << 10]);
-        options.log.writes_in_flight = self.pick(&[1, 2, 8]);
+        options.log.block_len_max = *self.random.pick(&[8 << 10, 16 << 10, 32 << 10]);
+        options.log.writes_in_flight = *self.random.pick(&[1, 2, 8]);
         options
     }
 
@@ -147,19 +133,23 @@ impl Run {
     }
 
     fn loss(&mut self) -> Loss {
-        match self.below(5) {
+        match self.random.below(5) {
             0 => Loss::Everything,
             1 => Loss::Nothing,
-            2 => Loss::Whole(self.random),
-            _ => Loss::Random(self.random),
+            2 => Loss::Whole(self.random.next_u64()),
+            _ => Loss::Random(self.random.next_u64()),
         }
     }
 
     fn crash(&mut self) {
-        if self.one_in(3) {
+        if self.random.one_in(3) {
             let mut cursor = self.disk.journal().cursor();
             cursor.advance_to(cursor.journal().len());
-            let kill = if self.one_in(3) { Kill::FailedSync(self.random) } else { Kill::Process(self.random) };
+            let kill = if self.random.one_in(3) {
+                Kill::FailedSync(self.random.next_u64())
+            } else {
+                Kill::Process(self.random.next_u64())
+            };
             self.disk = Arc::new(cursor.kill(kill));
             return;
         }
@@ -168,15 +158,15 @@ impl Run {
     }
 
     fn open(&mut self) -> Store {
-        if self.one_in(3) {
-            let nth = 1 + self.below(120);
+        if self.random.one_in(3) {
+            let nth = 1 + self.random.below(120);
             self.disk.inject(Fault::power_loss(Call::Any).nth(nth));
             let options = self.options();
             drop(self.try_open(options));
             self.count("opening without power");
             self.crash();
         }
-        if self.one_in(4) {
+        if self.random.one_in(4) {
             self.disk.set_capacity(Some(self.disk.space()));
             let options = self.options();
             match self.try_open(options) {
@@ -303,34 +293,34 @@ impl Run {
         // This thread would wait for itself: at last without success, but for seconds.
         let branches = self.newest().branches;
         let key = loop {
-            let key = self.below(KEYS);
+            let key = self.random.below(KEYS);
             let is_locked = |changes: &Changes| changes.locked.contains(&key);
             if !branches.values().any(is_locked) && !others.iter().any(|other| is_locked(&other.changes)) {
                 break key;
             }
         };
         let word = loop {
-            let word = self.below(WORDS);
+            let word = self.random.below(WORDS);
             if !branches.values().any(|branch| branch.words.contains_key(&word)) {
                 break word;
             }
         };
         running.changes.locked.insert(key);
-        match self.below(6) {
+        match self.random.below(6) {
             0 => {
                 if table.remove(&mut running.txn, &key)? {
                     running.changes.table.insert(key, None);
                 }
             }
             1 => {
-                let value = self.random;
+                let value = self.random.next_u64();
                 running.txn.heap(|tx| tx.write(heap, word * 8, value))?;
                 running.changes.words.insert(word, value);
             }
             2 => {
                 running.savepoints.push((running.txn.savepoint(), running.changes.clone()));
             }
-            3 if self.one_in(3) => {
+            3 if self.random.one_in(3) => {
                 if let Some((savepoint, changes)) = running.savepoints.pop() {
                     running.txn.rollback_to(savepoint)?;
                     let locked = std::mem::take(&mut running.changes.locked);
@@ -338,7 +328,7 @@ impl Run {
                 }
             }
             _ => {
-                let len = self.below(900);
+                let len = self.random.below(900);
                 let value = vec![key as u8; len as usize];
                 table.insert(&mut running.txn, &key, &value)?;
                 running.changes.table.insert(key, Some(value));
@@ -351,7 +341,7 @@ impl Run {
     fn end(&mut self, running: Running) -> bool {
         let mut after = self.newest();
         let Running { txn, changes, .. } = running;
-        match self.below(8) {
+        match self.random.below(8) {
             0 => match txn.rollback() {
                 Ok(()) => true,
                 Err(error) => self.goes_on(&error),
@@ -422,7 +412,7 @@ impl Run {
             }
         };
         let changes = after.branches.remove(&id).expect("it is there");
-        let commits = self.one_in(2);
+        let commits = self.random.one_in(2);
         if commits {
             after.apply(&changes);
         }
@@ -468,11 +458,11 @@ impl Run {
 
     /// Takes one step. Returns whether the store goes on.
     fn step(&mut self, store: &Store, running: &mut Vec<Running>, table: &Table, heap: &Heap) -> bool {
-        match self.below(40) {
+        match self.random.below(40) {
             0 => store.checkpoint().map_or_else(|error| self.goes_on(&error), |()| true),
             1 | 2 => {
-                let free = self.below(400_000);
-                let capacity = (!self.one_in(3)).then(|| self.disk.space() + free);
+                let free = self.random.below(400_000);
+                let capacity = (!self.random.one_in(3)).then(|| self.disk.space() + free);
                 self.disk.set_capacity(capacity);
                 true
             }
@@ -482,12 +472,12 @@ impl Run {
                 true
             }
             7..=9 if !running.is_empty() => {
-                let at = self.below(running.len() as u64) as usize;
+                let at = self.random.below(running.len() as u64) as usize;
                 let one = running.swap_remove(at);
                 self.end(one)
             }
             _ if !running.is_empty() => {
-                let at = self.below(running.len() as u64) as usize;
+                let at = self.random.below(running.len() as u64) as usize;
                 let mut one = running.swap_remove(at);
                 match self.change(&mut one, running, table, heap) {
                     Ok(()) => {
@@ -512,15 +502,15 @@ impl Run {
             drop(store);
             return self.crash();
         };
-        let dies = self.one_in(2);
+        let dies = self.random.one_in(2);
         if dies {
-            let nth = 1 + self.below(1500);
+            let nth = 1 + self.random.below(1500);
             self.disk.inject(Fault::power_loss(Call::Any).nth(nth));
         }
         let mut running: Vec<Running> = Vec::new();
         let mut goes_on = true;
-        for _ in 0..self.below(400) {
-            let passed = u64::from(self.one_in(8));
+        for _ in 0..self.random.below(400) {
+            let passed = u64::from(self.random.one_in(8));
             self.clock.0.fetch_add(passed, Ordering::Relaxed);
             goes_on = self.step(&store, &mut running, &table, &heap);
             if !goes_on {
@@ -531,7 +521,7 @@ impl Run {
             assert!(dies, "E16: it stopped without a cause: {stopped}");
         }
         drop(running);
-        let is_closed = goes_on && self.one_in(4);
+        let is_closed = goes_on && self.random.one_in(4);
         drop((table, heap));
         if is_closed {
             if store.close().is_ok() {
