@@ -6,11 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.MemoryGraph;
-import cedrat.persist.Store;
 import cedrat.persist.StoreException;
-import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
+import cedrat.persist.woven.store.StoreFixture;
 import java.util.ArrayList;
 import java.util.Collection;
 import java.util.Collections;
@@ -41,7 +39,6 @@ import java.util.function.Supplier;
 import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.Timeout;
 import org.junit.jupiter.params.ParameterizedTest;
@@ -49,27 +46,7 @@ import org.junit.jupiter.params.provider.MethodSource;
 
 /// J5f: collections of `java.util.concurrent` are stored, locked and restored as a whole.
 @Timeout(60)
-class ConcurrentCollectionsTest {
-    private final MemoryGraph graph = new MemoryGraph();
-    private Store store = Store.open(graph.open(), new StoreOptions());
-
-    @AfterEach
-    void close() {
-        store.close();
-    }
-
-    private <T> T reopened() {
-        store.close();
-        store = Store.open(graph.open(), new StoreOptions());
-        return store.root("it", Object.class);
-    }
-
-    /// Stores, closes, opens and loads.
-    private <T> T again(T object) {
-        store.setRoot("it", object);
-        return reopened();
-    }
-
+class ConcurrentCollectionsTest extends StoreFixture {
     /// How a collection is changed.
     private record Change(String name, Object made, Consumer<Object> work) {
         @Override

@@ -7,11 +7,9 @@ import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
-import cedrat.persist.MemoryGraph;
-import cedrat.persist.Store;
 import cedrat.persist.StoreException;
-import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
+import cedrat.persist.woven.store.StoreFixture;
 import java.io.PrintWriter;
 import java.io.StringWriter;
 import java.nio.file.NoSuchFileException;
@@ -20,32 +18,12 @@ import java.util.ArrayList;
 import java.util.List;
 import java.util.concurrent.ExecutionException;
 import java.util.stream.Stream;
-import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.params.ParameterizedTest;
 import org.junit.jupiter.params.provider.MethodSource;
 
 /// J4, J5: exceptions of the JDK and of the program come back with messages, causes and stack traces.
-class ThrowablesTest {
-    private final MemoryGraph graph = new MemoryGraph();
-    private Store store = Store.open(graph.open(), new StoreOptions());
-
-    @AfterEach
-    void close() {
-        store.close();
-    }
-
-    private <T> T reopened() {
-        store.close();
-        store = Store.open(graph.open(), new StoreOptions());
-        return store.root("it", Object.class);
-    }
-
-    private <T> T again(T object) {
-        store.setRoot("it", object);
-        return reopened();
-    }
-
+class ThrowablesTest extends StoreFixture {
     private static class OrderException extends Exception {
         private static final long serialVersionUID = 1;
 

@@ -41,4 +41,16 @@ public abstract class StoreFixture {
         store.close();
         open();
     }
+
+    /// Stores an object as the root `it`, and returns it as another opening loads it.
+    protected final <T> T again(T object) {
+        store.setRoot("it", object);
+        return reopened();
+    }
+
+    /// Returns the root `it` as another opening loads it.
+    protected final <T> T reopened() {
+        reopen();
+        return store.root("it", Object.class);
+    }
 }
