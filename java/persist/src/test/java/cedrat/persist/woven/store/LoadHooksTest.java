@@ -168,7 +168,7 @@ class LoadHooksTest {
 
     /// J1g: a load has made its own calls, waits for one of another thread, and fails with it.
     @Test
-    void failedFunctionOfOtherLoadHoldsNoThread() throws Exception {
+    void failureOfOtherLoadBlocksNoReader() throws Exception {
         Item item = new Item("first");
         item.other = new Item("shared");
         item.more.add(new Item("second"));
