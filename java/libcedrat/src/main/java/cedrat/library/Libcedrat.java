@@ -24,10 +24,8 @@ public final class Libcedrat {
     /// Names the file of the library.
     public static final String PROPERTY = "cedrat.library";
 
-    private static final String HOW =
-            "put the artifact libcedrat-" + platform() + " on the class path, or build the library with "
-                    + "`cargo build --release --locked -p cedrat-capi`, and start Java with -D" + PROPERTY
-                    + "=…/target/release/" + System.mapLibraryName("cedrat");
+    private static final String PLATFORM = platform(System.getProperty("os.name"), System.getProperty("os.arch"));
+    private static final String HOW = remedy(PLATFORM);
 
     /// The library that was loaded from the class path, or null. Another copy of it would be another file, which
     /// would be loaded again.
@@ -51,7 +49,7 @@ public final class Libcedrat {
         if (file != null) {
             return load(file, file.toString());
         }
-        String resource = "/META-INF/native/" + platform() + "/" + System.mapLibraryName("cedrat");
+        String resource = "/META-INF/native/" + PLATFORM + "/" + System.mapLibraryName("cedrat");
         if (!named.isEmpty()) {
             throw missing(named, resource);
         }
@@ -128,9 +126,18 @@ public final class Libcedrat {
     }
 
     /// System and processor, as in the names of artifacts.
-    private static String platform() {
-        String system = System.getProperty("os.name").toLowerCase(Locale.ROOT);
-        String processor = System.getProperty("os.arch");
-        return system + "-" + (processor.equals("amd64") ? "x86_64" : processor);
+    static String platform(String system, String processor) {
+        return system.toLowerCase(Locale.ROOT) + "-" + (processor.equals("amd64") ? "x86_64" : processor);
+    }
+
+    /// Returns what a user does where no library can be loaded. The library calls functions that only Linux has.
+    static String remedy(String platform) {
+        if (!platform.startsWith("linux-")) {
+            return "the library runs on Linux only: start the program in a container or a virtual machine with Linux"
+                    + " (on Windows, WSL 2 is one)";
+        }
+        return "put the artifact libcedrat-" + platform + " on the class path, or build the library with "
+                + "`cargo build --release --locked -p cedrat-capi`, and start Java with -D" + PROPERTY
+                + "=…/target/release/" + System.mapLibraryName("cedrat");
     }
 }

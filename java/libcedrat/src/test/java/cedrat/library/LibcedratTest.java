@@ -68,6 +68,15 @@ class LibcedratTest {
     }
 
     @Test
+    void remedyDependsOnSystem() {
+        assertEquals("linux-x86_64", Libcedrat.platform("Linux", "amd64"));
+        assertTrue(Libcedrat.remedy(Libcedrat.platform("Linux", "aarch64")).contains("libcedrat-linux-aarch64"));
+        for (String system : new String[] {"Mac OS X", "Windows 11"}) {
+            assertTrue(Libcedrat.remedy(Libcedrat.platform(system, "aarch64")).contains("runs on Linux only"), system);
+        }
+    }
+
+    @Test
     void missingLibraryErrorNamesRemedy() {
         naming(folder.resolve("none.so").toString(), message -> {
             assertTrue(message.contains("cannot find libcedrat"), message);
