@@ -256,6 +256,12 @@ fn child_of_busy_process_awaits_nothing() {
     holds("forked_busy");
 }
 
+/// E1.9e, E1.9f.
+#[test]
+fn child_keeps_its_own_memory() {
+    holds("forked_memory");
+}
+
 #[test]
 fn cancelled_thread_completes_its_calls() {
     holds("cancelled");

@@ -390,7 +390,7 @@ impl Shared {
 
     /// Returns a descriptor to the pool; it holds nothing but log space.
     pub(crate) fn give_back_descriptor(&self, mut descriptor: Box<Descriptor>) {
-        if self.clock.log().is_some_and(Log::is_forked) {
+        if self.clock.is_forked() {
             return std::mem::forget(descriptor); // a thread of the parent may have locked the seats (E1.9d)
         }
         if self.has_dropped_heaps() {

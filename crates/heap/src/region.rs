@@ -171,6 +171,7 @@ mod backing {
     use std::io;
     use std::ptr::NonNull;
 
+    use cedrat_sync::OwnWord;
     use cedrat_sync::atomic::AtomicU64;
     use rustix::io::Errno;
     use rustix::mm::{Advice, MapFlags, MlockFlags, MprotectFlags, ProtFlags};
@@ -187,6 +188,8 @@ mod backing {
         /// Address of the mapping, which is longer than the words, so that they can begin at a huge page.
         mapped: NonNull<u8>,
         mapped_len: usize,
+        /// Not zero in the process that has mapped it. In a forked child other memory may lie there.
+        process: OwnWord,
     }
 
     // SAFETY: 1 and 3; it is memory, not bound to a thread, and lends only atomics.
@@ -213,6 +216,7 @@ mod backing {
                 count,
                 mapped,
                 mapped_len,
+                process: OwnWord::new(1),
             };
             words.make_accessible()?;
             let advice = if mapping.huge { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
@@ -273,7 +277,10 @@ mod backing {
 
     impl Drop for Words {
         fn drop(&mut self) {
-            // SAFETY: 1; this is the range that was mapped, and no borrow of it is left.
+            if self.process.load() == 0 {
+                return; // E1.9f
+            }
+            // SAFETY: 1; this is the range that was mapped, by this process, and no borrow of it is left.
             let _ = unsafe { munmap(self.mapped.as_ptr().cast(), self.mapped_len) };
         }
     }

@@ -669,6 +669,12 @@ impl<'a> Tx<'a> {
 
     /// Rolls the transaction back completely. Its locks get the state that they had before.
     pub(crate) fn abandon(&mut self) {
+        // In a forked child the words of blocks are not there (E1.9e).
+        if self.shared.clock.is_forked() {
+            self.this.blocks.clear();
+            self.this.clears_at_end = None;
+            return self.forget();
+        }
         self.slot().committed();
         self.drop_blocks(0);
         self.release_locks();

@@ -18,7 +18,7 @@ use std::ptr::NonNull;
 // The words of a page are data, not synchronisation: they are real atomics also under a seeded scheduler.
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use cedrat_sync::planted;
+use cedrat_sync::{OwnWord, planted};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags, madvise, mmap_anonymous, mprotect, munlock, munmap};
 
@@ -172,6 +172,8 @@ pub(crate) fn check_system(system_page_len: usize) -> io::Result<()> {
 pub(crate) struct Reservation {
     base: NonNull<u8>,
     len: usize,
+    /// Not zero in the process that has mapped it. In a forked child other memory may lie there.
+    process: OwnWord,
 }
 
 // SAFETY: 1 and 3; the reservation is memory, not bound to a thread, and lends only atomics.
@@ -191,7 +193,7 @@ impl Reservation {
             mmap_anonymous(std::ptr::null_mut(), len, ProtFlags::empty(), MapFlags::PRIVATE | MapFlags::NORESERVE)
         }?;
         let base = NonNull::new(base.cast::<u8>()).expect("the system maps nothing at address 0");
-        let reservation = Reservation { base, len };
+        let reservation = Reservation { base, len, process: OwnWord::new(1) };
         // If the program has locked its future memory (`mlockall`), an accessible range would get memory at once, all of it.
         // SAFETY: 1; the range is ours, and unlocking does not change its content.
         unsafe { munlock(reservation.base.as_ptr().cast(), len) }?;
@@ -251,8 +253,11 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // SAFETY: 1; nothing lent from the range outlives it. Failure would leave the range mapped, which is
-        // harmless.
+        if self.process.load() == 0 {
+            return; // E1.9f
+        }
+        // SAFETY: 1; this process has mapped the range, and nothing lent from it outlives it. Failure would leave it mapped,
+        // which is harmless.
         let _ = unsafe { munmap(self.base.as_ptr().cast(), self.len) };
     }
 }

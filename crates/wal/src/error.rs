@@ -177,9 +177,9 @@ pub struct Stopped {
 }
 
 impl Stopped {
-    /// Returns the error of a log in a process that was forked from the one that has opened it.
+    /// Returns the error of a log, or of a memory without one, in a process that was forked from the one that has opened it.
     #[cold]
-    pub(crate) fn forked() -> Stopped {
+    pub fn forked() -> Stopped {
         let why = "it belongs to the process that has opened it, and this one was forked from that";
         Stopped { reason: Arc::new(StopReason::Asked(why.into())) }
     }

@@ -5,13 +5,14 @@
 #include <pthread.h>
 
 #define WRITERS 3
-#define FORKS 140
+#define FORKS 180
 #define WAITS_MAX 30 /* seconds, for a child that needs none */
 
 static cedrat_store *store;
 static cedrat_heap *heap;
 static cedrat_thread *own;
 static cedrat_txn *pending;
+static uint64_t *own_block;
 static uint64_t records, own_records, newest;
 static volatile int ends;
 
@@ -51,6 +52,16 @@ static void commits(void) {
   cedrat_txn_free(pending);
 }
 
+static void commits_words(void) {
+  CHECK(cedrat_commit(own, CEDRAT_SYNC, NULL) != CEDRAT_OK);
+  cedrat_thread_free(own);
+}
+
+static void rolls_words_back(void) {
+  cedrat_abort(own);
+  CHECK(cedrat_begin(own) != CEDRAT_OK);
+}
+
 static void takes_a_checkpoint(void) {
   CHECK(cedrat_checkpoint(store) != CEDRAT_OK);
 }
@@ -71,11 +82,12 @@ static void exits(void) {
   exit(0);
 }
 
-static void (*const acts[])(void) = {closes, frees_and_closes, commits, takes_a_checkpoint, waits_for_a_commit, creates_a_heap,
-                                     exits};
+static void (*const acts[])(void) = {closes, frees_and_closes, commits, commits_words, rolls_words_back, takes_a_checkpoint,
+                                     waits_for_a_commit, creates_a_heap, exits};
 
 int main(int count, char **arguments) {
   pthread_t writers[WRITERS];
+  cedrat_status outcome;
   uint64_t place;
   size_t number;
   CHECK(count == 2);
@@ -84,6 +96,9 @@ int main(int count, char **arguments) {
   OK(cedrat_records_open(store, "records", &records));
   OK(cedrat_records_open(store, "own records", &own_records));
   OK(cedrat_thread_create(store, &own));
+  OK(cedrat_begin(own));
+  OK(cedrat_malloc(own, heap, 64, (void **)&own_block));
+  OK(cedrat_store_word(own, own_block, 7));
   OK(cedrat_txn_begin(store, &pending));
   OK(cedrat_records_insert(pending, own_records, "pending", 7, &place));
   for (number = 0; number < WRITERS; number++) {
@@ -109,7 +124,10 @@ int main(int count, char **arguments) {
   for (number = 0; number < WRITERS; number++) {
     CHECK(pthread_join(writers[number], NULL) == 0);
   }
-  OK(cedrat_txn_commit(pending, NULL, NULL, 0, CEDRAT_SYNC, NULL, 0, NULL));
+  OK(cedrat_commit(own, CEDRAT_SYNC, NULL));
+  /* Rolled back if the others have filled the log meanwhile. */
+  outcome = cedrat_txn_commit(pending, NULL, NULL, 0, CEDRAT_SYNC, NULL, 0, NULL);
+  CHECK(outcome == CEDRAT_OK || outcome == CEDRAT_ROLLED_BACK);
   cedrat_txn_free(pending);
   cedrat_thread_free(own);
   OK(cedrat_close(store));
