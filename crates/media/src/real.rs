@@ -184,6 +184,7 @@ impl RealDisk {
                     return Err(explained("open", &path, None, io::Error::new(io::ErrorKind::InvalidInput, message)));
                 }
                 FileType::Symlink if !no_link().is_empty() => return Err(is_link("open", &path)),
+                FileType::RegularFile if mode == OpenMode::ReadWrite => check_one_name(found.st_nlink, &path)?,
                 _ => {}
             }
         }
@@ -567,6 +568,17 @@ fn no_link() -> OFlags {
 fn is_link(what: &str, path: &Path) -> io::Error {
     let message = "it is a symbolic link: move the file itself here, or link its directory";
     explained(what, path, None, io::Error::new(io::ErrorKind::InvalidInput, message))
+}
+
+/// Refuses a file that has another name. A directory with that name would be a copy of the store that shares the old files and
+/// lacks the new ones, so that after changes through one of the two the other one would not open.
+fn check_one_name(names: impl Into<u64>, path: &Path) -> io::Result<()> {
+    if names.into() <= 1 || planted!("hard_links_shared") {
+        return Ok(());
+    }
+    let message =
+        "another hard link leads to the same file: copy the file, and let the copy take the place of this one";
+    Err(explained("open", path, None, io::Error::new(io::ErrorKind::InvalidInput, message)))
 }
 
 /// The smallest descriptor of a file: those below are the standard input and output of the process.

@@ -185,6 +185,23 @@ fn file_replaced_again_and_again_is_refused() {
     disk.lock("file").unwrap();
 }
 
+/// E1.10b.
+#[test]
+fn hard_link_is_only_read() {
+    let directory = tempfile::tempdir().unwrap();
+    let (file, other) = (directory.path().join("file"), directory.path().join("other"));
+    fs::write(&file, b"bytes").unwrap();
+    fs::hard_link(&file, &other).unwrap();
+    let disk = RealDisk::new(directory.path());
+    let read = disk.open("file", OpenMode::Read).unwrap();
+    assert_eq!(disk.len(read).unwrap(), 5);
+    let refused = disk.open("file", OpenMode::ReadWrite).unwrap_err();
+    assert_eq!(refused.kind(), io::ErrorKind::InvalidInput);
+    assert!(refused.to_string().contains("file: another hard link leads to the same file"), "{refused}");
+    fs::remove_file(other).unwrap();
+    disk.open("file", OpenMode::ReadWrite).unwrap();
+}
+
 /// E1.10a: the directories of a store may be on several disks; its files are where their names are.
 #[test]
 fn linked_file_is_refused_by_name() {
