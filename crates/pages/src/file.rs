@@ -110,6 +110,7 @@ impl PageFile {
             self.media.allocate(self.file, offset, len).map(|()| target)
         };
         let target = reserve(generous).or_else(|error| match error.kind() {
+            io::ErrorKind::FileTooLarge if planted!("size_limit_not_retried") => Err(error),
             io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge if generous > pages => reserve(pages),
             _ => Err(error),
         });

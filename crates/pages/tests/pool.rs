@@ -314,6 +314,24 @@ fn full_disk_fails_only_growth() {
     fixture.pool.ensure_len(before + 100).unwrap();
 }
 
+/// E16.4d: a file that may not grow by an eighth grows by the pages that are needed.
+#[test]
+fn file_size_limit_fails_only_growth() {
+    let (disk, fixture) = Fixture::simulated(options(8), 10);
+    let before = fixture.pool.len_pages();
+    let too_large = Fault::error(Call::Allocate, ErrorKind::FileTooLarge).of(PAGE_FILE);
+    disk.inject(too_large.clone());
+    fixture.pool.ensure_len(before + 15).expect("E16.4d");
+    assert_eq!(fixture.pool.len_pages(), before + 15, "E16.4d");
+    disk.inject(too_large.permanent());
+    let refused = fixture.pool.ensure_len(before + 100).unwrap_err();
+    assert!(refused.to_string().contains("growing"), "{refused}");
+    assert_eq!(fixture.pool.len_pages(), before + 15);
+    assert!(fixture.log.stopped().is_none(), "E16.4d");
+    disk.clear_faults();
+    fixture.pool.ensure_len(before + 100).unwrap();
+}
+
 /// W6, E16.5.
 #[test]
 fn failed_page_write_or_sync_stops_store() {

@@ -139,6 +139,19 @@ pub enum Error {
         /// The identifier, in hexadecimal digits.
         id: String,
     },
+    /// A store did not open: an undo of recovery has returned [`InDoubt`](Error::InDoubt), because a transaction that it runs
+    /// needs a lock of a prepared transaction. Nothing is lost. An undo acquires no locks of its own: register one of this name
+    /// that does without that transaction, open the store again, and end the prepared transaction.
+    #[error(
+        "recovery cannot run the undo \"{undo}\": it needs a lock of the prepared transaction {id}, whose outcome is unknown; \
+         register an undo of this name that acquires no lock, open the store again, and commit that transaction or roll it back"
+    )]
+    UndoInDoubt {
+        /// The name of the undo.
+        undo: String,
+        /// The identifier of the prepared transaction, in hexadecimal digits.
+        id: String,
+    },
     /// A prepared transaction was not found, or cannot be prepared or ended here.
     #[error(transparent)]
     Branch(#[from] BranchError),

@@ -97,8 +97,7 @@ impl RecordLocks for Txn {
         }
         let inner = self.inner();
         let is_prepared = |txn| inner.branches.is_held(txn);
-        let unless: Option<&dyn Fn(TxnId) -> bool> =
-            if self.options.waits_for_prepared { None } else { Some(&is_prepared) };
+        let unless: Option<&dyn Fn(TxnId) -> bool> = if self.waits_for_prepared() { None } else { Some(&is_prepared) };
         let structure = (!self.has_whole(root, INTENTION)).then_some((Resource::Structure(root), INTENTION));
         let (mut first, mut records) = (structure, records.into_iter());
         let record = |record| (Resource::Record(record), LockMode::Exclusive);
@@ -129,7 +128,17 @@ impl Txn {
     /// transactions.
     #[inline]
     pub fn lock(&mut self, resource: Resource, mode: LockMode) -> Result<()> {
-        self.lock_as(resource, mode, self.options.waits_for_prepared)
+        self.lock_as(resource, mode, self.waits_for_prepared())
+    }
+
+    /// Whether its requests wait for prepared transactions. None does while recovery runs: no caller can end them (E9.1e).
+    #[inline]
+    fn waits_for_prepared(&self) -> bool {
+        self.options.waits_for_prepared && !self.is_refused_by_branches()
+    }
+
+    fn is_refused_by_branches(&self) -> bool {
+        self.inner().is_recovering() && !planted!("undo_waits_for_branch")
     }
 
     /// Whether the transaction takes locks.
@@ -221,12 +230,16 @@ impl Txn {
             return Ok(());
         }
         self.requests_lock();
-        let locks = &self.inner().locks;
-        match mode {
-            LockMode::Shared => locks.before_read(self.id, page),
-            _ => locks.before_update(self.id, page),
+        if self.is_refused_by_branches() {
+            self.lock_unless_prepared(Resource::Page(page), mode)?;
+        } else {
+            let locks = &self.inner().locks;
+            match mode {
+                LockMode::Shared => locks.before_read(self.id, page),
+                _ => locks.before_update(self.id, page),
+            }
+            .map_err(|deadlock| self.refused(deadlock))?;
         }
-        .map_err(|deadlock| self.refused(deadlock))?;
         self.keeps_lock()?;
         self.lock_cache.page.set(Some((page, mode)));
         self.heap_keeps_up()

@@ -112,7 +112,9 @@ pub trait LogicalUndo: Serialize + DeserializeOwned + fmt::Debug + Send + Sync +
     /// The maximum log space of its page steps, in bytes, so that rollback always has room. At least 64 for each step.
     const LOG_BYTES_MAX: u32 = 16 * 1024;
 
-    /// Undoes the change.
+    /// Undoes the change. It needs no lock: what it changes, the transaction has locked. If it runs other transactions and
+    /// recovery calls it, they get [`Error::InDoubt`](crate::Error::InDoubt) instead of a lock of a prepared transaction, and
+    /// the undo does without them.
     ///
     /// # Errors
     /// Any error stops the store: a change that cannot be undone cannot be rolled back.

@@ -423,7 +423,11 @@ impl Txn {
             _ => return Err(inner.unregistered(number)),
         };
         inner.note_undone(number);
-        (table.call)(arguments, self).map_err(|error| match error {
+        let called = (table.call)(arguments, self);
+        called.map_err(|error| match error {
+            CallError::Failed(Error::InDoubt { id }) if self.inner().is_recovering() => {
+                Error::UndoInDoubt { undo: self.inner().name_of(number), id } // E9.1f
+            }
             CallError::Failed(error) => error,
             CallError::Arguments => Error::bad_record(Lsn::ZERO, "the arguments of an undo are not its own"),
         })

@@ -530,7 +530,7 @@ impl Inner {
 
     /// Whether the store is being opened: a lock of a prepared transaction is refused to a transaction that an undo runs,
     /// which would wait without end.
-    fn is_recovering(&self) -> bool {
+    pub(crate) fn is_recovering(&self) -> bool {
         self.is_recovering.load(Ordering::Relaxed)
     }
 

@@ -21,6 +21,7 @@ enum Work {
     FillsLog,
     Checkpoints,
     WantsLock,
+    NeedsLock,
     Allocates,
 }
 
@@ -48,8 +49,9 @@ impl LogicalUndo for RunsAnother {
             Work::WantsLock => {
                 let mut other = store.begin();
                 let refused = add(&mut other, self.locked, 100);
-                assert!(matches!(refused, Err(Error::Deadlock(_))), "E9.1e: {refused:?}");
+                assert!(matches!(refused, Err(Error::InDoubt { .. })), "E9.1e: {refused:?}");
             }
+            Work::NeedsLock => store.transact(|other| add(other, self.locked, 100))?,
             Work::Allocates => drop(store.transact(page_with_zeros)?),
         }
         add(txn, self.own, -1)
@@ -61,10 +63,14 @@ fn add(txn: &mut Txn, page: u64, amount: i64) -> Result<()> {
 }
 
 fn open_small(disk: &Arc<SimDisk>) -> Store {
+    try_to_open(disk).unwrap()
+}
+
+fn try_to_open(disk: &Arc<SimDisk>) -> Result<Store> {
     let mut options = Options { partitions: 1, txn_log_limit_bytes: Some(u64::MAX), ..options() };
     options.log_limit_bytes = 24 * options.segment_len;
     let media: Arc<dyn cedrat_media::Media> = Arc::<SimDisk>::clone(disk);
-    Store::open(media, options, registry().record_kind(KIND).logical::<RunsAnother>()).unwrap()
+    Store::open(media, options, registry().record_kind(KIND).logical::<RunsAnother>()).map_err(Error::from)
 }
 
 fn after_a_crash(disk: &SimDisk) -> Arc<SimDisk> {
@@ -145,11 +151,24 @@ fn branch_survives_checkpoint_of_undo() {
     opens_with_branch(Work::Checkpoints);
 }
 
-/// The wait is refused after ten seconds.
+/// E9.1e.
 #[test]
 fn undo_gets_no_lock_of_branch() {
     let (disk, page) = crashed(Work::WantsLock);
     check_branch_and_outcome(&open_small(&disk), page);
+}
+
+/// E9.1f: the error names both, and a retry of the opening gets the same one.
+#[test]
+fn opening_names_undo_and_branch() {
+    let (disk, _) = crashed(Work::NeedsLock);
+    for _ in 0..2 {
+        let error = try_to_open(&disk).map(drop).expect_err("E9.1f");
+        let Error::UndoInDoubt { undo, id } = &error else { panic!("E9.1f: {error:?}") };
+        let digits: String = BRANCH.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!((undo.as_str(), id.as_str()), ("test.runs-another", digits.as_str()));
+        assert!(!error.is_worth_retrying(), "E9.1f");
+    }
 }
 
 #[test]

@@ -133,8 +133,14 @@ impl RootFile {
                 _ => Err(error),
             })
             .map_err(doing)?;
-        media.allocate(file, 0, 2 * SLOT_LEN as u64).map_err(doing)?;
-        media.sync(file).map_err(doing)?;
+        // An earlier creation may have been interrupted. A full file system may refuse a range that has space already (R1b).
+        let (len, wanted) = (media.len(file).map_err(doing)?, 2 * SLOT_LEN as u64);
+        let from = if planted!("root_allocated_again") { 0 } else { len.min(wanted) };
+        if from < wanted {
+            media.allocate(file, from, wanted - from).map_err(doing)?;
+        }
+        // Also if it is long enough: the sync of an earlier process may have failed and forgotten that (R6).
+        media.set_len(file, len.max(wanted)).and_then(|()| media.sync(file)).map_err(doing)?;
         media.sync_directory("").map_err(doing)?;
         let mut created = RootFile { file, writes: 0, newest: 1 };
         created.write(media, store, &Root::default())?;
@@ -273,7 +279,8 @@ impl HeapRoot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cedrat_media::SimDisk;
+    use cedrat_media::{Call, Fault as DiskFault, SimDisk};
+    use std::io::ErrorKind;
 
     const STORE: StoreId = *b"a store in tests";
 
@@ -308,6 +315,20 @@ mod tests {
         let (_, found) = RootFile::open(&disk, &STORE, OpenMode::Read).unwrap().expect("it is there");
         assert_eq!(found, root);
         assert!(RootFile::open(&disk, b"some other store", OpenMode::Read).is_err());
+    }
+
+    /// R1b: an interrupted creation is repeated in the space that the file has.
+    #[test]
+    fn interrupted_creation_is_repeated_without_space() {
+        let disk = SimDisk::new();
+        disk.inject(DiskFault::error(Call::Write, ErrorKind::Other).of(ROOT_FILE));
+        RootFile::create(&disk, &STORE).expect_err("the write fails");
+        disk.clear_faults();
+        disk.set_capacity(Some(disk.space()));
+        for _ in 0..2 {
+            RootFile::create(&disk, &STORE).expect("R1b");
+        }
+        assert!(RootFile::open(&disk, &STORE, OpenMode::Read).unwrap().is_some());
     }
 
     /// R6: the content that an opening has read, of a root whose write was killed, persists before the files of the older
