@@ -458,7 +458,10 @@ fn branch_defines_classes_before_its_outcome() {
     place.add(b"durable", &[]);
     let [committed, rolled_back] = [(); 2].map(|()| place.crashed());
     for place in [&place, &committed, &rolled_back] {
-        assert_eq!(place.graph.classes(), [&b"the only one"[..], b"of a branch", b"of another"].map(Into::into));
+        assert_eq!(
+            place.graph.classes(),
+            [&b"the only one"[..], b"of a branch", b"of another"].map(|class| Some(class.into()))
+        );
         assert_eq!(place.graph.root("new").unwrap(), None);
     }
     let branch = |place: &Place| place.graph.store().prepared(BRANCH).unwrap();

@@ -10,8 +10,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use cedrat_check as check;
 use cedrat_check::{Outcome, Rng, Run, Scenario};
 use cedrat_objects::ObjectError;
-use cedrat_objects::graph::{Changes, Collection, Graph, GraphError, Identity, Mode, Object, Options, Reference};
-use cedrat_txn::{Registry, Store};
+use cedrat_objects::graph::{
+    Changes, Collection, Graph, GraphError, Identity, Mode, Object, Options, Reference, Stage,
+};
+use cedrat_txn::{Error, Registry, Store};
 use common::NAME;
 
 /// An object of the model. Its data begin with its number, and it refers to others by their numbers.
@@ -22,10 +24,10 @@ struct Thing {
     references: Vec<Option<u64>>,
 }
 
-/// Definitions of classes, roots, and the objects that these reach.
+/// Definitions of classes, `None` of dropped ones, roots, and the objects that these reach.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct State {
-    classes: Vec<Vec<u8>>,
+    classes: Vec<Option<Vec<u8>>>,
     roots: BTreeMap<String, u64>,
     things: BTreeMap<u64, Thing>,
 }
@@ -48,6 +50,7 @@ impl State {
 #[derive(Clone, Debug)]
 enum Did {
     Class(Vec<u8>),
+    Drop(Vec<u32>),
     Put(u64, Thing),
     Patch(u64, usize, Vec<u8>),
     Refer(u64, usize, Option<u64>),
@@ -58,7 +61,8 @@ fn effect(did: Vec<Did>) -> impl Fn(&mut State) + Send + 'static {
     move |state| {
         for did in did.clone() {
             match did {
-                Did::Class(definition) => state.classes.push(definition),
+                Did::Class(definition) => state.classes.push(Some(definition)),
+                Did::Drop(numbers) => numbers.iter().for_each(|&number| state.classes[number as usize - 1] = None),
                 Did::Put(number, thing) => drop(state.things.insert(number, thing)),
                 Did::Patch(number, at, bytes) => {
                     state.things.get_mut(&number).expect("it is there").data[at..][..bytes.len()]
@@ -192,8 +196,10 @@ impl Spider<'_> {
     fn class(&mut self, work: &mut Work) -> u32 {
         let here = work.did.iter().filter(|did| matches!(did, Did::Class(_))).count();
         let count = (self.state.classes.len() + here) as u32;
-        if count > 40 || !self.chance.one_in(8) {
-            return 1 + self.chance.below(u64::from(count)) as u32;
+        let is_there = |number: &u32| self.state.classes.get(*number as usize - 1).is_none_or(Option::is_some);
+        let known: Vec<u32> = (1..=count).filter(is_there).collect();
+        if !known.is_empty() && (known.len() > 40 || !self.chance.one_in(8)) {
+            return *self.chance.pick(&known);
         }
         let definition = common::pattern(*self.chance.pick(&[0, 9, 4_000]), u64::from(count));
         work.defined.define_class(count + 1, &definition);
@@ -256,6 +262,21 @@ impl Spider<'_> {
     /// Each object is reachable from the roots.
     fn collect(&mut self) -> Outcome {
         let objects = 1 + self.chance.below(8) as usize;
+        let done = self.collection.as_mut().filter(|collection| collection.stage() == Stage::Done);
+        if let Some(collection) = done.filter(|_| self.chance.one_in(2)) {
+            let unused = collection.unused_classes()?;
+            let some: Vec<u32> = unused.into_iter().filter(|_| self.chance.one_in(2)).collect();
+            if !some.is_empty() {
+                let did = effect(vec![Did::Drop(some.clone())]);
+                let dropping =
+                    || collection.drop_classes(&some)?.ok_or_else(|| Error::user("a class in use is unused"));
+                let ticket = self.run.commits(dropping, effect(vec![Did::Drop(some.clone())]))?;
+                did(&mut self.state);
+                if self.chance.one_in(2) {
+                    self.run.acknowledge(&ticket)?;
+                }
+            }
+        }
         Ok(common::go_on(&self.graph, &mut self.collection, objects)?)
     }
 
@@ -278,7 +299,7 @@ fn is_full(error: &check::Error) -> bool {
 
 /// Reads all objects, and their identities.
 fn read_all(graph: &Graph) -> Outcome<(State, BTreeMap<u64, Identity>)> {
-    let classes = graph.classes().iter().map(|class| class.to_vec()).collect();
+    let classes = graph.classes().iter().map(|class| class.as_ref().map(|class| class.to_vec())).collect();
     let (mut state, mut identities) = (State { classes, ..State::default() }, BTreeMap::new());
     let mut numbers = BTreeMap::new();
     let mut found = BTreeMap::new();

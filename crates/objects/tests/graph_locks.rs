@@ -75,7 +75,7 @@ fn counted_with(of_graph: cedrat_objects::graph::Options) -> (Place, Arc<Countin
 }
 
 const PROGRAM_LOCKS: cedrat_objects::graph::Options =
-    cedrat_objects::graph::Options { cache_bytes: 64 << 20, program_locks: true };
+    cedrat_objects::graph::Options { cache_bytes: 64 << 20, program_locks: true, class_tag: None };
 
 /// Makes a root, very many objects, and one in pieces.
 fn very_many() -> Changes {

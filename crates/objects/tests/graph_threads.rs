@@ -7,9 +7,13 @@ use cedrat_media::SimDisk;
 use cedrat_objects::graph::{Changes, Graph, GraphError, Identity, Mode, Options, Reference, Stage};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, explore, thread};
+use cedrat_txn::Error;
 use common::{NAME, just, open_on};
 
 const SCHEDULES: usize = 60;
+
+/// The tag of values that name classes.
+const CLASS_TAG: u8 = 9;
 
 fn graph(cache_bytes: u64) -> Graph {
     let options = cedrat_txn::Options { partitions: 2, pool_bytes: 24 * 4096, ..cedrat_txn::Options::simulated() };
@@ -414,5 +418,70 @@ fn concurrent_definitions_have_numbers_without_gaps() {
         other.join().unwrap();
         assert_eq!(graph.classes_len(), 1 + 2 * u32::from(CLASSES));
         graph.check().unwrap().expect_sound();
+    });
+}
+
+/// A commit of an object of a class, which defines the class if it has no number; returns the number.
+fn commit_of_class(graph: &Graph, definition: u8, known: Option<u32>, named: Option<u32>) -> Result<u32, Error> {
+    let number = known.unwrap_or_else(|| graph.classes_len() + 1);
+    let mut changes = Changes::new();
+    if known.is_none() {
+        changes.define_class(number, &[definition]);
+    }
+    let name = named.and_then(|class| Reference::value(CLASS_TAG, u64::from(class) << 24)).unwrap_or_default();
+    let new = changes.add(number, &[definition; 8], &[name]);
+    changes.set_root("newest", new);
+    graph.commit(&changes, Mode::Async).map(|_| number)
+}
+
+/// E21.12: commits use classes beside collections that drop them, and define dropped ones again.
+#[test]
+fn class_of_object_is_never_dropped() {
+    const TURNS: u8 = if cfg!(cedrat_shuttle) { 3 } else { 100 };
+    explore(43, SCHEDULES, || {
+        let options = Options { class_tag: Some(CLASS_TAG), ..Options::default() };
+        let options_of_store = cedrat_txn::Options { partitions: 2, ..cedrat_txn::Options::simulated() };
+        let graph = Graph::create(&open_on(&Arc::new(SimDisk::new()), options_of_store), NAME, options).unwrap();
+        let writer = {
+            let graph = graph.clone();
+            thread::spawn(move || {
+                let mut numbers = [None; 2];
+                for turn in 0..TURNS {
+                    let [own, other] = [usize::from(turn % 2), usize::from(turn + 1) % 2];
+                    loop {
+                        match commit_of_class(&graph, own as u8, numbers[own], numbers[other]) {
+                            Ok(number) => break numbers[own] = Some(number),
+                            Err(error) => match GraphError::of(GraphError::cause(&error)) {
+                                Some(&GraphError::ClassDropped { class }) => {
+                                    numbers
+                                        .iter_mut()
+                                        .filter(|known| **known == Some(class))
+                                        .for_each(|known| *known = None);
+                                }
+                                _ => panic!("{error}"),
+                            },
+                        }
+                    }
+                }
+            })
+        };
+        for _ in 0..TURNS {
+            let mut collection = graph.collect([]).unwrap();
+            while collection.step(1).unwrap() != Stage::Done {
+                if collection.stage() == Stage::Marked {
+                    collection.seal([]).unwrap();
+                }
+            }
+            let unused = collection.unused_classes().unwrap();
+            drop(collection.drop_classes(&unused).unwrap());
+        }
+        writer.join().unwrap();
+        graph.check().unwrap().expect_sound();
+        let newest = graph.root("newest").unwrap().and_then(Reference::identity).unwrap();
+        let object = graph.object(newest).unwrap();
+        assert_eq!(graph.class(object.class).as_deref(), Some(&object.data[..1]), "E21.12");
+        if let Some((_, named)) = object.references[0].as_value() {
+            assert!(graph.class((named >> 24) as u32).is_some(), "E21.12");
+        }
     });
 }

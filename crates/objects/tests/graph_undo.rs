@@ -103,7 +103,7 @@ fn undo_defines_class_after_definition() {
         store.transact(|txn| nested(txn, Undo::none())).unwrap();
         (number, graph.classes())
     });
-    assert_eq!(defined, (1, vec![b"first"[..].into(), b"by an undo"[..].into()]));
+    assert_eq!(defined, (1, vec![Some(b"first"[..].into()), Some(b"by an undo"[..].into())]));
 }
 
 /// E16.8i: the thread that creates the catalogue does not run the undo, which opens it.

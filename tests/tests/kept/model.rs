@@ -338,7 +338,7 @@ impl Model for InGraph {
         same("problems", graph.check().expect("a sound disk").problems, &Vec::new());
         same(
             "classes",
-            graph.classes().iter().map(|class| class.to_vec()).collect(),
+            graph.classes().iter().flatten().map(|class| class.to_vec()).collect(),
             &vec![b"small".to_vec(), b"large".to_vec()],
         );
         let roots: BTreeMap<_, _> = graph.roots().expect("a sound disk").into_iter().collect();

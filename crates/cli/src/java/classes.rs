@@ -104,34 +104,37 @@ pub(super) fn primitive_len(descriptor: &str) -> Option<usize> {
     }
 }
 
-/// All definitions of a graph.
+/// All definitions of a graph; `None` of dropped classes.
 #[derive(Debug)]
-pub(crate) struct Classes(Vec<Result<Definition, String>>);
+pub(crate) struct Classes(Vec<Option<Result<Definition, String>>>);
 
 impl Classes {
-    /// `definitions`: the first is that of class 1.
-    pub(crate) fn new<B: AsRef<[u8]>>(definitions: &[B]) -> Classes {
+    /// `definitions`: the first is that of class 1; `None` of a dropped class.
+    pub(crate) fn new<B: AsRef<[u8]>>(definitions: impl IntoIterator<Item = Option<B>>) -> Classes {
         let numbered = (1..).zip(definitions);
-        Classes(numbered.map(|(number, bytes)| Definition::parse(number, bytes.as_ref())).collect())
+        let parsed = |(number, bytes): (u32, Option<B>)| bytes.map(|bytes| Definition::parse(number, bytes.as_ref()));
+        Classes(numbered.map(parsed).collect())
     }
 
     /// The definition of this number; or why there is none.
     pub(crate) fn get(&self, number: u32) -> Result<&Definition, String> {
         match (number as usize).checked_sub(1).and_then(|at| self.0.get(at)) {
-            Some(Ok(definition)) => Ok(definition),
-            Some(Err(why)) => Err(format!("the definition of class {number} is corrupt: {why}")),
+            Some(Some(Ok(definition))) => Ok(definition),
+            Some(Some(Err(why))) => Err(format!("the definition of class {number} is corrupt: {why}")),
+            Some(None) => Err(format!("its class {number} was dropped")),
             None => Err(format!("its class is {number}, but there are {}", self.0.len())),
         }
     }
 
     /// Returns the valid definitions.
     pub(crate) fn known(&self) -> impl Iterator<Item = &Definition> {
-        self.0.iter().flatten()
+        self.0.iter().flatten().flatten()
     }
 
     /// Returns the problems of the other definitions.
     pub(crate) fn problems(&self) -> Vec<String> {
-        (1..=self.0.len() as u32).filter_map(|number| self.get(number).err()).collect()
+        let defined = (1..).zip(&self.0).filter(|(_, definition)| definition.is_some());
+        defined.filter_map(|(number, _)| self.get(number).err()).collect()
     }
 
     /// Returns the name of a class, or its number, where that is all that is known.
@@ -216,7 +219,7 @@ pub(super) mod tests {
             definition(1, 0, "a.Base", &[("flag", "Z"), ("next", "La/Base;"), ("sum", "J")]),
             definition(1, 1, "a.Sub", &[("ratio", "D"), ("count", "I"), ("flag", "S"), ("names", "[La/Base;")]),
         ];
-        let classes = Classes::new(&all);
+        let classes = Classes::new(all.map(Some));
         let (primitive, references) = classes.fields(2).unwrap();
         let names = |fields: &[Field<'_>]| {
             fields.iter().map(|field| format!("{}.{}", field.class.name, field.member.name)).collect::<Vec<_>>()
@@ -229,7 +232,7 @@ pub(super) mod tests {
     fn invalid_class_file_names_offset() {
         let good = definition(1, 0, "a.B", &[("c", "I")]);
         let bad = [&good[..good.len() - 1], &[2, 1], &[1, 9], &[&good[..], &[0]].concat(), &[]];
-        let bad = Classes::new(&bad.map(<[u8]>::to_vec));
+        let bad = Classes::new(bad.map(|bytes| Some(bytes.to_vec())));
         let said = bad.problems();
         let expected = [
             "class 1 is corrupt: byte 22: 1 bytes should follow, and there are 0",
@@ -242,9 +245,17 @@ pub(super) mod tests {
         for (said, expected) in said.iter().zip(expected) {
             assert!(said.contains(expected), "{said}, not {expected}");
         }
-        let itself = Classes::new(&[definition(1, 1, "a.B", &[])]);
+        let itself = Classes::new([Some(definition(1, 1, "a.B", &[]))]);
         assert!(itself.problems()[0].contains("byte 4: its superclass is 1"), "{:?}", itself.problems());
         assert_eq!(itself.get(7).unwrap_err(), "its class is 7, but there are 1");
+    }
+
+    #[test]
+    fn dropped_class_is_no_problem() {
+        let classes = Classes::new([None, Some(definition(1, 0, "a.B", &[]))]);
+        assert_eq!(classes.problems(), [""; 0]);
+        assert_eq!(classes.get(1).unwrap_err(), "its class 1 was dropped");
+        assert_eq!(classes.known().map(|definition| definition.number).collect::<Vec<_>>(), [2]);
     }
 
     #[test]
@@ -259,6 +270,6 @@ pub(super) mod tests {
     #[test]
     fn later_definition_replaces_earlier_one() {
         let all = ["a.B", "a.C", "a.B"].map(|name| definition(1, 0, name, &[]));
-        assert_eq!(Classes::new(&all).replaced().into_iter().collect::<Vec<_>>(), [1]);
+        assert_eq!(Classes::new(all.map(Some)).replaced().into_iter().collect::<Vec<_>>(), [1]);
     }
 }

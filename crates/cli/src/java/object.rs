@@ -246,7 +246,7 @@ mod tests {
 
     /// Returns the members of an object of a form, with these data and references, as a string.
     fn members(form: &str, data: [u32; 2], words: &[u64]) -> String {
-        let classes = Classes::new(&[definition(5, 0, form, &[])]);
+        let classes = Classes::new([Some(definition(5, 0, form, &[]))]);
         let references = words.iter().map(|&word| Reference::from_word(word)).collect();
         let object = Object { class: 1, data: data.map(u32::to_le_bytes).concat(), references };
         let shown = |value: &Value| match value {
@@ -319,11 +319,14 @@ mod tests {
         };
         for _ in 0..20_000 {
             let form = forms[random(forms.len() as u64) as usize];
-            let classes = Classes::new(&[
-                definition(5, 0, &format!("java.util.{form}"), &[]),
-                definition(4, 0, "[I", &[]),
-                definition(1, 0, "a.B", &[("c", "J"), ("d", "Z"), ("e", "La/B;")]),
-            ]);
+            let classes = Classes::new(
+                [
+                    definition(5, 0, &format!("java.util.{form}"), &[]),
+                    definition(4, 0, "[I", &[]),
+                    definition(1, 0, "a.B", &[("c", "J"), ("d", "Z"), ("e", "La/B;")]),
+                ]
+                .map(Some),
+            );
             let data = (0..8 * random(4)).map(|_| if random(3) == 0 { random(256) as u8 } else { 0 }).collect();
             let mut words = Vec::new();
             for _ in 0..random(7) {

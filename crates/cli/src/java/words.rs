@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn words_say_what_the_format_says() {
-        let classes = Classes::new(&[definition(3, 0, "a.Color", &[("RED", ""), ("GREEN", "")])]);
+        let classes = Classes::new([Some(definition(3, 0, "a.Color", &[("RED", ""), ("GREEN", "")]))]);
         let said = |word| value(&classes, Reference::from_word(word), 8);
         let boxed = |class, value| Value::Boxed(class, Box::new(value));
         assert_eq!(said(0), Value::Null);

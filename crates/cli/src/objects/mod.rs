@@ -67,7 +67,7 @@ impl Seen {
             _ => return fail(format!("say --graph with one of these: {}", graphs.join(", "))),
         };
         let graph = Graph::open(store, &name, Options::default()).while_doing(&name)?;
-        let classes = Classes::new(&graph.classes());
+        let classes = Classes::new(graph.classes());
         Ok(Seen { name, graph, classes, _recovered: recovered })
     }
 

@@ -30,6 +30,8 @@ struct Walk<'g> {
     /// Objects that a root reaches, and those of them whose references were not followed yet.
     reached: BTreeSet<Identity>,
     open: Vec<Identity>,
+    /// For each class, whether it is defined, and was not dropped.
+    classes: Vec<bool>,
     checked: Checked,
 }
 
@@ -60,13 +62,13 @@ impl Graph {
         checked.problems.extend(roots.problems.into_iter().map(|problem| format!("roots: {problem}")));
         let Ok(ids) = ids else { return Ok(checked) }; // the check of the objects has reported why
         let (seen, heads, reached) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let mut walk = Walk { graph: self, seen, heads, reached, open: Vec::new(), checked };
+        let mut walk = Walk { graph: self, seen, heads, reached, open: Vec::new(), classes, checked };
         for &id in &ids {
             walk.look(&mut txn, Identity::of(id))?;
         }
         walk.roots(&mut txn)?;
         while let Some(at) = walk.open.pop() {
-            walk.follow(&mut txn, at, classes)?;
+            walk.follow(&mut txn, at)?;
         }
         Ok(walk.checked)
     }
@@ -101,20 +103,20 @@ impl Walk<'_> {
     }
 
     /// Follows the references of an object.
-    fn follow(&mut self, txn: &mut Txn, at: Identity, classes: u32) -> Result<()> {
+    fn follow(&mut self, txn: &mut Txn, at: Identity) -> Result<()> {
         let bytes = self.record(txn, at)?;
         match Stored::of(&bytes) {
             Ok(Stored::Short(bytes)) => match Header::of_object(bytes, bytes.len() as u64) {
-                Ok(header) => self.references(at, header, classes, &bytes[header.references_at() as usize..]),
+                Ok(header) => self.references(at, header, &bytes[header.references_at() as usize..]),
                 Err(what) => self.problem(at, what),
             },
-            Ok(Stored::Long(head)) => self.pieces(txn, at, &head, classes)?,
+            Ok(Stored::Long(head)) => self.pieces(txn, at, &head)?,
             _ => {}
         }
         Ok(())
     }
 
-    fn pieces(&mut self, txn: &mut Txn, at: Identity, head: &Head, classes: u32) -> Result<()> {
+    fn pieces(&mut self, txn: &mut Txn, at: Identity, head: &Head) -> Result<()> {
         let graph = self.graph;
         let mut own = PieceWriter { objects: &graph.shared.objects, txn, born: &mut Vec::new() };
         let all = match head.pieces(&mut own) {
@@ -157,17 +159,18 @@ impl Walk<'_> {
             }
             let Some(header) = references else { return Ok(()) };
             let skipped = header.references_at().saturating_sub(first).min(len as u64) as usize;
-            self.references(at, header, classes, &bytes[skipped..]);
+            self.references(at, header, &bytes[skipped..]);
             first += len as u64;
         }
         Ok(())
     }
 
-    fn references(&mut self, at: Identity, header: Header, classes: u32, bytes: &[u8]) {
-        if header.class > classes {
-            self.problem(at, format_args!("its class is {}, but there are {classes}", header.class));
-        }
+    fn references(&mut self, at: Identity, header: Header, bytes: &[u8]) {
+        self.class(at, header.class);
         for word in words(bytes) {
+            if let Some(class) = self.graph.shared.class_names.of_word(word) {
+                self.class(at, class);
+            }
             match word.kind() {
                 Word::Null | Word::Value => {}
                 Word::Object(to) if self.reach(to) => {}
@@ -176,6 +179,15 @@ impl Walk<'_> {
                     self.problem(at, format_args!("its reference {:#x} is invalid", word.word()));
                 }
             }
+        }
+    }
+
+    /// Verifies a class that an object has, or names.
+    fn class(&mut self, at: Identity, class: u32) {
+        match (class as usize).checked_sub(1).and_then(|at| self.classes.get(at)) {
+            Some(true) => {}
+            Some(false) => self.problem(at, format_args!("its class {class} was dropped")),
+            None => self.problem(at, format_args!("its class is {class}, but there are {}", self.classes.len())),
         }
     }
 

@@ -214,6 +214,8 @@ struct Work<'w> {
     identities: Vec<Identity>,
     beside: GcPhase,
     is_branch: bool,
+    /// Whether the bytes of a patch may name a dropped class.
+    is_class_in_question: bool,
     notice: GcNotice,
 }
 
@@ -278,12 +280,14 @@ impl<'w> NewPlaces<'w> {
 impl<'w> Work<'w> {
     fn of(shared: &'w Shared, txn: &'w mut Txn, is_branch: bool) -> Work<'w> {
         let beside = shared.collecting.beside();
-        Work { shared, txn, identities: Vec::new(), beside, is_branch, notice: GcNotice::default() }
+        let (identities, notice) = (Vec::new(), GcNotice::default());
+        Work { shared, txn, identities, beside, is_branch, is_class_in_question: false, notice }
     }
 
     /// Makes all changes. If it `may_commit`, and the commit record can contain all of them, it commits and returns the
     /// ticket.
     fn make(&mut self, entries: &Entries<'_>, may_commit: bool) -> Result<Option<Ticket>> {
+        self.use_classes(entries)?;
         let (mut few, mut many) = (None, Vec::new());
         let of_old = of_old_in(entries, &mut few, &mut many);
         of_old.sort_unstable_by_key(|(identity, entry)| (*identity, entry.number));
@@ -324,6 +328,24 @@ impl<'w> Work<'w> {
             self.shared.collecting.notify(&self.notice);
         }
         Ok(None)
+    }
+
+    /// Notes the classes that the changes name, for a running garbage collection, and verifies that none was dropped (E21.12).
+    fn use_classes(&mut self, entries: &Entries<'_>) -> Result<()> {
+        let Shared { classes, class_names, collecting, .. } = self.shared;
+        if self.beside != GcPhase::Nothing && !planted!("used_classes_not_noted") {
+            self.is_class_in_question = collecting.use_classes(|mut used| {
+                class_names.check(classes, entries, |class| {
+                    if let Some(used) = &mut used {
+                        used.insert(class);
+                    }
+                })
+            })?;
+        } else if classes.is_any_dropped() {
+            // No collection begins before this commit ends, and so no other class is condemned.
+            self.is_class_in_question = class_names.check(classes, entries, |_| ())?;
+        }
+        Ok(())
     }
 
     /// Returns the new objects, if there are any, and the commit record can contain all of them: they are in one piece each,
@@ -377,6 +399,12 @@ impl<'w> Work<'w> {
     /// Keeps the objects that these words refer to, and verifies that they exist: the words are about to be written.
     fn refer(&mut self, bytes: &[u8]) -> Result<()> {
         self.keep(bytes);
+        if self.is_class_in_question {
+            let mut named = self.shared.class_names.in_words(bytes);
+            if let Some(class) = named.find(|&class| self.shared.classes.is_dropped(class)) {
+                return Err(GraphError::ClassDropped { class }.into());
+            }
+        }
         if self.beside == GcPhase::Sweeping {
             for to in words(bytes).filter_map(Reference::identity) {
                 self.still_there(to)?;
@@ -405,9 +433,9 @@ impl<'w> Work<'w> {
         }
     }
 
-    /// Returns whether a garbage collection or a branch needs the references that are written and overwritten.
+    /// Returns whether a garbage collection, a branch or a check of classes needs the references that are written and overwritten.
     fn tells(&self) -> bool {
-        self.beside != GcPhase::Nothing || self.is_branch
+        self.beside != GcPhase::Nothing || self.is_branch || self.is_class_in_question
     }
 
     /// Returns whether the program's own locks suffice for changes within the commit record while no garbage collection

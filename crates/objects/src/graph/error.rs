@@ -46,6 +46,12 @@ pub enum GraphError {
         /// The number that the class would have to have.
         next: u32,
     },
+    /// A class was dropped, because no object had it: see [`Collection::drop_classes`](crate::graph::Collection::drop_classes).
+    #[error("class {class} was dropped, because no object had it: define it again, under a new number")]
+    ClassDropped {
+        /// The number of the class.
+        class: u32,
+    },
     /// A change does not fit its object.
     #[error("{what}")]
     DoesNotFit {

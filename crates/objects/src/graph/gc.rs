@@ -23,6 +23,7 @@ use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Mutex, RwLockWriteGuard, planted};
 use cedrat_txn::{Commit, Error, Result, Store, Txn};
 
+use crate::graph::class_use::UsedClasses;
 use crate::graph::gate::{Entered, Gate};
 use crate::graph::handle::{Graph, Shared};
 use crate::graph::long::Stored;
@@ -189,9 +190,10 @@ enum Phase {
 }
 
 #[derive(Debug)]
-struct Running {
+pub(crate) struct Running {
     phase: Phase,
     marks: Marks,
+    pub(crate) used: UsedClasses,
     /// Abandoned in the sweep phase; unmarked objects stay removed nevertheless.
     is_given_up: bool,
 }
@@ -254,6 +256,11 @@ impl Collecting {
         }
     }
 
+    /// Calls `note` with the note of used classes, unless no collection runs. No class is condemned meanwhile.
+    pub(crate) fn use_classes<T>(&self, note: impl FnOnce(Option<&mut UsedClasses>) -> T) -> T {
+        note(self.running.lock().as_mut().map(|running| &mut running.used))
+    }
+
     /// Returns whether an object was removed, or is about to be: during a sweep, each object without a mark.
     pub(crate) fn is_gone(&self, identity: Identity) -> bool {
         self.is_running.load(Ordering::Acquire)
@@ -285,7 +292,7 @@ impl Collecting {
         }
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut Running) -> T) -> T {
+    pub(crate) fn with<T>(&self, work: impl FnOnce(&mut Running) -> T) -> T {
         work(self.running.lock().as_mut().expect("it runs as long as its handle lives"))
     }
 
@@ -467,7 +474,9 @@ impl Graph {
             // As if the branch were just being prepared.
             marks.notify(&branch.into(), true);
         }
-        *collecting.running.lock() = Some(Running { phase: Phase::Marking, marks, is_given_up: false });
+        let mut used = UsedClasses::new(self.shared.classes.count(), !branches.is_empty());
+        roots.iter().filter_map(|&(_, to)| self.shared.class_names.of_word(to)).for_each(|class| used.insert(class));
+        *collecting.running.lock() = Some(Running { phase: Phase::Marking, marks, used, is_given_up: false });
         collecting.is_running.store(true, Ordering::Release);
         drop(closed);
         Ok(collection(Stage::Marking))
@@ -480,6 +489,10 @@ fn last_first(mut pages: Vec<PageId>) -> Vec<PageId> {
 }
 
 impl Collection {
+    pub(crate) fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
     /// The current stage.
     pub fn stage(&self) -> Stage {
         self.stage
@@ -530,6 +543,7 @@ impl Collection {
             collecting.with(|running| {
                 leads_to.pieces.into_iter().for_each(|piece| running.marks.keep(piece));
                 leads_to.objects.into_iter().for_each(|identity| running.marks.reach(identity));
+                running.used.insert_of(&leads_to.classes);
             });
         }
         Ok(Stage::Marking)
@@ -662,8 +676,11 @@ impl Graph {
         }
         // A commit that is just making it has marked it when this lock is released (E21.6).
         match objects.lock_for_change(txn, identity.place()) {
-            // A branch in doubt has it: left to the next collection.
-            Err(Error::InDoubt { .. }) => return Ok(Swept::Nothing),
+            // A branch in doubt has it: left to the next collection, and so is its class.
+            Err(Error::InDoubt { .. }) => {
+                collecting.with(|running| running.used.set_incomplete());
+                return Ok(Swept::Nothing);
+            }
             locked => locked?,
         }
         if is_marked() {

@@ -8,6 +8,7 @@ use cedrat_txn::{Error, Result, Store, Txn, TxnOptions};
 
 use crate::graph::branch::{InDoubtBranches, is_in_doubt};
 use crate::graph::changes::Changes;
+use crate::graph::class_use::ClassNames;
 use crate::graph::classes::{Classes, DEFINITION_LEN_MAX};
 use crate::graph::commit::Mode;
 use crate::graph::error::GraphError;
@@ -28,11 +29,14 @@ pub struct Options {
     /// later openings too. Most commits then request no lock of an object that they change. If two commits change the same
     /// object at the same time nevertheless, its bytes are undefined.
     pub program_locks: bool,
+    /// The tag of values that name a class by the upper 32 of their 56 bits: see [`Reference::value`]. A class that such a value
+    /// in an object or a root names is in use, and is not dropped.
+    pub class_tag: Option<u8>,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cache_bytes: 64 << 20, program_locks: false }
+        Options { cache_bytes: 64 << 20, program_locks: false, class_tag: None }
     }
 }
 
@@ -48,6 +52,7 @@ pub(crate) struct Shared {
     pub(crate) in_doubt: InDoubtBranches,
     /// As [`Options::program_locks`].
     pub(crate) program_locks: bool,
+    pub(crate) class_names: ClassNames,
 }
 
 /// A named graph of objects that refer to each other.
@@ -128,9 +133,10 @@ impl Graph {
             let classes = Classes::load(txn, RawHashTable::open(store, parts.classes)?)?;
             let in_doubt = InDoubtBranches::load(store, root)?;
             let (collecting, program_locks) = (Collecting::default(), options.program_locks);
-            Ok(Shared { root, parts, objects, roots, classes, collecting, in_doubt, program_locks })
+            let class_names = ClassNames { tag: options.class_tag };
+            Ok(Shared { root, parts, objects, roots, classes, collecting, in_doubt, program_locks, class_names })
         })?;
-        if shared.program_locks != options.program_locks {
+        if (shared.program_locks, shared.class_names.tag) != (options.program_locks, options.class_tag) {
             return Err(Error::Misuse("the graph is open already, with other options; use the same everywhere"));
         }
         Ok(Graph { store: store.clone(), shared })
@@ -176,18 +182,18 @@ impl Graph {
         }
     }
 
-    /// The definition of a class; `None` if no class has this number.
+    /// The definition of a class; `None` if no class has this number, or if it was dropped.
     pub fn class(&self, number: u32) -> Option<Arc<[u8]>> {
         self.shared.classes.get(number)
     }
 
-    /// The number of defined classes.
+    /// The number of classes that were defined, dropped ones included.
     pub fn classes_len(&self) -> u32 {
         self.shared.classes.count()
     }
 
-    /// All definitions; the first is that of class 1.
-    pub fn classes(&self) -> Vec<Arc<[u8]>> {
+    /// All definitions; the first is that of class 1. `None` in place of those that were dropped.
+    pub fn classes(&self) -> Vec<Option<Arc<[u8]>>> {
         self.shared.classes.all()
     }
 

@@ -13,6 +13,7 @@
 //! | find the first object | [`Graph::root`], [`Graph::roots`] |
 //! | store descriptions of objects | [`Changes::define_class`], [`Graph::define_class`] |
 //! | remove unreachable objects | [`Graph::collect`] |
+//! | remove the definitions of classes without objects | [`Collection::drop_classes`] |
 //! | list all objects | [`Graph::object_pages`], [`Graph::objects_of_page`] |
 //!
 //! `docs/use/graph.md` leads through an example; the bytes are drawn in `docs/formats/graph.md`.
@@ -20,6 +21,7 @@
 mod branch;
 mod changes;
 mod check;
+mod class_use;
 mod classes;
 mod commit;
 mod entries;

@@ -6,10 +6,11 @@ use cedrat_sync::planted;
 use cedrat_txn::object_cache::InDoubtRecords;
 use cedrat_txn::{Error, RecordId, Result, Store};
 
+use crate::graph::class_use::{ClassNames, ClassesOfObject};
 use crate::graph::error::GraphError;
 use crate::graph::handle::Graph;
 use crate::graph::long::{Head, Pieces, Stored};
-use crate::graph::object::{Header, Object, words};
+use crate::graph::object::{HEADER_LEN, Header, Object, words};
 use crate::graph::word::{Identity, Reference};
 
 /// Number of attempts to read an object in pieces that keeps changing, before the read requests its lock.
@@ -42,11 +43,15 @@ pub(crate) struct OutgoingReferences {
     /// Its own pieces.
     pub(crate) pieces: Vec<Identity>,
     pub(crate) objects: Vec<Identity>,
+    pub(crate) classes: ClassesOfObject,
 }
 
 impl OutgoingReferences {
-    fn from_words(bytes: &[u8]) -> OutgoingReferences {
-        OutgoingReferences { pieces: Vec::new(), objects: words(bytes).filter_map(Reference::identity).collect() }
+    /// `start`: at least the header of the object.
+    fn new(names: ClassNames, start: &[u8], references: &[u8]) -> OutgoingReferences {
+        let objects = words(references).filter_map(Reference::identity).collect();
+        let classes = ClassesOfObject::new(names, start, references);
+        OutgoingReferences { pieces: Vec::new(), objects, classes }
     }
 }
 
@@ -94,12 +99,14 @@ impl Graph {
 
     /// Returns the outgoing references of an object, as it was committed last; none if it does not exist.
     pub(crate) fn leads_to(&self, identity: Identity) -> Result<OutgoingReferences> {
+        let names = self.shared.class_names;
         let short = |bytes: &[u8]| match Header::of_object(bytes, bytes.len() as u64) {
-            Ok(header) => Ok(OutgoingReferences::from_words(&bytes[header.references_at() as usize..])),
+            Ok(header) => Ok(OutgoingReferences::new(names, bytes, &bytes[header.references_at() as usize..])),
             Err(what) => Err(self.damaged_at(identity, what)),
         };
         let long = |head: &Head, committed: &mut Committed<'_>| {
-            let mut leads_to = OutgoingReferences::from_words(&head.references(committed)?);
+            let start = head.read_range(committed, 0, HEADER_LEN as u64)?;
+            let mut leads_to = OutgoingReferences::new(names, &start, &head.references(committed)?);
             let all = head.pieces(committed)?;
             leads_to.pieces = all.nodes;
             leads_to.pieces.extend(all.leaves);
