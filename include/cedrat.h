@@ -75,7 +75,9 @@ typedef enum cedrat_status {
   CEDRAT_IN_DOUBT = 18,
   /* The store has rolled the transaction back, because it kept more of the log than one transaction may (half of
    * log_limit_bytes); the message names the limit. Its locks are free. Free it, and run it again in smaller steps. */
-  CEDRAT_ROLLED_BACK = 19
+  CEDRAT_ROLLED_BACK = 19,
+  /* A class was dropped, because no object had it (cedrat_graph_collect_drop_classes). Define it again, under a new number. */
+  CEDRAT_CLASS_DROPPED = 20
 } cedrat_status;
 
 /* The moment at which cedrat_commit returns. */
@@ -161,12 +163,14 @@ typedef struct cedrat_graph_options {
                          * then seldom lock objects. If two commits change one object at the same time, its bytes are
                          * undefined */
   uint64_t cache_bytes; /* memory for changed objects; all changed objects of one commit have to fit; 64 MiB */
-  uint64_t reserved[6]; /* zero */
+  uint64_t class_tag;   /* not 0: the highest byte, 1 to 254, of values that name a class by their next four bytes. Such a class
+                         * is in use, and is not dropped */
+  uint64_t reserved[5]; /* zero */
 } cedrat_graph_options;
 
 /* Statistics of a graph since the store was opened. */
 typedef struct cedrat_graph_statistics {
-  uint64_t classes;         /* classes defined, ever */
+  uint64_t classes;         /* classes defined, ever, dropped ones included */
   uint64_t cache_hits;      /* changes of records that were in the cache */
   uint64_t cache_misses;    /* changes of records that were read from their pages */
   uint64_t cache_evictions; /* records evicted */
@@ -699,7 +703,8 @@ cedrat_status cedrat_graph_define_class(cedrat_graph *graph, const void *definit
 
 /* Returns the definition of a class. *size receives its size, also if the buffer is too small: CEDRAT_LIMIT.
  *
- * Errors: CEDRAT_UNKNOWN: no class has this number or a greater one. */
+ * Errors: CEDRAT_UNKNOWN: the class was dropped, and *size receives SIZE_MAX; or no class has this number or a greater one, and
+ * *size receives 0. */
 cedrat_status cedrat_graph_get_class(cedrat_graph *graph, uint32_t class_number, void *definition, size_t capacity,
                                      size_t *size);
 
@@ -740,7 +745,8 @@ cedrat_status cedrat_graph_read_many(cedrat_graph *graph, const uint64_t *object
  * CEDRAT_LIMIT: more new objects than capacity, or more changed bytes than cache_bytes. CEDRAT_IN_DOUBT: a prepared
  * transaction has changed the same object or root; the message names it. CEDRAT_LOG_FULL, CEDRAT_ABORTED, CEDRAT_DAMAGED,
  * CEDRAT_IO. After these, nothing is changed, and the message names the entry; CEDRAT_MISUSE also if another commit has defined
- * a class of the same number. CEDRAT_STOPPED: the next opening decides. */
+ * a class of the same number. CEDRAT_CLASS_DROPPED: a class was dropped; define it again. CEDRAT_STOPPED: the next opening
+ * decides. */
 cedrat_status cedrat_graph_commit(cedrat_graph *graph, const void *changes, size_t size, cedrat_commit_mode mode,
                                   uint64_t *identities, size_t capacity, uint64_t *lsn);
 
@@ -790,6 +796,23 @@ cedrat_status cedrat_graph_collect_step(cedrat_graph_collection *collection, siz
  * Errors: CEDRAT_MISUSE unless its stage is CEDRAT_GRAPH_MARKED; CEDRAT_DAMAGED, CEDRAT_IO. */
 cedrat_status cedrat_graph_collect_seal(cedrat_graph_collection *collection, const uint64_t *alive, size_t count,
                                         cedrat_graph_stage *stage);
+
+/* Returns the numbers of the classes that no object has and no value names (class_tag), among those that were defined when the
+ * collection began. *count receives how many there are, also if they do not fit the array: CEDRAT_LIMIT. There are none if a
+ * branch was in doubt then or is now.
+ *
+ * Errors: CEDRAT_MISUSE unless its stage is CEDRAT_GRAPH_DONE. */
+cedrat_status cedrat_graph_collect_get_unused_classes(cedrat_graph_collection *collection, uint32_t *classes, size_t capacity,
+                                                      size_t *count);
+
+/* Drops such classes, all or none: their definitions are removed, and their numbers stay taken. *dropped receives 1, or 0 if a
+ * commit has used one of them meanwhile, or a branch is in doubt; then none is dropped. It is a commit of its own, durable no
+ * later than any later one.
+ *
+ * Errors: CEDRAT_MISUSE unless its stage is CEDRAT_GRAPH_DONE. CEDRAT_ABORTED, CEDRAT_LOG_FULL, CEDRAT_DAMAGED, CEDRAT_IO,
+ * CEDRAT_STOPPED. */
+cedrat_status cedrat_graph_collect_drop_classes(cedrat_graph_collection *collection, const uint32_t *classes, size_t count,
+                                                int *dropped);
 
 /* Returns the progress of a garbage collection. */
 cedrat_status cedrat_graph_collect_get(cedrat_graph_collection *collection, cedrat_graph_collected *collected);

@@ -47,6 +47,7 @@ pub(crate) fn failure_of(error: front::Error) -> Failure {
         // All other errors of these types cannot occur here, or concern the changes.
         front::Error::User(_) => match (GraphError::of(cause), ObjectError::of(cause), StructureError::of(cause)) {
             (Some(GraphError::NoSuchObject { .. }), ..) => Some(Status::Unknown),
+            (Some(GraphError::ClassDropped { .. }), ..) => Some(Status::ClassDropped),
             (Some(GraphError::TooManyNew { .. }), ..) => Some(Status::Limit),
             (Some(GraphError::Corrupt { .. }), ..) => Some(Status::Damaged),
             (_, Some(ObjectError::CacheFull { .. }), _) => Some(Status::Limit),
@@ -256,11 +257,15 @@ pub(crate) unsafe extern "C" fn cedrat_graph_get_class(
         // SAFETY: 1 and 4.
         let (mut definition, size) = unsafe { (Buffer::new(definition, capacity, "definition")?, room(size, "size")?) };
         size.write(0);
-        let unknown = || {
+        let Some(found) = graph.graph.class(class) else {
             let count = graph.graph.classes_len();
-            Failure::new(Status::Unknown, format!("class {class} is not defined; there are {count}, from 1 up"))
+            if (1..=count).contains(&class) {
+                size.write(usize::MAX);
+                return Err(Failure::new(Status::Unknown, format!("class {class} was dropped")));
+            }
+            let text = format!("class {class} is not defined; there are {count}, from 1 up");
+            return Err(Failure::new(Status::Unknown, text));
         };
-        let found = graph.graph.class(class).ok_or_else(unknown)?;
         size.write(found.len());
         definition.fill(&found)
     };
@@ -638,6 +643,54 @@ pub(crate) unsafe extern "C" fn cedrat_graph_collect_seal(
     };
     // SAFETY: 2 and 3.
     unsafe { with_collection(collection, seal) }
+}
+
+/// `cedrat_graph_collect_get_unused_classes`.
+///
+/// # Safety
+/// 1, 2, 3 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_collect_get_unused_classes(
+    collection: *mut CollectionHandle,
+    classes: *mut u32,
+    capacity: usize,
+    count: *mut usize,
+) -> Status {
+    let get = |collection: &mut Collection| {
+        // SAFETY: 1 and 4.
+        let (mut classes, count) =
+            unsafe { (Buffer::new(classes.cast(), capacity.saturating_mul(4), "classes")?, room(count, "count")?) };
+        count.write(0);
+        let unused = collection.unused_classes().map_err(failure_of)?;
+        count.write(unused.len());
+        classes.fill(&unused.iter().flat_map(|number| number.to_ne_bytes()).collect::<Vec<u8>>())
+    };
+    // SAFETY: 2 and 3.
+    unsafe { with_collection(collection, get) }
+}
+
+/// `cedrat_graph_collect_drop_classes`.
+///
+/// # Safety
+/// 1, 2, 3 and 4 of `border`.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_graph_collect_drop_classes(
+    collection: *mut CollectionHandle,
+    classes: *const u32,
+    count: usize,
+    dropped: *mut c_int,
+) -> Status {
+    let drop_them = |collection: &mut Collection| {
+        // SAFETY: 1 and 4.
+        let (classes, dropped) =
+            unsafe { (bytes(classes.cast(), count.saturating_mul(4), "classes")?, room(dropped, "dropped")?) };
+        dropped.write(0);
+        let numbers: Vec<u32> = classes.as_chunks().0.iter().map(|&number| u32::from_ne_bytes(number)).collect();
+        dropped.write(c_int::from(collection.drop_classes(&numbers).map_err(failure_of)?.is_some()));
+        Ok(())
+    };
+    // SAFETY: 2 and 3.
+    unsafe { with_collection(collection, drop_them) }
 }
 
 /// `cedrat_graph_collect_get`.

@@ -85,7 +85,8 @@ pub(crate) struct GraphChoices {
     pub(crate) must_exist: i32,
     pub(crate) program_locks: i32,
     pub(crate) cache_bytes: u64,
-    pub(crate) reserved: [u64; 6],
+    pub(crate) class_tag: u64,
+    pub(crate) reserved: [u64; 5],
 }
 
 /// `cedrat_graph_statistics`.
@@ -151,6 +152,11 @@ impl GraphChoices {
         must_be_zero(&self.reserved)?;
         let mut options = front::graph::Options { program_locks: self.program_locks != 0, ..Default::default() };
         unless_zero(&mut options.cache_bytes, self.cache_bytes);
+        options.class_tag = match u8::try_from(self.class_tag) {
+            Ok(0) => None,
+            Ok(tag) if tag != u8::MAX => Some(tag),
+            _ => return Err(Failure::new(Status::Options, "class_tag of a graph is 0, or a tag of values: 1 to 254")),
+        };
         Ok((options, self.must_exist != 0))
     }
 }

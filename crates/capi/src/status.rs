@@ -32,10 +32,11 @@ pub(crate) enum Status {
     Panic = 17,
     InDoubt = 18,
     RolledBack = 19,
+    ClassDropped = 20,
 }
 
 /// Names, in the order of the numbers.
-pub(crate) const NAMES: [&CStr; 20] = [
+pub(crate) const NAMES: [&CStr; 21] = [
     c"CEDRAT_OK",
     c"CEDRAT_ABORTED",
     c"CEDRAT_OUT_OF_RANGE",
@@ -56,6 +57,7 @@ pub(crate) const NAMES: [&CStr; 20] = [
     c"CEDRAT_PANIC",
     c"CEDRAT_IN_DOUBT",
     c"CEDRAT_ROLLED_BACK",
+    c"CEDRAT_CLASS_DROPPED",
 ];
 
 /// Reason why a call failed.

@@ -279,6 +279,62 @@ static void collects(const char *directory) {
   OK(cedrat_close(store));
 }
 
+/* Classes without objects, and not named by a value, are dropped. */
+static void drops_classes(const char *directory) {
+  const uint64_t name_of_3 = UINT64_C(9) << 56 | UINT64_C(3) << 24;
+  cedrat_store *store = open_store(directory);
+  cedrat_graph *graph = NULL;
+  cedrat_graph_options options = {0};
+  cedrat_graph_collection *collection = NULL;
+  cedrat_graph_stage stage;
+  uint32_t number, unused[2] = {0};
+  unsigned char bytes[8];
+  size_t count, size;
+  uint64_t identity;
+  int dropped = 7, i;
+  options.class_tag = 255;
+  IS(CEDRAT_OPTIONS, cedrat_graph_open(store, "classes", &options, &graph));
+  options.class_tag = 9;
+  OK(cedrat_graph_open(store, "classes", &options, &graph));
+  for (i = 0; i < 4; i++) {
+    OK(cedrat_graph_define_class(graph, "class", 5, &number));
+  }
+  changes_size = 0;
+  add(1, 0);
+  set_root("kept", NEW_OBJECT(0));
+  set_root("constant", name_of_3);
+  OK(cedrat_graph_commit(graph, changes, changes_size, CEDRAT_SYNC, &identity, 1, NULL));
+  OK(cedrat_graph_collect_begin(graph, NULL, 0, &collection));
+  IS(CEDRAT_MISUSE, cedrat_graph_collect_get_unused_classes(collection, unused, 2, &count));
+  IS(CEDRAT_MISUSE, cedrat_graph_collect_drop_classes(collection, unused, 2, &dropped));
+  step_until(collection, CEDRAT_GRAPH_MARKED);
+  OK(cedrat_graph_collect_seal(collection, NULL, 0, &stage));
+  step_until(collection, CEDRAT_GRAPH_DONE);
+  IS(CEDRAT_NULL, cedrat_graph_collect_get_unused_classes(collection, NULL, 2, &count));
+  IS(CEDRAT_LIMIT, cedrat_graph_collect_get_unused_classes(collection, unused, 1, &count));
+  CHECK(count == 2);
+  OK(cedrat_graph_collect_get_unused_classes(collection, unused, 2, &count));
+  CHECK(count == 2 && unused[0] == 2 && unused[1] == 4);
+  number = 3;
+  OK(cedrat_graph_collect_drop_classes(collection, &number, 1, &dropped));
+  CHECK(dropped == 0);
+  IS(CEDRAT_NULL, cedrat_graph_collect_drop_classes(collection, unused, 2, NULL));
+  OK(cedrat_graph_collect_drop_classes(collection, unused, 2, &dropped));
+  CHECK(dropped == 1);
+  cedrat_graph_collect_free(collection);
+  IS(CEDRAT_UNKNOWN, cedrat_graph_get_class(graph, 2, bytes, sizeof bytes, &size));
+  CHECK(size == SIZE_MAX);
+  IS(CEDRAT_UNKNOWN, cedrat_graph_get_class(graph, 5, bytes, sizeof bytes, &size));
+  CHECK(size == 0);
+  OK(cedrat_graph_get_class(graph, 3, bytes, sizeof bytes, &size));
+  changes_size = 0;
+  head(1, 24);
+  object(4, 0, 0);
+  IS(CEDRAT_CLASS_DROPPED, cedrat_graph_commit(graph, changes, changes_size, CEDRAT_SYNC, &identity, 1, NULL));
+  cedrat_graph_close(graph);
+  OK(cedrat_close(store));
+}
+
 /* Threads commit and read with one handle. */
 
 static cedrat_graph *shared;
@@ -391,6 +447,7 @@ int main(int arguments_count, char **arguments) {
   reads_again(arguments[1]);
   errors(arguments[1]);
   collects(arguments[1]);
+  drops_classes(arguments[1]);
   CHECK(in_a_child(prepares_and_is_killed, arguments[1]));
   ends_what_is_prepared(arguments[1]);
   threads(arguments[1]);
