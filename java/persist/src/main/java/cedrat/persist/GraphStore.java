@@ -28,7 +28,8 @@ import java.util.Map;
 /// - `PUT` (3): `identity u64`, and the whole object anew
 /// - `ROOT` (4): `reference u64`, and a name in UTF-8; the reference 0 takes the name away
 /// - `CLASS` (5): `number u32 | 0 u32`, and the definition of a class, any bytes. The number follows that of all
-///   definitions so far, and of the entries of this kind before. Objects of the buffer may have the class
+///   definitions so far, and of the entries of this kind before. Objects of the buffer may have the class. Numbers
+///   of dropped definitions stay taken
 ///
 /// **Threads:** any, several at a time. Reads take no locks and belong to no transaction.
 ///
@@ -41,7 +42,7 @@ public interface GraphStore extends AutoCloseable {
     /// @param lsn        the place of the commit in the log
     record Committed(long[] identities, long lsn) {}
 
-    /// The definitions of classes, in the order of their numbers.
+    /// The definitions of classes, in the order of their numbers; null in place of each that was dropped.
     ///
     /// @param first the number of the first one; the least of all is 1
     List<byte[]> classes(int first) throws GraphStoreException;
@@ -67,7 +68,7 @@ public interface GraphStore extends AutoCloseable {
     ///
     /// Concurrent calls change different objects: the caller locks each object that it changes until the
     /// call has returned, and each object of a branch until the branch has ended. One call at a time defines
-    /// classes.
+    /// classes. A commit or branch that uses a dropped class is refused as a conflict.
     ///
     /// @param buffer not kept after the call
     /// @param length how many of its bytes count
@@ -174,6 +175,19 @@ public interface GraphStore extends AutoCloseable {
 
         /// Returns the number of objects that it has removed.
         long removed() throws GraphStoreException;
+
+        /// Returns the numbers of the classes, of those that were defined when it began, that no object has and no
+        /// enum constant of a reference names. None while a branch is in doubt. The collection is done.
+        default int[] unusedClasses() throws GraphStoreException {
+            return new int[0];
+        }
+
+        /// Drops the definitions of unused classes, all or none.
+        ///
+        /// @return false: none, because a commit has used one of them since, or a branch is in doubt
+        default boolean dropClasses(int[] classes) throws GraphStoreException {
+            return classes.length == 0;
+        }
 
         /// Gives it up, if it is not done; what it has removed stays so.
         @Override

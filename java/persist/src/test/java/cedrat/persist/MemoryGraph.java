@@ -14,6 +14,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.TreeMap;
+import java.util.stream.IntStream;
 
 /// A store in memory that believes nothing: each commit is decoded, checked to its last byte, and applied to a
 /// copy. It is opened anew as often as a test likes.
@@ -21,9 +22,11 @@ import java.util.TreeMap;
 /// **Threads:** any.
 public final class MemoryGraph {
     private static final int NEW = 0xff;
+    private static final int CONSTANT = 9;
 
     private final Map<Long, byte[]> objects = new HashMap<>();
     private final Map<String, Long> roots = new TreeMap<>();
+    /// Null of those that were dropped.
     private final List<byte[]> classes = new ArrayList<>();
     /// Since a collection has begun.
     private final Set<Long> readSince = new HashSet<>();
@@ -45,6 +48,7 @@ public final class MemoryGraph {
     private boolean isStopped;
     private Error thrownBehindCommits;
     private Runnable beforeWait = () -> {};
+    private Runnable beforeDrop = () -> {};
 
     /// The name of each.
     public static final String NAME = "a store in memory";
@@ -84,6 +88,12 @@ public final class MemoryGraph {
         beforeWait = action;
     }
 
+    private synchronized Runnable takeBeforeDrop() {
+        Runnable taken = beforeDrop;
+        beforeDrop = () -> {};
+        return taken;
+    }
+
     private synchronized Runnable takeBeforeWait() {
         Runnable taken = beforeWait;
         beforeWait = () -> {};
@@ -120,14 +130,47 @@ public final class MemoryGraph {
         return lsn;
     }
 
-    /// Returns the number of definitions of classes.
+    /// Returns the number of definitions of classes, dropped ones included.
     public synchronized int classes() {
         return classes.size();
+    }
+
+    /// Returns the number of dropped definitions.
+    public synchronized int droppedClasses() {
+        return Collections.frequency(classes, null);
+    }
+
+    /// Does something when the next collection has found the classes without objects.
+    public synchronized void beforeDrop(Runnable action) {
+        beforeDrop = action;
+    }
+
+    /// Returns the numbers of the classes that some objects, or names, have or refer to by a constant.
+    private Set<Integer> used(java.util.Collection<byte[]> objects, java.util.Collection<Long> roots) {
+        Set<Integer> used = new HashSet<>();
+        roots.forEach(word -> addConstant(word, used));
+        for (byte[] bytes : objects) {
+            ByteBuffer object = wrap(bytes);
+            used.add(object.getInt());
+            for (int at = 8 + object.getInt(4); at < object.limit(); at += 8) {
+                addConstant(object.getLong(at), used);
+            }
+        }
+        return used;
+    }
+
+    private static void addConstant(long word, Set<Integer> used) {
+        if (word >>> 56 == CONSTANT) {
+            used.add((int) (word >>> 24));
+        }
     }
 
     /// From here on no definition of a class of the program says whether that was abstract, as older ones do not.
     public synchronized void clearVersionsOfClasses() {
         for (int i = 0; i < classes.size(); i++) {
+            if (classes.get(i) == null) {
+                continue;
+            }
             byte[] definition = classes.get(i).clone();
             if (definition[1] == 1) {
                 definition[2] = 0;
@@ -297,7 +340,16 @@ public final class MemoryGraph {
             return changed;
         }
 
-        void refuseIfInDoubt() throws GraphStoreException {
+        void refuse() throws GraphStoreException {
+            for (int used : used(objects.values(), roots.values())) {
+                if (used <= MemoryGraph.this.classes.size() && MemoryGraph.this.classes.get(used - 1) == null) {
+                    throw GraphStoreException.conflict("class " + used + " was dropped");
+                }
+            }
+            refuseIfInDoubt();
+        }
+
+        private void refuseIfInDoubt() throws GraphStoreException {
             for (Map.Entry<String, Decoded> branch : branches.entrySet()) {
                 boolean meets = !Collections.disjoint(branch.getValue().objects.keySet(), objects.keySet())
                         || !Collections.disjoint(branch.getValue().roots.keySet(), roots.keySet());
@@ -339,7 +391,7 @@ public final class MemoryGraph {
         public List<byte[]> classes(int first) throws GraphStoreException {
             synchronized (MemoryGraph.this) {
                 enter();
-                return List.copyOf(classes.subList(first - 1, classes.size()));
+                return new ArrayList<>(classes.subList(first - 1, classes.size()));
             }
         }
 
@@ -361,6 +413,7 @@ public final class MemoryGraph {
                 roots.values().forEach(word -> mark(word, marked));
                 Arrays.stream(alive).forEach(word -> mark(word, marked));
                 long newest = lastIdentity;
+                int defined = classes.size();
                 int before = objects.size();
                 return new Collection() {
                     private Stage stage = Stage.MARKED;
@@ -391,6 +444,30 @@ public final class MemoryGraph {
                     @Override
                     public long removed() {
                         return removed;
+                    }
+
+                    @Override
+                    public int[] unusedClasses() {
+                        synchronized (MemoryGraph.this) {
+                            Set<Integer> used = used(objects.values(), roots.values());
+                            return IntStream.rangeClosed(1, branches.isEmpty() ? defined : 0)
+                                    .filter(number -> classes.get(number - 1) != null && !used.contains(number))
+                                    .toArray();
+                        }
+                    }
+
+                    @Override
+                    public boolean dropClasses(int[] unused) {
+                        takeBeforeDrop().run();
+                        synchronized (MemoryGraph.this) {
+                            Set<Integer> all = new HashSet<>();
+                            Arrays.stream(unusedClasses()).forEach(all::add);
+                            boolean drops = Arrays.stream(unused).allMatch(all::contains);
+                            if (drops) {
+                                Arrays.stream(unused).forEach(number -> classes.set(number - 1, null));
+                            }
+                            return drops;
+                        }
                     }
 
                     @Override
@@ -432,7 +509,7 @@ public final class MemoryGraph {
                     throw new GraphStoreException("the disk is full", null, false);
                 }
                 Decoded decoded = new Decoded(buffer, length);
-                decoded.refuseIfInDoubt();
+                decoded.refuse();
                 decoded.apply();
                 written += length;
                 Committed committed = new Committed(decoded.promise(), ++lsn);
@@ -451,7 +528,7 @@ public final class MemoryGraph {
                     throw new GraphStoreException("the disk is full", null, false);
                 }
                 Decoded decoded = new Decoded(buffer, length);
-                decoded.refuseIfInDoubt();
+                decoded.refuse();
                 decoded.defineClasses();
                 check(branches.putIfAbsent(HexFormat.of().formatHex(branch), decoded) == null, "a branch twice");
                 durable = ++lsn;

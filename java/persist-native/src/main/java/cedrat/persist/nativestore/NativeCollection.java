@@ -22,6 +22,7 @@ import java.lang.invoke.MethodHandle;
 /// 5. the handle is used by one thread at a time, which is that of the collection, for as long as [Dependent] says.
 @SuppressWarnings("restricted")
 final class NativeCollection implements GraphStore.Collection {
+    private static final int LIMIT = 11;
     /// Of `cedrat_graph_collected`, the second of whose numbers is that of objects removed.
     private static final long COLLECTED_BYTES = 8 * Long.BYTES;
 
@@ -29,6 +30,8 @@ final class NativeCollection implements GraphStore.Collection {
     private static final MethodHandle STEP = function(ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle SEAL = function(ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
     private static final MethodHandle GET = function(ADDRESS, ADDRESS);
+    private static final MethodHandle GET_UNUSED = function(ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
+    private static final MethodHandle DROP = function(ADDRESS, ADDRESS, JAVA_LONG, ADDRESS);
 
     /// Addresses of the native functions.
     static final class Functions {
@@ -36,6 +39,8 @@ final class NativeCollection implements GraphStore.Collection {
         final MemorySegment step;
         final MemorySegment seal;
         final MemorySegment get;
+        final MemorySegment getUnused;
+        final MemorySegment drop;
         final MemorySegment free;
 
         Functions(Libcedrat library) throws IOException {
@@ -43,6 +48,8 @@ final class NativeCollection implements GraphStore.Collection {
             step = library.function("cedrat_graph_collect_step");
             seal = library.function("cedrat_graph_collect_seal");
             get = library.function("cedrat_graph_collect_get");
+            getUnused = library.function("cedrat_graph_collect_get_unused_classes");
+            drop = library.function("cedrat_graph_collect_drop_classes");
             free = library.function("cedrat_graph_collect_free");
         }
     }
@@ -122,6 +129,45 @@ final class NativeCollection implements GraphStore.Collection {
                         (int) GET.invokeExact(functions.get, handle, collected),
                         "cannot read the result of a garbage collection");
                 return collected.getAtIndex(JAVA_LONG, 1);
+            }
+        });
+    }
+
+    @Override
+    public int[] unusedClasses() throws GraphStoreException {
+        return collection.call(() -> {
+            int capacity = 0;
+            while (true) {
+                try (Arena call = Arena.ofConfined()) {
+                    MemorySegment classes = call.allocate(JAVA_INT, capacity);
+                    MemorySegment count = call.allocate(JAVA_LONG);
+                    int status =
+                            (int) GET_UNUSED.invokeExact(functions.getUnused, handle, classes, (long) capacity, count);
+                    int all = Math.toIntExact(count.get(JAVA_LONG, 0));
+                    if (status != LIMIT) {
+                        store.check(status, "cannot list the classes without objects");
+                        return classes.asSlice(0, JAVA_INT.byteSize() * all).toArray(JAVA_INT);
+                    }
+                    capacity = all;
+                }
+            }
+        });
+    }
+
+    @Override
+    public boolean dropClasses(int[] classes) throws GraphStoreException {
+        return collection.call(() -> {
+            try (Arena call = Arena.ofConfined()) {
+                MemorySegment dropped = call.allocate(JAVA_INT);
+                store.check(
+                        (int) DROP.invokeExact(
+                                functions.drop,
+                                handle,
+                                call.allocateFrom(JAVA_INT, classes),
+                                (long) classes.length,
+                                dropped),
+                        "cannot drop the definitions of classes");
+                return dropped.get(JAVA_INT, 0) != 0;
             }
         });
     }

@@ -49,6 +49,7 @@ final class NativeGraphStore implements GraphStore {
     private static final int STOPPED = 13;
     private static final int PANIC = 17;
     private static final int HAS_BRANCH_IN_DOUBT = 18;
+    private static final int CLASS_DROPPED = 20;
     private static final int SYNC = 0;
     private static final int ASYNC = 1;
 
@@ -57,6 +58,9 @@ final class NativeGraphStore implements GraphStore {
     private static final long PAGE_POOL_BYTES = 7 * Long.BYTES;
     private static final long GRAPH_OPTIONS_BYTES = 8 * Long.BYTES;
     private static final long PROGRAM_LOCKS = Integer.BYTES;
+    private static final long CLASS_TAG = 2 * Long.BYTES;
+    /// The tag of enum constants in references (docs/formats/java-objects.md).
+    private static final long CONSTANT = 9;
     private static final long HEAP_OPTIONS_BYTES = 9 * Long.BYTES;
 
     // Of `cedrat_branch`: the length of the name, the name, and the outcome.
@@ -175,6 +179,7 @@ final class NativeGraphStore implements GraphStore {
             MemorySegment name = call.allocateFrom(NAME);
             MemorySegment graphOptions = call.allocate(GRAPH_OPTIONS_BYTES, Long.BYTES);
             graphOptions.set(JAVA_INT, PROGRAM_LOCKS, 1);
+            graphOptions.set(JAVA_LONG, CLASS_TAG, CONSTANT);
             status = (int) GRAPH_OPEN.invokeExact(functions.graphOpen, store, name, graphOptions, to);
             if (status != OK) {
                 String reason = lastMessage(functions.message, functions, store);
@@ -206,8 +211,12 @@ final class NativeGraphStore implements GraphStore {
                         buffer.bytes,
                         buffer.bytes.byteSize(),
                         buffer.result);
-                if (status == UNKNOWN) {
+                if (status == UNKNOWN && buffer.result() == 0) {
                     return all;
+                }
+                if (status == UNKNOWN) {
+                    all.add(null);
+                    continue;
                 }
                 if (status == LIMIT) {
                     buffer.ensure(buffer.result());
@@ -707,9 +716,11 @@ final class NativeGraphStore implements GraphStore {
     }
 
     static GraphStoreException failure(String message, int status) {
-        return status == HAS_BRANCH_IN_DOUBT
-                ? GraphStoreException.inDoubt(message)
-                : new GraphStoreException(message, null, status == STOPPED || status == PANIC);
+        return switch (status) {
+            case HAS_BRANCH_IN_DOUBT -> GraphStoreException.inDoubt(message);
+            case CLASS_DROPPED -> GraphStoreException.conflict(message);
+            default -> new GraphStoreException(message, null, status == STOPPED || status == PANIC);
+        };
     }
 
     private static String lastMessage(MemorySegment function, NativeFunctions functions, MemorySegment handle) {

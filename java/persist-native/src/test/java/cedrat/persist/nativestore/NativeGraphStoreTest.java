@@ -4,6 +4,7 @@ import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertDoesNotThrow;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNull;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -124,6 +125,46 @@ class NativeGraphStoreTest {
             };
             assertArrayEquals(both[0], store.read(identities[0]));
             assertArrayEquals(both, store.readMany(identities));
+        }
+    }
+
+    /// J8c.
+    @Test
+    void unusedClassesAreDropped() throws GraphStoreException {
+        byte[] definition = {1, 2, 3};
+        Entries adding = new Entries().add(3, new byte[8]);
+        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
+            new Entries()
+                    .define(1, definition)
+                    .define(2, definition)
+                    .define(3, definition)
+                    .add(1, new byte[8], 9L << 56 | 2L << 24)
+                    .add(3, new byte[8])
+                    .root("root", NEW_OBJECT)
+                    .commit(store);
+            try (GraphStore.Collection collection = store.collect(new long[0])) {
+                GraphStore.Stage stage = collection.step(10);
+                while (stage != GraphStore.Stage.DONE) {
+                    stage = stage == GraphStore.Stage.MARKED ? collection.seal(new long[0]) : collection.step(10);
+                }
+                assertArrayEquals(new int[] {3}, collection.unusedClasses());
+                assertFalse(collection.dropClasses(new int[] {3, 1}), "class 1 has an object");
+                assertTrue(collection.dropClasses(new int[] {3}));
+                assertArrayEquals(new int[0], collection.unusedClasses());
+            }
+            assertTrue(assertThrows(GraphStoreException.class, () -> adding.commit(store))
+                    .isConflict());
+        }
+        try (NativeGraphStore store = NativeGraphStore.open(folder, PAGE_BYTES)) {
+            assertEquals(3, store.classes(1).size());
+            assertNull(store.classes(1).get(2));
+            new Entries().define(4, definition).commit(store);
+            assertArrayEquals(definition, store.classes(3).getLast());
+            byte[] branch = {7};
+            assertTrue(assertThrows(
+                            GraphStoreException.class,
+                            () -> store.prepare(adding.bytes.toByteArray(), adding.bytes.size(), branch))
+                    .isConflict());
         }
     }
 

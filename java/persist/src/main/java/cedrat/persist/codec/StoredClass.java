@@ -6,6 +6,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
 
 /// The definition of a class, as a store keeps it beside the objects (docs/formats/java-objects.md).
@@ -85,6 +86,16 @@ public record StoredClass(Kind kind, int version, int superclass, String name, L
         public boolean isPrimitive() {
             return descriptor.length() == 1;
         }
+    }
+
+    /// Whether a class is as an older definition says, with its fields in any order.
+    public boolean isSameAs(StoredClass older) {
+        return kind == older.kind
+                && (version == older.version || older.version == UNSAID)
+                && superclass == older.superclass
+                && name.equals(older.name)
+                && members.size() == older.members.size()
+                && new HashSet<>(members).equals(new HashSet<>(older.members));
     }
 
     /// Its bytes.

@@ -85,10 +85,7 @@ final class Commit implements Changes {
                 engine.appended(committed.lsn());
             }
         } catch (GraphStoreException e) {
-            if (e.isConflict()) {
-                throw new DeadlockException();
-            }
-            throw engine.refused(e);
+            throw refused(e);
         } catch (RuntimeException | Error e) {
             if (isStored || isAsked) {
                 // Memory is not as the store is, or may not be: of what the store was asked only it knows the outcome.
@@ -133,7 +130,7 @@ final class Commit implements Changes {
             return true;
         } catch (GraphStoreException e) {
             writer.undefined.end(false);
-            throw engine.refused(e);
+            throw refused(e);
         } catch (RuntimeException | Error e) {
             writer.undefined.end(false);
             if (isAsked) {
@@ -145,6 +142,15 @@ final class Commit implements Changes {
                 rolledBack();
             }
         }
+    }
+
+    private RuntimeException refused(GraphStoreException e) {
+        if (!e.isConflict()) {
+            return engine.refused(e);
+        }
+        // It may use a class that is just being dropped: the next attempt defines the class again.
+        engine.schema.awaitDrop();
+        return new DeadlockException();
     }
 
     /// An error hides whether the store has prepared the branch, which is said to be rolled back.

@@ -293,10 +293,12 @@ final class CommitWriter extends ChangeWriter {
     /// Returns the word of a constant, or a placeholder if its enum is not defined in the store yet.
     private long constant(Enum<?> constant) throws RefusedException {
         EnumShape shape = engine.schema.shape(constant);
-        if (shape.number() == 0) {
+        // Read once: a garbage collection may drop the class meanwhile.
+        int number = shape.number();
+        if (number == 0) {
             undefinedConstant = constant;
         }
-        return Words.constant(Math.max(1, shape.number()), shape.find(constant));
+        return Words.constant(Math.max(1, number), shape.find(constant));
     }
 
     private long persistable(Persistable object) throws RefusedException {

@@ -313,6 +313,9 @@ final class Engine implements BranchStore {
                             : collection.step(COLLECTION_STEP);
                 }
                 long removed = collection.removed();
+                if (end == null) {
+                    schema.dropUnused(collection);
+                }
                 counters.collected(removed);
                 event.end(name, removed);
                 return removed;

@@ -8,6 +8,7 @@ import cedrat.persist.boot.Persistable;
 import cedrat.persist.codec.ArrayShape;
 import cedrat.persist.codec.CommitBuffer;
 import cedrat.persist.codec.ConvertedFields;
+import cedrat.persist.codec.DeletedShape;
 import cedrat.persist.codec.EnumShape;
 import cedrat.persist.codec.Layout;
 import cedrat.persist.codec.ObjectBytes;
@@ -24,12 +25,6 @@ import cedrat.persist.memory.Fields;
 import cedrat.persist.memory.Slot;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
-import java.util.AbstractCollection;
-import java.util.AbstractList;
-import java.util.AbstractMap;
-import java.util.AbstractQueue;
-import java.util.AbstractSequentialList;
-import java.util.AbstractSet;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashMap;
@@ -54,17 +49,6 @@ import java.util.function.Function;
 /// **Threads:** any.
 final class Schema {
     private static final String SEPARATOR = "\n  - ";
-    /// Classes of the JDK without anything to store.
-    private static final Set<Class<?>> STATELESS = Set.of(
-            Object.class,
-            Record.class,
-            Number.class,
-            AbstractCollection.class,
-            AbstractList.class,
-            AbstractSequentialList.class,
-            AbstractSet.class,
-            AbstractQueue.class,
-            AbstractMap.class);
 
     private final GraphStore graph;
     private final Fields slots;
@@ -84,6 +68,7 @@ final class Schema {
     /// Shapes by which stored objects are read, and their definitions; the first has number 1.
     private volatile Shape[] shapes;
 
+    /// Null of those that were dropped.
     private StoredClass[] definitions;
     /// Held by a commit that defines classes, from before it numbers them until the store has answered.
     private final ReentrantLock defining = new ReentrantLock();
@@ -107,7 +92,7 @@ final class Schema {
         List<byte[]> stored = graph.classes(1);
         definitions = new StoredClass[stored.size()];
         for (int i = 0; i < definitions.length; i++) {
-            definitions[i] = StoredClass.parse(i + 1, stored.get(i));
+            definitions[i] = UnusedClasses.parse(i + 1, stored.get(i));
         }
         shapes = new Shape[definitions.length];
         defined = definitions.length;
@@ -133,7 +118,8 @@ final class Schema {
         boolean[] found = new boolean[definitions.length];
         for (int i = found.length - 1; i >= 0; i--) {
             StoredClass definition = definitions[i];
-            Class<?> type = definition.kind() == Kind.OBJECT ? find(settings.className(definition.name())) : null;
+            boolean isObject = definition != null && definition.kind() == Kind.OBJECT;
+            Class<?> type = isObject ? find(settings.className(definition.name())) : null;
             if (type == null) {
                 continue;
             }
@@ -165,15 +151,36 @@ final class Schema {
     void beginDefinitions() throws GraphStoreException {
         defining.lock();
         try {
-            // A branch that the store has refused may have left some.
-            for (byte[] bytes : graph.classes(defined + 1)) {
-                add(StoredClass.parse(defined + 1, bytes), null);
-                defined++;
-            }
+            addDefined();
         } catch (GraphStoreException | RuntimeException | Error e) {
             endDefinitions(false);
             throw e;
         }
+    }
+
+    /// Adds definitions that a branch has left which the store has refused.
+    private void addDefined() throws GraphStoreException {
+        for (byte[] bytes : graph.classes(defined + 1)) {
+            add(UnusedClasses.parse(defined + 1, bytes), null);
+            defined++;
+        }
+    }
+
+    /// Drops the definitions of classes that a completed collection has found without objects.
+    void dropUnused(GraphStore.Collection collection) throws GraphStoreException {
+        defining.lock();
+        try {
+            addDefined();
+            UnusedClasses.drop(collection, definitions, shapes);
+        } finally {
+            defining.unlock();
+        }
+    }
+
+    /// Waits until no definitions are being dropped.
+    void awaitDrop() {
+        defining.lock();
+        defining.unlock();
     }
 
     /// Returns the number of a class. If the store lacks the class, its definition becomes a part of the commit.
@@ -309,7 +316,7 @@ final class Schema {
             topmost = topmost.getSuperclass();
         }
         Class<?> ancestor = topmost.getSuperclass();
-        if (!STATELESS.contains(ancestor) && !SerialFields.isStoredWithSubclass(ancestor, topmost)) {
+        if (!SerialFields.isStateless(ancestor) && !SerialFields.isStoredWithSubclass(ancestor, topmost)) {
             throw new RefusedException(type.getName() + " extends " + ancestor.getName()
                     + ", whose fields have no barriers: keep a field of type " + ancestor.getSimpleName()
                     + " in place of the superclass, or call StoreOptions.convert");
@@ -330,15 +337,6 @@ final class Schema {
         } catch (ClassNotFoundException | LinkageError e) {
             return null;
         }
-    }
-
-    /// The woven classes of an object's class, the topmost first.
-    private static List<Class<?>> hierarchy(Class<?> type) {
-        List<Class<?>> found = new ArrayList<>();
-        for (Class<?> one = type; Persistable.class.isAssignableFrom(one); one = one.getSuperclass()) {
-            found.addFirst(one);
-        }
-        return found;
     }
 
     /// The definition of a class as it is; its superclass is defined before.
@@ -444,11 +442,12 @@ final class Schema {
         if (shape instanceof DeletedShape deleted) {
             throw deleted.refused("a referenced constant");
         }
-        List<Member> members = shape instanceof EnumShape ? definitions[number - 1].members() : List.of();
-        if (constant < members.size()) {
+        StoredClass definition = shape instanceof EnumShape ? definitions[number - 1] : null;
+        if (definition != null && constant < definition.members().size()) {
             throw new StoreException("a reference leads to the constant "
-                    + settings.className(definitions[number - 1].name()) + "."
-                    + members.get(constant).name() + ", which StoreOptions.deleteConstant declares deleted: "
+                    + settings.className(definition.name()) + "."
+                    + definition.members().get(constant).name()
+                    + ", which StoreOptions.deleteConstant declares deleted: "
                     + "change the reference with a program that has the constant, or add it and remove the call");
         }
     }
@@ -458,6 +457,9 @@ final class Schema {
     /// If a class of the store is as the program has it, its objects will be stored by that definition.
     private void findCurrent(int number) {
         StoredClass definition = definitions[number - 1];
+        if (definition == null) {
+            return;
+        }
         Class<?> type = definition.kind() == Kind.OBJECT || definition.kind() == Kind.RECORD
                 ? find(settings.className(definition.name()))
                 : null;
@@ -479,6 +481,9 @@ final class Schema {
 
     private void check(int number, Set<String> problems) {
         StoredClass definition = definitions[number - 1];
+        if (definition == null) {
+            return;
+        }
         Shape shape =
                 switch (definition.kind()) {
                     case OBJECT, RECORD, ENUM -> checkClass(number, definition, problems);
@@ -532,7 +537,7 @@ final class Schema {
                     + " now: keep the " + Kind.word(stored) + ", and give the " + Kind.word(now) + " another name");
             return null;
         }
-        if (isAbstract(type) && stored == Kind.OBJECT && mayHaveObjects(number, definition)) {
+        if (isAbstract(type) && stored == Kind.OBJECT && UnusedClasses.mayHaveObjects(number, definitions)) {
             problems.add(
                     type.getName() + " is abstract now, and was concrete when it was stored: make it concrete, or keep "
                             + "a class of this name and give the abstract one another name");
@@ -544,20 +549,6 @@ final class Schema {
         return stored == Kind.ENUM
                 ? checkConstants(definition, type, problems)
                 : checkFields(number, definition, type, problems);
-    }
-
-    /// Whether objects could be made of a class when it was defined. If its definition does not say so, it was made
-    /// for an object of it, or for a subclass, which is defined next.
-    private boolean mayHaveObjects(int number, StoredClass definition) {
-        if (definition.version() != StoredClass.UNSAID) {
-            return definition.version() == StoredClass.CONCRETE;
-        }
-        for (StoredClass other : definitions) {
-            if (other.superclass() == number) {
-                return false;
-            }
-        }
-        return true;
     }
 
     private Shape checkArray(StoredClass definition, Set<String> problems) {
@@ -656,12 +647,7 @@ final class Schema {
             }
         }
         StoredClass now = definition(type, withTransient, superclass);
-        return now.kind() == definition.kind()
-                && (now.version() == definition.version() || definition.version() == StoredClass.UNSAID)
-                && now.superclass() == definition.superclass()
-                && now.name().equals(definition.name())
-                && now.members().size() == definition.members().size()
-                && new HashSet<>(now.members()).equals(new HashSet<>(definition.members()));
+        return now.isSameAs(definition);
     }
 
     /// The fields of a stored class, the superclass's first, and what they are now. Null if something does not
@@ -672,7 +658,7 @@ final class Schema {
             stored.addFirst(definitions[at - 1]);
         }
         Map<String, Class<?>> now = new HashMap<>();
-        for (Class<?> one : hierarchy(type)) {
+        for (Class<?> one : SerialFields.hierarchy(type)) {
             now.put(one.getName(), one);
         }
         List<Layout.StoredField> fields = new ArrayList<>();
@@ -714,7 +700,7 @@ final class Schema {
     /// pulled up, or pushed down.
     private Field moved(
             Member member, Class<?> declaring, Class<?> type, List<StoredClass> stored, boolean withTransient) {
-        for (Class<?> other : hierarchy(type)) {
+        for (Class<?> other : SerialFields.hierarchy(type)) {
             Field field = other == declaring ? null : field(other, member, withTransient);
             if (field != null && !hadField(other, field.getName(), stored)) {
                 return field;

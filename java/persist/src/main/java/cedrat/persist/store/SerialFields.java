@@ -11,10 +11,16 @@ import java.io.ObjectOutputStream;
 import java.io.Serializable;
 import java.lang.reflect.Field;
 import java.lang.reflect.Modifier;
+import java.util.AbstractCollection;
+import java.util.AbstractList;
 import java.util.AbstractMap;
+import java.util.AbstractQueue;
+import java.util.AbstractSequentialList;
+import java.util.AbstractSet;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
+import java.util.Set;
 
 /// The fields of a class that are stored.
 ///
@@ -28,6 +34,17 @@ import java.util.List;
 final class SerialFields {
     /// Its fields are final, and its methods load them before they read them.
     private static final Class<?> SUPERCLASS = AbstractMap.SimpleImmutableEntry.class;
+    /// Classes of the JDK without anything to store.
+    private static final Set<Class<?>> STATELESS = Set.of(
+            Object.class,
+            Record.class,
+            Number.class,
+            AbstractCollection.class,
+            AbstractList.class,
+            AbstractSequentialList.class,
+            AbstractSet.class,
+            AbstractQueue.class,
+            AbstractMap.class);
 
     private static final ClassValue<Boolean> KEEPING = new ClassValue<>() {
         @Override
@@ -37,6 +54,20 @@ final class SerialFields {
     };
 
     private SerialFields() {}
+
+    /// Whether a class of the JDK has nothing to store.
+    static boolean isStateless(Class<?> type) {
+        return STATELESS.contains(type);
+    }
+
+    /// The woven classes of an object's class, the topmost first.
+    static List<Class<?>> hierarchy(Class<?> type) {
+        List<Class<?>> found = new ArrayList<>();
+        for (Class<?> one = type; Persistable.class.isAssignableFrom(one); one = one.getSuperclass()) {
+            found.addFirst(one);
+        }
+        return found;
+    }
 
     /// Whether a class of the JDK may be the superclass of classes whose objects are stored: its fields are stored as
     /// fields of these.

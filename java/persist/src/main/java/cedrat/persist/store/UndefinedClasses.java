@@ -31,10 +31,12 @@ final class UndefinedClasses {
 
     /// Begins an object of a class.
     void beginObject(Shape shape) {
-        if (shape.number() == 0) {
+        // Read once: a garbage collection may drop the class meanwhile.
+        int number = shape.number();
+        if (number == 0) {
             add(buffer.size(), shape);
         }
-        buffer.beginObject(shape.number());
+        buffer.beginObject(number);
     }
 
     /// The last eight bytes are the reference to a constant whose enum is not defined.

@@ -1,18 +1,14 @@
-package cedrat.persist.store;
+package cedrat.persist.codec;
 
 import cedrat.persist.StoreException;
-import cedrat.persist.codec.ObjectBytes;
-import cedrat.persist.codec.ObjectWriter;
-import cedrat.persist.codec.Shape;
-import cedrat.persist.codec.StoredClass;
 
 /// A class of a store that the program has declared deleted: its objects are refused.
 ///
 /// **Threads:** any.
-final class DeletedShape extends Shape {
+public final class DeletedShape extends Shape {
     private final StoredClass definition;
 
-    DeletedShape(StoredClass definition) {
+    public DeletedShape(StoredClass definition) {
         this.definition = definition;
     }
 
@@ -21,7 +17,8 @@ final class DeletedShape extends Shape {
         return definition;
     }
 
-    StoreException refused(String what) {
+    /// Returns the exception for an object, or a constant.
+    public StoreException refused(String what) {
         return new StoreException(what + " is of the class " + definition.name()
                 + ", which StoreOptions.deleteClass declares deleted: remove the reference with a program that has "
                 + "the class, or add the class and remove the call");
