@@ -436,7 +436,7 @@ fn commit_of_class(graph: &Graph, definition: u8, known: Option<u32>, named: Opt
 
 /// E21.12: commits use classes beside collections that drop them, and define dropped ones again.
 #[test]
-fn class_of_object_is_never_dropped() {
+fn class_of_object_stays_defined() {
     const TURNS: u8 = if cfg!(cedrat_shuttle) { 3 } else { 100 };
     explore(43, SCHEDULES, || {
         let options = Options { class_tag: Some(CLASS_TAG), ..Options::default() };

@@ -251,7 +251,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn dropped_class_is_no_problem() {
+    fn dropped_class_is_accepted() {
         let classes = Classes::new([None, Some(definition(1, 0, "a.B", &[]))]);
         assert_eq!(classes.problems(), [""; 0]);
         assert_eq!(classes.get(1).unwrap_err(), "its class 1 was dropped");
