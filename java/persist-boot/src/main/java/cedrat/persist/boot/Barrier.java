@@ -359,6 +359,13 @@ public final class Barrier {
         }
     }
 
+    /// After a method that may change a collection of `java.util.concurrent`, whether it has returned or thrown.
+    public static void afterChange(Object collection) {
+        if (mayBeInside()) {
+            handler.afterChange(collection);
+        }
+    }
+
     /// Before a call that may change its receiver.
     public static void beforeCall(Object receiver, String method) {
         if (live != 0 && concernsAny(receiver)) {

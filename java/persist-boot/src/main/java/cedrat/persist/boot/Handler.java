@@ -88,6 +88,10 @@ public interface Handler {
     /// A class of the JDK is about to make such a call; as above.
     void beforeArgumentInJdk(Object argument);
 
+    /// A method of a collection of `java.util.concurrent` has returned or thrown before which
+    /// [#beforeArgumentInJdk] was called.
+    void afterChange(Object collection);
+
     /// A method that may change its receiver is about to be called. It is kept, if the list says so.
     ///
     /// @param method the method's name and descriptor; of a call by `super`, behind the internal name of the

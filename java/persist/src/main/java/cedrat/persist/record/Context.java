@@ -17,6 +17,7 @@ public final class Context {
     int suspended;
     /// Number of these that it loads or links, or that are the JDK's.
     int loading;
+    final CollectionCalls calls = new CollectionCalls();
     /// It is in the library's own code, which uses classes that are woven: barriers let its reads and stores pass.
     boolean isUnrecorded;
     /// It is in the program's `hashCode`, or the like, which a store calls to fill a collection.

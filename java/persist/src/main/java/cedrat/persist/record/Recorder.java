@@ -723,6 +723,11 @@ public final class Recorder implements Handler {
     }
 
     @Override
+    public void afterChange(Object collection) {
+        transactions.afterChange(collection);
+    }
+
+    @Override
     public void beforeCall(Object receiver, String method) {
         unseen.beforeCall(receiver, method);
     }

@@ -36,6 +36,8 @@ public final class TopLevel {
     public volatile Context context;
     /// It was rolled back to end a deadlock, and its scope is not left yet.
     public volatile boolean isDoomed;
+    /// It is doomed, and is restored when the outermost of its [CollectionCalls] ends.
+    boolean awaitsRestore;
 
     /// While it is on a thread: the result of [Barrier#entered].
     private int barrierThread;

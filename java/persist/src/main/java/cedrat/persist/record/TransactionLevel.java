@@ -24,6 +24,8 @@ public final class TransactionLevel extends Transaction {
     int madeMark;
     /// Number of new parts of Java collections when it began.
     final int partMark;
+    /// Number of calls of [CollectionCalls] in which it began.
+    final int callMark;
     /// The place in pages and heaps to come back to, or less than 0: nothing was done there.
     long savepoint = -1;
 
@@ -37,6 +39,7 @@ public final class TransactionLevel extends Transaction {
         logMark = top.log.size();
         madeMark = top.made.size();
         partMark = top.partCount();
+        callMark = outer == null ? 0 : top.context.calls.depth();
     }
 
     // ---- ways to end it

@@ -72,6 +72,7 @@ public final class Transactions {
         }
         TransactionLevel outer = context.innermost;
         if (outer == null) {
+            context.calls.truncate(0);
             context.innermost = new TransactionLevel(new TopLevel(owner, context, takenBack.get()), null);
             Barrier.opened();
             return context.innermost;
@@ -127,6 +128,14 @@ public final class Transactions {
         }
     }
 
+    /// @throws IllegalStateException in a function that a collection calls which writes afterwards
+    private void checkCalls(TransactionLevel transaction) {
+        if (contexts.get().calls.depth() != transaction.callMark) {
+            throw new IllegalStateException("cannot end or detach a transaction in a function that a persistent "
+                    + "collection of java.util.concurrent calls: do it when the method of the collection has returned");
+        }
+    }
+
     // ---- end
 
     /// As [Transaction#commit()], or as [Transaction#rollback].
@@ -155,6 +164,7 @@ public final class Transactions {
     /// @return the stores to wait for
     private List<Persistent> finish(TransactionLevel transaction, Transaction.Action action) {
         check(transaction);
+        checkCalls(transaction);
         if (action == Transaction.Action.ROLLBACK) {
             rollBack(transaction);
             return List.of();
@@ -251,6 +261,7 @@ public final class Transactions {
         if (!isDetached) {
             Context context = contexts.get();
             context.innermost = transaction.outer;
+            context.calls.truncate(transaction.callMark);
             if (transaction.outer != null && transaction.outer == context.branch) {
                 context.innermost = null;
                 leaveNested(context, transaction.outer);
@@ -260,6 +271,7 @@ public final class Transactions {
         }
         if (transaction.outer == null) {
             try {
+                restoreAwaiting(transaction.top);
                 Faces.end(transaction.top);
             } finally {
                 if (transaction.top.parts != null && transaction.top.parts.areAny()) {
@@ -307,6 +319,7 @@ public final class Transactions {
             leave(transaction, Transaction.Action.ROLLBACK);
             return;
         }
+        context.calls.truncate(transaction.callMark);
         if (transaction.top.isGivenUp()) {
             rollBackUnrecorded(transaction);
             return;
@@ -319,6 +332,7 @@ public final class Transactions {
     /// As [Transaction#detach].
     void detach(TransactionLevel transaction) {
         check(transaction);
+        checkCalls(transaction);
         if (transaction.outer != null) {
             throw new IllegalStateException("cannot detach a nested transaction: end it, and detach the outermost one");
         }
@@ -343,6 +357,7 @@ public final class Transactions {
             }
             transaction.top.enter(context);
         }
+        context.calls.truncate(0);
         context.innermost = transaction;
     }
 
@@ -460,18 +475,53 @@ public final class Transactions {
     }
 
     /// Rolls a top-level transaction back to end a deadlock, but for its scope, which is left by an exception.
+    ///
+    /// - Within a method that may change a persistent collection of `java.util.concurrent`, the transaction only
+    ///   fails from now on. It is restored and unlocked when the outermost such method has ended: what the
+    ///   method writes until then is restored too, and no other transaction sees it.
     void doom(TransactionLevel transaction) {
+        TopLevel top = transaction.top;
+        Context context = top.context;
+        if (context != null && context.calls.depth() != 0) {
+            top.awaitsRestore = true;
+            top.isDoomed = true;
+        } else {
+            restoreVictim(top);
+        }
+    }
+
+    private void restoreVictim(TopLevel top) {
+        top.awaitsRestore = false;
         try {
-            Faces.end(transaction.top);
+            Faces.end(top);
         } finally {
             try {
-                transaction.top.restore(0, 0);
+                top.restore(0, 0);
             } finally {
-                takeBack(transaction.top, 0);
-                transaction.top.isDoomed = true;
-                locks.releaseVictim(transaction.top.owner);
+                takeBack(top, 0);
+                top.isDoomed = true;
+                locks.releaseVictim(top.owner);
                 deadlocks.increment();
             }
+        }
+    }
+
+    private void restoreAwaiting(TopLevel top) {
+        if (top.awaitsRestore) {
+            contexts.get().unrecorded(() -> {
+                restoreVictim(top);
+                return null;
+            });
+        }
+    }
+
+    /// As [cedrat.persist.boot.Handler#afterChange].
+    void afterChange(Object collection) {
+        Context context = contexts.get();
+        // As at the beginning of the method.
+        boolean isRecorded = !context.isUnrecorded && context.loading == 0;
+        if (isRecorded && context.calls.leave(collection) && context.innermost != null) {
+            restoreAwaiting(context.innermost.top);
         }
     }
 

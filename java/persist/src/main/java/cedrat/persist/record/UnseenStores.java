@@ -313,6 +313,9 @@ public final class UnseenStores {
         boolean isRecorded = !context.isUnrecorded && context.loading == 0 && ConcurrentState.isKept(collection);
         if (isRecorded && Barrier.ifPersistent(collection) != null) {
             keepWhole(context, collection, null);
+            if (context.innermost != null) {
+                context.calls.enter(collection);
+            }
         }
     }
 
@@ -413,6 +416,8 @@ public final class UnseenStores {
             return;
         }
         if (ConcurrentState.isKept(object)) {
+            refuseOuterCall(transaction, object);
+            refuseOuterCall(transaction, ConcurrentState.inner(object));
             keepState(transaction, ConcurrentState.inner(object));
             return;
         }
@@ -431,6 +436,16 @@ public final class UnseenStores {
         top.log.add(object, slot, 0, 0, slot.read(object));
         for (Slot.Field reference : fields.references(object.getClass())) {
             keepPart(transaction, object, reference.read(object));
+        }
+    }
+
+    /// Refuses what a rollback of a nested transaction would restore in the middle of a call.
+    private static void refuseOuterCall(TransactionLevel transaction, Object collection) {
+        if (transaction.top.context.calls.isOuter(collection, transaction.callMark)) {
+            throw new IllegalStateException("cannot change a persistent "
+                    + collection.getClass().getName()
+                    + " in a nested transaction that a function of its own has begun: change it after the call, or in "
+                    + "the outer transaction");
         }
     }
 

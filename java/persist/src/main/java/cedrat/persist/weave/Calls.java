@@ -121,6 +121,11 @@ final class Calls {
         builder.invokestatic(BARRIER, isApplication ? "beforeArgument" : "beforeArgumentInJdk", ONE_OBJECT);
     }
 
+    /// … collection → …
+    static void afterChange(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "afterChange", ONE_OBJECT);
+    }
+
     /// … receiver → …
     static void beforeCall(CodeBuilder builder, String method) {
         builder.loadConstant(method).invokestatic(BARRIER, "beforeCall", CALL);

@@ -179,16 +179,20 @@ final class ConcurrentCollections {
         return method.methodName().equalsString(TASKS);
     }
 
+    /// Whether a method may change its object. A rollback in a function that it calls waits for its end.
+    static boolean isChange(ClassModel type, MethodModel method) {
+        String name = nameOf(type.thisClass().asInternalName());
+        return CHANGES.getOrDefault(name, Set.of()).contains(method.methodName().stringValue());
+    }
+
     /// Adds what comes before the first instruction of a method.
     static void begin(CodeBuilder builder, ClassModel type, MethodModel method, boolean locksReads) {
-        String name = nameOf(type.thisClass().asInternalName());
-        boolean isView = VIEWS.contains(name);
-        if (!isView && CHANGES.get(name).contains(method.methodName().stringValue())) {
+        if (isChange(type, method)) {
             builder.aload(0);
             Calls.beforeArgument(builder, false);
         } else if (locksReads) {
             builder.aload(0);
-            if (isView) {
+            if (VIEWS.contains(nameOf(type.thisClass().asInternalName()))) {
                 builder.getfield(VIEW, "map", MAP);
             }
             Calls.lockToRead(builder);

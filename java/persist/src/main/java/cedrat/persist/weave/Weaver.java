@@ -19,6 +19,7 @@ import java.lang.classfile.MethodModel;
 import java.lang.classfile.MethodTransform;
 import java.lang.classfile.attribute.StackMapFrameInfo;
 import java.lang.classfile.attribute.StackMapFrameInfo.ObjectVerificationTypeInfo;
+import java.lang.classfile.attribute.StackMapFrameInfo.VerificationTypeInfo;
 import java.lang.classfile.attribute.StackMapTableAttribute;
 import java.lang.classfile.constantpool.ClassEntry;
 import java.lang.classfile.constantpool.PoolEntry;
@@ -366,6 +367,13 @@ final class Weaver {
 
     /// The code, before which the collection is locked. In a transaction it is carried out by one task.
     private CodeTransform concurrent(ClassModel type, MethodModel method, CodeModel code) {
+        if (ConcurrentCollections.isChange(type, method)) {
+            return enclosed(
+                    code,
+                    List.of(ObjectVerificationTypeInfo.of(type.thisClass())),
+                    builder -> ConcurrentCollections.begin(builder, type, method, classes.locksReads()),
+                    builder -> Calls.afterChange(builder.aload(0)));
+        }
         boolean countsTasks = ConcurrentCollections.countsTasks(method);
         return changed(
                 code,
@@ -440,6 +448,23 @@ final class Weaver {
     /// The code between [cedrat.persist.boot.Barrier#suspend] and [cedrat.persist.boot.Barrier#resume], or those
     /// of loading.
     private static CodeTransform suspended(CodeModel code, boolean isLoading) {
+        return enclosed(
+                code,
+                List.of(),
+                builder -> Calls.suspend(builder, isLoading),
+                builder -> Calls.resume(builder, isLoading));
+    }
+
+    /// The code between two parts, of which the second also runs if the code throws.
+    ///
+    /// @param known  types of the locals from the first on that both parts use
+    /// @param before adds the first part
+    /// @param after  adds the second part
+    private static CodeTransform enclosed(
+            CodeModel code,
+            List<VerificationTypeInfo> known,
+            Consumer<CodeBuilder> before,
+            Consumer<CodeBuilder> after) {
         return CodeTransform.ofStateful(() -> new CodeTransform() {
             private Label start;
             private Label end;
@@ -447,7 +472,7 @@ final class Weaver {
 
             @Override
             public void atStart(CodeBuilder builder) {
-                Calls.suspend(builder, isLoading);
+                before.accept(builder);
                 start = builder.newBoundLabel();
                 end = builder.newLabel();
                 handler = builder.newLabel();
@@ -456,7 +481,7 @@ final class Weaver {
             @Override
             public void accept(CodeBuilder builder, CodeElement element) {
                 if (element instanceof ReturnInstruction) {
-                    Calls.resume(builder, isLoading);
+                    after.accept(builder);
                 }
                 builder.with(element);
             }
@@ -465,21 +490,21 @@ final class Weaver {
             public void atEnd(CodeBuilder builder) {
                 // Behind those of the method itself, so that it comes last in their table.
                 builder.labelBinding(end).labelBinding(handler);
-                Calls.resume(builder, isLoading);
+                after.accept(builder);
                 builder.athrow();
                 builder.exceptionCatchAll(start, end, handler);
-                builder.with(withHandler(code, handler));
+                builder.with(withHandler(code, handler, known));
             }
         });
     }
 
-    /// The frames of the code, and one of a handler that knows no locals.
-    private static StackMapTableAttribute withHandler(CodeModel code, Label handler) {
+    /// The frames of the code, and one of a handler that knows some locals.
+    private static StackMapTableAttribute withHandler(CodeModel code, Label handler, List<VerificationTypeInfo> known) {
         List<StackMapFrameInfo> frames = new ArrayList<>();
         Optional<StackMapTableAttribute> own = code.findAttribute(Attributes.stackMapTable());
         own.ifPresent(attribute -> frames.addAll(attribute.entries()));
         frames.add(StackMapFrameInfo.of(
-                handler, List.of(), List.of(ObjectVerificationTypeInfo.of(ConstantDescs.CD_Throwable))));
+                handler, known, List.of(ObjectVerificationTypeInfo.of(ConstantDescs.CD_Throwable))));
         return StackMapTableAttribute.of(frames);
     }
 }
