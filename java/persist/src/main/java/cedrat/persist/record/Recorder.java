@@ -273,13 +273,14 @@ public final class Recorder implements Handler {
         if (base == null || base instanceof Record || base instanceof Persistable && !isLocking(storeOf(base))) {
             return;
         }
-        // The JDK has many of these for itself, whose hash codes are not to be computed.
-        if ((ConcurrentState.isKept(base) || base instanceof Throwable) && Barrier.ifPersistent(base) == null) {
-            return;
-        }
+        // First of all: the search for the store of an object reads collections, too.
         Context context = contexts.get();
         TransactionLevel transaction = context.innermost;
         if (transaction == null || context.isUnrecorded || context.suspended != 0) {
+            return;
+        }
+        // The JDK has many of these for itself, whose hash codes are not to be computed.
+        if ((ConcurrentState.isKept(base) || base instanceof Throwable) && Barrier.ifPersistent(base) == null) {
             return;
         }
         TopLevel top = transaction.top;

@@ -13,6 +13,7 @@ import cedrat.persist.StoreOptions;
 import cedrat.persist.StoreOptions.Isolation;
 import cedrat.persist.Transaction;
 import cedrat.persist.locking.Place.World;
+import cedrat.persist.record.Recorder;
 import java.lang.ref.WeakReference;
 import java.lang.reflect.Field;
 import java.util.HashMap;
@@ -21,6 +22,7 @@ import java.util.Map;
 import java.util.Set;
 import java.util.Vector;
 import java.util.concurrent.Callable;
+import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.Future;
 import java.util.concurrent.FutureTask;
@@ -91,6 +93,18 @@ class ReadLocksTest extends Threads {
         while (!waitsForALock(thread)) {
             Thread.onSpinWait();
         }
+    }
+
+    /// J3.2: as where the layout of headers is unknown, so that each object may have an identity hash code.
+    @Test
+    void readsLockWithHashedStoreList() throws Exception {
+        Field stores = Recorder.class.getDeclaredField("stores");
+        stores.setAccessible(true);
+        System.identityHashCode(stores.get(Recorder.get()));
+        store.setRoot("map", new ConcurrentHashMap<>(Map.of(1, 1)));
+        reopen(Isolation.SERIALISABLE);
+        Map<Integer, Integer> map = store.root("map", Map.class);
+        assertEquals(1, Transaction.call(() -> map.get(1)));
     }
 
     /// J3.2, G1a, G1b
