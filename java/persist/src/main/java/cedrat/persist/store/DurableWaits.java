@@ -2,7 +2,9 @@ package cedrat.persist.store;
 
 import java.util.ArrayDeque;
 import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionException;
 import java.util.concurrent.LinkedBlockingQueue;
+import java.util.concurrent.ThreadFactory;
 import java.util.concurrent.ThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
 
@@ -29,18 +31,17 @@ final class DurableWaits {
     }
 
     private final Wait wait;
-    private final ThreadPoolExecutor thread = new ThreadPoolExecutor(
-            1,
-            1,
-            IDLE_SECONDS,
-            TimeUnit.SECONDS,
-            new LinkedBlockingQueue<>(),
-            Thread.ofPlatform().daemon().name("cedrat-durable").factory());
+    private final ThreadPoolExecutor thread;
     private final ArrayDeque<Waiting> queue = new ArrayDeque<>();
     private boolean isBusy;
 
     DurableWaits(Wait wait) {
+        this(wait, Thread.ofPlatform().daemon().name("cedrat-durable").factory());
+    }
+
+    DurableWaits(Wait wait, ThreadFactory threads) {
         this.wait = wait;
+        thread = new ThreadPoolExecutor(1, 1, IDLE_SECONDS, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), threads);
         thread.allowCoreThreadTimeOut(true);
     }
 
@@ -49,13 +50,27 @@ final class DurableWaits {
     CompletableFuture<Void> until(long place) {
         Waiting waiting = new Waiting(place);
         synchronized (queue) {
-            queue.add(waiting);
             if (!isBusy) {
+                // Without a thread, nothing waits in the queue. The thread looks into it behind this one.
                 thread.execute(this::serve);
                 isBusy = true;
             }
+            queue.add(waiting);
         }
         return waiting;
+    }
+
+    /// Waits until all commits up to a place are durable. Throws what the wait has thrown on its platform thread.
+    void await(long place) {
+        try {
+            until(place).join();
+        } catch (CompletionException failed) {
+            switch (failed.getCause()) {
+                case Error error -> throw error;
+                case RuntimeException problem -> throw problem;
+                case null, default -> throw failed;
+            }
+        }
     }
 
     private void serve() {

@@ -36,7 +36,6 @@ import java.lang.reflect.Array;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
-import java.util.concurrent.CompletionException;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.concurrent.locks.ReentrantLock;
@@ -239,12 +238,7 @@ final class Engine implements BranchStore {
         DurableWaitEvent event = new DurableWaitEvent();
         event.begin();
         if (Thread.currentThread().isVirtual()) {
-            try {
-                waits.until(place).join();
-            } catch (CompletionException failed) {
-                check();
-                throw failed;
-            }
+            waits.await(place);
         } else {
             waitDurable(place);
         }

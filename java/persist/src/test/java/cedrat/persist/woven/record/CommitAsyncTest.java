@@ -3,6 +3,7 @@ package cedrat.persist.woven.record;
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertSame;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -21,6 +22,7 @@ import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.Executors;
 import java.util.concurrent.Future;
+import java.util.concurrent.FutureTask;
 import org.junit.jupiter.api.AfterEach;
 import org.junit.jupiter.api.BeforeEach;
 import org.junit.jupiter.api.Test;
@@ -44,6 +46,30 @@ class CommitAsyncTest {
     @AfterEach
     void close() {
         store.close();
+    }
+
+    /// J9f: a virtual thread gets the exception that a platform thread gets.
+    @Test
+    void failedWaitThrowsAlikeOnVirtualThreads() throws Exception {
+        for (Throwable failure : List.of(new OutOfMemoryError("planted"), new IllegalArgumentException("planted"))) {
+            for (Thread.Builder builder : List.of(Thread.ofPlatform(), Thread.ofVirtual())) {
+                graph.beforeWait(() -> throwIt(failure));
+                FutureTask<Throwable> task = new FutureTask<>(() -> assertThrows(
+                        Throwable.class,
+                        () -> Transaction.run(() -> {
+                            counter.value++;
+                        })));
+                builder.start(task);
+                assertSame(failure, task.get());
+            }
+        }
+    }
+
+    private static void throwIt(Throwable failure) {
+        if (failure instanceof Error error) {
+            throw error;
+        }
+        throw (RuntimeException) failure;
     }
 
     private CompletableFuture<Void> count() {
