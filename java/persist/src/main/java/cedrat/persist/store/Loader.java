@@ -56,6 +56,8 @@ final class Loader {
     private final ReentrantReadWriteLock loading = new ReentrantReadWriteLock();
     /// The innermost load that is going on, under the lock.
     private Load innermost;
+    /// Thrown by a load of this thread within another one, which has not seen it yet.
+    private final ThreadLocal<Uninitialized> uninitialized = new ThreadLocal<>();
     /// Number of Java collections that are being filled, one within the other, under the lock.
     private int fillings;
 
@@ -106,8 +108,10 @@ final class Loader {
                 known = resolveOnce(word);
             } catch (Uninitialized found) {
                 if (!isOutermost) {
+                    uninitialized.set(found);
                     throw found;
                 }
+                uninitialized.remove();
                 initialize(found);
             }
         }
@@ -186,8 +190,7 @@ final class Loader {
         if (!isFilling() && !layout.isInitialized()) {
             throw new Uninitialized(layout::initialize);
         }
-        Object object = layout.create(bytes);
-        layout.fillConverted(object, bytes, this::resolve);
+        Object object = create(layout, bytes);
         ObjectIdentity identity = new ObjectIdentity(engine, object, id, layout);
         identity.pending = layout.words(bytes);
         identity.bytes = bytes.length();
@@ -198,6 +201,25 @@ final class Loader {
             loaded(identity);
         }
         return winner;
+    }
+
+    /// Makes an object, with the values of converted fields. Whatever a converter does with the exception of a load
+    /// within it, the load begins again, and the converter runs again.
+    private Object create(Layout layout, ObjectBytes bytes) throws GraphStoreException {
+        try {
+            Object object = layout.create(bytes);
+            layout.fillConverted(object, bytes, this::resolve);
+            return object;
+        } finally {
+            Uninitialized found = uninitialized.get();
+            if (found != null) {
+                throwAgain(found);
+            }
+        }
+    }
+
+    private static void throwAgain(Uninitialized found) {
+        throw found;
     }
 
     private boolean isFilling() {

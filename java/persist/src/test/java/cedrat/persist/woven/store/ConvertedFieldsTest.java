@@ -163,6 +163,37 @@ class ConvertedFieldsTest {
         assertEquals(1, conversions.get());
     }
 
+    /// J10d: the class of a part is initialised before the conversion, which then runs again.
+    @Test
+    void converterMayCatchEachException() throws Exception {
+        make("""
+                static class Other { int number = 4; }
+                static class Part { Other other = new Other(); }
+                static class Item { Part part = new Part(); }
+                static Object make() { return new Item(); }
+                """);
+        String second = """
+                static class Other { int number; }
+                static class Part { Other other; }
+                static class Item { int part; }
+                static Object number(Object it) {
+                    try { return ((Part) it).other.number; } catch (Throwable e) { return -1; }
+                }
+                static Object plain(Object it) { return ((Part) it).other.number; }
+                static Object show(Object it) { return ((Item) it).part; }
+                """;
+        for (String converter : List.of("number", "plain")) {
+            // Each opening has classes of its own, which are not initialised.
+            Class<?> fresh = Versions.compile(folder, second);
+            Class<?> part = Class.forName("Program$Part", false, fresh.getClassLoader());
+            var options = new StoreOptions()
+                    .convertField("Program$Item", "part", part, found -> Versions.call(fresh, converter, found));
+            Object shown =
+                    in(fresh, options, store -> Versions.call(fresh, "show", store.<Object>root("it", Object.class)));
+            assertEquals(4, shown);
+        }
+    }
+
     private String problems(String source, StoreOptions options) throws IOException {
         Class<?> program = Versions.compile(folder, source);
         Supplier<Object> opening = () -> in(program, options, store -> null);
