@@ -19,6 +19,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Queue;
 import java.util.Random;
+import java.util.Set;
 import java.util.TreeMap;
 import java.util.concurrent.ConcurrentLinkedQueue;
 import java.util.concurrent.CountDownLatch;
@@ -33,7 +34,8 @@ import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/// The executable jar with the agent, beside JaCoCo's, is killed again and again while clients move money.
+/// The executable jar with the agent, beside JaCoCo's, is killed again and again while clients move money. A client
+/// that got no answer sends its order again, with the same id: each order is carried out once.
 class KilledBankTest {
     private static final int CLIENTS = 4;
     private static final int ANSWERS_MAX = 60;
@@ -52,6 +54,11 @@ class KilledBankTest {
 
     private final Queue<String> carriedOut = new ConcurrentLinkedQueue<>();
     private final Queue<String> refused = new ConcurrentLinkedQueue<>();
+    /// Orders without an answer.
+    private final Queue<Transfer> unanswered = new ConcurrentLinkedQueue<>();
+    /// Number of orders that were sent again and had been carried out before.
+    private int repeated;
+
     private Process process;
     private BufferedReader said;
     private int port;
@@ -123,7 +130,10 @@ class KilledBankTest {
             moveUntilKilled(round);
             start();
             check();
+            sendAgain();
+            check();
         }
+        assertTrue(repeated > 0, "none was repeated");
         assertTrue(carriedOut.size() > kills, "carried out: " + carriedOut.size());
         assertTrue(!refused.isEmpty(), "none was refused");
     }
@@ -151,9 +161,10 @@ class KilledBankTest {
 
     /// Sends orders until there is no server.
     private Void move(String name, Random choices, CountDownLatch answers) throws InterruptedException {
+        Transfer transfer = null;
         try {
             for (int number = 0; true; number++) {
-                Transfer transfer = new Transfer(
+                transfer = new Transfer(
                         name + number,
                         OWNERS.get(choices.nextInt(OWNERS.size())),
                         OWNERS.get(choices.nextInt(OWNERS.size())),
@@ -161,21 +172,12 @@ class KilledBankTest {
                 synchronized (sent) {
                     sent.put(transfer.id(), transfer);
                 }
-                HttpRequest post = request("/transfers")
-                        .header("Content-Type", "application/json")
-                        .POST(HttpRequest.BodyPublishers.ofString(json.writeValueAsString(transfer)))
-                        .build();
-                HttpResponse<String> response = http.send(post, HttpResponse.BodyHandlers.ofString());
-                if (response.statusCode() == 200) {
-                    carriedOut.add(transfer.id());
-                } else {
-                    assertEquals(400, response.statusCode(), response.body());
-                    refused.add(transfer.id());
-                }
+                (send(transfer) ? carriedOut : refused).add(transfer.id());
                 answers.countDown();
             }
         } catch (IOException e) {
             // The server was killed: whether the last order was carried out is known when it runs again.
+            unanswered.add(transfer);
             return null;
         } finally {
             // If all clients have failed, no thread waits for their answers.
@@ -185,16 +187,46 @@ class KilledBankTest {
         }
     }
 
+    /// Returns whether an order was carried out, now or before. Otherwise it was refused.
+    private boolean send(Transfer transfer) throws IOException, InterruptedException {
+        HttpRequest post = request("/transfers")
+                .header("Content-Type", "application/json")
+                .POST(HttpRequest.BodyPublishers.ofString(json.writeValueAsString(transfer)))
+                .build();
+        HttpResponse<String> response = http.send(post, HttpResponse.BodyHandlers.ofString());
+        if (response.statusCode() != 200) {
+            assertEquals(400, response.statusCode(), response.body());
+        }
+        return response.statusCode() == 200;
+    }
+
+    /// Sends the orders without an answer again, and one that was answered by success, as if its answer was lost.
+    private void sendAgain() throws Exception {
+        Set<String> before = journal().keySet();
+        List<Transfer> orders = new ArrayList<>(unanswered);
+        unanswered.clear();
+        if (!carriedOut.isEmpty()) {
+            orders.add(sent.get(carriedOut.peek()));
+            carriedOut.add(carriedOut.remove());
+        }
+        for (Transfer order : orders) {
+            boolean isCarriedOut = send(order);
+            boolean wasCarriedOut = before.contains(order.id());
+            assertTrue(isCarriedOut || !wasCarriedOut, () -> order.id() + " was refused later, seed " + seed);
+            repeated += wasCarriedOut ? 1 : 0;
+            if (!carriedOut.contains(order.id())) {
+                (isCarriedOut ? carriedOut : refused).add(order.id());
+            }
+        }
+    }
+
     /// The journal has each order that was answered by success, none that was refused, and the balances are those that
     /// it leads to.
     private void check() throws Exception {
         Map<String, Long> balances = new HashMap<>();
         OWNERS.forEach(owner -> balances.put(owner, 10_000L));
-        Map<String, Transfer> journal = new HashMap<>();
-        String transfers = get("/transfers");
-        for (Transfer transfer : json.readValue(transfers, Transfer[].class)) {
-            assertEquals(sent.get(transfer.id()), transfer, "seed " + seed);
-            assertEquals(null, journal.put(transfer.id(), transfer), "seed " + seed);
+        Map<String, Transfer> journal = journal();
+        for (Transfer transfer : journal.values()) {
             balances.merge(transfer.from(), -transfer.cents(), Long::sum);
             balances.merge(transfer.to(), transfer.cents(), Long::sum);
         }
@@ -205,6 +237,16 @@ class KilledBankTest {
             assertEquals(null, journal.get(id), "seed " + seed);
         }
         assertEquals(new TreeMap<>(balances).toString(), accounts(), "seed " + seed);
+    }
+
+    /// Returns the orders that were carried out, by their ids.
+    private Map<String, Transfer> journal() throws Exception {
+        Map<String, Transfer> journal = new HashMap<>();
+        for (Transfer transfer : json.readValue(get("/transfers"), Transfer[].class)) {
+            assertEquals(sent.get(transfer.id()), transfer, "seed " + seed);
+            assertEquals(null, journal.put(transfer.id(), transfer), "seed " + seed);
+        }
+        return journal;
     }
 
     private String accounts() throws Exception {
