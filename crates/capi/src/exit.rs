@@ -134,4 +134,78 @@ mod tests {
         other.join().expect("no panic");
         assert_eq!(most, Some(1));
     }
+
+    mod forked {
+        use std::sync::atomic::{AtomicBool, Ordering};
+
+        use front::txn::{Prepared, Vote};
+        use front::{Commit, Error, Options, Store};
+
+        const FORKS: usize = 40;
+        /// Seconds, for a child that needs none.
+        const WAITS_MAX: u32 = 20;
+
+        unsafe extern "C" {
+            fn fork() -> i32;
+            fn alarm(seconds: u32) -> u32;
+            fn _exit(status: i32) -> !;
+            fn waitpid(child: i32, status: *mut i32, options: i32) -> i32;
+        }
+
+        fn prepare(store: &Store, id: &[u8]) -> Prepared {
+            let mut txn = store.begin();
+            txn.allocate().expect("there is space");
+            match txn.prepare(id).expect("it is prepared") {
+                Vote::Prepared(prepared) => prepared,
+                Vote::ReadOnly => panic!("it has changed something"),
+            }
+        }
+
+        /// Runs this in a forked child, which a signal ends if it hangs. Returns its status.
+        fn in_child(work: impl FnOnce()) -> i32 {
+            // SAFETY: the child runs `work` in the thread that it has, and ends.
+            let child = unsafe { fork() };
+            if child == 0 {
+                // SAFETY: as above; it runs nothing else.
+                unsafe {
+                    alarm(WAITS_MAX);
+                    work();
+                    _exit(0);
+                }
+            }
+            let mut status = -1;
+            // SAFETY: the status is borrowed until the call returns.
+            assert_eq!(unsafe { waitpid(child, &raw mut status, 0) }, child);
+            status
+        }
+
+        /// E1.9d: another thread lists the branches at each fork.
+        #[test]
+        fn child_leaves_branch_to_parent() {
+            let folder = tempfile::tempdir().expect("a directory");
+            let options = Options { pool_bytes: 4 << 20, ..Options::default() };
+            let store = front::open_with(folder.path(), options, front::registry()).expect("a store");
+            let mut prepared = Some(prepare(&store, b"own"));
+            // So many that the latch of the list is held at most forks.
+            (0..200_u8).for_each(|number| drop(prepare(&store, &[number])));
+            let ends = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !ends.load(Ordering::Relaxed) {
+                        assert_eq!(store.in_doubt().len(), 201);
+                    }
+                });
+                let statuses: Vec<i32> = (0..FORKS)
+                    .map(|number| match number % 2 {
+                        0 => in_child(|| drop(prepared.take())),
+                        _ => in_child(|| assert!(matches!(store.prepared(b"other"), Err(Error::Stopped(_))), "E1.9d")),
+                    })
+                    .take_while(|&status| status == 0)
+                    .collect();
+                ends.store(true, Ordering::Relaxed);
+                assert_eq!(statuses.len(), FORKS, "E1.9d: a child hangs, or panics");
+            });
+            prepared.take().expect("the parent has it").commit(Commit::Sync).expect("E1.9d");
+        }
+    }
 }

@@ -202,23 +202,28 @@ struct Copying<'t> {
     last: Option<LogOffset>,
     undoing: bool,
     are_copied: bool,
+    /// Copies that fail leave the rest of their room to the next ones. That of the run before, which has no limit, is used once.
+    keeps_rest: bool,
 }
 
 impl<'t> Copying<'t> {
-    /// Prepares a transaction for its copies, which are paid from `room`.
-    fn of(txn: &'t mut Txn, reservation: Reservation) -> Copying<'t> {
+    /// Prepares a transaction for its copies, which are paid from `reservation`.
+    fn of(txn: &'t mut Txn, reservation: Reservation, keeps_rest: bool) -> Copying<'t> {
         let (reservation, last) = (txn.cursor.reservation.replace(reservation), txn.cursor.last.take());
         let undoing = std::mem::replace(&mut txn.undoing, false);
-        Copying { txn, reservation, last, undoing, are_copied: false }
+        Copying { txn, reservation, last, undoing, are_copied: false, keeps_rest }
     }
 }
 
 impl Drop for Copying<'_> {
     fn drop(&mut self) {
-        self.txn.cursor.reservation = self.reservation.take();
+        let rest = std::mem::replace(&mut self.txn.cursor.reservation, self.reservation.take());
         self.txn.undoing = self.undoing;
         if !self.are_copied {
             self.txn.cursor.last = self.last;
+            if self.keeps_rest && !planted!("failed_copies_lose_room") {
+                self.txn.carry.reservation = rest; // E9.5a: the next attempt reserves again what these copies have used
+            }
         }
     }
 }
@@ -240,8 +245,9 @@ impl Txn {
             return Ok(());
         }
         let needed = self.needed()?;
+        let keeps_rest = !self.carry.is_of_run_before;
         let reservation = self.carry.take(&self.store.inner, needed.len)?;
-        let mut copying = Copying::of(self, reservation);
+        let mut copying = Copying::of(self, reservation, keeps_rest);
         let (first, moved) = copying.txn.copy(&needed, since)?;
         copying.are_copied = true;
         drop(copying);
@@ -429,6 +435,27 @@ mod tests {
         let taken = carry.take(inner, 1000).expect("E9.5a");
         assert_eq!((taken.forward(), inner.log.space().free), (ByteLen(1000), free));
         assert_eq!(room(&carry), None);
+    }
+
+    /// E9.5a: copies fail, or panic, before the last of them.
+    #[test]
+    fn failed_copies_return_their_room() {
+        let store = Store::open(Arc::new(SimDisk::new()), Options::simulated(), Registry::new().record_kind(KIND));
+        let store = store.expect("a store");
+        let mut txn = store.begin();
+        txn.log_record(KIND, b"something").expect("there is room");
+        txn.carry = CarryReservation::of(1000);
+        for _ in 0..2 {
+            let reservation = txn.carry.take(&store.inner, 1000).expect("there is room");
+            let reserved = store.log().space().reserved;
+            let copying = Copying::of(&mut txn, reservation, true);
+            Head(&mut copying.txn.head).carried(Lsn::ZERO, Kind::VOID);
+            copying.txn.append(CARRIED, &[]).expect("it has room");
+            drop(copying);
+            let rest = txn.carry.reservation.as_ref().map_or(0, |rest| rest.forward().0);
+            assert!((1..1000).contains(&rest), "E9.5a: {rest}");
+            assert!(store.log().space().reserved <= reserved);
+        }
     }
 
     /// A checkpoint panics while it has the branch, before or after it has taken it up.

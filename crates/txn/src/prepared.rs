@@ -162,10 +162,13 @@ impl Store {
     /// opened.
     ///
     /// # Errors
-    /// [`BranchError::Unknown`]; [`BranchError::Heuristic`]; [`BranchError::Held`] while another handle exists; [`Error::TooLarge`] for an identifier
-    /// that no transaction can have.
+    /// [`BranchError::Unknown`]; [`BranchError::Heuristic`]; [`BranchError::Held`] while another handle exists; [`Error::TooLarge`]
+    /// for an identifier that no transaction can have; [`Error::Stopped`] in a process that was forked from that of the store.
     pub fn prepared(&self, id: &[u8]) -> Result<Prepared> {
         check_len(id)?;
+        if self.inner.log.is_forked() {
+            self.inner.alive()?; // a thread of the parent may have locked the branches (E1.9d)
+        }
         let taken_up = self.inner.branches.take_up(id);
         // Looked up afterwards: the outcome is kept before the branch is gone.
         let (since, txn) = taken_up.map_err(|error| match self.inner.outcomes.of(id) {
@@ -659,7 +662,8 @@ impl Inner {
             return;
         }
         for id in self.branches.ids() {
-            if let Some((_, parked)) = self.branches.borrow_parked(&id) {
+            // Waits for a checkpoint that has borrowed it; `None` only of a branch that has its outcome.
+            if let Some(parked) = self.branches.take_parked(&id) {
                 parked.freed.iter().for_each(|freed| self.space.withhold(freed.extent));
                 self.branches.give_back(&id, Some(parked));
             }
