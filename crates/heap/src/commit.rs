@@ -113,8 +113,10 @@ impl Tx<'_> {
     }
 
     fn try_commit(&mut self, mode: Commit) -> Result<Committed, Interrupt> {
-        // In a forked child the latches of the log may be held by threads that only the parent has (E1.9d).
-        self.shared.clock.running().map_err(|stopped| Interrupt::failed(stopped.into()))?;
+        if self.shared.clock.is_forked() {
+            // The latches of the log may be held by threads that only the parent has (E1.9d).
+            self.shared.clock.running().map_err(|stopped| Interrupt::failed(stopped.into()))?;
+        }
         match self.shared.clock.log() {
             None => self.commit_volatile(),
             Some(log) => self.commit_logged(log, mode),
