@@ -202,6 +202,12 @@ mod tests {
     /// E21.5e: the next request to close the gate starts at once, but a commit needs time to wake up.
     #[test]
     fn commits_pass_between_requests_to_close() {
+        for _ in 0..100 {
+            commits_wait_while_gate_is_closed();
+        }
+    }
+
+    fn commits_wait_while_gate_is_closed() {
         const COMMITS: usize = 16;
         let (gate, end) = (Gate::default(), std::sync::Barrier::new(COMMITS + 1));
         let waiting = || gate.behind.lock().commits;
