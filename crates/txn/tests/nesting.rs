@@ -50,7 +50,7 @@ fn isolated_sections_exclude_each_other() {
                     let mut txn = store.begin();
                     txn.isolated(page, |txn| {
                         assert!(!inside.swap(true, Ordering::SeqCst), "two transactions are inside");
-                        thread::yield_now();
+                        (0..200).for_each(|_| thread::yield_now());
                         txn.update(at(page, 0), &Add { amount: 1 })
                     })
                     .unwrap();
