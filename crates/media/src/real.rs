@@ -571,7 +571,8 @@ fn is_link(what: &str, path: &Path) -> io::Error {
 }
 
 /// Refuses a file that has another name. A directory with that name would be a copy of the store that shares the old files and
-/// lacks the new ones, so that after changes through one of the two the other one would not open.
+/// lacks the new ones, so that after changes through one of the two the other one would not open. The type of the number depends on
+/// the processor.
 fn check_one_name(names: impl Into<u64>, path: &Path) -> io::Result<()> {
     if names.into() <= 1 || planted!("hard_links_shared") {
         return Ok(());
