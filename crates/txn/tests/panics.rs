@@ -6,7 +6,7 @@ mod common;
 mod kept;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use cedrat_media::{Call, Fault, Media, SimDisk};
 use cedrat_pages::PageId;
@@ -117,6 +117,16 @@ fn undo_that_panics_at_opening_writes_nothing() {
     assert_eq!(numbers(&store, page), [0; 4]);
 }
 
+/// Repeats `change`, which may panic, until the store has stopped. Returns whether it has within 20 seconds: the thread that stops
+/// it first prints the stack of its panic, which takes a second or more.
+fn stops(mut change: impl FnMut(usize) -> Result<()>) -> bool {
+    let begun = Instant::now();
+    (0..).take_while(|_| begun.elapsed() < Duration::from_secs(20)).any(|turn| {
+        thread::yield_now();
+        matches!(catch_unwind(AssertUnwindSafe(|| change(turn))), Ok(Err(Error::Stopped(_))))
+    })
+}
+
 /// If a thread of the store panics, the store stops: without the checkpointer the log fills up, and without the cleaner
 /// page writes stay half done.
 #[test]
@@ -129,18 +139,12 @@ fn background_thread_that_panics_stops_store() {
         let pages: Vec<PageId> = (0..60).map(|_| store.transact(page_with_zeros).unwrap()).collect();
         disk.inject(Fault::panic(Call::Write).of(file).permanent());
         // Each commit triggers the checkpointer, or dirties a page for the cleaner.
-        let stopped = (0..100_000).find_map(|turn: usize| {
+        let stopped = stops(|turn| {
             let mut txn = store.begin();
-            let changed = catch_unwind(AssertUnwindSafe(|| {
-                txn.update(at(pages[turn % pages.len()], 0), &Add { amount: 1 })?;
-                txn.commit(Commit::Async).map(drop)
-            }));
-            match changed {
-                Ok(Err(Error::Stopped(stopped))) => Some(stopped),
-                _ => None,
-            }
+            txn.update(at(pages[turn % pages.len()], 0), &Add { amount: 1 })?;
+            txn.commit(Commit::Async).map(drop)
         });
-        assert!(stopped.is_some(), "the thread that writes to {file} has panicked, and the store goes on");
+        assert!(stopped, "the thread that writes to {file} has panicked, and the store goes on");
         disk.clear_faults();
     }
 }
@@ -163,10 +167,8 @@ fn checkpointer_that_panics_stops_store() {
     let (clock, limit) = (Arc::new(Stuck), Some(Duration::from_secs(10)));
     let options = Options { background: true, checkpoint_every_bytes: 1, txn_time_limit: limit, clock, ..options() };
     let store = open_panicking(&disk, options).unwrap();
-    let stopped = (0..20_000).any(|_| {
-        thread::yield_now();
-        matches!(store.transact(page_with_zeros), Err(Error::Stopped(_)))
-    });
+    let page = store.transact(page_with_zeros).unwrap();
+    let stopped = stops(|_| store.transact(|txn| txn.update(at(page, 0), &Add { amount: 1 })));
     assert!(stopped, "E16.5: the checkpointer has panicked, and the store goes on");
 }
 
