@@ -410,10 +410,13 @@ fn concurrent_definitions_have_numbers_without_gaps() {
             thread::spawn(move || define(1, &graph))
         };
         define(0, &graph);
-        // A reader knows the class of each object that it finds.
+        // A reader knows the class of each object that it finds, and may use it.
         for (_, to) in graph.roots().unwrap() {
             let object = graph.object(to.identity().unwrap()).unwrap();
             assert_eq!(graph.class(object.class).unwrap()[..], object.data[..2], "E21.1c");
+            let mut changes = Changes::new();
+            changes.add(object.class, &object.data, &[]);
+            graph.commit(&changes, Mode::Async).expect("E21.1d");
         }
         other.join().unwrap();
         assert_eq!(graph.classes_len(), 1 + 2 * u32::from(CLASSES));

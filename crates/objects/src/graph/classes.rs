@@ -13,7 +13,7 @@ use cedrat_txn::locks::{LockMode, Resource};
 use cedrat_txn::{Result, Txn};
 
 use crate::graph::commit::in_entry;
-use crate::graph::entries::Entries;
+use crate::graph::entries::{Entries, UnknownClass};
 use crate::graph::error::GraphError;
 
 /// Bytes of a definition in one entry of the table.
@@ -38,7 +38,7 @@ pub(crate) struct Classes {
 struct Known {
     /// By number; those beyond `count` belong to transactions that have not ended, or whose calls have not returned.
     definitions: BTreeMap<u32, Arc<[u8]>>,
-    /// The number of committed definitions, those of dropped classes included.
+    /// The number of definitions that are known to be committed, those of dropped classes included.
     count: u32,
     /// Dropped classes, and those that a transaction is dropping.
     dropped: BTreeSet<u32>,
@@ -97,6 +97,12 @@ impl<'c> NewClasses<'c> {
     /// The empty set, of a transaction that defines no classes.
     pub(crate) fn none(classes: &'c Classes) -> NewClasses<'c> {
         NewClasses { classes, definitions: Vec::new() }
+    }
+
+    fn insert(&mut self, number: u32, definition: &[u8]) {
+        let definition = Arc::<[u8]>::from(definition);
+        self.classes.known.lock().definitions.insert(number, Arc::clone(&definition));
+        self.definitions.push((number, definition));
     }
 
     /// Called when the transaction has committed: other commits may use the classes.
@@ -173,23 +179,51 @@ impl Classes {
         CondemnedClasses { classes: self, numbers }
     }
 
-    /// Writes the definitions among these changes, and locks the table for them.
+    /// Writes the definitions among these changes, and verifies that all other classes of their objects are defined. Locks the
+    /// table for both, before anything else of the graph.
     pub(crate) fn define(&self, txn: &mut Txn, entries: &Entries<'_>) -> Result<NewClasses<'_>> {
         let mut new = NewClasses::none(self);
+        if !entries.new_classes.is_empty() {
+            txn.lock(Resource::Structure(self.table.root()), LockMode::Exclusive)?;
+        }
+        if let Some(unknown) = &entries.unknown_class {
+            self.look_up(txn, unknown)?;
+        }
         if entries.new_classes.is_empty() {
             return Ok(new);
         }
-        txn.lock(Resource::Structure(self.table.root()), LockMode::Exclusive)?;
         for (next, (entry, number, definition)) in (self.next(txn)?..).zip(entries.classes()) {
             if number != next {
                 return Err(in_entry(GraphError::ClassNumber { number, next }.into(), entry));
             }
             self.write(txn, number, definition).map_err(|error| in_entry(error, entry))?;
-            let definition = Arc::<[u8]>::from(definition);
-            self.known.lock().definitions.insert(number, Arc::clone(&definition));
-            new.definitions.push((number, definition));
+            new.insert(number, definition);
         }
         Ok(new)
+    }
+
+    /// Writes a definition under the next number, which is returned, and locks the table for it.
+    pub(crate) fn define_next(&self, txn: &mut Txn, definition: &[u8]) -> Result<(u32, NewClasses<'_>)> {
+        let mut new = NewClasses::none(self);
+        txn.lock(Resource::Structure(self.table.root()), LockMode::Exclusive)?;
+        let number = self.next(txn)?;
+        self.write(txn, number, definition)?;
+        new.insert(number, definition);
+        Ok((number, new))
+    }
+
+    /// Looks up the class of an object in the table: a commit that has defined it may not have been accepted (E21.1d). Waits for
+    /// one that is defining classes.
+    fn look_up(&self, txn: &mut Txn, unknown: &UnknownClass) -> Result<()> {
+        let class = unknown.class;
+        txn.lock(Resource::Structure(self.table.root()), LockMode::Shared)?;
+        if class > self.count() && !planted!("committed_class_unknown") && self.table.contains(txn, &key(class, 0))? {
+            // Numbers have no gaps: so all smaller ones are defined as well.
+            let mut known = self.known.lock();
+            known.count = known.count.max(class);
+        }
+        let count = self.count();
+        if class > count { Err(unknown.refused(count).into()) } else { Ok(()) }
     }
 
     /// Returns the first number that no class has. The table is locked; a commit whose locks were released just now may not have
@@ -270,4 +304,113 @@ fn put_together(pieces: &BTreeMap<u64, Vec<u8>>) -> Result<Vec<Definition>, &'st
         });
     }
     Ok(all)
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use cedrat_media::{Media, SimDisk};
+    use cedrat_sync::thread;
+    use cedrat_txn::locks::PageLocks;
+    use cedrat_txn::{Commit, Registry, Store};
+
+    use super::*;
+    use crate::graph::{Changes, Graph, Mode, Options};
+
+    fn graph(options: cedrat_txn::Options) -> Graph {
+        let disk: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let registry = Registry::new().with(cedrat_structures::register).with(crate::register);
+        let store = Store::open(disk, options, registry).unwrap();
+        Graph::create(&store, "graph", Options::default()).unwrap()
+    }
+
+    fn adding(class: u32) -> Changes {
+        let mut changes = Changes::new();
+        changes.add(class, b"an object", &[]);
+        changes
+    }
+
+    fn bad_entry(error: &cedrat_txn::Error) -> Option<(usize, usize, &str)> {
+        match GraphError::of(error) {
+            Some(GraphError::BadEntry { entry, offset, what }) => Some((*entry, *offset, what)),
+            _ => None,
+        }
+    }
+
+    /// E21.1d: the call of the commit that has defined it has not returned.
+    #[test]
+    fn committed_class_is_used_at_once() {
+        let graph = graph(cedrat_txn::Options::simulated());
+        for is_branch in [false, true] {
+            let before = graph.classes_len();
+            let [first, last] = [before + 1, before + 2];
+            let mut changes = adding(last);
+            changes.define_class(first, b"first").define_class(last, b"second");
+            let entries = graph.entries(changes.as_ref(), 1).unwrap();
+            let mut txn = graph.begin();
+            let new = graph.shared.classes.define(&mut txn, &entries).unwrap();
+            txn.commit(Commit::Async).unwrap();
+            assert_eq!(graph.classes_len(), before);
+            if is_branch {
+                drop(graph.prepare(adding(last), b"branch").expect("E21.1d"));
+            } else {
+                graph.commit(adding(last), Mode::Sync).expect("E21.1d");
+            }
+            assert_eq!(graph.classes_len(), last);
+            graph.commit(adding(first), Mode::Sync).unwrap();
+            new.accept();
+            assert_eq!(graph.class(last).as_deref(), Some(&b"second"[..]));
+        }
+        let mut changes = adding(4);
+        changes.add(5, b"", &[]);
+        let error = graph.commit(&changes, Mode::Sync).unwrap_err();
+        assert_eq!(bad_entry(&error), Some((1, 32, "the object's class is 5; there are 4")));
+    }
+
+    /// E21.1d: a commit that waits for the definition is refused when that is rolled back.
+    #[test]
+    fn class_of_rollback_is_unknown() {
+        let locks = Arc::new(PageLocks::default());
+        let graph =
+            graph(cedrat_txn::Options { locks: Arc::<PageLocks>::clone(&locks), ..cedrat_txn::Options::simulated() });
+        let mut txn = graph.begin();
+        let (number, new) = graph.shared.classes.define_next(&mut txn, b"never committed").unwrap();
+        let blocked = locks.counts().blocked;
+        let user = {
+            let graph = graph.clone();
+            thread::spawn(move || graph.commit(adding(number), Mode::Sync).unwrap_err())
+        };
+        while locks.counts().blocked == blocked {
+            thread::yield_now();
+        }
+        drop(new);
+        txn.rollback().unwrap();
+        let error = user.join().unwrap();
+        assert_eq!(bad_entry(&error), Some((0, 0, "the object's class is 1; there are 0")));
+        assert_eq!((graph.classes_len(), graph.class(number)), (0, None));
+    }
+
+    /// Each definition is one transaction, also if others have waited for the table since before it chose its number.
+    #[test]
+    fn concurrent_definitions_commit_once_each() {
+        const THREADS: u64 = 4;
+        let locks = Arc::new(PageLocks::default());
+        let graph =
+            graph(cedrat_txn::Options { locks: Arc::<PageLocks>::clone(&locks), ..cedrat_txn::Options::simulated() });
+        let mut txn = graph.begin();
+        txn.lock(Resource::Structure(graph.shared.classes.table.root()), LockMode::Exclusive).unwrap();
+        let blocked = locks.counts().blocked;
+        let definers = [(); THREADS as usize].map(|()| {
+            let graph = graph.clone();
+            thread::spawn(move || graph.define_class(b"a class").unwrap())
+        });
+        while locks.counts().blocked < blocked + THREADS {
+            thread::yield_now();
+        }
+        let first = txn.id().0;
+        drop(txn);
+        let mut numbers = definers.map(|definer| definer.join().unwrap());
+        numbers.sort_unstable();
+        assert_eq!(numbers, [1, 2, 3, 4]);
+        assert_eq!(graph.begin().id().0 - first, 1 + THREADS, "a definition was repeated");
+    }
 }

@@ -67,6 +67,26 @@ pub(crate) struct Entries<'b> {
     pub(crate) new_objects: u64,
     /// Numbers of the classes that are defined.
     pub(crate) new_classes: Range<u32>,
+    /// The object with the largest number of a class that was not known to be defined, if there is one.
+    pub(crate) unknown_class: Option<UnknownClass>,
+}
+
+/// An object of a class that was not known to be defined.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnknownClass {
+    pub(crate) class: u32,
+    /// The number of its entry.
+    entry: usize,
+    /// The offset of its entry.
+    offset: usize,
+}
+
+impl UnknownClass {
+    /// The error, if the graph has only so many classes.
+    pub(crate) fn refused(&self, classes: u32) -> GraphError {
+        let what = format!("the object's class is {}; there are {classes}", self.class);
+        GraphError::BadEntry { entry: self.entry, offset: self.offset, what }
+    }
 }
 
 /// Bytes that were not read yet, of this many in all.
@@ -108,7 +128,7 @@ impl<'b> Bytes<'b> {
 }
 
 impl<'b> Entries<'b> {
-    /// Reads and validates changes. `classes`: number of defined classes.
+    /// Reads and validates changes. `classes`: a number of classes that are defined; more may be.
     pub(crate) fn of(bytes: &'b [u8], classes: u32) -> Result<Entries<'b>, GraphError> {
         let mut rest = Bytes { rest: bytes, len: bytes.len() };
         // Room for the entries of most commits at once; an entry has at least 16 bytes.
@@ -125,15 +145,19 @@ impl<'b> Entries<'b> {
             }
             all.push(Entry { number, offset, what });
         }
-        let entries = Entries { all, new_objects, new_classes };
+        let mut entries = Entries { all, new_objects, new_classes, unknown_class: None };
         // In a second pass, because a word may refer to an object of a later entry, and an object have a class of one.
+        let (mut unknown, mut largest) = (None, classes);
         for entry in &entries.all {
-            entries.check(&entry.what, classes).map_err(|what| GraphError::BadEntry {
-                entry: entry.number,
-                offset: entry.offset,
-                what,
-            })?;
+            let (number, offset) = (entry.number, entry.offset);
+            let bad = |what| GraphError::BadEntry { entry: number, offset, what };
+            let class = entries.check(&entry.what).map_err(bad)?;
+            if class > largest && !entries.new_classes.contains(&class) {
+                largest = class;
+                unknown = Some(UnknownClass { class, entry: number, offset });
+            }
         }
+        entries.unknown_class = unknown;
         Ok(entries)
     }
 
@@ -163,18 +187,20 @@ impl<'b> Entries<'b> {
         self.all.iter().filter_map(Entry::old)
     }
 
-    fn check(&self, what: &What<'_>, classes: u32) -> Result<(), String> {
+    /// Validates an entry; returns the class of its object, 0 if it has none.
+    fn check(&self, what: &What<'_>) -> Result<u32, String> {
         match *what {
             What::New { object } | What::Put { object, .. } => {
                 let header = Header::of_object(object, object.len() as u64)?;
-                if header.class > classes && !self.new_classes.contains(&header.class) {
-                    return Err(format!("the object's class is {}; there are {classes}", header.class));
-                }
-                object::check_words(&object[header.references_at() as usize..], self.new_objects)
+                object::check_words(&object[header.references_at() as usize..], self.new_objects)?;
+                Ok(header.class)
             }
             // Which of its bytes are references depends on the stored object.
-            What::Patch { .. } | What::Class { .. } => Ok(()),
-            What::Root { to, .. } => object::check_words(&to.word().to_le_bytes(), self.new_objects),
+            What::Patch { .. } | What::Class { .. } => Ok(0),
+            What::Root { to, .. } => {
+                object::check_words(&to.word().to_le_bytes(), self.new_objects)?;
+                Ok(0)
+            }
         }
     }
 }

@@ -4,14 +4,11 @@ use crate::{Objects, Statistics, UndoPolicy};
 use cedrat_pages::PageId;
 use cedrat_structures::{Catalogue, Kind, Named, RawHashTable, StructureError};
 use cedrat_sync::{Arc, planted};
-use cedrat_txn::{Error, Result, Store, Txn, TxnOptions};
+use cedrat_txn::{Commit, Error, Result, Store, Txn, TxnOptions};
 
 use crate::graph::branch::{InDoubtBranches, is_in_doubt};
-use crate::graph::changes::Changes;
 use crate::graph::class_use::ClassNames;
 use crate::graph::classes::{Classes, DEFINITION_LEN_MAX};
-use crate::graph::commit::Mode;
-use crate::graph::error::GraphError;
 use crate::graph::gc::Collecting;
 use crate::graph::root::Parts;
 use crate::graph::word::Reference;
@@ -172,14 +169,15 @@ impl Graph {
         if given > limit {
             return Err(Error::TooLarge { what: "the definition of a class", given, limit });
         }
-        let mut number = self.classes_len() + 1;
-        loop {
-            let defined = self.commit(Changes::new().define_class(number, definition), Mode::Async);
-            match defined.as_ref().map_err(|error| GraphError::of(GraphError::cause(error))) {
-                Err(Some(&GraphError::ClassNumber { next, .. })) => number = next,
-                _ => return defined.map(|_| number),
-            }
-        }
+        self.again_after_deadlocks(|| {
+            // As for each commit of the graph.
+            let _open = self.shared.collecting.enter();
+            let mut txn = self.begin();
+            let (number, new) = self.shared.classes.define_next(&mut txn, definition)?;
+            txn.commit(Commit::Async)?;
+            new.accept();
+            Ok(number)
+        })
     }
 
     /// The definition of a class; `None` if no class has this number, or if it was dropped.
