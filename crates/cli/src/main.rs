@@ -13,6 +13,7 @@ mod output;
 mod overlay;
 mod resolve;
 mod retry;
+mod threads;
 mod tour;
 mod verify;
 

@@ -203,6 +203,34 @@ fn reader_of_log_may_stop_early() {
     assert_eq!((output.status.code(), errors(&output).as_str()), (Some(0), ""));
 }
 
+/// The standard library asks the system for stacks of this size, and the system refuses each thread.
+const STACK_LEN: (&str, &str) = ("RUST_MIN_STACK", "1152921504606846976");
+
+#[test]
+fn refused_thread_is_an_error() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (store, words) = (folder.path().join("bank"), folder.path().join("words"));
+    fs::write(&words, "to be or not to be").expect("room");
+    let commands: [&[&str]; 5] = [
+        &["bank", "run", text(&store), "--accounts", "9", "--threads", "2", "--transfers", "1"],
+        &["bank", "run", text(&store), "--accounts", "9", "--threads", "2", "--transfers", "1", "--commit", "async"],
+        &["heap", "bench", text(folder.path()), "--bytes", "1048576", "--seconds", "0.1"],
+        &["tour", text(&words), "--kills", "0"],
+        &["tour", text(&words), "--kills", "2"],
+    ];
+    for arguments in commands {
+        let output = command().args(arguments).env(STACK_LEN.0, STACK_LEN.1).output().expect("cedrat runs");
+        let said = errors(&output);
+        assert_eq!(output.status.code(), Some(1), "{arguments:?}: {said}");
+        assert!(said.contains("cannot start a thread (") && said.contains("--threads"), "{arguments:?}: {said}");
+        assert!(!said.contains("panicked"), "{arguments:?}: {said}");
+    }
+    // Without threads of its own, a store can be read and written.
+    let verified =
+        command().args(["verify", text(&store)]).env(STACK_LEN.0, STACK_LEN.1).output().expect("cedrat runs");
+    assert!(printed(&verified).contains("sound"), "{}", printed(&verified));
+}
+
 #[test]
 fn damage_is_named_with_file_and_offset() {
     let folder = tempfile::tempdir().expect("a folder");

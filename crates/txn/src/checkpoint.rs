@@ -282,15 +282,16 @@ pub(crate) struct Checkpointer {
 
 impl Checkpointer {
     pub(crate) fn start(inner: &Arc<Inner>, every_bytes: u64) -> Result<Checkpointer> {
+        let wish = Arc::clone(&inner.checkpoints.wish);
+        let served = Arc::clone(inner);
+        let thread = Builder::new()
+            .name("cedrat-checkpoints".into())
+            .spawn(move || serve(&served, &AtomicBool::new(false)))
+            .map_err(|error| Error::io("starting the checkpointer thread", error))?;
+        // Only now: without the thread, the transactions do its work.
         let every = every_bytes.max(1);
         inner.checkpoints.due_at.store(every, Ordering::Relaxed);
         inner.checkpoints.every.store(every, Ordering::Relaxed);
-        let wish = Arc::clone(&inner.checkpoints.wish);
-        let inner = Arc::clone(inner);
-        let thread = Builder::new()
-            .name("cedrat-checkpoints".into())
-            .spawn(move || serve(&inner, &AtomicBool::new(false)))
-            .map_err(|error| Error::io("starting the checkpointer thread", error))?;
         Ok(Checkpointer { wish, thread: Some(thread) })
     }
 

@@ -42,7 +42,8 @@ pub struct Options {
     /// options has another one ([`LockManager::for_another_store`]).
     pub locks: Arc<dyn LockManager>,
     /// Whether the store has threads of its own: log writers, a page cleaner, and a checkpointer. Correctness does not
-    /// depend on them; without them, [`crate::Store::checkpoint`] runs when the log is full.
+    /// depend on them; without them, [`crate::Store::checkpoint`] runs when the log is full. If the system refuses some, the store
+    /// opens without them ([`RecoveryReport::refused_threads`](crate::RecoveryReport::refused_threads)).
     pub background: bool,
     /// The number of threads that load heaps and redo pages and words in recovery, at most 64; more count as 64. If the
     /// system refuses some, fewer are used. 0: the opening thread itself, in a repeatable order.

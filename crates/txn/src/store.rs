@@ -99,10 +99,10 @@ struct Lease {
     is_a_threads: bool,
 }
 
-/// Ended in this order: threads that request work before those that do it.
+/// Ended in this order: threads that request work before those that do it. Those that the system has refused are missing (R7).
 struct Threads {
-    checkpointer: Checkpointer,
-    cleaner: Cleaner,
+    checkpointer: Option<Checkpointer>,
+    cleaner: Option<Cleaner>,
     writer: Writer,
 }
 
@@ -167,25 +167,36 @@ impl Store {
         self.lease.is_a_threads
     }
 
-    /// Returns whether the store has threads of its own ([`Options::background`]).
+    /// Returns whether the store was opened with threads of its own ([`Options::background`]).
     pub fn has_threads(&self) -> bool {
         self.lease.threads.lock().is_some()
     }
 
     fn start_threads(&self, options: &Options) -> Result<()> {
-        let threads = Threads {
-            writer: self.inner.log.start_writer(),
-            cleaner: self.inner.pool.start_cleaner()?,
-            checkpointer: Checkpointer::start(&self.inner, options.checkpoint_every_bytes)?,
-        };
-        *self.lease.threads.lock() = Some(threads);
+        let writer = self.inner.log.start_writer();
+        let mut refused = None;
+        let cleaner = self.inner.pool.start_cleaner().map_err(|error| refused = Some(Error::from(error))).ok();
+        let checkpointer = Checkpointer::start(&self.inner, options.checkpoint_every_bytes);
+        let checkpointer = checkpointer.map_err(|error| refused = Some(error)).ok();
+        let has_checkpointer = checkpointer.is_some();
+        *self.lease.threads.lock() = Some(Threads { checkpointer, cleaner, writer });
+        if let Some(error) = refused {
+            if planted!("opening_needs_threads") {
+                return Err(error);
+            }
+            self.inner.report.lock().refused_threads = Some(error.to_string());
+        }
         let RecoveryReport { redone, undone, mut heap_words, .. } = self.recovery();
         if planted!("replayed_words_not_counted") {
             heap_words = 0;
         }
         if options.checkpoint_when_opened && redone + undone + heap_words > 0 {
-            // What recovery has changed is written concurrently with the first transactions.
-            self.inner.checkpoints.ask();
+            if has_checkpointer {
+                // What recovery has changed is written concurrently with the first transactions.
+                self.inner.checkpoints.ask();
+            } else if self.inner.checkpoint().is_err() {
+                self.inner.alive()?; // the failure is recorded, as that of a checkpointer
+            }
         }
         Ok(())
     }
@@ -430,7 +441,9 @@ impl Threads {
     /// Whether the calling thread is one of them.
     fn is_one_of_them(&self) -> bool {
         let this = thread::current().id();
-        self.checkpointer.is_on(this) || self.cleaner.is_on(this) || self.writer.is_on(this)
+        self.checkpointer.as_ref().is_some_and(|checkpointer| checkpointer.is_on(this))
+            || self.cleaner.as_ref().is_some_and(|cleaner| cleaner.is_on(this))
+            || self.writer.is_on(this)
     }
 }
 

@@ -12,6 +12,7 @@ use super::pages::{Bank, PageAccounts};
 use super::{TRANSFERS_IN_ENTRY, check_place, open};
 use crate::arguments::{BankRun, CommitMode};
 use crate::output::{Context, Failure, Outcome, fail, line};
+use crate::threads::spawn;
 
 /// Maximum number of outstanding tickets of a thread.
 const OUTSTANDING_MAX: usize = 256;
@@ -105,17 +106,20 @@ fn serve<D: AccountStore + Send>(
         transfers_left: AtomicU64::new(arguments.transfers.unwrap_or(u64::MAX)),
         at: arguments.seconds.map(|seconds| Instant::now() + seconds),
     };
+    // Before any thread works, because the others would go on after a failure.
+    let teller = |number| Ok(Teller { account_store: account_store()?, accounts, random: Random::new(number) });
+    let tellers = (0..arguments.threads).map(teller).collect::<Result<Vec<_>, Failure>>()?;
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
-        for number in 0..arguments.threads {
-            let teller = Teller { account_store: account_store()?, accounts, random: Random::new(number) };
-            threads.push(scope.spawn(move || {
+        for teller in tellers {
+            let work = move || {
                 let _ends = Ends(end);
                 match arguments.commit {
                     CommitMode::Sync => teller.work_in_step(end),
                     CommitMode::Async => teller.work_ahead(end),
                 }
-            }));
+            };
+            threads.push(spawn(scope, work).inspect_err(|_| drop(Ends(end)))?);
         }
         threads.into_iter().try_for_each(|thread| thread.join().expect("a teller does not panic"))
     })
@@ -138,13 +142,14 @@ impl<D: AccountStore> Teller<D> {
     fn work_ahead(mut self, end: &End) -> Outcome {
         std::thread::scope(|scope| {
             let (tickets, outstanding): (SyncSender<(u64, Ticket)>, _) = sync_channel(OUTSTANDING_MAX);
-            let waiter = scope.spawn(move || {
+            let wait = move || {
                 for (id, ticket) in outstanding {
                     ticket.wait()?;
                     acknowledge(id)?;
                 }
                 Ok::<_, Failure>(())
-            });
+            };
+            let waiter = spawn(scope, wait)?;
             let worked = self.work(end, Commit::Async, |id, ticket| {
                 // If the waiter is gone it says why itself.
                 let _ = tickets.send((id, ticket));

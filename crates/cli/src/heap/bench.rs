@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use crate::arguments::{HeapBench, HeapCommitMode};
 use crate::output::{self, Failure, Outcome, bytes, grouped};
+use crate::threads::spawn;
 
 /// Words that each transaction reads and writes.
 const WORDS: usize = 6;
@@ -88,12 +89,13 @@ fn measure(log: &Log, heap: &Heap, arguments: &HeapBench, threads: u64) -> Resul
     let from = Instant::now();
     let until = from + arguments.seconds;
     let (transactions, elapsed, lag) = thread::scope(|scope| {
-        let watch = scope.spawn(move || watch(log, &end));
-        let workers: Vec<_> = sessions
+        let watch = spawn(scope, move || watch(log, &end))?;
+        let workers = sessions
             .into_iter()
             .zip(1..)
-            .map(|(session, seed)| scope.spawn(move || work(heap, session, commit, seed, stop, until)))
-            .collect();
+            .map(|(session, seed)| spawn(scope, move || work(heap, session, commit, seed, stop, until)))
+            .collect::<Result<Vec<_>, Failure>>()
+            .inspect_err(|_| stop.store(true, Ordering::Relaxed))?;
         let (mut transactions, mut last) = (0, Lsn::ZERO);
         for worker in workers {
             let done = worker.join().expect("a thread of the measurement does not panic")?;

@@ -12,7 +12,8 @@ use super::protocol::{Event, Opened};
 use super::store::WordStore;
 use super::{STORE, read_text};
 use crate::arguments::TourWorker;
-use crate::output::{self, Context, Outcome};
+use crate::output::{self, Context, Failure, Outcome};
+use crate::threads::spawn;
 
 /// Shared state of the threads of a working process.
 struct Work<'a> {
@@ -47,7 +48,8 @@ pub(crate) fn work(arguments: &TourWorker) -> Outcome {
         halt_in: arguments.halt_in,
     };
     std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..arguments.threads).map(|_| scope.spawn(|| work.run())).collect();
+        let threads = (0..arguments.threads).map(|_| spawn(scope, || work.run())).collect::<Result<Vec<_>, Failure>>();
+        let threads = threads.inspect_err(|_| work.taken.store(work.to_do.len() as u64, Ordering::Relaxed))?;
         threads.into_iter().try_for_each(|thread| thread.join().expect("a counting thread does not panic"))
     })?;
     store.close()?;
