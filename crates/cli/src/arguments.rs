@@ -256,6 +256,10 @@ pub(crate) struct Verify {
     #[arg(value_name = "DIR")]
     pub(crate) directory: PathBuf,
 
+    /// Tag of the values that name classes, in graphs [default: that of Java, in graphs of Java objects]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=254))]
+    pub(crate) class_tag: Option<u8>,
+
     /// Print the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,

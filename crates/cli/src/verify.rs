@@ -15,6 +15,7 @@ use tempfile::TempDir;
 
 use crate::arguments::Verify;
 use crate::heap;
+use crate::java::{CONSTANT, Classes};
 use crate::look::Looked;
 use crate::output::{self, Context, Failure, Outcome, grouped, progress};
 use crate::overlay::Overlay;
@@ -92,7 +93,7 @@ pub(crate) fn recovered(directory: &Path) -> Result<Recovered, Failure> {
     };
     let store = Store::open(Arc::new(overlay), options, crate::registry()).while_doing("recovering")?;
     bar.finish_and_clear();
-    for branch in store.in_doubt() {
+    for branch in store.in_doubt()? {
         // Here only, where nothing is changed: who walks a structure would wait for its locks.
         store.prepared(&branch.id)?.rollback().while_doing("rolling back a prepared transaction")?;
     }
@@ -128,7 +129,7 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
     let checked = catalogue.check(&txn)?;
     verdict.problems.extend(checked.problems.into_iter().map(|problem| format!("the catalogue: {problem}")));
     for named in catalogue.list(&mut txn)? {
-        let checked = walked(store, &txn, &named).unwrap_or_else(|Failure(problem)| {
+        let checked = walked(store, &txn, &named, arguments.class_tag).unwrap_or_else(|Failure(problem)| {
             verdict.problems.push(problem);
             None
         });
@@ -146,7 +147,7 @@ fn examine(arguments: &Verify, verdict: &mut Verdict) -> Outcome {
 }
 
 /// Checks a structure from inside, if it can be walked here.
-fn walked(store: &Store, txn: &Txn, named: &Named) -> Result<Option<Checked>, Failure> {
+fn walked(store: &Store, txn: &Txn, named: &Named, class_tag: Option<u8>) -> Result<Option<Checked>, Failure> {
     match named.kind {
         Kind::Objects => {
             let objects = Objects::open(store, &named.name, objects::Options::default()).while_doing(&named.name)?;
@@ -154,7 +155,8 @@ fn walked(store: &Store, txn: &Txn, named: &Named) -> Result<Option<Checked>, Fa
         }
         Kind::Graph => {
             let graph = Graph::open(store, &named.name, graph::Options::default()).while_doing(&named.name)?;
-            Ok(Some(graph.check().while_doing(&named.name)?))
+            let of_java = || Classes::new(graph.classes()).are_of_java().then_some(CONSTANT);
+            Ok(Some(graph.check_with_class_tag(class_tag.or_else(of_java)).while_doing(&named.name)?))
         }
         _ => check_named(txn, named).while_doing(&named.name),
     }

@@ -289,6 +289,27 @@ fn classes_are_listed_as_they_are_stored() {
     assert_eq!(found["classes"][5]["constants"], json!(["RED", "GREEN"]));
 }
 
+/// Values of Java name the classes of enums; those of another program have the tag that is given.
+#[test]
+fn verify_finds_classes_of_values() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let bank = bank(folder.path());
+    bank.graph.commit(Changes::new().set_root("constant", word(9, 77 << 24)), Mode::Sync).expect("a root");
+    let plain = Graph::create(bank.graph.store(), "other", Options::default()).expect("a graph");
+    let class = plain.define_class(b"").expect("a class");
+    let mut changes = Changes::new();
+    let new = changes.add(class, &[], &[word(9, 78 << 24), word(20, 79 << 24)]);
+    plain.commit(changes.set_root("all", new), Mode::Sync).expect("an object");
+    drop(plain);
+    bank.close();
+    let problems = |more: &[&str]| errors(&cedrat(&[&["verify", text(folder.path())], more].concat()));
+    let of_java = "the root \"constant\" names a class: its class is 77, but there are 12";
+    let said = problems(&[]);
+    assert!(said.contains(of_java) && !said.contains("class is 78") && !said.contains("class is 79"), "{said}");
+    let said = problems(&["--class-tag", "20"]);
+    assert!(said.contains("its class is 79, but there are 1") && !said.contains(of_java), "{said}");
+}
+
 #[test]
 fn corrupt_objects_are_named_and_rest_shown() {
     let folder = tempfile::tempdir().expect("a folder");

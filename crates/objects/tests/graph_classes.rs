@@ -219,6 +219,19 @@ fn handles_agree_on_class_tag() {
     assert!(matches!(Graph::open(place.graph.store(), NAME, other), Err(Error::Misuse(_))));
 }
 
+/// E21.12: a class that is named is defined, and was not dropped.
+#[test]
+fn check_finds_classes_of_values() {
+    let place = place_of(cedrat_txn::Options::simulated(), Options::default());
+    place.commit(&rooted("kept", 1, b"12345678", &[name_of(1), name_of(77)]));
+    place.commit(Changes::new().set_root("constant", name_of(78)));
+    place.check();
+    let problems = place.graph.check_with_class_tag(Some(TAG)).unwrap().problems;
+    let [of_root, of_object] = &problems[..] else { panic!("{problems:?}") };
+    assert!(of_object.contains("its class is 77, but there are 1"), "{of_object}");
+    assert!(of_root.contains("the root \"constant\" names a class: its class is 78, but there are 1"), "{of_root}");
+}
+
 #[test]
 fn long_definition_is_dropped() {
     let place = place();

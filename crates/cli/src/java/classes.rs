@@ -137,6 +137,11 @@ impl Classes {
         defined.filter_map(|(number, _)| self.get(number).err()).collect()
     }
 
+    /// Whether there are definitions, and all are those of classes of Java.
+    pub(crate) fn are_of_java(&self) -> bool {
+        self.known().next().is_some() && self.problems().is_empty()
+    }
+
     /// Returns the name of a class, or its number, where that is all that is known.
     pub(crate) fn name(&self, number: u32) -> String {
         self.get(number).map_or_else(|_| format!("class {number}"), |definition| readable(&definition.name))

@@ -10,4 +10,4 @@ mod words;
 pub(crate) use classes::{Classes, Definition, Kind, Member, readable, readable_type};
 pub(crate) use forms::Meaning;
 pub(crate) use object::{Content, Members, content, step};
-pub(crate) use words::{Value, value};
+pub(crate) use words::{CONSTANT, Value, value};

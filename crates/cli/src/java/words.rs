@@ -28,6 +28,9 @@ const ONCE: [&str; 20] = [
     "Period.ZERO",
 ];
 
+/// Tag of the references to enum constants, which name the class of the enum.
+pub(crate) const CONSTANT: u8 = 9;
+
 /// Content of a field, an element, a key or a value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Value {
@@ -73,7 +76,7 @@ pub(crate) fn value(classes: &Classes, reference: Reference, at: usize) -> Value
         6 => boxed("java.lang.Long", Value::Integer((word << 8).cast_signed() >> 8)),
         7 => boxed("java.lang.Float", Value::Float(f32::from_bits(payload as u32))),
         8 => boxed("java.lang.Double", Value::Double(f64::from_bits(payload << 8))),
-        9 => match constant(classes, payload) {
+        CONSTANT => match constant(classes, payload) {
             Ok((class, name)) => Value::Constant(class, name),
             Err(why) => unreadable(why),
         },

@@ -9,6 +9,7 @@ use cedrat_structures::Checked;
 use cedrat_txn::{Result, Txn};
 
 use crate::graph::branch::is_in_doubt;
+use crate::graph::class_use::ClassNames;
 use crate::graph::handle::Graph;
 use crate::graph::long::{Head, PieceWriter, Stored, leaf};
 use crate::graph::object::{HEADER_LEN, Header, words};
@@ -24,6 +25,7 @@ enum Seen {
 
 struct Walk<'g> {
     graph: &'g Graph,
+    class_names: ClassNames,
     seen: BTreeMap<Identity, Seen>,
     /// Pieces, and the head of each.
     heads: BTreeMap<Identity, Identity>,
@@ -45,6 +47,19 @@ impl Graph {
     /// Errors that prevent the walk; [`cedrat_txn::Error::InDoubt`] while a branch of the graph is in doubt. Problems
     /// of the graph are in the result.
     pub fn check(&self) -> Result<Checked> {
+        self.check_names(self.shared.class_names)
+    }
+
+    /// Like [`check`](Graph::check), with another [`Options::class_tag`](crate::graph::Options::class_tag): for tools that do not
+    /// know that of the program when they open the graph.
+    ///
+    /// # Errors
+    /// Errors of [`check`](Graph::check).
+    pub fn check_with_class_tag(&self, tag: Option<u8>) -> Result<Checked> {
+        self.check_names(ClassNames { tag })
+    }
+
+    fn check_names(&self, class_names: ClassNames) -> Result<Checked> {
         let shared = &self.shared;
         let mut txn = self.begin();
         let mut checked = Checked::default();
@@ -62,7 +77,7 @@ impl Graph {
         checked.problems.extend(roots.problems.into_iter().map(|problem| format!("roots: {problem}")));
         let Ok(ids) = ids else { return Ok(checked) }; // the check of the objects has reported why
         let (seen, heads, reached) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-        let mut walk = Walk { graph: self, seen, heads, reached, open: Vec::new(), classes, checked };
+        let mut walk = Walk { graph: self, class_names, seen, heads, reached, open: Vec::new(), classes, checked };
         for &id in &ids {
             walk.look(&mut txn, Identity::of(id))?;
         }
@@ -168,7 +183,7 @@ impl Walk<'_> {
     fn references(&mut self, at: Identity, header: Header, bytes: &[u8]) {
         self.class(at, header.class);
         for word in words(bytes) {
-            if let Some(class) = self.graph.shared.class_names.of_word(word) {
+            if let Some(class) = self.class_names.of_word(word) {
                 self.class(at, class);
             }
             match word.kind() {
@@ -184,10 +199,16 @@ impl Walk<'_> {
 
     /// Verifies a class that an object has, or names.
     fn class(&mut self, at: Identity, class: u32) {
+        if let Some(what) = self.problem_of_class(class) {
+            self.problem(at, what);
+        }
+    }
+
+    fn problem_of_class(&self, class: u32) -> Option<String> {
         match (class as usize).checked_sub(1).and_then(|at| self.classes.get(at)) {
-            Some(true) => {}
-            Some(false) => self.problem(at, format_args!("its class {class} was dropped")),
-            None => self.problem(at, format_args!("its class is {class}, but there are {}", self.classes.len())),
+            Some(true) => None,
+            Some(false) => Some(format!("its class {class} was dropped")),
+            None => Some(format!("its class is {class}, but there are {}", self.classes.len())),
         }
     }
 
@@ -202,17 +223,16 @@ impl Walk<'_> {
 
     fn roots(&mut self, txn: &mut Txn) -> Result<()> {
         for (name, to) in self.graph.roots_in(txn)? {
-            match to.kind() {
-                Word::Value => {}
-                Word::Object(identity) if self.reach(identity) => {}
-                _ => {
-                    let page = self.graph.shared.roots.root();
-                    let word = to.word();
-                    self.checked
-                        .problems
-                        .push(format!("page {page}: the root \"{name}\" refers to {word:#x}, which is not an object"));
+            let what = match to.kind() {
+                Word::Value => {
+                    let class = self.class_names.of_word(to);
+                    class.and_then(|class| self.problem_of_class(class)).map(|what| format!("names a class: {what}"))
                 }
-            }
+                Word::Object(identity) if self.reach(identity) => None,
+                _ => Some(format!("refers to {:#x}, which is not an object", to.word())),
+            };
+            let page = self.graph.shared.roots.root();
+            self.checked.problems.extend(what.map(|what| format!("page {page}: the root \"{name}\" {what}")));
         }
         Ok(())
     }
