@@ -448,7 +448,9 @@ cedrat_status cedrat_commit_prepared(cedrat_store *store, const void *id, size_t
 cedrat_status cedrat_rollback_prepared(cedrat_store *store, const void *id, size_t len);
 
 /* Returns the prepared transactions without an outcome, the oldest first, also those of earlier openings. branches has
- * space for capacity of them; *count receives their number. */
+ * space for capacity of them; *count receives their number.
+ *
+ * Errors: CEDRAT_STOPPED in a process that was forked from that of the store. */
 cedrat_status cedrat_in_doubt(cedrat_store *store, cedrat_branch *branches, size_t capacity, size_t *count);
 
 /* Ends a prepared transaction as an operator decides, because its transaction manager is lost. The store keeps the outcome for

@@ -179,7 +179,7 @@ fn used_whole(disk: &SimDisk) -> Result<u64, String> {
     let use_all = || -> cedrat::Result<u64> {
         let store = open(disk)?;
         let checked = store.check().map(drop);
-        for branch in store.in_doubt() {
+        for branch in store.in_doubt().unwrap() {
             store.prepared(&branch.id)?.rollback()?;
         }
         for heap in store.memory().heaps() {

@@ -64,7 +64,7 @@ pub fn repaired_objects(sample: &Image, input: &[u8]) -> Result<u64, String> {
     let use_all = || -> cedrat::Result<u64> {
         let options = Options { create: false, ..Options::simulated() };
         let store = Store::open(Arc::new(disk), options, cedrat::registry())?;
-        for branch in store.in_doubt() {
+        for branch in store.in_doubt().unwrap() {
             store.prepared(&branch.id)?.rollback()?;
         }
         // Each of these reads bytes that the others refuse.

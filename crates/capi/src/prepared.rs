@@ -153,7 +153,7 @@ pub(crate) unsafe extern "C" fn cedrat_in_doubt(
     count: *mut usize,
 ) -> Status {
     let listed = |store: &Arc<Opened>| {
-        let all = store.store()?.in_doubt();
+        let all = store.store()?.in_doubt()?;
         let all = all.iter().map(|known| Branch::new(&known.id, None, known.txn.0, known.since.get()));
         // SAFETY: 1.
         unsafe { list(all, branches, capacity, count) }

@@ -86,7 +86,7 @@ impl<S: Scenario> Probe<S> {
     /// Compares the pages in use with those that the scenario reaches.
     pub(crate) fn no_leak(&self, store: &Store, roots: &S::Roots) -> Result<(), Error> {
         // A prepared transaction may still free what it has allocated.
-        if !store.in_doubt().is_empty() {
+        if !store.in_doubt()?.is_empty() {
             return Ok(());
         }
         let Some(reached) = self.scenario.reachable(store, roots)? else { return Ok(()) };

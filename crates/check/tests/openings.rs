@@ -121,7 +121,7 @@ impl Scenario for Mirrors {
 
     fn run(&self, run: &Run<Mirrors>, roots: &Roots) -> Outcome {
         let store = run.store();
-        for (round, branch) in store.in_doubt().into_iter().enumerate() {
+        for (round, branch) in store.in_doubt().unwrap().into_iter().enumerate() {
             let prepared = store.prepared(&branch.id)?;
             match round % 2 {
                 0 => drop(prepared.commit(Commit::Sync)?),
@@ -166,7 +166,11 @@ impl Scenario for Mirrors {
             return Err(format!("the left page holds {number}, and the right one does not").into());
         }
         let branches = roots.branches.iter().map(|&page| at(page)).collect::<Outcome<_>>()?;
-        Ok(State { number, branches, in_doubt: store.in_doubt().into_iter().map(|branch| branch.id).collect() })
+        Ok(State {
+            number,
+            branches,
+            in_doubt: store.in_doubt().unwrap().into_iter().map(|branch| branch.id).collect(),
+        })
     }
 }
 

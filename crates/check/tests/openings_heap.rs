@@ -178,7 +178,7 @@ impl Work<'_> {
     }
 
     fn end_all(&self) -> Outcome {
-        for (at, branch) in self.run.store().in_doubt().into_iter().enumerate() {
+        for (at, branch) in self.run.store().in_doubt().unwrap().into_iter().enumerate() {
             self.end(&branch.id, at.is_multiple_of(2))?;
         }
         Ok(())
@@ -291,7 +291,7 @@ impl Scenario for Ledger {
     fn read(&self, store: &Store, roots: &Roots) -> Outcome<State> {
         let heaps = Heaps::of(store)?;
         let mut in_doubt = BTreeMap::new();
-        for branch in store.in_doubt() {
+        for branch in store.in_doubt().unwrap() {
             let branch = Branch::of(&branch.id)?;
             in_doubt.insert(branch.account, branch.before);
         }

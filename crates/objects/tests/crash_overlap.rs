@@ -229,7 +229,7 @@ impl Overlap {
         let mut expected = self.committed.clone();
         for is_first in [true, false] {
             let (store, objects) = open(&disk, self.undo);
-            let in_doubt: BTreeSet<Vec<u8>> = store.in_doubt().into_iter().map(|branch| branch.id).collect();
+            let in_doubt: BTreeSet<Vec<u8>> = store.in_doubt().unwrap().into_iter().map(|branch| branch.id).collect();
             let known = self.in_doubt.iter().filter(|_| is_first).map(|branch| branch.id.clone()).collect();
             assert_eq!(in_doubt, known, "E9.1");
             for branch in self.in_doubt.iter().filter(|_| is_first) {

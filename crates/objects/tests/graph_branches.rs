@@ -132,7 +132,7 @@ impl Web {
         let added = self.place.commit(&others);
         assert_eq!(self.graph().object(added[0]).unwrap().data, pattern(LONG, 4));
         self.place.commit(Changes::new().remove_root("of others"));
-        let in_doubt = self.graph().store().in_doubt();
+        let in_doubt = self.graph().store().in_doubt().unwrap();
         assert_eq!(in_doubt.iter().map(|branch| &branch.id[..]).collect::<Vec<_>>(), [BRANCH]);
     }
 }
@@ -336,7 +336,7 @@ fn graph_can_open_while_branch_ends() {
     changes.patch_reference(from, REFERENCE, Reference::NULL);
     drop(place.graph.prepare(&changes, BRANCH).unwrap());
     let (disk, store) = place.crashed_store(cedrat_txn::Options::simulated());
-    let branch = store.in_doubt()[0].txn;
+    let branch = store.in_doubt().unwrap()[0].txn;
     let (is_held, goes_on) = (Barrier::new(2), Barrier::new(2));
     thread::scope(|scope| {
         scope.spawn(|| {
@@ -347,7 +347,7 @@ fn graph_can_open_while_branch_ends() {
         });
         is_held.wait();
         scope.spawn(|| store.prepared(BRANCH).unwrap().commit(Commit::Sync).unwrap());
-        while !store.in_doubt().is_empty() || store.late_commits().is_some() {
+        while !store.in_doubt().unwrap().is_empty() || store.late_commits().is_some() {
             thread::yield_now();
         }
         assert!(store.is_prepared(branch));
@@ -386,7 +386,7 @@ fn branch_can_end_while_gc_begins() {
         None
     });
     let mut collection = place.graph.collect(alive).unwrap();
-    assert!(place.graph.store().in_doubt().is_empty());
+    assert!(place.graph.store().in_doubt().unwrap().is_empty());
     finish(&mut collection);
     drop(collection);
     assert_eq!(place.graph.root("held").unwrap(), Some(made[0].into()));
@@ -414,7 +414,7 @@ fn branch_without_changes_votes_read_only() {
     let place = place();
     let branch = place.graph.prepare(Changes::new(), BRANCH).unwrap();
     assert!(matches!(branch.vote, Vote::ReadOnly));
-    assert!(place.graph.store().in_doubt().is_empty());
+    assert!(place.graph.store().in_doubt().unwrap().is_empty());
 }
 
 /// Nothing has happened, and no branch is in doubt.
@@ -427,13 +427,13 @@ fn refused_branch_is_not_prepared() {
     assert!(place.graph.prepare(&changes, BRANCH).is_err());
     assert!(place.graph.prepare(Changes::new().patch(id, 8, b"x"), b"").is_err());
     assert!(place.graph.prepare(Changes::new().patch(id, 8, b"x"), &[7; 141]).is_err());
-    assert!(place.graph.store().in_doubt().is_empty());
+    assert!(place.graph.store().in_doubt().unwrap().is_empty());
     assert_eq!(place.object(id).data, b"there\0\0\0");
     let _in_doubt = place.graph.prepare(Changes::new().patch(id, 8, b"x"), &[7; 140]).unwrap();
     let other = place.add(b"other", &[]);
     let again = place.graph.prepare(Changes::new().patch(other, 8, b"x"), &[7; 140]);
     assert!(matches!(again, Err(Error::Branch(BranchError::Exists { .. }))));
-    assert_eq!(place.graph.store().in_doubt().len(), 1);
+    assert_eq!(place.graph.store().in_doubt().unwrap().len(), 1);
 }
 
 /// E21.9d: other commits define classes meanwhile, and a branch that is refused defines none.

@@ -325,7 +325,7 @@ impl Scenario for Branches {
     fn read(&self, store: &Store, (): &()) -> Outcome<State> {
         let (numbers, _) = read_all(&self.open(store)?)?;
         let in_doubt: Option<BTreeSet<Transfer>> =
-            store.in_doubt().iter().map(|branch| Transfer::of(&branch.id)).collect();
+            store.in_doubt().unwrap().iter().map(|branch| Transfer::of(&branch.id)).collect();
         Ok(State { numbers, in_doubt: in_doubt.ok_or("an unknown branch is in doubt")? })
     }
 
@@ -334,7 +334,7 @@ impl Scenario for Branches {
         match self.open(store)?.check() {
             Ok(checked) if checked.is_sound() => Ok(()),
             Ok(checked) => Err(checked.problems.join("; ").into()),
-            Err(error) if is_in_doubt(&error) && !store.in_doubt().is_empty() => Ok(()),
+            Err(error) if is_in_doubt(&error) && !store.in_doubt().unwrap().is_empty() => Ok(()),
             Err(error) => Err(error.into()),
         }
     }

@@ -231,7 +231,7 @@ impl Run {
             self.states = vec![State::default()];
             return None;
         };
-        let branches: BTreeSet<Vec<u8>> = store.in_doubt().into_iter().map(|branch| branch.id).collect();
+        let branches: BTreeSet<Vec<u8>> = store.in_doubt().unwrap().into_iter().map(|branch| branch.id).collect();
         let mut words = BTreeMap::new();
         for word in 0..WORDS {
             // Those that a prepared transaction has written are locked, and others of their stripes.

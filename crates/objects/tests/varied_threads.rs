@@ -128,7 +128,7 @@ fn run(seed: u64) {
         let media: Arc<dyn Media> = Arc::<SimDisk>::clone(&disk);
         let store = Store::open(media, options(&mut random), Registry::new().with(cedrat_structures::register));
         let store = store.expect("it opens");
-        for branch in store.in_doubt() {
+        for branch in store.in_doubt().unwrap() {
             store.prepared(&branch.id).unwrap().commit(Commit::Sync).unwrap();
         }
         let (table, heap) = structures(&store, opening == 0);

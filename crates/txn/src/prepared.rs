@@ -154,8 +154,18 @@ impl Parked {
 impl Store {
     /// Returns all transactions that are prepared and have no outcome, oldest first, including those that another
     /// thread is about to end.
-    pub fn in_doubt(&self) -> Vec<InDoubt> {
-        self.inner.branches.in_doubt()
+    ///
+    /// # Errors
+    /// [`Error::Stopped`] in a process that was forked from that of the store.
+    pub fn in_doubt(&self) -> Result<Vec<InDoubt>> {
+        self.check_not_forked()?;
+        Ok(self.inner.branches.in_doubt())
+    }
+
+    /// Refuses a call of a forked child that needs the latch of the branches: a thread of the parent may have held it at the
+    /// fork (E1.9d).
+    fn check_not_forked(&self) -> Result<()> {
+        if self.inner.log.is_forked() { self.inner.alive() } else { Ok(()) }
     }
 
     /// Takes up the transaction that prepared under this identifier and was dropped, or was found when the store was
@@ -166,9 +176,7 @@ impl Store {
     /// for an identifier that no transaction can have; [`Error::Stopped`] in a process that was forked from that of the store.
     pub fn prepared(&self, id: &[u8]) -> Result<Prepared> {
         check_len(id)?;
-        if self.inner.log.is_forked() {
-            self.inner.alive()?; // a thread of the parent may have locked the branches (E1.9d)
-        }
+        self.check_not_forked()?;
         let taken_up = self.inner.branches.take_up(id);
         // Looked up afterwards: the outcome is kept before the branch is gone.
         let (since, txn) = taken_up.map_err(|error| match self.inner.outcomes.of(id) {

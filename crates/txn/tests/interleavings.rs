@@ -192,7 +192,7 @@ fn locks_last_until_outcome_across_restart() {
                 thread::spawn(move || {
                     let txn = store.begin();
                     let found = number(&txn.read(page).unwrap(), cedrat_pages::Slot(0)).unwrap();
-                    (found, store.in_doubt().len())
+                    (found, store.in_doubt().unwrap().len())
                 })
             };
             thread::yield_now();

@@ -476,11 +476,11 @@ fn ends_either_way(disk: &SimDisk, pages: &[PageId], branches: usize) {
         let disk = after_a_crash(disk);
         let store = open_small(&disk, small());
         let before = values(&store, pages);
-        assert_eq!(store.in_doubt().len(), branches);
+        assert_eq!(store.in_doubt().unwrap().len(), branches);
         write(&store, LENGTHS).unwrap();
         let store = open_small(&after_a_crash(&disk), small());
         assert_eq!(values(&store, pages), before);
-        for branch in store.in_doubt() {
+        for branch in store.in_doubt().unwrap() {
             let branch = store.prepared(&branch.id).unwrap();
             if commits { branch.commit(Commit::Sync).map(drop).unwrap() } else { branch.rollback().unwrap() }
         }

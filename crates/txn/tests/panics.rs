@@ -342,10 +342,10 @@ fn panic_in_prepare_frees_the_identifier() {
     };
     locks.in_held.store(true, Ordering::Relaxed);
     assert!(panic_of(|| drop(prepare())).is_some());
-    assert_eq!((store.running(), store.in_doubt().len(), numbers(&store, page)[0]), (0, 0, 0));
+    assert_eq!((store.running(), store.in_doubt().unwrap().len(), numbers(&store, page)[0]), (0, 0, 0));
     locks.in_prepared.store(true, Ordering::Relaxed);
     assert!(panic_of(|| drop(prepare())).is_some(), "E9.8: the identifier is not free");
-    assert_eq!((store.running(), store.in_doubt().len(), numbers(&store, page)[0]), (1, 1, 1));
+    assert_eq!((store.running(), store.in_doubt().unwrap().len(), numbers(&store, page)[0]), (1, 1, 1));
     store.prepared(b"branch").expect("no other handle has it").commit(Commit::Sync).unwrap();
     assert!(prepare().is_ok());
 }

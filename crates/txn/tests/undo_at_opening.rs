@@ -113,7 +113,7 @@ fn crashed(work: Work) -> (Arc<SimDisk>, PageId) {
 }
 
 fn check_branch_and_outcome(store: &Store, page: PageId) {
-    let branches: Vec<_> = store.in_doubt().into_iter().map(|branch| branch.id).collect();
+    let branches: Vec<_> = store.in_doubt().unwrap().into_iter().map(|branch| branch.id).collect();
     assert_eq!(branches, [BRANCH], "E9.1d");
     let outcomes: Vec<_> = store.heuristic_branches().into_iter().map(|branch| (branch.id, branch.outcome)).collect();
     assert_eq!(outcomes, [(ENDED.to_vec(), HeuristicOutcome::Committed)], "E9.1d");

@@ -333,7 +333,7 @@ impl Place {
         let words = |error: Error| format!("in an opening: {error}");
         let handles = Handles::open(&store, &self.ids, &self.nodes).map_err(words)?;
         store.check().map_err(words)?;
-        let in_doubt: BTreeSet<Vec<u8>> = store.in_doubt().into_iter().map(|branch| branch.id).collect();
+        let in_doubt: BTreeSet<Vec<u8>> = store.in_doubt().unwrap().into_iter().map(|branch| branch.id).collect();
         let mut found = State::new();
         for cell in Cell::all() {
             let mut txn = store.begin();

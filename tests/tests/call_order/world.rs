@@ -780,7 +780,7 @@ impl World {
             let opened = self.places[place].open(number)?;
             let (store, handles) = opened.ok_or("it is in use, although every handle was dropped")?;
             self.opened(place, None);
-            for branch in store.in_doubt() {
+            for branch in store.in_doubt().unwrap() {
                 let effects = self.places[place].history.branches.remove(&branch.id).unwrap_or_default();
                 let resumed = store.prepared(&branch.id).and_then(|prepared| prepared.commit(Commit::Sync));
                 resumed.map_err(|error| format!("a branch cannot be committed: {error}"))?;

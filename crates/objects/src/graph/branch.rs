@@ -213,9 +213,9 @@ impl Graph {
 
     /// Returns the existing objects and the names of roots that a branch in doubt changes, also one of an earlier
     /// opening. A program that keeps objects in memory learns from it which of these may change soon. `None` if no
-    /// branch of this graph is in doubt under this identifier.
+    /// branch of this graph is in doubt under this identifier, and in a process that was forked from that of the store.
     pub fn changed_by_branch(&self, id: &[u8]) -> Option<(Vec<Identity>, Vec<String>)> {
-        let branch = self.store.in_doubt().into_iter().find(|branch| branch.id == id)?;
+        let branch = self.store.in_doubt().ok()?.into_iter().find(|branch| branch.id == id)?;
         let branch = self.shared.in_doubt.now(&self.store).remove(&branch.txn)?;
         Some((branch.changed, branch.roots.into_keys().collect()))
     }

@@ -483,7 +483,7 @@ impl Scenario for Branches {
         let objects = self.objects(store)?;
         let numbers: Outcome<Vec<Option<i64>>> =
             (0..usize::from(ACCOUNTS)).map(|account| read_account(store, roots, &objects, account)).collect();
-        let in_doubt = store.in_doubt();
+        let in_doubt = store.in_doubt().unwrap();
         let in_doubt: Option<BTreeSet<Transfer>> = in_doubt.iter().map(|branch| Transfer::of(&branch.id)).collect();
         Ok(State { numbers: numbers?, in_doubt: in_doubt.ok_or("an unknown branch is in doubt")? })
     }
@@ -491,12 +491,12 @@ impl Scenario for Branches {
     fn check(&self, store: &Store, _: &Roots) -> Outcome {
         store.check()?;
         let blocks = Heaps::of(store)?.blocks;
-        if store.in_doubt().is_empty() && blocks.verify()?.blocks != u64::from(ACCOUNTS) {
+        if store.in_doubt().unwrap().is_empty() && blocks.verify()?.blocks != u64::from(ACCOUNTS) {
             return Err("blocks of the heap are lost, or in two hands".into());
         }
-        match store.running() == store.in_doubt().len() {
+        match store.running() == store.in_doubt().unwrap().len() {
             true => Ok(()),
-            false => Err(format!("{} run, {} are in doubt", store.running(), store.in_doubt().len()).into()),
+            false => Err(format!("{} run, {} are in doubt", store.running(), store.in_doubt().unwrap().len()).into()),
         }
     }
 }
