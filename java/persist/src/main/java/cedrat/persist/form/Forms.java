@@ -245,7 +245,8 @@ public final class Forms {
         return isOfJdk(type)
                 ? "a store has no form for this class of the JDK: keep the values from which it can be made again, "
                         + "or call StoreOptions.convert"
-                : "its class has no barriers: remove it from the agent's argument exclude=…";
+                : "its class has no barriers: remove it from exclude=… in the agent's argument, and add it or its package "
+                        + "to include=… if there is one";
     }
 
     private static boolean isOfJdk(Class<?> type) {

@@ -9,6 +9,7 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
+import java.util.function.Predicate;
 
 /// The fields that woven code stores to, by the numbers that the weaver has put into it.
 ///
@@ -27,6 +28,7 @@ public final class Fields {
 
     private final Opener opener;
     private final MemoFields memos;
+    private final Predicate<Class<?>> hasBarriers;
     private volatile Symbol[] symbols = new Symbol[256];
     /// Slots by their numbers, as long as their classes are loaded, which have the slots too.
     private volatile WeakReference<Slot.Field>[] slots = newSlots(256);
@@ -56,8 +58,14 @@ public final class Fields {
 
     /// @param memos the fields that belong to no transaction and are not stored
     public Fields(Opener opener, MemoFields memos) {
+        this(opener, memos, declaring -> true);
+    }
+
+    /// @param hasBarriers whether all code that assigns to the fields of a class has barriers
+    public Fields(Opener opener, MemoFields memos, Predicate<Class<?>> hasBarriers) {
         this.opener = opener;
         this.memos = memos;
+        this.hasBarriers = hasBarriers;
     }
 
     /// Returns the fields that belong to no transaction and are not stored.
@@ -179,7 +187,8 @@ public final class Fields {
                     field,
                     lookup.unreflectVarHandle(field),
                     isStatic ? declaring : null,
-                    !isStatic && memos.has(field));
+                    !isStatic && memos.has(field),
+                    hasBarriers.test(declaring));
         } catch (IllegalAccessException e) {
             throw new IllegalStateException(
                     "a rollback cannot restore the field " + field + ": open its package to the module of the agent",

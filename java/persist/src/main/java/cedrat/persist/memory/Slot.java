@@ -127,6 +127,16 @@ public abstract class Slot {
             this.fields = fields;
         }
 
+        /// Returns the first field to which code without barriers may assign, or null.
+        public Field unguarded() {
+            for (Field field : fields) {
+                if (!field.hasBarriers) {
+                    return field;
+                }
+            }
+            return null;
+        }
+
         /// Where a field is among them, or -1: it does not change.
         public int place(String name) {
             for (int i = 0; i < fields.length; i++) {
@@ -161,6 +171,8 @@ public abstract class Slot {
         public final java.lang.reflect.Field reflected;
         /// Whether it is one of [MemoFields].
         public final boolean isMemo;
+        /// Whether all code that assigns to it has barriers.
+        public final boolean hasBarriers;
 
         private final VarHandle handle;
         /// The class that declares a static field, otherwise null.
@@ -169,9 +181,15 @@ public abstract class Slot {
         /// Where a final field lies in its objects, which handles do not write; otherwise -1.
         private final long offset;
 
-        Field(java.lang.reflect.Field reflected, VarHandle handle, Class<?> owner, boolean isMemo) {
+        Field(
+                java.lang.reflect.Field reflected,
+                VarHandle handle,
+                Class<?> owner,
+                boolean isMemo,
+                boolean hasBarriers) {
             this.reflected = reflected;
             this.isMemo = isMemo;
+            this.hasBarriers = hasBarriers;
             this.handle = handle;
             this.owner = owner;
             kind = handle.varType().isPrimitive()

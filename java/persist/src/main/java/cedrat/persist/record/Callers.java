@@ -24,7 +24,7 @@ import java.util.function.Predicate;
 final class Callers {
     private enum Kind {
         PROGRAM,
-        /// The JDK, infrastructure, and excluded classes.
+        /// The JDK, infrastructure, and classes that are excluded, or not included.
         OUTSIDE,
         TRANSPARENT
     }
@@ -39,7 +39,7 @@ final class Callers {
 
     /// Classes that woven code calls, down to this class.
     private static final Set<Class<?>> BARRIERS =
-            Set.of(Barrier.class, Recorder.class, UnseenStores.class, Callers.class);
+            Set.of(Barrier.class, Recorder.class, UnseenStores.class, UnguardedFields.class, Callers.class);
 
     private static final StackWalker STACK = StackWalker.getInstance(
             Set.of(Option.RETAIN_CLASS_REFERENCE, Option.SHOW_HIDDEN_FRAMES, Option.DROP_METHOD_INFO));
@@ -47,7 +47,7 @@ final class Callers {
     /// For messages: the frames with their methods and lines, without lambdas' own.
     private static final StackWalker LINES = StackWalker.getInstance(Option.RETAIN_CLASS_REFERENCE);
 
-    private final Predicate<String> isOutside;
+    private final Predicate<Class<?>> isOutside;
 
     private final ClassValue<Kind> kinds = new ClassValue<>() {
         @Override
@@ -56,8 +56,8 @@ final class Callers {
         }
     };
 
-    /// @param isOutside whether what a class of the program changes belongs to no transaction, by its name
-    Callers(Predicate<String> isOutside) {
+    /// @param isOutside whether what a class of the program changes belongs to no transaction
+    Callers(Predicate<Class<?>> isOutside) {
         this.isOutside = isOutside;
     }
 
@@ -87,7 +87,7 @@ final class Callers {
         }
         ClassLoader loader = type.getClassLoader();
         if (loader != null && loader != ClassLoader.getPlatformClassLoader()) {
-            return isOutside.test(type.getName()) ? Kind.OUTSIDE : Kind.PROGRAM;
+            return isOutside.test(type) ? Kind.OUTSIDE : Kind.PROGRAM;
         }
         // A hidden one is a lambda, whose body is in another class, or stands for a handle.
         return type.isHidden() || TRANSPARENT.contains(type.getPackageName()) || isCarrier(type)

@@ -36,6 +36,7 @@ public final class Recorder implements Handler {
     private final ThreadLocal<Context> contexts = ThreadLocal.withInitial(Context::new);
     private final Locks locks = new Locks();
     private final Callers callers;
+    final UnguardedFields unguarded;
     private final Fields fields;
     private final List<Persistent> stores = new CopyOnWriteArrayList<>();
     /// Stores whose objects are locked by reads.
@@ -49,10 +50,11 @@ public final class Recorder implements Handler {
     public final UnseenStores unseen;
 
     /// @param locksReads whether reads are woven so that they can lock
-    /// @param isOutside  whether what a class changes belongs to no transaction, by the name of the class
-    public Recorder(Fields fields, boolean locksReads, Predicate<String> isOutside) {
+    /// @param isOutside  whether what a class of the program changes belongs to no transaction
+    public Recorder(Fields fields, boolean locksReads, Predicate<Class<?>> isOutside) {
         this.fields = fields;
         callers = new Callers(isOutside);
+        unguarded = new UnguardedFields(callers);
         unwoven = new Unwoven(locksReads);
         transactions = new Transactions(unwoven, contexts, locks, stores);
         branches = new BranchTransactions(transactions, contexts, locks);
@@ -403,7 +405,7 @@ public final class Recorder implements Handler {
 
     void keep(TransactionLevel transaction, Object base, Slot.Field slot) {
         TopLevel top = transaction.top;
-        if (top.log.has(transaction.logMark, base, slot, 0)) {
+        if (top.log.has(transaction.logMark, base, slot, 0) || !unguarded.isKept(slot)) {
             return;
         }
         lockToChange(transaction, base);
@@ -565,7 +567,9 @@ public final class Recorder implements Handler {
         context.isUnrecorded = true;
         try {
             Slot.Fields slot = fields.slot(base.getClass());
-            if (!transaction.top.log.has(transaction.logMark, base, slot, 0) && !isFromOutside(base)) {
+            if (!transaction.top.log.has(transaction.logMark, base, slot, 0)
+                    && !isFromOutside(base)
+                    && unguarded.areKept(transaction, base, slot)) {
                 lockToChange(transaction, base);
                 loadAll(base);
                 transaction.top.log.add(base, slot, 0, 0, slot.read(base));

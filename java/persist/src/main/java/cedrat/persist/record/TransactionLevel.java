@@ -28,6 +28,8 @@ public final class TransactionLevel extends Transaction {
     final int callMark;
     /// The place in pages and heaps to come back to, or less than 0: nothing was done there.
     long savepoint = -1;
+    /// A method of the JDK was ended by a refusal, maybe in the middle of a change: it can only be rolled back.
+    boolean isBroken;
 
     private State state = State.OPEN;
     private Action defaultAction = Action.ROLLBACK;

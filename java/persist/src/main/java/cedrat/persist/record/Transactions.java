@@ -169,6 +169,12 @@ public final class Transactions {
             rollBack(transaction);
             return List.of();
         }
+        if (transaction.isBroken) {
+            rollBack(transaction);
+            throw new IllegalStateException(
+                    "cannot commit the transaction, because a change of an object of the JDK was "
+                            + "refused in it: do not catch the exception within the transaction");
+        }
         List<Persistent> awaited = List.of();
         if (transaction.outer != null) {
             transaction.top.log.merge(transaction.outer.logMark, transaction.logMark);

@@ -215,11 +215,24 @@ public final class UnseenStores {
                     + "rolled back: begin a transaction, and call it there");
         }
         recorder.transactions.check(context.innermost);
-        if (object instanceof Persistable) {
+        if (object instanceof Persistable || isUnguarded(context, object)) {
             recorder.beforeRead(object);
             recorder.keepFields(context, object);
         } else {
             beforeArgument(object);
+        }
+    }
+
+    private boolean isUnguarded(Context context, Object object) {
+        if (object.getClass().isArray()) {
+            return false;
+        }
+        boolean wasUnrecorded = context.isUnrecorded;
+        context.isUnrecorded = true;
+        try {
+            return fields.slot(object.getClass()).unguarded() != null;
+        } finally {
+            context.isUnrecorded = wasUnrecorded;
         }
     }
 
@@ -428,7 +441,8 @@ public final class UnseenStores {
             return;
         }
         Slot.Fields slot = fields.slot(object.getClass());
-        if (top.log.has(transaction.logMark, object, slot, 0)) {
+        if (top.log.has(transaction.logMark, object, slot, 0)
+                || !recorder.unguarded.areKept(transaction, object, slot)) {
             return;
         }
         recorder.lockToChange(transaction, object);

@@ -318,7 +318,11 @@ final class Schema {
         Class<?> ancestor = topmost.getSuperclass();
         if (!SerialFields.isStateless(ancestor) && !SerialFields.isStoredWithSubclass(ancestor, topmost)) {
             throw new RefusedException(type.getName() + " extends " + ancestor.getName()
-                    + ", whose fields have no barriers: keep a field of type " + ancestor.getSimpleName()
+                    + ", whose fields have no barriers: "
+                    + (ancestor.getClassLoader() == null
+                            ? ""
+                            : "remove it from exclude=… in the agent's argument, add it to include=… if there is one, ")
+                    + "keep a field of type " + ancestor.getSimpleName()
                     + " in place of the superclass, or call StoreOptions.convert");
         }
         if (find(type.getName()) != type) {
@@ -618,7 +622,8 @@ final class Schema {
     private Shape checkFields(int number, StoredClass definition, Class<?> type, Set<String> problems) {
         if (!Persistable.class.isAssignableFrom(type)) {
             problems.add(type.getName() + " was stored as a class with barriers, and has none now: start Java with the "
-                    + "agent, and remove the class from its argument exclude=…");
+                    + "agent, remove the class from its argument exclude=…, and add it or its package to include=… if "
+                    + "there is one");
             return null;
         }
         Layout now;

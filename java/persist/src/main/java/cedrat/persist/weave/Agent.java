@@ -13,6 +13,7 @@ import java.io.InputStream;
 import java.io.OutputStream;
 import java.io.UncheckedIOException;
 import java.lang.classfile.ClassFile;
+import java.lang.classfile.ClassModel;
 import java.lang.instrument.ClassFileTransformer;
 import java.lang.instrument.Instrumentation;
 import java.lang.instrument.UnmodifiableClassException;
@@ -38,7 +39,8 @@ import java.util.zip.ZipEntry;
 /// `-javaagent:persist.jar`, or `Launcher-Agent-Class: cedrat.persist.weave.Agent` in the manifest of an executable
 /// jar, or `VirtualMachine.loadAgent`. The argument `exclude=org.example:com.example.Generated` lists
 /// packages and classes that are not woven: their stores are not restored by a rollback, and transactions do
-/// not begin in them. `include=com.sun.tools.javac` lists those of the JDK's own tools that are.
+/// not begin in them. `include=com.example.model` lists those whose classes alone are woven, with what may begin
+/// transactions or assign to their fields; `include=com.sun.tools.javac` lists those of the JDK's own tools that are.
 /// `infrastructure=com.example.audit` lists packages and classes whose changes belong to no transaction.
 /// `memo=com.example.Point#hash` lists [memo fields][cedrat.persist.memory.MemoFields]. With
 /// `reads=unlocked`, reads of primitive fields have no barriers. Then only stores with
@@ -139,7 +141,8 @@ public final class Agent {
         static void start(Classes classes, Instrumentation instrumentation) {
             exportUnsafe(instrumentation);
             initializeHeader();
-            Fields fields = new Fields(declaring -> open(instrumentation, declaring), classes.memos());
+            Fields fields =
+                    new Fields(declaring -> open(instrumentation, declaring), classes.memos(), classes::hasBarriers);
             Recorder recorder = new Recorder(fields, classes.locksReads(), classes::isOutside);
             Started started = new Started(instrumentation, classes, recorder, new Weaver(fields, classes));
             recorder.install();
@@ -313,6 +316,10 @@ public final class Agent {
             boolean isLoaded = redefined != null && !weaver.weavesReads();
             try {
                 addReadEdge(instrumentation, module);
+                ClassModel type = kind == Weaver.Kind.APPLICATION ? Weaver.parse(original) : null;
+                if (type != null && !classes.weaves(loader, type)) {
+                    return leftOut(type, loader);
+                }
                 exportReplacements(instrumentation, module);
                 prepare(kind, known, original);
                 return weaver.weave(original, kind, loader, isLoaded, redefined != null);
@@ -330,6 +337,16 @@ public final class Agent {
                         : withoutBarriers(kind, loader, original, why);
             } finally {
                 recorder.resumeLoading();
+            }
+        }
+
+        /// A class of the application that needs no barriers.
+        private byte[] leftOut(ClassModel type, ClassLoader loader) {
+            try {
+                return weaver.withSuspensions(type, loader);
+            } catch (RuntimeException | LinkageError | StackOverflowError e) {
+                // Its initialisation then belongs to the transaction that causes it, which is better than none.
+                return null;
             }
         }
 

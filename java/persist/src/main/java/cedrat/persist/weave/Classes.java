@@ -5,6 +5,7 @@ import cedrat.persist.memory.MemoFields;
 import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
+import java.lang.classfile.ClassModel;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
@@ -33,7 +34,10 @@ final class Classes {
     private final ConcurrentHashMap<String, Boolean> ofPlatform = new ConcurrentHashMap<>();
 
     private final List<String> excluded = new ArrayList<>();
-    private final List<String> included = new ArrayList<>();
+    /// Tools of the JDK that are woven.
+    private final List<String> tools = new ArrayList<>();
+
+    private final Narrowing narrowing = new Narrowing();
     /// Packages and classes whose changes belong to no transaction, and those in these packages whose changes do.
     private final List<String> infrastructure = new ArrayList<>();
 
@@ -62,14 +66,25 @@ final class Classes {
             String[] values = part.substring(sign + 1).split(":");
             switch (part.substring(0, Math.max(0, sign))) {
                 case "exclude" -> addNames(excluded, values);
-                case "include" -> addNames(included, values);
+                case "include" -> include(values);
                 case "infrastructure" -> addNames(infrastructure, values);
                 case "memo" -> memoFields.addAll(List.of(values));
                 default ->
                     throw new IllegalArgumentException(
                             "invalid argument `" + argument
-                                    + "` of the agent: possible are exclude=PACKAGE:PACKAGE…, include=PACKAGE…, "
+                                    + "` of the agent: possible are exclude=PACKAGE:PACKAGE…, include=PACKAGE:PACKAGE…, "
                                     + "infrastructure=PACKAGE:PACKAGE…, memo=CLASS#FIELD:CLASS#FIELD…, reads=unlocked, or several of them with commas between");
+            }
+        }
+    }
+
+    private void include(String... names) {
+        for (String name : names) {
+            String internalName = name.replace('.', '/');
+            if (isOfJdk(internalName + "/")) {
+                tools.add(internalName);
+            } else {
+                narrowing.include(internalName);
             }
         }
     }
@@ -100,12 +115,42 @@ final class Classes {
         return isIn(infrastructure, internalName) && !isIn(noInfrastructure, internalName);
     }
 
-    /// Whether the Java collections that a class changes belong to no transaction, as the fields of its objects do not.
+    /// Whether the Java collections that a class of the application changes belong to no transaction, as the fields of
+    /// its objects do not.
+    boolean isOutside(Class<?> type) {
+        String internalName = type.getName().replace('.', '/');
+        return isInfrastructure(internalName)
+                || isIn(excluded, internalName)
+                || narrowing.isOn() && !isOwn(internalName) && !narrowing.isWoven(type);
+    }
+
+    /// Whether a class is one that the agent's argument `include` leaves out: code that has no barriers may change its
+    /// objects, so no rollback could restore all of an object.
     ///
-    /// @param name with dots
-    boolean isOutside(String name) {
-        String internalName = name.replace('.', '/');
-        return isInfrastructure(internalName) || isIn(excluded, internalName);
+    /// @param internalName of a class that may be one of the JDK
+    boolean isLeftOut(String internalName) {
+        return narrowing.isOn()
+                && !narrowing.isNamed(internalName)
+                && !isInfrastructure(internalName)
+                && !internalName.startsWith("[")
+                && !isOfPlatform(internalName);
+    }
+
+    /// Whether the fields that a loaded class declares have barriers wherever they are assigned.
+    boolean hasBarriers(Class<?> declaring) {
+        ClassLoader loader = declaring.getClassLoader();
+        if (!narrowing.isOn() || loader == null || loader == ClassLoader.getPlatformClassLoader()) {
+            return true;
+        }
+        String internalName = declaring.getName().replace('.', '/');
+        return isInfrastructure(internalName) || !isIn(excluded, internalName) && narrowing.isModel(declaring);
+    }
+
+    /// Whether a class of kind [Weaver.Kind#APPLICATION] that is being loaded is woven.
+    boolean weaves(ClassLoader loader, ClassModel type) {
+        return !narrowing.isOn()
+                || narrowing.weaves(
+                        loader, type, isInfrastructure(type.thisClass().asInternalName()));
     }
 
     /// Returns the fields that belong to no transaction.
@@ -122,7 +167,9 @@ final class Classes {
     /// field is read, has to be judged before it is loaded. What has the name of a class of the JDK is taken
     /// for that.
     boolean isPersistable(ClassLoader loader, String internalName) {
-        return kind(loader, internalName) == Weaver.Kind.APPLICATION && !isOfPlatform(internalName);
+        return kind(loader, internalName) == Weaver.Kind.APPLICATION
+                && !isOfPlatform(internalName)
+                && (!narrowing.isOn() || narrowing.isModel(loader, internalName));
     }
 
     private boolean isOfPlatform(String internalName) {
@@ -134,6 +181,8 @@ final class Classes {
         return known;
     }
 
+    /// The purpose for which a class is woven; one of the application only if [#weaves] says so.
+    ///
     /// @return null if it is left as it is
     Weaver.Kind kind(ClassLoader loader, String internalName) {
         if (loader == null || loader == ClassLoader.getPlatformClassLoader()) {
@@ -154,7 +203,7 @@ final class Classes {
             }
             return JavaBase.isWoven(internalName) ? Weaver.Kind.COLLECTION : null;
         }
-        boolean isTool = isOfJdk(internalName) && !isIn(included, internalName);
+        boolean isTool = isOfJdk(internalName) && !isIn(tools, internalName);
         return isOwn(internalName) || isTool || isIn(excluded, internalName) ? null : Weaver.Kind.APPLICATION;
     }
 
@@ -173,7 +222,8 @@ final class Classes {
                 || internalName.startsWith("sun/");
     }
 
-    private static boolean isIn(List<String> names, String internalName) {
+    /// Whether a class is one of those named, or is in one of the packages named, or is a member of one.
+    static boolean isIn(List<String> names, String internalName) {
         for (String name : names) {
             if (internalName.startsWith(name)
                     && (internalName.length() == name.length()

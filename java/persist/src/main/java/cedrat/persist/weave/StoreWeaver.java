@@ -455,7 +455,7 @@ final class StoreWeaver implements CodeTransform {
     private void construct(CodeBuilder builder, InvokeInstruction call) {
         String owner = call.owner().asInternalName();
         boolean isNew = prologueDepth != 0;
-        boolean isRemembered = isApplication && WovenMethods.isRememberedAsMade(owner);
+        boolean isRemembered = isApplication && isRememberedAsMade(owner);
         prepareArguments(builder, call, owner, ConstantDescs.INIT_NAME);
         if (locksReads) {
             lockArguments(builder, call, owner, ConstantDescs.INIT_NAME);
@@ -482,6 +482,12 @@ final class StoreWeaver implements CodeTransform {
             builder.aload(0);
             Calls.made(builder);
         }
+    }
+
+    /// Whether it is to be remembered that an object of a class was made: the constructor does not do so itself.
+    private boolean isRememberedAsMade(String owner) {
+        boolean isOwn = owner.equals(type.thisClass().asInternalName());
+        return WovenMethods.isRememberedAsMade(owner) || !isOwn && classes.isLeftOut(owner);
     }
 
     /// Whether an object of the class has anything of its own to restore.

@@ -122,6 +122,21 @@ final class Weaver {
                 : woven;
     }
 
+    /// A class of the application that is not woven, with its suspensions, or null: it has none.
+    ///
+    /// - What initialises or loads a class is not done again after a rollback, whether or not the class is woven.
+    byte[] withSuspensions(ClassModel type, ClassLoader loader) {
+        Predicate<MethodModel> suspending = suspending(type, Kind.APPLICATION, loader);
+        return type.methods().stream().anyMatch(suspending)
+                ? withSuspensions(type, suspending, Kind.APPLICATION)
+                : null;
+    }
+
+    /// The model of a class.
+    static ClassModel parse(byte[] original) {
+        return CLASS_FILE.parse(original);
+    }
+
     /// A misspelt name would let assignments to the memo field throw, and a final field would not be loaded.
     private void checkMemos(ClassModel type) {
         for (String name : classes.memos().added(type.thisClass().asInternalName())) {

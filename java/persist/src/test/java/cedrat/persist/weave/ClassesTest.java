@@ -6,6 +6,14 @@ import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.memory.MemoFields;
+import java.lang.classfile.ClassFile;
+import java.lang.classfile.ClassModel;
+import java.lang.classfile.CodeBuilder;
+import java.lang.constant.ClassDesc;
+import java.lang.constant.ConstantDescs;
+import java.lang.constant.MethodTypeDesc;
+import java.util.List;
+import java.util.function.Consumer;
 import org.junit.jupiter.api.Test;
 
 /// Which classes the agent weaves.
@@ -52,5 +60,48 @@ class ClassesTest {
         assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "com/sun/tools/javac/code/Type"));
         assertEquals(null, classes.kind(loader, "com/sun/tools/javap/Main"));
         assertEquals(null, classes.kind(loader, "com/example/One"));
+    }
+
+    private static ClassModel withSuperclass(ClassDesc name, ClassDesc superclass, Consumer<CodeBuilder> code) {
+        byte[] type = ClassFile.of().build(name, builder -> builder.withSuperclass(superclass)
+                .withMethodBody("run", ConstantDescs.MTD_void, ClassFile.ACC_STATIC, body -> {
+                    code.accept(body);
+                    body.return_();
+                }));
+        return ClassFile.of().parse(type);
+    }
+
+    /// J17c
+    @Test
+    void includeWeavesModelAndItsUsers() {
+        Classes classes = new Classes("include=com.example.model:com.sun.tools.javac,exclude=com.example.model.Not");
+        ClassLoader loader = ClassesTest.class.getClassLoader();
+        ClassDesc model = ClassDesc.of("com.example.model.One");
+        ClassDesc subclass = ClassDesc.of("com.example.Sub");
+        ClassDesc other = ClassDesc.of("com.example.Other");
+        Consumer<CodeBuilder> nothing = code -> {};
+        assertTrue(classes.weaves(loader, withSuperclass(model, ConstantDescs.CD_Object, nothing)));
+        assertFalse(classes.weaves(loader, withSuperclass(other, ConstantDescs.CD_Object, nothing)));
+        assertTrue(classes.weaves(loader, withSuperclass(subclass, model, nothing)));
+        for (ClassDesc owner : List.of(model, subclass)) {
+            assertTrue(classes.weaves(loader, withSuperclass(other, ConstantDescs.CD_Object, code -> code.getstatic(
+                            owner, "x", ConstantDescs.CD_int)
+                    .pop())));
+        }
+        assertTrue(classes.weaves(
+                loader,
+                withSuperclass(ClassDesc.of("com.example.Begins"), ConstantDescs.CD_Object, code -> code.invokestatic(
+                                ClassDesc.of("cedrat.persist.Transaction"),
+                                "begin",
+                                MethodTypeDesc.of(ClassDesc.of("cedrat.persist.Transaction")))
+                        .pop())));
+        assertTrue(classes.isPersistable(loader, "com/example/model/One$Two"));
+        assertTrue(classes.isPersistable(loader, "com/example/Sub"));
+        assertFalse(classes.isPersistable(loader, "com/example/Begins"));
+        assertFalse(classes.isPersistable(loader, "com/example/model/Not"));
+        assertFalse(classes.isPersistable(loader, "ch/qos/logback/classic/Logger"));
+        assertTrue(classes.isLeftOut("com/example/Other"));
+        assertFalse(classes.isLeftOut("java/util/ArrayList"));
+        assertEquals(Weaver.Kind.APPLICATION, classes.kind(loader, "com/sun/tools/javac/code/Type"));
     }
 }
