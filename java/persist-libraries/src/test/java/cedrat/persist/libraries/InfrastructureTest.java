@@ -14,7 +14,7 @@ import java.util.List;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 import org.junit.jupiter.params.ParameterizedTest;
-import org.junit.jupiter.params.provider.ValueSource;
+import org.junit.jupiter.params.provider.CsvSource;
 
 /// Loggers, mappers, mocks and coverage, called in transactions.
 class InfrastructureTest {
@@ -63,16 +63,21 @@ class InfrastructureTest {
     }
 
     @ParameterizedTest
-    @ValueSource(booleans = {true, false})
-    void coverageIsRecordedInTransaction(boolean isFirst) throws Exception {
+    @CsvSource({
+        "true, exclude=org.jacoco",
+        "false, exclude=org.jacoco",
+        "true, include=cedrat.persist.libraries",
+        "false, include=cedrat.persist.libraries"
+    })
+    void coverageIsRecordedInTransaction(boolean isFirst, String argument) throws Exception {
         String jar = Arrays.stream(System.getProperty("java.class.path").split(File.pathSeparator))
                 .filter(path -> path.contains("org.jacoco.agent"))
                 .findAny()
                 .orElseThrow();
         Path recorded = folder.resolve("coverage");
         String jacoco = "-javaagent:" + jar + "=destfile=" + recorded + ",includes=cedrat.persist.libraries.*";
-        String excluding = agent + "=exclude=org.jacoco";
-        String said = run("map", isFirst ? List.of(jacoco, excluding) : List.of(excluding, jacoco));
+        String narrowed = agent + "=" + argument;
+        String said = run("map", isFirst ? List.of(jacoco, narrowed) : List.of(narrowed, jacoco));
         assertTrue(said.contains("{\"customer\":\"b\",\"lines\":[1,2]}"), said);
         assertTrue(Files.readString(recorded, StandardCharsets.ISO_8859_1).contains("Infrastructure"));
     }

@@ -321,7 +321,11 @@ public final class Agent {
                     return leftOut(type, loader);
                 }
                 exportReplacements(instrumentation, module);
-                prepare(kind, known, original);
+                if (type != null) {
+                    prepare(loader, known, type);
+                } else if (kind == Weaver.Kind.READING) {
+                    ReflectiveReads.missing(Weaver.parse(original)).forEach(recorder.unwoven::leaveUnguarded);
+                }
                 return weaver.weave(original, kind, loader, isLoaded, redefined != null);
             } catch (UnstructuredException e) {
                 if (isLoaded) {
@@ -381,12 +385,10 @@ public final class Agent {
             }
         }
 
-        /// Weaves a class that was loaded before the agent, or with it.
-        private void prepare(Weaver.Kind kind, String name, byte[] original) {
-            if (kind == Weaver.Kind.APPLICATION && !weaver.weavesReads()) {
+        /// Notes a class of the application that was loaded before the agent, or with it.
+        private void prepare(ClassLoader loader, String name, ClassModel type) {
+            if (!weaver.weavesReads() && classes.mayReadPersistent(loader, type)) {
                 recorder.unwoven.leaveUnguarded(name.replace('/', '.'));
-            } else if (kind == Weaver.Kind.READING) {
-                ReflectiveReads.missing(ClassFile.of().parse(original)).forEach(recorder.unwoven::leaveUnguarded);
             }
         }
     }

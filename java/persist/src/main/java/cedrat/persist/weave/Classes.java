@@ -146,6 +146,13 @@ final class Classes {
         return isInfrastructure(internalName) || !isIn(excluded, internalName) && narrowing.isModel(declaring);
     }
 
+    /// Whether a class of the application may read fields of persistent objects, or is one of such objects.
+    boolean mayReadPersistent(ClassLoader loader, ClassModel type) {
+        return !narrowing.isOn()
+                || narrowing.isModel(loader, type.thisClass().asInternalName())
+                || narrowing.refersToModel(loader, type);
+    }
+
     /// Whether a class of kind [Weaver.Kind#APPLICATION] that is being loaded is woven.
     boolean weaves(ClassLoader loader, ClassModel type) {
         return !narrowing.isOn()
@@ -170,6 +177,11 @@ final class Classes {
         return kind(loader, internalName) == Weaver.Kind.APPLICATION
                 && !isOfPlatform(internalName)
                 && (!narrowing.isOn() || narrowing.isModel(loader, internalName));
+    }
+
+    /// Whether no object of a class of the application is persistent, because the class is left out.
+    boolean isNeverPersistent(ClassLoader loader, String internalName) {
+        return narrowing.isOn() && !isOfPlatform(internalName) && !narrowing.isModel(loader, internalName);
     }
 
     private boolean isOfPlatform(String internalName) {

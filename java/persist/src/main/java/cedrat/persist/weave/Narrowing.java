@@ -4,7 +4,6 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.lang.classfile.ClassFile;
 import java.lang.classfile.ClassModel;
-import java.lang.classfile.constantpool.ClassEntry;
 import java.lang.classfile.constantpool.FieldRefEntry;
 import java.lang.classfile.constantpool.PoolEntry;
 import java.util.ArrayList;
@@ -105,23 +104,22 @@ final class Narrowing {
         // Classes that are generated have no other class file.
         known.isModel.put(name, isModel);
         // A class that is redefined keeps the methods that it got.
-        boolean isWoven = known.woven.contains(name) || isModel || isInfrastructure || mayChangeModel(loader, type);
+        boolean isWoven = known.woven.contains(name)
+                || isModel
+                || isInfrastructure
+                || Weaver.mentionsTransactions(type)
+                || refersToModel(loader, type);
         if (isWoven) {
             known.woven.add(name);
         }
         return isWoven;
     }
 
-    private boolean mayChangeModel(ClassLoader loader, ClassModel type) {
+    /// Whether a class refers to a field of an included class.
+    boolean refersToModel(ClassLoader loader, ClassModel type) {
         for (PoolEntry entry : type.constantPool()) {
-            boolean isFound =
-                    switch (entry) {
-                        case ClassEntry named -> named.asInternalName().equals("cedrat/persist/Transaction");
-                        case FieldRefEntry field ->
-                            isModel(loader, field.owner().asInternalName());
-                        default -> false;
-                    };
-            if (isFound) {
+            if (entry instanceof FieldRefEntry field
+                    && isModel(loader, field.owner().asInternalName())) {
                 return true;
             }
         }

@@ -50,6 +50,11 @@ final class ReadWeaver {
         return classes.isPersistable(loader, descriptor.substring(1, descriptor.length() - 1));
     }
 
+    /// Whether objects of a class of the application cannot be persistent.
+    boolean isNeverPersistent(String owner) {
+        return classes.isNeverPersistent(loader, owner);
+    }
+
     /// Whether an instruction names the superclass as the owner of a field. Is the field a protected one of
     /// another package, then only on objects of this class.
     boolean isOfSuperclass(FieldInstruction field) {

@@ -230,7 +230,8 @@ final class StoreWeaver implements CodeTransform {
             reads.read(builder, field, reads.isOfSuperclass(field) && isOfThisClass());
             return;
         }
-        if (field.opcode() == Opcode.GETFIELD && locksReads && !locksAtStart && !isFinal(field)) {
+        boolean isLocked = locksReads && !locksAtStart && !isFinal(field) && !isNeverPersistent(field);
+        if (field.opcode() == Opcode.GETFIELD && isLocked) {
             builder.dup();
             Calls.lockToRead(builder);
         }
@@ -294,10 +295,17 @@ final class StoreWeaver implements CodeTransform {
                 && method.methodName().equalsString("hashCode");
     }
 
-    /// Whether an assignment needs no barrier: final fields are written once, and in its constructor's prologue an
-    /// object is not visible to other code yet.
+    /// Whether the objects that have a field cannot be persistent.
+    private boolean isNeverPersistent(FieldInstruction field) {
+        return reads != null && reads.isNeverPersistent(field.owner().asInternalName());
+    }
+
+    /// Whether an assignment needs no barrier: final fields are written once, in its constructor's prologue an
+    /// object is not visible to other code yet, and of infrastructure only persistent objects are restored.
     private boolean isExempt(FieldInstruction field) {
-        return isFinal(field) || prologueDepth != ENDED && isOwn(field) && isSelf(field);
+        return isFinal(field)
+                || prologueDepth != ENDED && isOwn(field) && isSelf(field)
+                || isOfInfrastructure(field) && isNeverPersistent(field);
     }
 
     private boolean isOwn(FieldInstruction field) {

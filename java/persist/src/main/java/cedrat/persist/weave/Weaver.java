@@ -178,7 +178,7 @@ final class Weaver {
         });
     }
 
-    private static boolean mentionsTransactions(ClassModel type) {
+    static boolean mentionsTransactions(ClassModel type) {
         for (PoolEntry entry : type.constantPool()) {
             if (entry instanceof ClassEntry named && named.asInternalName().equals("cedrat/persist/Transaction")) {
                 return true;
