@@ -83,6 +83,7 @@ final class Classes {
             String internalName = name.replace('.', '/');
             if (isOfJdk(internalName + "/")) {
                 tools.add(internalName);
+                narrowing.includeTool(internalName);
             } else {
                 narrowing.include(internalName);
             }

@@ -24,6 +24,7 @@ final class Narrowing {
     /// Names of packages and classes, in internal form.
     private final List<String> included = new ArrayList<>();
 
+    private boolean isOn;
     private final Map<ClassLoader, Known> byLoader = new WeakHashMap<>();
 
     /// Knowledge of the classes that a class loader defines or finds, by their names in internal form.
@@ -37,14 +38,20 @@ final class Narrowing {
                 loader, added -> new Known(new ConcurrentHashMap<>(), ConcurrentHashMap.newKeySet()));
     }
 
-    /// Adds a package or a class.
+    /// Adds a package or a class of the application.
     void include(String internalName) {
+        included.add(internalName);
+        isOn = true;
+    }
+
+    /// Adds a package or a class of the JDK's tools. These are woven by request only, so that narrows nothing.
+    void includeTool(String internalName) {
         included.add(internalName);
     }
 
     /// Whether packages of the application are named: otherwise all its classes are woven.
     boolean isOn() {
-        return !included.isEmpty();
+        return isOn;
     }
 
     /// Whether a class is included by its name.

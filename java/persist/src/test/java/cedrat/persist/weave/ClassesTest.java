@@ -82,6 +82,10 @@ class ClassesTest {
         Consumer<CodeBuilder> nothing = code -> {};
         assertTrue(classes.weaves(loader, withSuperclass(model, ConstantDescs.CD_Object, nothing)));
         assertFalse(classes.weaves(loader, withSuperclass(other, ConstantDescs.CD_Object, nothing)));
+        ClassDesc tool = ClassDesc.of("com.sun.tools.javac.code.Type");
+        assertTrue(classes.weaves(loader, withSuperclass(tool, ConstantDescs.CD_Object, nothing)));
+        assertTrue(new Classes("include=com.sun.tools.javac")
+                .weaves(loader, withSuperclass(other, ConstantDescs.CD_Object, nothing)));
         assertTrue(classes.weaves(loader, withSuperclass(subclass, model, nothing)));
         for (ClassDesc owner : List.of(model, subclass)) {
             assertTrue(classes.weaves(loader, withSuperclass(other, ConstantDescs.CD_Object, code -> code.getstatic(
