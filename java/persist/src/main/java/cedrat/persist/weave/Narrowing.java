@@ -69,11 +69,13 @@ final class Narrowing {
         }
         ConcurrentHashMap<String, Boolean> models = known(loader).isModel;
         Boolean known = models.get(internalName);
-        if (known == null) {
-            known = extendsModel(loader, read(loader, internalName));
-            models.put(internalName, known);
+        if (known != null) {
+            return known;
         }
-        return known;
+        boolean found = extendsModel(loader, read(loader, internalName));
+        // The class may be loaded meanwhile, from other bytes than those of a class file.
+        Boolean loaded = models.putIfAbsent(internalName, found);
+        return loaded != null ? loaded : found;
     }
 
     private boolean extendsModel(ClassLoader loader, ClassModel type) {
