@@ -29,6 +29,12 @@ class InfrastructureTest {
 
     /// @param agents the options of agents, in their order
     private String run(String what, List<String> agents) throws IOException, InterruptedException {
+        String said = run(what, agents, 0);
+        assertTrue(said.contains("{} a 0"), said);
+        return said;
+    }
+
+    private String run(String what, List<String> agents, int status) throws IOException, InterruptedException {
         List<String> command = new ArrayList<>(AgentCommand.of(
                 System.getProperty("java.class.path"),
                 Infrastructure.class.getName(),
@@ -38,8 +44,7 @@ class InfrastructureTest {
         command.addAll(1, agents);
         Process process = new ProcessBuilder(command).redirectErrorStream(true).start();
         String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
-        assertEquals(0, process.waitFor(), said);
-        assertTrue(said.contains("{} a 0"), said);
+        assertEquals(status, process.waitFor(), said);
         return said;
     }
 
@@ -80,5 +85,14 @@ class InfrastructureTest {
         String said = run("map", isFirst ? List.of(jacoco, narrowed) : List.of(narrowed, jacoco));
         assertTrue(said.contains("{\"customer\":\"b\",\"lines\":[1,2]}"), said);
         assertTrue(Files.readString(recorded, StandardCharsets.ISO_8859_1).contains("Infrastructure"));
+    }
+
+    /// J10
+    @Test
+    void openingNamesClassesLeftOut() throws Exception {
+        run("log", List.of(agent + "=include=cedrat.persist.libraries"));
+        String said = run("log", List.of(agent + "=include=com.example"), 1);
+        assertTrue(said.contains("was stored as a class with barriers, and has none now"), said);
+        assertTrue(said.contains("add it or its package to include=…"), said);
     }
 }
