@@ -138,7 +138,7 @@ mod tests {
     mod forked {
         use std::sync::atomic::{AtomicBool, Ordering};
 
-        use front::txn::{Prepared, Vote};
+        use front::txn::{HeuristicOutcome, Prepared, Vote};
         use front::{Commit, Error, Options, Store};
 
         const FORKS: usize = 40;
@@ -179,7 +179,7 @@ mod tests {
             status
         }
 
-        /// E1.9d: another thread lists the branches at each fork.
+        /// E1.9d: another thread lists the branches and the outcomes at each fork.
         #[test]
         fn child_leaves_branch_to_parent() {
             let folder = tempfile::tempdir().expect("a directory");
@@ -188,17 +188,25 @@ mod tests {
             let mut prepared = Some(prepare(&store, b"own"));
             // So many that the latch of the list is held at most forks.
             (0..200_u8).for_each(|number| drop(prepare(&store, &[number])));
+            for number in 0..=200_u8 {
+                let ended = prepare(&store, &[number, number]).resolve(HeuristicOutcome::Committed);
+                ended.expect("an operator may end it");
+            }
             let ends = AtomicBool::new(false);
             std::thread::scope(|scope| {
                 scope.spawn(|| {
                     while !ends.load(Ordering::Relaxed) {
                         assert_eq!(store.in_doubt().expect("it is the same process").len(), 201);
+                        assert_eq!(store.heuristic_branches().expect("it is the same process").len(), 201);
                     }
                 });
                 let statuses: Vec<i32> = (0..FORKS)
-                    .map(|number| match number % 3 {
+                    .map(|number| match number % 4 {
                         0 => in_child(|| drop(prepared.take())),
                         1 => in_child(|| assert!(matches!(store.in_doubt(), Err(Error::Stopped(_))), "E1.9d")),
+                        2 => {
+                            in_child(|| assert!(matches!(store.heuristic_branches(), Err(Error::Stopped(_))), "E1.9d"))
+                        }
                         _ => in_child(|| assert!(matches!(store.prepared(b"other"), Err(Error::Stopped(_))), "E1.9d")),
                     })
                     .take_while(|&status| status == 0)

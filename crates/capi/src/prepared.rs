@@ -204,7 +204,7 @@ pub(crate) unsafe extern "C" fn cedrat_heuristic_branches(
     count: *mut usize,
 ) -> Status {
     let listed = |store: &Arc<Opened>| {
-        let all = store.store()?.heuristic_branches();
+        let all = store.store()?.heuristic_branches()?;
         let all = all.iter().map(|known| Branch::new(&known.id, Some(known.outcome), 0, known.lsn.get()));
         // SAFETY: 1.
         unsafe { list(all, branches, capacity, count) }

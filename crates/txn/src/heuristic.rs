@@ -181,12 +181,15 @@ impl Outcomes {
 impl Store {
     /// Returns the branches that were ended by [`Prepared::resolve`](crate::Prepared::resolve), in this opening and earlier
     /// ones, and that are not forgotten.
-    pub fn heuristic_branches(&self) -> Vec<HeuristicBranch> {
+    ///
+    /// # Errors
+    /// [`Error::Stopped`](crate::Error::Stopped) in a process that was forked from that of the store.
+    pub fn heuristic_branches(&self) -> Result<Vec<HeuristicBranch>> {
+        self.check_not_forked()?;
         let known = self.inner.outcomes.lock();
-        known
-            .iter()
-            .map(|(id, kept)| HeuristicBranch { id: id.clone(), outcome: kept.outcome, lsn: kept.lsn })
-            .collect()
+        let all =
+            known.iter().map(|(id, kept)| HeuristicBranch { id: id.clone(), outcome: kept.outcome, lsn: kept.lsn });
+        Ok(all.collect())
     }
 
     /// Forgets the heuristic outcome of a branch: its transaction manager knows it. Durable when this returns; the

@@ -162,9 +162,9 @@ impl Store {
         Ok(self.inner.branches.in_doubt())
     }
 
-    /// Refuses a call of a forked child that needs the latch of the branches: a thread of the parent may have held it at the
-    /// fork (E1.9d).
-    fn check_not_forked(&self) -> Result<()> {
+    /// Refuses a call of a forked child that needs a latch of the branches or their outcomes: a thread of the parent may have
+    /// held it at the fork (E1.9d).
+    pub(crate) fn check_not_forked(&self) -> Result<()> {
         if self.inner.log.is_forked() { self.inner.alive() } else { Ok(()) }
     }
 

@@ -29,7 +29,7 @@ fn after_a_crash(disk: &SimDisk) -> Arc<SimDisk> {
 }
 
 fn outcomes(store: &Store) -> Vec<(Vec<u8>, HeuristicOutcome)> {
-    store.heuristic_branches().into_iter().map(|branch| (branch.id, branch.outcome)).collect()
+    store.heuristic_branches().unwrap().into_iter().map(|branch| (branch.id, branch.outcome)).collect()
 }
 
 fn number(outcome: HeuristicOutcome, amount: i64) -> i64 {
@@ -79,7 +79,7 @@ fn outcome_is_kept_until_forgotten() {
         let store = open_with(&disk, options()).unwrap();
         let page = store.transact(page_with_zeros).unwrap();
         prepared(&store, page, None, 5).resolve(outcome).unwrap();
-        let first = store.heuristic_branches()[0].lsn;
+        let first = store.heuristic_branches().unwrap()[0].lsn;
         let (mut disk, mut store) = (disk, store);
         for opening in 0..4 {
             for _ in 0..3000 {

@@ -115,7 +115,8 @@ fn crashed(work: Work) -> (Arc<SimDisk>, PageId) {
 fn check_branch_and_outcome(store: &Store, page: PageId) {
     let branches: Vec<_> = store.in_doubt().unwrap().into_iter().map(|branch| branch.id).collect();
     assert_eq!(branches, [BRANCH], "E9.1d");
-    let outcomes: Vec<_> = store.heuristic_branches().into_iter().map(|branch| (branch.id, branch.outcome)).collect();
+    let outcomes: Vec<_> =
+        store.heuristic_branches().unwrap().into_iter().map(|branch| (branch.id, branch.outcome)).collect();
     assert_eq!(outcomes, [(ENDED.to_vec(), HeuristicOutcome::Committed)], "E9.1d");
     assert_eq!(read_number(store, at(page, 0)).unwrap(), 5, "E9.1b");
     store.check().unwrap();

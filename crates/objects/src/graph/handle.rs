@@ -160,7 +160,7 @@ impl Graph {
     /// no gaps, and never change.
     ///
     /// The definition is a commit of its own, durable no later than any commit that comes after it. To define a class only if
-    /// the commit that needs it succeeds, use [`Changes::define_class`].
+    /// the commit that needs it succeeds, use [`Changes::define_class`](crate::graph::Changes::define_class).
     ///
     /// # Errors
     /// [`Error::TooLarge`] beyond 16 MiB; those of [`commit`](Graph::commit).
