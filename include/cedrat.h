@@ -243,7 +243,9 @@ typedef struct cedrat_statistics {
   uint64_t created;                     /* 1 if the opening created the store */
   uint64_t checkpoint_failed;           /* 1 if the last checkpoint failed, in any thread: the log is not truncated and may become
                                          * full; cedrat_get_checkpoint_failure returns the reason */
-  uint64_t reserved[7];
+  uint64_t refused_threads;             /* threads that the system has refused to the opening: the store works without them,
+                                         * and transactions do their work */
+  uint64_t reserved[6];
 } cedrat_statistics;
 
 /* Use of a heap's space. */

@@ -153,7 +153,8 @@ impl Opened {
             recovery_nanoseconds: u64::try_from(report.total.as_nanos()).unwrap_or(u64::MAX),
             created: u64::from(report.created),
             checkpoint_failed: u64::from(store.checkpoint_failure().is_some()),
-            reserved: [0; 7],
+            refused_threads: report.refused_threads.len() as u64,
+            reserved: [0; 6],
         }
     }
 

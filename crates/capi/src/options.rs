@@ -53,7 +53,8 @@ pub(crate) struct Statistics {
     pub(crate) recovery_nanoseconds: u64,
     pub(crate) created: u64,
     pub(crate) checkpoint_failed: u64,
-    pub(crate) reserved: [u64; 7],
+    pub(crate) refused_threads: u64,
+    pub(crate) reserved: [u64; 6],
 }
 
 /// `cedrat_usage`.

@@ -111,6 +111,14 @@ fn after_a_failed_flush_nothing_is_acknowledged() {
     holds("stopped");
 }
 
+/// R7.
+#[test]
+fn store_without_threads_counts_them() {
+    // No stack of this size fits the memory.
+    let too_large = (1_u64 << 60).to_string();
+    runs_with(&here().join("tests/c/threadless.c"), &[], &[("RUST_MIN_STACK", &too_large)]);
+}
+
 #[test]
 fn standalone_log_keeps_forced_entries() {
     holds("log");

@@ -45,9 +45,9 @@ pub struct RecoveryReport {
     pub undo: Duration,
     /// Total time, including the checkpoint at the end.
     pub total: Duration,
-    /// Error of the system if it has refused threads that [`Options::background`](crate::Options::background) requests: the store
-    /// works without them.
-    pub refused_threads: Option<String>,
+    /// An error of the system for each thread that it has refused of those that
+    /// [`Options::background`](crate::Options::background) requests: the store works without them.
+    pub refused_threads: Vec<String>,
 }
 
 /// The undo of one operation, or the runs of one logical undo or finish; see [`Store::undone`](crate::Store::undone).

@@ -174,18 +174,16 @@ impl Store {
 
     fn start_threads(&self, options: &Options) -> Result<()> {
         let writer = self.inner.log.start_writer();
-        let mut refused = None;
-        let cleaner = self.inner.pool.start_cleaner().map_err(|error| refused = Some(Error::from(error))).ok();
+        let mut refused = writer.refused().to_vec();
+        let cleaner = self.inner.pool.start_cleaner().map_err(|error| refused.push(Error::from(error).to_string())).ok();
         let checkpointer = Checkpointer::start(&self.inner, options.checkpoint_every_bytes);
-        let checkpointer = checkpointer.map_err(|error| refused = Some(error)).ok();
+        let checkpointer = checkpointer.map_err(|error| refused.push(error.to_string())).ok();
         let has_checkpointer = checkpointer.is_some();
         *self.lease.threads.lock() = Some(Threads { checkpointer, cleaner, writer });
-        if let Some(error) = refused {
-            if planted!("opening_needs_threads") {
-                return Err(error);
-            }
-            self.inner.report.lock().refused_threads = Some(error.to_string());
+        if planted!("opening_needs_threads") && !refused.is_empty() {
+            return Err(Error::io(refused.join("; "), std::io::ErrorKind::WouldBlock.into()));
         }
+        self.inner.report.lock().refused_threads = refused;
         let RecoveryReport { redone, undone, mut heap_words, .. } = self.recovery();
         if planted!("replayed_words_not_counted") {
             heap_words = 0;

@@ -43,7 +43,8 @@ pub struct EntryLogOptions {
     pub create: bool,
     /// Options of the underlying log. The number of partitions is 1, and the page length is ignored.
     pub log: LogOptions,
-    /// Whether background threads write entries that were not forced, and prepare segments ahead of need.
+    /// Whether background threads write entries that were not forced, and prepare segments ahead of need. The log works without
+    /// those that the system refuses.
     pub background: bool,
 }
 

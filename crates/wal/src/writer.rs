@@ -28,6 +28,7 @@ pub struct Writer {
     threads: Vec<thread::JoinHandle<()>>,
     /// The thread that wakes tasks.
     wakes: Option<thread::JoinHandle<()>>,
+    refused: Vec<String>,
     /// The process of the threads.
     process: u32,
 }
@@ -202,18 +203,40 @@ impl Writer {
         writer.working().chain([&writer.wake]).for_each(|call| *call.asked.lock() = Asked::default());
         let start = writer.starts.fetch_add(1, Ordering::SeqCst) + 1;
         writer.begin_running();
-        let wakes = spawn(shared, "cedrat-wakes".into(), move |shared| wake(shared, start));
-        let mut threads = Vec::new();
+        let mut started = Writer {
+            shared: Arc::clone(shared),
+            threads: Vec::new(),
+            wakes: None,
+            refused: Vec::new(),
+            process: std::process::id(),
+        };
+        started.wakes = started.spawn("cedrat-wakes".into(), move |shared| wake(shared, start));
         for number in 0..writer.write.len() {
-            threads.extend(spawn(shared, format!("cedrat-log-{number}"), move |shared| write(shared, number)));
+            let thread = started.spawn(format!("cedrat-log-{number}"), move |shared| write(shared, number));
+            started.threads.extend(thread);
         }
-        if threads.len() < writer.write.len() || wakes.is_none() {
+        if !started.refused.is_empty() {
             // The log works without them; the threads that need their work do it themselves.
             writer.running.store(false, Ordering::SeqCst);
         }
-        threads.extend(spawn(shared, "cedrat-begins".into(), begin));
-        threads.extend(spawn(shared, "cedrat-segments".into(), make));
-        Writer { shared: Arc::clone(shared), threads, wakes, process: std::process::id() }
+        let begins = started.spawn("cedrat-begins".into(), begin);
+        let makes = started.spawn("cedrat-segments".into(), make);
+        started.threads.extend(begins.into_iter().chain(makes));
+        started
+    }
+
+    /// Returns an error of the system for each thread that it has refused: the log works without them.
+    pub fn refused(&self) -> &[String] {
+        &self.refused
+    }
+
+    fn spawn(
+        &mut self,
+        name: String,
+        run: impl FnOnce(&Shared) + Send + 'static,
+    ) -> Option<thread::JoinHandle<()>> {
+        let started = spawn(&self.shared, name.clone(), run);
+        started.map_err(|error| self.refused.push(format!("starting the thread {name}: {error}"))).ok()
     }
 }
 
@@ -221,13 +244,13 @@ fn spawn(
     shared: &Arc<Shared>,
     name: String,
     run: impl FnOnce(&Shared) + Send + 'static,
-) -> Option<thread::JoinHandle<()>> {
+) -> std::io::Result<thread::JoinHandle<()>> {
     let shared = Arc::clone(shared);
     let run = move || {
         let _stops_the_log = StopsIfPanicking(&shared);
         run(&shared);
     };
-    thread::Builder::new().name(name).spawn(run).ok()
+    thread::Builder::new().name(name).spawn(run)
 }
 
 /// Stops the log when its thread panics: committers and tickets depend on the thread.

@@ -41,6 +41,7 @@ static void stops(const char *directory) {
   void *block;
   int stable;
   char message[300];
+  cedrat_statistics statistics;
   OK(cedrat_thread_create(store, &self));
   OK(cedrat_thread_create(store, &other));
   OK(cedrat_begin(self));
@@ -56,6 +57,8 @@ static void stops(const char *directory) {
   CHECK(stable == 1);
 
   CHECK(!has_no_checkpoint(store));
+  OK(cedrat_get_statistics(store, &statistics));
+  CHECK(statistics.refused_threads == 0);
   let_the_disk_fail();
   OK(cedrat_begin(self));
   OK(cedrat_store_word(self, &words[1], 2));
