@@ -20,6 +20,7 @@ import cedrat.oracle.protocol.ErrorCode;
 import cedrat.oracle.protocol.FrameWriter;
 import cedrat.oracle.protocol.Protocol;
 import cedrat.oracle.server.cluster.History;
+import cedrat.oracle.state.StatusOracle;
 import java.io.IOException;
 import java.io.OutputStream;
 import java.net.InetAddress;
@@ -340,6 +341,30 @@ class ClientAndServerTest {
             assertEquals(Outcome.Kind.ABORTED, client.commit(start, 5).kind());
             assertEquals(
                     Outcome.Kind.COMMITTED, client.commit(client.begin(), 5).kind());
+        }
+    }
+
+    /// O8c.
+    @Test
+    void readerOfPrunedSnapshotDoesNotCommit() throws Exception {
+        endPrunedReader(Fault.NONE);
+        assertThrows(AssertionError.class, () -> endPrunedReader(Fault.COMMITS_PRUNED_READERS));
+    }
+
+    /// The session of the reader expires, its snapshot is pruned, and a sweep makes the oracle forget its abort.
+    private static void endPrunedReader(Fault fault) throws Exception {
+        try (OracleServer server = OracleServer.start(OPTIONS, new VolatileLog(), fault);
+                OracleClient silent = connect(server.address());
+                OracleClient other = connect(server.address())) {
+            StartTimestamp reader = silent.begin();
+            other.commit(other.begin(), 5);
+            while (other.lowWaterMark().value() <= reader.value()) {
+                server.tick();
+            }
+            StartTimestamp mark = other.begin();
+            other.end(mark);
+            assertEquals(1, other.swept(StatusOracle.UNNAMED, mark), "its abort is forgotten");
+            assertEquals(Outcome.Kind.ABORTED, silent.end(reader).kind());
         }
     }
 

@@ -9,8 +9,11 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Set;
+import org.junit.jupiter.api.Tag;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.api.parallel.Execution;
+import org.junit.jupiter.api.parallel.ExecutionMode;
 
 /// Histories under random faults, with a new seed in each run. A failure names the seed, and
 /// `-Dcedrat.nemesis.seed=` repeats its faults.
@@ -46,8 +49,12 @@ class NemesisTest {
             "KEEPS_RECOVERED",
             "KEEPS_SILENT",
             "IGNORES_FAILURES",
-            "SERVES_OTHERS",
-            "COMMITS_PRUNED_READERS");
+            "SERVES_OTHERS");
+
+    /// Faults that about one history of twenty shows. Tests of their own notice them at once: `StampsContract` the
+    /// first, `ClientAndServerTest` the second.
+    private static final List<NemesisWorld.Plan> RARE = List.of(
+            new NemesisWorld.Plan(Fault.SETTLE_ABOVE_THE_MARK), new NemesisWorld.Plan("COMMITS_PRUNED_READERS"));
 
     @TempDir
     private Path folder;
@@ -72,6 +79,7 @@ class NemesisTest {
     /// O1, O3, O4, O5, O6, O8, O9.
     /// One history at least of each isolation level.
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void historiesHoldUnderRandomFaults() throws Exception {
         long end = System.nanoTime() + TIME.toNanos();
         long seed = NemesisWorld.seed();
@@ -93,7 +101,16 @@ class NemesisTest {
         return false;
     }
 
+    private void find(List<NemesisWorld.Plan> plans) {
+        for (NemesisWorld.Plan plan : plans) {
+            if (!isFound(plan)) {
+                fail(plan + " is found in none of " + HISTORIES_MAX + " histories");
+            }
+        }
+    }
+
     @Test
+    @Execution(ExecutionMode.CONCURRENT)
     void plantedFaultsAreFound() {
         List<NemesisWorld.Plan> plans = new ArrayList<>();
         for (Fault fault : Fault.values()) {
@@ -102,10 +119,13 @@ class NemesisTest {
             }
         }
         SERVER_FAULTS.forEach(fault -> plans.add(new NemesisWorld.Plan(fault)));
-        for (NemesisWorld.Plan plan : plans) {
-            if (!isFound(plan)) {
-                fail(plan + " is found in none of " + HISTORIES_MAX + " histories");
-            }
-        }
+        plans.removeAll(RARE);
+        find(plans);
+    }
+
+    @Test
+    @Tag("soak")
+    void rarePlantedFaultsAreFound() {
+        find(RARE);
     }
 }
