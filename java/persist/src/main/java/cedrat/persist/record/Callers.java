@@ -37,6 +37,9 @@ final class Callers {
             "java.lang.reflect",
             "jdk.internal.reflect");
 
+    /// Packages of calls that a program makes to change objects.
+    private static final Set<String> INTERFACE = Set.of("cedrat.persist", "cedrat.persist.store");
+
     /// Classes that woven code calls, down to this class.
     private static final Set<Class<?>> BARRIERS =
             Set.of(Barrier.class, Recorder.class, UnseenStores.class, UnguardedFields.class, Callers.class);
@@ -75,6 +78,7 @@ final class Callers {
     /// Returns the program's innermost method on the stack and its line, as a stack trace shows it.
     String place() {
         return LINES.walk(frames -> frames.filter(frame -> kinds.get(frame.getDeclaringClass()) == Kind.PROGRAM)
+                .filter(frame -> !INTERFACE.contains(frame.getDeclaringClass().getPackageName()))
                 .findFirst()
                 .map(frame -> frame.getClassName() + "." + frame.getMethodName() + " (" + frame.getFileName() + ":"
                         + frame.getLineNumber() + ")")

@@ -1,6 +1,7 @@
 package cedrat.persist.woven.weave;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.woven.narrowed.app.Program;
@@ -59,6 +60,7 @@ class NarrowingTest {
                 "outside 8,1");
         assertEquals(
                 6, said.lines().filter(line -> line.startsWith("refused: ")).count(), said);
+        assertFalse(said.contains("StoreRuntime"), said);
     }
 
     /// J17
