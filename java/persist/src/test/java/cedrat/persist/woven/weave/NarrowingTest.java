@@ -83,6 +83,13 @@ class NarrowingTest {
                 said, "library.Cache$CountingList.adds", "not committed: cannot commit the transaction", "list [b] 1");
     }
 
+    /// J17a: of the nested transaction that was begun last.
+    @Test
+    void refusalEndsNestedTransactionAlone() throws Exception {
+        String said = run(INCLUDED, "nested");
+        assertSays(said, "not committed: cannot commit the transaction", "within 7 [+7] true", "nested 7 [+7] []");
+    }
+
     /// J17
     @Test
     void inheritedFieldsOfOthersAreRefused() throws Exception {

@@ -30,6 +30,7 @@ public final class Program {
             case "created" -> created();
             case "itself" -> itself();
             case "list" -> list();
+            case "nested" -> nested();
             case "inherited" -> inherited();
             case "mapped" -> mapped();
             case "stored" -> stored();
@@ -134,6 +135,21 @@ public final class Program {
         refuse(() -> list.addFirst("a"));
         rollBack(() -> list.add("b"));
         say("list " + list + " " + list.adds());
+    }
+
+    private static void nested() throws Exception {
+        Account account = new Account();
+        Cache.CountingList list = new Cache.CountingList();
+        try (Transaction outer = Transaction.begin()) {
+            account.deposit(7);
+            refuse(() -> {
+                account.deposit(2);
+                list.addFirst("a");
+            });
+            say("within " + account + " " + outer.isOpen());
+            outer.commit();
+        }
+        say("nested " + account + " " + list);
     }
 
     private static void inherited() throws Exception {
