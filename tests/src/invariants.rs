@@ -27,10 +27,25 @@ pub struct PlantedFault {
     pub invariant: String,
     /// Package of the test.
     pub package: String,
-    /// Target of the test: `lib`, or the name of a file in `tests`.
+    /// Target of the test: `lib`, or the name of a file or a directory in `tests`.
     pub target: String,
     /// Path of the test in its target.
     pub test: String,
+}
+
+impl PlantedFault {
+    /// Returns the path of the file with the test, or that of the directory if the target is `lib`.
+    pub fn test_file(&self) -> String {
+        let folder = self.package.strip_prefix("cedrat-").unwrap_or(&self.package);
+        match self.target.as_str() {
+            "lib" => format!("crates/{folder}/src"),
+            "integration" => {
+                let module = self.test.split("::").next().expect("a module");
+                format!("crates/{folder}/tests/integration/{module}.rs")
+            }
+            target => format!("crates/{folder}/tests/{target}.rs"),
+        }
+    }
 }
 
 /// Evidence that an invariant is guarded.
@@ -135,11 +150,7 @@ pub fn guards(number: &str, citations: &[Citation], faults: &[PlantedFault]) -> 
     });
     let of_faults = faults.iter().filter(|row| cites(&row.invariant, number)).flat_map(|row| {
         let name = row.test.rsplit("::").next().expect("a name").to_string();
-        let folder = row.package.strip_prefix("cedrat-").unwrap_or(&row.package);
-        let file = match row.target.as_str() {
-            "lib" => format!("crates/{folder}/src"),
-            target => format!("crates/{folder}/tests/{target}.rs"),
-        };
+        let file = row.test_file();
         let is_known = citations.iter().any(|citation| {
             citation.file.starts_with(&file) && citation.test.as_ref() == Some(&name) && cites(&citation.text, number)
         });

@@ -1,6 +1,7 @@
 //! A store in a process that gets no thread of the system.
 #![cfg(not(cedrat_shuttle))] // the scheduler refuses no thread
 
+#[path = "integration/common.rs"]
 mod common;
 
 use std::process::Command;

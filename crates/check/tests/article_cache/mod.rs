@@ -1,7 +1,7 @@
 //! A shop with articles in a small object cache above versioned pages: changes are deferred with each kind of undo,
 //! records are flushed in any order, inserted and deleted, and their slots are reused.
 
-#[path = "../../../txn/tests/kept/mod.rs"]
+#[path = "../../../txn/tests/integration/kept.rs"]
 mod kept;
 
 use std::collections::BTreeMap;

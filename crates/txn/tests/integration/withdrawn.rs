@@ -1,15 +1,13 @@
 //! Notices to keepers before changes are undone in pages (E19.7).
 
-mod common;
-mod kept;
-
 use cedrat_media::{Media, SimDisk};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::object_cache::{DeferredChanges, Keeper, TakenBack, ToPages, Unflushed, UnflushedRecords};
 use cedrat_txn::{Commit, Options, RecordId, Result, Store, Txn, Undo, Vote};
 use cedrat_wal::{Lsn, TxnId};
-use common::{at, options};
-use kept::{Mixed, insert, page_of_records};
+
+use crate::common::{self, at, options};
+use crate::kept::{self, Mixed, insert, page_of_records};
 
 const KIND: &str = "test.filling";
 

@@ -1,8 +1,6 @@
 //! An idle, a prepared and a slow transaction among many: writers continue for many lengths of the log (E16.3, E16.8,
 //! E9.13).
 
-mod common;
-
 use std::sync::Barrier;
 use std::time::Duration;
 
@@ -15,8 +13,9 @@ use cedrat_txn::locks::{LockManager, LockMode, Resource};
 use cedrat_txn::{
     Clock, Commit, Error, LogicalUndo, NoLocks, Options, PageLocks, Prepared, Result, Store, Txn, Undo, Vote,
 };
-use common::*;
 use serde::{Deserialize, Serialize};
+
+use crate::common::*;
 
 const LENGTHS: u64 = 4;
 

@@ -2,9 +2,6 @@
 //! without latches.
 #![cfg(not(cedrat_shuttle))] // a panic ends a schedule
 
-mod common;
-mod kept;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
@@ -18,9 +15,10 @@ use cedrat_txn::{
     Resource, Result, Store, Txn, Undo,
 };
 use cedrat_wal::{Log, Lsn, TxnId};
-use common::*;
-use kept::{Mix, Mixed, TestCache, in_page, page_of_records};
 use serde::{Deserialize, Serialize, Serializer};
+
+use crate::common::*;
+use crate::kept::{self, Mix, Mixed, TestCache, in_page, page_of_records};
 
 /// An undo with a bug.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,8 +1,6 @@
 //! Waits for locks or heap words whose owner waits for the waiting thread.
 #![cfg(not(cedrat_shuttle))]
 
-mod common;
-
 use std::sync::mpsc;
 use std::time::Duration;
 

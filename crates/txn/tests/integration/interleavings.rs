@@ -1,16 +1,14 @@
 //! Interleavings of transactions. Run again with `RUSTFLAGS="--cfg cedrat_shuttle"`, which chooses the schedules.
 
-mod common;
-mod kept;
-
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
 use cedrat_sync::{Arc, explore, thread};
 use cedrat_txn::object_cache::UnflushedRecords;
 use cedrat_txn::{Commit, Error, NoLocks, Operation, Options, PageLocks, Refused, Registry, Store, Undo, Vote};
-use common::*;
-use kept::{Back, Mixed, TestCache, in_page, page_of_records};
+
+use crate::common::*;
+use crate::kept::{self, Back, Mixed, TestCache, in_page, page_of_records};
 
 const SCHEDULES: usize = 40;
 

@@ -1,7 +1,5 @@
 //! Space after failures: a disk that is full, that releases nothing, or that failed once.
 
-mod common;
-
 use std::io::ErrorKind;
 
 use cedrat_media::{Call, Fault, Loss, Media, SimDisk};
@@ -11,8 +9,9 @@ use cedrat_txn::{
     Error, FormatFresh, GROUP_PAGES, LogicalUndo, OpenError, Options, REGION_PAGES_MAX, RecordId, Result,
     SCATTERED_PAGES, Store, Txn, UNDO_PAGES, Undo,
 };
-use common::*;
 use serde::{Deserialize, Serialize};
+
+use crate::common::*;
 
 /// A skipped group has no space map of its own yet; the free pages before and after it can be allocated (E7).
 #[test]

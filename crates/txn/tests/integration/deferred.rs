@@ -1,9 +1,6 @@
 //! Changes that are logged now and applied to their pages later (Lemon §7). Every crash of them: `cedrat-check`,
 //! `tests/crash_deferred.rs`.
 
-mod common;
-mod kept;
-
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId};
 use cedrat_sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -13,8 +10,9 @@ use cedrat_txn::{
     VersionedDelete, object_cache::*,
 };
 use cedrat_wal::{LogFull, Lsn, TxnId};
-use common::{Add, at, every_crash, options, page_with_zeros};
-use kept::{Back, Mix, Mixed, TestCache, Unmix, in_page, insert, page_of_records};
+
+use crate::common::{self, Add, at, every_crash, options, page_with_zeros};
+use crate::kept::{self, Back, Mix, Mixed, TestCache, Unmix, in_page, insert, page_of_records};
 
 const RECORDS: u16 = 4;
 

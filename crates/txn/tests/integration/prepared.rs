@@ -1,8 +1,6 @@
 //! Two-phase commit on the side of a participant (E9; L012, D030, D031). Every crash of it: `tests/crash_prepared.rs` of
 //! `cedrat-objects`.
 
-mod common;
-
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use cedrat_heap::{Heap, HeapOptions};
@@ -18,8 +16,9 @@ use cedrat_txn::{
     Refused, Result, Store, Txn, TxnOptions, Undo, VersionedInsert, Vote,
 };
 use cedrat_wal::{Log, Lsn, TxnId};
-use common::*;
 use serde::{Deserialize, Serialize};
+
+use crate::common::*;
 
 const BRANCH: &[u8] = b"branch";
 

@@ -1,7 +1,5 @@
 //! The end of a store beside the rollbacks of its own threads.
 
-mod common;
-
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Wake, Waker};
@@ -17,8 +15,9 @@ use cedrat_txn::{
     Store, Txn, Undo,
 };
 use cedrat_wal::TxnId;
-use common::*;
 use serde::{Deserialize, Serialize};
+
+use crate::common::*;
 
 /// A clock that stands still until it jumps beyond every limit.
 #[derive(Debug, Default)]

@@ -1,13 +1,12 @@
 //! Transactions that run within a nested top action of another one, whose latches the thread holds.
 
-mod common;
-
 use cedrat_media::{Media, SimDisk};
 use cedrat_pages::{LatchRank, PageId, StructureLatch};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{Commit, Error, LogicalUndo, Options, Registry, Result, Store, Txn, Undo};
-use common::*;
 use serde::{Deserialize, Serialize};
+
+use crate::common::*;
 
 const KIND: &str = "test.note";
 

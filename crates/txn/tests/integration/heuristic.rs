@@ -1,13 +1,12 @@
 //! Branches that an operator has ended: the outcome is kept until the transaction manager forgets it (E9.4).
 
-mod common;
-
 use cedrat_heap::{Heap, HeapOptions};
 use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_txn::{BranchError, Commit, Error, HeuristicOutcome, Options, Prepared, Store, Vote};
-use common::*;
+
+use crate::common::*;
 
 const BRANCH: &[u8] = b"branch";
 const BOTH: [HeuristicOutcome; 2] = [HeuristicOutcome::Committed, HeuristicOutcome::RolledBack];

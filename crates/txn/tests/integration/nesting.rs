@@ -1,14 +1,13 @@
 //! Changes of several pages without atomicity, and as the victim of a full log.
 
-mod common;
-
 use cedrat_pages::{LatchRank, PageId, StructureLatch};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Commit, Error, Finish, LogicalUndo, Result, Store, Txn, TxnOptions, Undo};
 use cedrat_wal::ByteLen;
-use common::*;
 use serde::{Deserialize, Serialize};
+
+use crate::common::*;
 
 /// Without atomicity all changes stay, and related changes stay together: no part is undone by meaning while its
 /// neighbours remain (E14.1).

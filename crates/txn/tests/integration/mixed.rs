@@ -1,13 +1,12 @@
 //! Transactions over heaps and pages: all reads are of one moment, all writes are in one record (E10).
 
-mod common;
-
 use cedrat_heap::{Heap, HeapOptions, Held, Interrupt, Locking};
 use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Error, Store, Txn};
-use common::*;
+
+use crate::common::*;
 
 fn store() -> (Store, PageId, Heap) {
     let (store, page) = store_with(options(), registry());

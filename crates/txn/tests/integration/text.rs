@@ -1,7 +1,7 @@
 //! Scripted sessions with a store: commands, and below the line the answers.
 //!
-//! Each file in `tests/text/` is a script. `UPDATE=1 cargo test -p cedrat-txn --test text` rewrites the text below the
-//! lines; read the difference before you keep it.
+//! Each file in `tests/text/` is a script. `UPDATE=1 cargo test -p cedrat-txn --test integration text::` rewrites the text
+//! below the lines; read the difference before you keep it.
 //!
 //! | command | meaning |
 //! |---|---|
@@ -15,8 +15,6 @@
 //! | `crash`, `open` | everything not durable is lost; recovery |
 //! | `crash while opening N` | the power fails at the N-th write of recovery |
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
@@ -25,7 +23,8 @@ use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Explainer, Options, RecordId, Result, Savepoint, Store, Txn, Undo};
 use cedrat_wal::{Kind, Log, Lsn};
-use common::*;
+
+use crate::common::*;
 
 struct Conversation {
     disk: Arc<SimDisk>,

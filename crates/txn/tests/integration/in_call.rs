@@ -1,8 +1,6 @@
 //! Events in the middle of a call: another thread dooms the transaction, or the medium panics.
 #![cfg(not(cedrat_shuttle))] // a panic ends a schedule
 
-mod common;
-
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Duration;
@@ -13,7 +11,8 @@ use cedrat_pages::LayoutKind;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex};
 use cedrat_txn::{Clock, Commit, Error, FormatFresh, Options, RecordId, Store, Vote};
-use common::*;
+
+use crate::common::*;
 
 type Hook = Box<dyn FnOnce() + Send>;
 

@@ -1,15 +1,14 @@
 //! Every crash of small workloads: acknowledged transactions survive, others are whole or absent.
 
-mod common;
-
 use std::fmt::Debug;
 
 use cedrat_media::{Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId, Slot};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Commit, Error, Finish, FormatFresh, NoLocks, Options, Result, Store, Txn, Undo};
-use common::*;
 use serde::{Deserialize, Serialize};
+
+use crate::common::*;
 
 const NUMBERS: u16 = 6;
 

@@ -1,7 +1,5 @@
 //! The guarantees of a transaction while the store is open.
 
-mod common;
-
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use cedrat_media::{Call, Fault, Media, SimDisk};
@@ -11,8 +9,9 @@ use cedrat_txn::{
     Commit, Error, Finish, LockMode, NoLocks, OpenError, Operation, Options, Refused, Registry, Resource, Result,
     Store, Txn, TxnOptions, Undo,
 };
-use common::*;
 use serde::{Deserialize, Serialize};
+
+use crate::common::*;
 
 /// A store on a simulated disk, with one page of numbers.
 fn store_with(options: Options) -> (Arc<SimDisk>, Store, cedrat_pages::PageId) {

@@ -1,13 +1,12 @@
 //! Types of the arguments in a store's log (E6.6).
 
-mod common;
-
 use cedrat_media::{Media, SimDisk};
 use cedrat_pages::{Damaged, PageMut, PageRef, Slot};
 use cedrat_sync::Arc;
 use cedrat_txn::{OpenError, Operation, Refused, Registry, Store, Undo};
-use common::{at, numbers, options, page_with_zeros};
 use serde::{Deserialize, Serialize};
+
+use crate::common::{self, at, numbers, options, page_with_zeros};
 
 /// Declares an operation that adds a number of type `$number`.
 macro_rules! adds {

@@ -1,8 +1,5 @@
 //! Side effects that an opening must not have.
 
-mod common;
-mod kept;
-
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -17,8 +14,9 @@ use cedrat_sync::{Arc, Mutex, thread};
 use cedrat_txn::object_cache::CommitChanges;
 use cedrat_txn::{Clock, Commit, Error, FormatFresh, LOCK_FILE, OpenError, Options, RecordId, SetRange, Store};
 use cedrat_wal::{ByteLen, Kind, PartitionId, RecordHead, StopReason, TxnId};
-use common::*;
-use kept::Mix;
+
+use crate::common::*;
+use crate::kept::{self, Mix};
 
 /// If no store exists, and none is to be created, nothing is changed (R2).
 #[test]

@@ -1,8 +1,5 @@
 //! A refused opening has written nothing (R2), and inconsistent files are refused.
 
-mod common;
-mod kept;
-
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Durability, FileId, LockGuard, Loss, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_pages::{Damaged, PAGE_FILE, PAGE_LEN, PageMut, PageRef, PoolError, Slot};
@@ -10,10 +7,11 @@ use cedrat_sync::Arc;
 use cedrat_txn::object_cache::{Delta, UnflushedRecords};
 use cedrat_txn::{Commit, Error, OpenError, Operation, Options, Refused, Registry, Store, Undo};
 use cedrat_wal::{LogError, Lsn};
-use common::*;
-use kept::{Back, Mix, TestCache, page_of_records};
 use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind};
+
+use crate::common::*;
+use crate::kept::{self, Back, Mix, TestCache, page_of_records};
 
 /// Creates a store with a few pages, some of them only in the log; it is not closed.
 fn written(checkpoint: bool) -> (Arc<SimDisk>, u64) {

@@ -1,13 +1,12 @@
 //! Many openings, each ended by a crash: the table of epochs has a limit, and only checkpoints shorten it.
 
-mod common;
-
 use cedrat_heap::HeapOptions;
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Commit, Options, Registry, Store, Txn, Vote};
 use cedrat_wal::{ByteLen, Kind, Log, LogOptions, PartitionId, Position, RecordHead, TxnId};
-use common::*;
+
+use crate::common::*;
 
 /// Registers names that leave little of the control file to epochs.
 fn known() -> Registry {

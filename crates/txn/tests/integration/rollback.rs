@@ -1,7 +1,5 @@
 //! The log space of a rollback, and the errors after a failed one.
 
-mod common;
-
 use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
 use cedrat_sync::thread::{self, ThreadId};
 use cedrat_sync::{Arc, Mutex};
@@ -10,8 +8,9 @@ use cedrat_txn::{
     Undo, Vote,
 };
 use cedrat_wal::TxnId;
-use common::*;
 use serde::{Deserialize, Serialize};
+
+use crate::common::*;
 
 /// Changes nothing, with arguments of any length; its undo is as long.
 #[derive(Debug, Serialize, Deserialize)]

@@ -1,15 +1,14 @@
 //! Logical undo in recovery that runs other transactions and checkpoints, beside a branch in doubt and a kept outcome (E9.1d).
 
-mod common;
-
 use cedrat_media::{Loss, SimDisk};
 use cedrat_pages::PageId;
 use cedrat_sync::Arc;
 use cedrat_txn::{
     BranchError, Commit, Error, HeuristicOutcome, LogicalUndo, Options, Prepared, Result, Store, Txn, Undo, Vote,
 };
-use common::*;
 use serde::{Deserialize, Serialize};
+
+use crate::common::*;
 
 const KIND: &str = "test.filling";
 const BRANCH: &[u8] = b"branch";

@@ -1,14 +1,12 @@
 //! Deferred changes of branches that a checkpoint is to carry forward (E9.13).
 
-mod common;
-mod kept;
-
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_sync::Arc;
 use cedrat_txn::object_cache::UnflushedRecords;
 use cedrat_txn::{Commit, Options, Store, Vote};
-use common::{at, options};
-use kept::{Back, Mixed, TestCache, in_page, page_of_records};
+
+use crate::common::{self, at, options};
+use crate::kept::{self, Back, Mixed, TestCache, in_page, page_of_records};
 
 const KIND: &str = "test.filling";
 const BRANCH: &[u8] = b"branch";

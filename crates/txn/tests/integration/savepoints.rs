@@ -1,14 +1,12 @@
 //! Partial rollback within a transaction: savepoints, and compensations by the caller.
 
-mod common;
-mod kept;
-
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicUsize, Ordering};
 use cedrat_txn::object_cache::UnflushedRecords;
 use cedrat_txn::{Deadlock, Error, LockManager, LockMode, Options, Resource, Result, Txn, Undo};
-use common::*;
-use kept::{TestCache, page_of_records};
+
+use crate::common::*;
+use crate::kept::{self, TestCache, page_of_records};
 
 #[test]
 fn rolled_back_savepoint_is_refused() {

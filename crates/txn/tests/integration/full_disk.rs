@@ -1,13 +1,12 @@
 //! Rollback on a full disk (E16): whatever closes blocks of the log meanwhile, there is room.
 
-mod common;
-
 use cedrat_media::{Kill, Loss, Media, SimDisk};
 use cedrat_pages::{PAGE_LEN, PageId};
 use cedrat_sync::Arc;
 use cedrat_txn::{Error, Options, Store, Txn};
 use cedrat_wal::LogFull;
-use common::*;
+
+use crate::common::*;
 
 const KIND: &str = "test.filling";
 
