@@ -1,0 +1,40 @@
+//! Tests of objects and graphs through the public interface: one program, because linking takes longer than most tests.
+#![forbid(unsafe_code)]
+
+mod branches;
+mod carried;
+mod commit_with;
+mod common;
+mod contention;
+mod crash_objects;
+mod crash_overlap;
+mod crash_prepared;
+mod crash_turnover;
+mod creation;
+mod damage;
+mod graph;
+mod graph_branches;
+mod graph_classes;
+mod graph_collect;
+mod graph_common;
+mod graph_crash_branches;
+mod graph_crash_faces;
+mod graph_crash_graph;
+mod graph_crash_regrowth;
+mod graph_damage;
+mod graph_locks;
+mod graph_threads;
+mod graph_threads_beside;
+mod graph_turnover;
+mod graph_undo;
+mod heaps_threads;
+mod heaps_varied;
+mod locks;
+mod objects;
+mod openings;
+mod reserved;
+mod smallest;
+mod threads;
+mod turnover;
+mod varied;
+mod varied_threads;
