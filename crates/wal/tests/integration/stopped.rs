@@ -1,11 +1,10 @@
 //! The reports of a log after it has stopped: fewer records than are stable, never more (E16.5).
 
-mod common;
-
 use cedrat_media::{Durability, Media, SimDisk};
 use cedrat_sync::{Arc, explore, thread};
 use cedrat_wal::*;
-use common::*;
+
+use crate::common::*;
 
 /// A stop drops later records. The write that was in flight succeeds nevertheless, and then everything that the
 /// partition *has* is durable: the dropped record must not be taken for a part of that (W4).

@@ -1,8 +1,6 @@
 //! Tickets that threads and tasks await while others write, end the writer threads, and close or stop the log: each wait ends
 //! (E16.8k, E1.8).
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::pin::pin;
 use std::task::{Context, Poll, Wake, Waker};
@@ -10,7 +8,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_sync::{Arc, Condvar, Mutex, explore, thread};
 use cedrat_wal::*;
-use common::lsns;
+
+use crate::common::lsns;
 
 /// A task that its thread runs: it sleeps until it is woken.
 #[derive(Default)]

@@ -1,11 +1,10 @@
 //! Damaged bytes: promised records are found or refused with file and offset; a log with a torn tail opens.
 
-mod common;
-
 use cedrat_media::{Damage, Durability, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_sync::Arc;
 use cedrat_wal::*;
-use common::*;
+
+use crate::common::*;
 
 /// Returns a log of `partitions`, with records forced one block each, closed cleanly; and the number of its records.
 fn written(partitions: u16, promise: bool) -> (Arc<SimDisk>, u64) {

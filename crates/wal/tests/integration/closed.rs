@@ -1,13 +1,12 @@
 //! Handles that outlive their opening: they fail, and never write (E1.8).
 
-mod common;
-
 use cedrat_media::{Media, OpenMode, RealDisk, SimDisk};
 use cedrat_sync::{Arc, explore, thread};
 use cedrat_wal::*;
-use common::*;
 use std::collections::BTreeMap;
 use std::sync::Mutex;
+
+use crate::common::*;
 
 fn commit(log: &Log, room: &mut Reservation, body: &[u8]) -> Lsn {
     log.append(PartitionId(0), RecordHead::new(Kind::COMMIT, TxnId(1), None), &[body], room).lsn

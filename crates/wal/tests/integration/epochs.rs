@@ -1,11 +1,10 @@
 //! Many openings, each ended by a crash, without a checkpoint: the table of epochs holds them all (E1.7).
 
-mod common;
-
 use cedrat_media::{Damage, Durability, Loss, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_sync::Arc;
 use cedrat_wal::*;
-use common::*;
+
+use crate::common::*;
 
 /// Appends one record each to three partitions. The first is forced; the second is lost with the power; so the third,
 /// which its partition makes durable, is dead, and its number is never reused.

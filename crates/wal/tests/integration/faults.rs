@@ -1,13 +1,12 @@
 //! Failures of the disk while the log is open: stops are final, a full disk is not.
 
-mod common;
-
 use cedrat_media::{Call, Durability, Fault as DiskFault, Loss, Media, OpenMode, SimDisk};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, Mutex, explore, thread};
 use cedrat_wal::*;
-use common::*;
 use std::io::ErrorKind;
+
+use crate::common::*;
 
 fn new() -> (Arc<SimDisk>, Arc<dyn Media>, Log) {
     let sim = Arc::new(SimDisk::new());

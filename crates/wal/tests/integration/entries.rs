@@ -1,12 +1,11 @@
 //! A log without a store: entries of any length are read back complete, in their order, or not at all.
 
-mod common;
-
 use cedrat_media::{Damage, Fault, Kill, Loss, Media, OpenMode, RealDisk, SimDisk, write_all_at};
 use cedrat_sync::{Arc, thread};
 use cedrat_wal::*;
-use common::*;
 use std::collections::HashSet;
+
+use crate::common::*;
 
 fn options() -> EntryLogOptions {
     EntryLogOptions { log: LogOptions::small(), background: false, ..EntryLogOptions::default() }

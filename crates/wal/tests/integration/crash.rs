@@ -1,12 +1,11 @@
 //! Power failures at every moment of a small workload, repeatedly: every acknowledged record is found.
 
-mod common;
-
 use cedrat_media::{Durability, Kill, Loss, Media, OpenMode, SimDisk, write_all_at};
 use cedrat_sync::{Arc, Mutex, thread};
 use cedrat_wal::*;
-use common::*;
 use std::collections::{BTreeMap, HashSet};
+
+use crate::common::*;
 
 /// The appended records: LSN to body. Shared by the threads of a workload.
 type Appendeds = Arc<Mutex<BTreeMap<u64, Vec<u8>>>>;

@@ -1,11 +1,10 @@
 //! Log space is granted only if it exists (E16.1).
 
-mod common;
-
 use cedrat_media::{Loss, Media, OpenMode, SimDisk};
 use cedrat_sync::{Arc, thread};
 use cedrat_wal::*;
-use common::*;
+
+use crate::common::*;
 
 const BODY: [u8; 7000] = [7; 7000];
 

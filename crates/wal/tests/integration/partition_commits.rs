@@ -1,13 +1,12 @@
 //! `Partition` commits (Hathi §3, §4) under a power failure at every call: commits acknowledged with their own
 //! partition alone are found by every later scan, and no scan finds any other record beyond the first missing LSN.
 
-mod common;
-
 use cedrat_media::{Cursor, Durability, Kill, Loss, Mark, Media, SimDisk};
 use cedrat_sync::{Arc, Condvar, Mutex, thread};
 use cedrat_wal::*;
-use common::*;
 use std::collections::{BTreeMap, HashSet};
+
+use crate::common::*;
 
 /// A record as it was appended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! Utilities shared by several tests.
-#![allow(dead_code, unreachable_pub)] // each test uses some of it
+#![allow(dead_code, unreachable_pub)] // the seeded scheduler and a feature leave out tests that use it
 
 use cedrat_media::{Durability, Media};
 use cedrat_sync::{Arc, Condvar, Mutex};

@@ -1,12 +1,11 @@
 //! Concurrent committers: on real threads in an ordinary build, under a seeded scheduler in a shuttle build.
 
-mod common;
-
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_sync::atomic::{AtomicUsize, Ordering};
 use cedrat_sync::{Arc, explore, thread};
 use cedrat_wal::*;
-use common::*;
+
+use crate::common::*;
 
 /// Three committers on two partitions, each acknowledged as `force` returns; then the power fails, and the records
 /// reported as durable are searched for.

@@ -1,16 +1,15 @@
 //! Tickets, asynchronous commits, partition commits, other durability targets, user record kinds.
 
-mod common;
-
 use cedrat_media::{Loss, Media, RealDisk, SimDisk};
 use cedrat_sync::{Arc, Mutex, thread};
 use cedrat_wal::*;
-use common::*;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::sync::mpsc;
 use std::task::{Context, Poll, Wake, Waker};
+
+use crate::common::*;
 
 fn sim(options: &LogOptions) -> (Arc<SimDisk>, Arc<dyn Media>, Log) {
     let sim = Arc::new(SimDisk::new());

@@ -1,0 +1,18 @@
+//! Tests of the log through the public interface: one program, because linking takes longer than most tests.
+#![forbid(unsafe_code)]
+
+mod closed;
+mod commit_modes;
+mod common;
+mod crash;
+mod damage;
+mod entries;
+mod entry_order;
+mod epochs;
+mod faults;
+mod log;
+mod partition_commits;
+mod room;
+mod stopped;
+mod threads;
+mod tickets;
