@@ -2,7 +2,9 @@
 #![forbid(unsafe_code)]
 #![cfg(all(feature = "scheduler", not(cedrat_shuttle)))]
 
+#[path = "integration/accounts.rs"]
 mod accounts;
+#[path = "integration/heap_bank.rs"]
 mod heap_bank;
 
 use std::collections::BTreeSet;

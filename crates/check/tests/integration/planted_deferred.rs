@@ -1,14 +1,12 @@
 //! Faults of deferred changes, planted behind a cargo feature and switched on one by one, and the check that finds each.
 //!
 //! The same shop passes without them (`crash_deferred.rs`).
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
-mod article_cache;
-
-use article_cache::{Shop, unlocked};
 use cedrat_check as check;
 use cedrat_txn::{Fault, Options};
+
+use crate::article_cache::{Shop, unlocked};
 
 #[track_caller]
 fn caught(name: &str, options: fn() -> Options) {

@@ -1,15 +1,12 @@
 //! Heaps under crashes, with clerks that the seeded scheduler interleaves: commits and checkpoints at every step of each
 //! other.
-#![forbid(unsafe_code)]
 #![cfg(cedrat_shuttle)]
-
-mod accounts;
-mod heap_bank;
 
 use cedrat_check as check;
 use cedrat_heap::Fault;
 use cedrat_txn::Options;
-use heap_bank::HeapBank;
+
+use crate::heap_bank::HeapBank;
 
 /// Tests crashes of many schedules, up to the first failure.
 fn schedules(name: &str, count: u64, heap_bank: &HeapBank) -> Result<check::Report, check::Failure> {

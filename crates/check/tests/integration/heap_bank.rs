@@ -3,11 +3,12 @@
 //! Words are spread over the chunks of two heaps, so that a checkpoint copies the words of one transaction at different
 //! times; some transactions change pages too, some are large, some are committed with their partition alone.
 
-use crate::accounts::{BALANCE, Deposit, OpenAccounts, balance};
 use cedrat_check::{Outcome, Rng, Run, Scenario};
 use cedrat_heap::{Heap, HeapOptions, Interrupt, Session, Tx};
 use cedrat_pages::{PageId, Slot};
 use cedrat_txn::{Commit, Options, RecordId, Registry, Result, Store};
+
+use crate::accounts::{BALANCE, Deposit, OpenAccounts, balance};
 
 /// Distance of two word accounts, in bytes: a few of them lie in one chunk.
 const APART: u64 = 1_360;

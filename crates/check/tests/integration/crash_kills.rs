@@ -1,16 +1,12 @@
 //! Killed processes, failed syncs that forget, and power losses generations later (R6). Each row of the other suites has some
 //! such states too; this file has more of them, and planted faults in what an opening makes durable.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
-mod accounts;
-mod bank;
-mod heap_bank;
-
-use bank::Bank;
 use cedrat_check as check;
 use cedrat_txn::Options;
-use heap_bank::HeapBank;
+
+use crate::bank::Bank;
+use crate::heap_bank::HeapBank;
 
 const KILLS: usize = 60;
 

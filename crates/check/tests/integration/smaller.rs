@@ -1,5 +1,4 @@
 //! Failures of workloads: a part of the workload that fails too, and pages that leak.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
 use cedrat_check::{self as check, Fault, Outcome, Run, Scenario};

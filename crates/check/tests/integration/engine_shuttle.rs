@@ -1,13 +1,10 @@
 //! The engine under crashes, its threads interleaved by the seeded scheduler: a failing schedule repeats from its seed.
-#![forbid(unsafe_code)]
 #![cfg(cedrat_shuttle)]
 
-mod accounts;
-mod bank;
-
-use bank::Bank;
 use cedrat_check as check;
 use cedrat_txn::Options;
+
+use crate::bank::Bank;
 
 /// E2, E3, E11 with clerks interleaved at every step, and several writes in flight at the power failure.
 #[test]

@@ -3,11 +3,12 @@
 //! Clerks move money between two accounts at a time, in no order of pages, so they deadlock; they roll transactions back,
 //! completely or to a savepoint; one of them may also take checkpoints.
 
-use crate::accounts::{BALANCE, Deposit, OpenAccounts, balance};
 use cedrat_check::{Outcome, Rng, Run, Scenario};
 use cedrat_pages::{Damaged, PageId, PageMut, PageRef, Slot};
 use cedrat_txn::{Commit, Operation, Options, RecordId, Refused, Registry, Result, Store, Txn, Undo};
 use serde::{Deserialize, Serialize};
+
+use crate::accounts::{BALANCE, Deposit, OpenAccounts, balance};
 
 /// Number of accounts on one page. Few, so that a bank of a hundred accounts fills a small pool.
 const ACCOUNTS_OF_PAGE: u64 = 4;

@@ -3,16 +3,13 @@
 //! The same bank passes without them. The tests of `cedrat-wal` find two more: an LSN drawn before its bound is published
 //! needs threads at every step of each other, and a drawn LSN that is not filled needs a kind of record that pages never
 //! write.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
-mod accounts;
-mod bank;
-
-use bank::Bank;
 use cedrat_check as check;
 use cedrat_check::{Failure, Fault};
 use cedrat_txn::Options;
+
+use crate::bank::Bank;
 
 /// A bank with all kinds of activity: small pool, checkpoints, rollbacks, open transactions, two partitions.
 fn busy(options: fn() -> Options) -> Bank {

@@ -2,7 +2,6 @@
 //!
 //! Faults of single operations are in `planted_operations.rs`; here the fault lies in the combination of correct operations,
 //! and only a crash, or a rollback at the wrong moment, shows it.
-#![forbid(unsafe_code)]
 
 use std::sync::Mutex;
 

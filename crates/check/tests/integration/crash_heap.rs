@@ -1,13 +1,10 @@
 //! Heaps under crashes: commits in every mode, checkpoints by chunk, transactions over heaps and pages.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // the same under the seeded scheduler: heap_shuttle.rs
-
-mod accounts;
-mod heap_bank;
 
 use cedrat_check as check;
 use cedrat_txn::Options;
-use heap_bank::HeapBank;
+
+use crate::heap_bank::HeapBank;
 
 fn passes(check: check::Crashes<HeapBank>) {
     check.run().unwrap_or_else(|failure| panic!("{failure}")).print();

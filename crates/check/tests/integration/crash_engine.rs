@@ -1,13 +1,10 @@
 //! The engine under crashes: log, pages, transactions, recovery, without any structure above.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // the same under the seeded scheduler: engine_shuttle.rs
 
-mod accounts;
-mod bank;
-
-use bank::Bank;
 use cedrat_check as check;
 use cedrat_txn::Options;
+
+use crate::bank::Bank;
 
 fn passes(check: check::Crashes<Bank>) {
     check.run().unwrap_or_else(|failure| panic!("{failure}")).print();

@@ -1,5 +1,6 @@
 //! A shop with articles in a small object cache above versioned pages: changes are deferred with each kind of undo,
 //! records are flushed in any order, inserted and deleted, and their slots are reused.
+#![cfg(not(cedrat_shuttle))]
 
 #[path = "../../../txn/tests/integration/kept.rs"]
 mod kept;

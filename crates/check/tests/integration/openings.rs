@@ -1,5 +1,4 @@
 //! Faults during the openings of stores with losers, half-done nested actions and prepared transactions.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
 use std::collections::BTreeSet;

@@ -1,5 +1,4 @@
 //! Silent damage of pages that use one sector only: zeros there must not read as a page that was never written (E22.3).
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
 use cedrat_check::{self as check, Outcome, Run, Scenario};

@@ -1,13 +1,11 @@
 //! Deferred changes of versioned records under crashes (Lemon §7): each kind of undo, flushes in any order, checkpoints,
 //! reused slots. Without crashes: `tests/deferred.rs` of `cedrat-txn`.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // threads: interleavings.rs of cedrat-txn
 
-mod article_cache;
-
-use article_cache::{Shop, unlocked};
 use cedrat_check as check;
 use cedrat_txn::Options;
+
+use crate::article_cache::{Shop, unlocked};
 
 fn passes(check: check::Crashes<Shop>) {
     check.seed(check::seed(1)).run().unwrap_or_else(|failure| panic!("{failure}")).print();

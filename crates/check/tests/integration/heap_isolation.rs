@@ -1,8 +1,5 @@
 //! Isolation of heap transactions: histories of real threads, and in a build with `--cfg cedrat_shuttle` of many
 //! interleavings; and the faults that the judge finds.
-#![forbid(unsafe_code)]
-
-mod isolation;
 
 use std::sync::Arc;
 
@@ -10,7 +7,8 @@ use cedrat_heap::{Heap, HeapOptions, Locking, Memory, MemoryOptions};
 use cedrat_media::SimDisk;
 use cedrat_sync::explore;
 use cedrat_txn::{Options, Registry, Store};
-use isolation::{Play, judge, judge_batches, record};
+
+use crate::isolation::{Play, judge, judge_batches, record};
 
 /// Number of schedules; with real threads it is one longer run.
 const SCHEDULES: usize = 10_000;

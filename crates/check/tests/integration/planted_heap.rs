@@ -1,15 +1,12 @@
 //! Faults in heaps, planted behind a cargo feature, and the check that finds each. Those that need threads at every step of
 //! each other are in heap_isolation.rs and heap_shuttle.rs.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
-
-mod accounts;
-mod heap_bank;
 
 use cedrat_check as check;
 use cedrat_heap::Fault;
 use cedrat_txn::Options;
-use heap_bank::HeapBank;
+
+use crate::heap_bank::HeapBank;
 
 fn options(fault: Option<Fault>) -> Options {
     let mut options = Options { partitions: 2, ..Options::simulated() };

@@ -1,5 +1,4 @@
 //! Correct and faulty layouts of users.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
 use cedrat_check as check;

@@ -1,5 +1,4 @@
 //! A use after free: a check finds it though the page is not allocated again.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))] // nothing is concurrent here
 
 use cedrat_check::{self as check, Fault, Outcome, Run, Scenario};

@@ -1,5 +1,4 @@
 //! Crashes inside recoveries, of workloads with few states and no losers.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
 
 use cedrat_check::{self as check, Outcome, Run, Scenario};

@@ -1,10 +1,6 @@
 //! Faults during the openings of stores with heaps: words that no checkpoint has, prepared transactions over heaps and pages,
 //! also carried forward, and losers.
-#![forbid(unsafe_code)]
 #![cfg(not(cedrat_shuttle))]
-
-mod accounts;
-mod heap_bank;
 
 use std::collections::BTreeMap;
 
@@ -12,8 +8,9 @@ use cedrat_check::{self as check, Outcome, Run, Scenario};
 use cedrat_heap::{Heap, HeapOptions, Interrupt, MemoryOptions, Tx};
 use cedrat_pages::{LayoutKind, PageId};
 use cedrat_txn::{Commit, FormatFresh, LogicalUndo, Options, RecordId, Registry, SetRange, Store, Txn, Undo, Vote};
-use heap_bank::HeapBank;
 use serde::{Deserialize, Serialize};
+
+use crate::heap_bank::HeapBank;
 
 /// Accounts with a balance in a heap word and on a page, and a block of the heap that each change replaces. Transfers of one
 /// account are prepared, left in doubt, carried forward by checkpoints, and ended; between them other accounts change.
