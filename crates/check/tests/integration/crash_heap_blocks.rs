@@ -1,6 +1,6 @@
 //! Blocks and structures of a heap under crashes: allocated blocks exist with their bytes, freed blocks do not, and the table
 //! of blocks is valid, whatever plain stores of failed transactions a checkpoint has copied (E17.3, E17.4).
-#![cfg(not(cedrat_shuttle))] // the allocator under the seeded scheduler: crates/heap/tests/blocks_reuse.rs
+#![cfg(not(cedrat_shuttle))] // the allocator under the seeded scheduler: crates/heap/tests/integration/blocks_reuse.rs
 
 use std::collections::BTreeMap;
 

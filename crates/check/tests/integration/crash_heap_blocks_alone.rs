@@ -1,6 +1,6 @@
 //! Blocks under crashes, in commits that need only their own partition: one partition allocates what another one has freed,
 //! and a crash may lose the free and keep the allocation, unless that depends on the free (E8.5, E17.6).
-#![cfg(not(cedrat_shuttle))] // the allocator under the seeded scheduler: crates/heap/tests/blocks_reuse.rs
+#![cfg(not(cedrat_shuttle))] // the allocator under the seeded scheduler: crates/heap/tests/integration/blocks_reuse.rs
 
 use cedrat_check::{self as check, Outcome, Rng, Run, Scenario};
 use cedrat_heap::{Heap, HeapOptions, Interrupt, Session, Tx};
