@@ -1,12 +1,11 @@
 //! Many threads at one hash table and one catalogue.
 
-mod common;
-
 use cedrat_structures::{Catalogue, HashTable, RawHashTable, StructureError};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Commit, Error, PageLocks, Result, Store};
-use common::{Bench, check_all};
+
+use crate::common::{Bench, check_all};
 
 /// Random-looking numbers, the same each run.
 struct Numbers(u64);

@@ -1,7 +1,5 @@
 //! Array, lists and records against vectors in memory: commits, rollbacks, savepoints, reopening.
 
-mod common;
-
 use cedrat_pages::{LayoutKind, PAGE_LEN, PageId, PoolError, Slot};
 use cedrat_structures::{
     ArrayList, Catalogue, ELEMENT_LEN_MAX, HashTable, Kind, List, Named, PageList, RECORD_LEN_MAX, RawArrayList,
@@ -9,9 +7,10 @@ use cedrat_structures::{
 };
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Commit, Error, FormatFresh, PageLocks, RecordId, Result, Store, Txn};
-use common::{Bench, check_all, in_vain};
 use proptest::prelude::*;
 use proptest::sample::Index;
+
+use crate::common::{Bench, check_all, in_vain};
 
 /// The common interface of all three sequences.
 trait Sequence: Sized {

@@ -1,15 +1,14 @@
 //! The hash table against a map in memory: commits, rollbacks, savepoints, reopening.
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use cedrat_media::SimDisk;
 use cedrat_structures::{Catalogue, ENTRY_LEN_MAX, HashTable, RawHashTable, StructureError, drop_named};
 use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Error, GROUP_PAGES, NoLocks, Options, Result, Txn, TxnOptions};
-use common::{Bench, check_all, in_vain, open_with};
 use proptest::prelude::*;
+
+use crate::common::{Bench, check_all, in_vain, open_with};
 
 type Table = HashTable<Vec<u8>, Vec<u8>>;
 type Model = BTreeMap<Vec<u8>, Vec<u8>>;

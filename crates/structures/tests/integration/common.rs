@@ -1,6 +1,6 @@
 //! A store on a simulated disk, and shared helpers of the tests of all structures.
 
-#![allow(dead_code, reason = "each test program uses its part")]
+#![cfg_attr(cedrat_shuttle, allow(dead_code, reason = "most tests are not there"))]
 
 use cedrat_media::{Media, SimDisk};
 use cedrat_structures::{Catalogue, Checked, check_named, register};

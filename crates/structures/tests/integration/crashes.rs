@@ -1,7 +1,5 @@
 //! Crashes of every structure at every call that reaches the disk, and again during the recovery from that.
 
-mod common;
-
 use std::collections::HashSet;
 use std::fmt::Debug;
 
@@ -9,7 +7,8 @@ use cedrat_media::{Loss, SimDisk};
 use cedrat_structures::{ArrayList, Catalogue, HashTable, List, PageList, Records, drop_named, increment::increment};
 use cedrat_sync::Arc;
 use cedrat_txn::{Result, Store, Txn};
-use common::{check_all, in_vain, open};
+
+use crate::common::{check_all, in_vain, open};
 
 /// One transaction of a workload.
 type Step<'w> = &'w dyn Fn(&mut Txn, usize) -> Result<()>;

@@ -1,0 +1,8 @@
+//! Tests of structures through the public interface: one program, because linking takes longer than most tests.
+#![forbid(unsafe_code)]
+
+mod common;
+mod crashes;
+mod hash;
+mod lists;
+mod threads;
