@@ -1,14 +1,13 @@
 //! Every crash of a workload that writes pages home: redo must be able to repair the state that a crash leaves.
 
-mod fixture;
-
 use std::collections::{BTreeMap, HashSet};
 
 use cedrat_media::{Journal, Loss, Media, SimDisk};
 use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId, PoolOptions, WriteBack, verify};
 use cedrat_sync::Arc;
 use cedrat_wal::{Log, Lsn};
-use fixture::{Fixture, REDO_POINT, options, page};
+
+use crate::fixture::{Fixture, REDO_POINT, options, page};
 
 /// Pages that the workload uses: neighbours, and some far from each other.
 const PAGES: [u64; 10] = [0, 1, 2, 3, 7, 8, 20, 21, 40, 63];

@@ -1,15 +1,14 @@
 //! The pool as its users see it: residency, eviction, latches, optimistic reads, faults of the disk.
 
-mod fixture;
-
 use cedrat_media::{Call, Damage, Durability, Fault, Media, OpenMode, RealDisk, SimDisk};
 use cedrat_pages::{LatchRank, PAGE_FILE, PAGE_LEN, PoolError, StructureLatch, WriteBack};
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::thread;
 use cedrat_wal::Lsn;
-use fixture::{Fixture, options, page};
 use std::io::ErrorKind;
+
+use crate::fixture::{Fixture, options, page};
 
 #[test]
 fn a_page_never_written_reads_as_zero() {

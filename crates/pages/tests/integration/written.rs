@@ -1,7 +1,5 @@
 //! The file of written pages: a lost page is not taken for one that was never written (E22).
 
-mod fixture;
-
 use std::collections::HashSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -10,7 +8,8 @@ use cedrat_pages::{PAGE_FILE, PAGE_LEN, PageId, PoolError, WRITTEN_FILE, WriteBa
 use cedrat_sync::Arc;
 use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_wal::Lsn;
-use fixture::{Fixture, options, page};
+
+use crate::fixture::{Fixture, options, page};
 
 /// Pages that the workload uses.
 const PAGES: [u64; 6] = [0, 1, 2, 5, 6, 40];

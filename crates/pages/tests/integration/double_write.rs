@@ -1,12 +1,11 @@
 //! Opening a store with a double-write area of any bytes.
 
-mod fixture;
-
 use cedrat_media::{Durability, Media, OpenMode, SimDisk};
 use cedrat_pages::{DOUBLE_WRITE_FILE, PAGE_FILE, PAGE_LEN, Pool, PoolError, WriteBack};
 use cedrat_sync::Arc;
 use cedrat_wal::{Log, LogOptions, Lsn};
-use fixture::{Fixture, options, page};
+
+use crate::fixture::{Fixture, options, page};
 
 /// Returns a disk on which the newest batch wrote page 3 home.
 fn disk() -> Arc<SimDisk> {

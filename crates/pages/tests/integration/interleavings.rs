@@ -3,13 +3,12 @@
 //! An ordinary build runs each test once, on real threads. Built with `RUSTFLAGS="--cfg cedrat_shuttle"` each runs through
 //! many interleavings; a deadlock, a lost wake-up included, ends the run with the schedule that leads to it.
 
-mod fixture;
-
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use cedrat_pages::{LatchRank, PAGE_FILE, PAGE_LEN, PageId, PartLatch, PoolOptions, StructureLatch, WriteBack};
 use cedrat_sync::{Arc, Mutex, explore, thread};
-use fixture::{Fixture, options, page};
+
+use crate::fixture::{Fixture, options, page};
 
 const SCHEDULES: usize = 300;
 
