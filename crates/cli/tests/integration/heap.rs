@@ -1,7 +1,4 @@
 //! Output of the command about heaps.
-#![forbid(unsafe_code)]
-
-mod common;
 
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::FileExt;
@@ -9,8 +6,9 @@ use std::path::Path;
 
 use cedrat::Store;
 use cedrat::heap::HeapOptions;
-use common::{cedrat, errors, files, json, printed, text};
 use serde_json::Value;
+
+use crate::common::{cedrat, errors, files, json, printed, text};
 
 /// A store with one heap that keeps account of blocks and one that does not.
 fn two_heaps(directory: &Path) -> Store {

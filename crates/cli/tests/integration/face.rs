@@ -1,14 +1,12 @@
 //! Common behaviour of all subcommands: help, exit codes, errors on stderr, and that reading changes nothing.
-#![forbid(unsafe_code)]
-
-mod common;
 
 use std::fs;
 use std::path::Path;
 use std::process::Stdio;
 
-use common::{cedrat, command, errors, files, json, printed, text};
 use serde_json::Value;
+
+use crate::common::{self, cedrat, command, errors, files, json, printed, text};
 
 const SUBCOMMANDS: [&[&str]; 16] = [
     &[],

@@ -1,8 +1,5 @@
 //! A real process is traced to see that every acknowledgement comes after a completed sync that covers its
 //! record (W4): whatever the code says of itself, this is what the operating system was asked.
-#![forbid(unsafe_code)]
-
-mod common;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader};
@@ -10,6 +7,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
+
+use crate::common;
 
 /// One call of the traced process, with the lines of the trace where it began and ended.
 #[derive(Debug, Default)]

@@ -1,14 +1,11 @@
 //! The crash workload: killed fifty times, it has everything it acknowledged.
-#![forbid(unsafe_code)]
-
-mod common;
 
 use std::fs::{self, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use common::{cedrat, command, errors, json, printed, text};
+use crate::common::{cedrat, command, errors, json, printed, text};
 
 /// How often the bank is killed.
 const KILLS: u64 = 50;

@@ -1,14 +1,12 @@
 //! Java objects as the command shows them. Their bytes are made here from docs/formats/java-objects.md; that Java writes the same,
 //! a test of java/persist-native shows.
-#![forbid(unsafe_code)]
-
-mod common;
 
 use std::path::Path;
 
 use cedrat::graph::{Changes, Graph, Identity, Mode, Options, Reference, Stage};
-use common::{cedrat, errors, files, json, printed, text};
 use serde_json::{Value, json};
+
+use crate::common::{cedrat, errors, files, json, printed, text};
 
 const STRING: u32 = 1;
 const PERSON: u32 = 2;

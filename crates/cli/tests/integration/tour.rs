@@ -1,13 +1,11 @@
 //! The main job, end to end, on text of every kind.
-#![forbid(unsafe_code)]
-
-mod common;
 
 use std::fs;
 use std::path::Path;
 
-use common::{cedrat, errors, json, printed, text};
 use serde_json::Value;
+
+use crate::common::{cedrat, errors, json, printed, text};
 
 fn tour(path: &Path, more: &[&str]) -> Value {
     let arguments = [&["tour", text(path), "--json"], more].concat();

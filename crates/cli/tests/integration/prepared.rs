@@ -1,14 +1,12 @@
 //! Prepared transactions, as the command shows them and resolves them.
-#![forbid(unsafe_code)]
-
-mod common;
 
 use std::path::Path;
 
 use cedrat::heap::{HeapOptions, MemoryOptions};
 use cedrat::prelude::*;
 use cedrat::txn::Vote;
-use common::{cedrat, errors, files, json, printed, text};
+
+use crate::common::{cedrat, errors, files, json, printed, text};
 
 /// A store with a table and a heap, and two prepared transactions that have written to both, to words with this distance.
 fn with_two_in_doubt(folder: &Path, options: Options, distance: u64) {

@@ -1,0 +1,11 @@
+//! Tests of the command as a process: one program, because linking takes longer than most tests.
+#![forbid(unsafe_code)]
+
+mod bank;
+mod common;
+mod face;
+mod heap;
+mod objects;
+mod prepared;
+mod tour;
+mod trace;
