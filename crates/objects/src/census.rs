@@ -251,7 +251,7 @@ impl Objects {
     }
 }
 
-#[cfg(all(test, not(cedrat_shuttle)))] // threads: tests/threads.rs
+#[cfg(all(test, not(cedrat_shuttle)))] // threads: tests/integration/threads.rs
 mod tests {
     use cedrat_media::SimDisk;
     use cedrat_sync::Arc;

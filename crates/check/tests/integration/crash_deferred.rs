@@ -1,5 +1,5 @@
 //! Deferred changes of versioned records under crashes (Lemon §7): each kind of undo, flushes in any order, checkpoints,
-//! reused slots. Without crashes: `tests/deferred.rs` of `cedrat-txn`.
+//! reused slots. Without crashes: `deferred.rs` of `cedrat-txn`.
 #![cfg(not(cedrat_shuttle))] // threads: interleavings.rs of cedrat-txn
 
 use cedrat_check as check;

@@ -98,7 +98,7 @@ fn only_the_newest_write_is_torn() {
     assert_eq!(sectors, [1, 1, 1, 1, 1, 1, 1, 1, 2, 0, 2]);
 }
 
-/// `tests/threads.rs` shows that it does not cover a write which ends after it began.
+/// `threads.rs` shows that it does not cover a write which ends after it began.
 #[test]
 fn unfinished_sync_makes_nothing_durable() {
     let (disk, file) = disk_with_file();

@@ -1,4 +1,4 @@
-//! Graphs, without crashes except a clean restart. Crash states: `crash_graph.rs`.
+//! Graphs, without crashes except a clean restart. Crash states: `graph_crash_graph.rs`.
 #![cfg(not(cedrat_shuttle))] // threads: graph_threads.rs
 
 use cedrat_objects::ObjectError;

@@ -1,5 +1,5 @@
 //! Prepared changes: invisible, locked and kept until their outcome, in every opening (E21.8, E21.9). Crash states:
-//! `crash_graph.rs`.
+//! `graph_crash_graph.rs`.
 #![cfg(not(cedrat_shuttle))] // threads: graph_threads.rs
 
 use std::sync::Barrier;

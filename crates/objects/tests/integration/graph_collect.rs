@@ -1,4 +1,4 @@
-//! Garbage collections while a program runs: reachable objects stay, all others are removed. Crash states: `crash_graph.rs`.
+//! Garbage collections while a program runs: reachable objects stay, all others are removed. Crash states: `graph_crash_graph.rs`.
 #![cfg(not(cedrat_shuttle))] // threads: graph_threads.rs
 
 use std::cell::RefCell;

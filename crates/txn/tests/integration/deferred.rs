@@ -1,5 +1,5 @@
 //! Changes that are logged now and applied to their pages later (Lemon §7). Every crash of them: `cedrat-check`,
-//! `tests/crash_deferred.rs`.
+//! `crash_deferred.rs`.
 
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId};

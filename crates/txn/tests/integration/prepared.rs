@@ -1,4 +1,4 @@
-//! Two-phase commit on the side of a participant (E9; L012, D030, D031). Every crash of it: `tests/crash_prepared.rs` of
+//! Two-phase commit on the side of a participant (E9; L012, D030, D031). Every crash of it: `crash_prepared.rs` of
 //! `cedrat-objects`.
 
 use std::sync::mpsc::{Receiver, Sender, channel};
