@@ -175,7 +175,8 @@ impl Store {
     fn start_threads(&self, options: &Options) -> Result<()> {
         let writer = self.inner.log.start_writer();
         let mut refused = writer.refused().to_vec();
-        let cleaner = self.inner.pool.start_cleaner().map_err(|error| refused.push(Error::from(error).to_string())).ok();
+        let cleaner =
+            self.inner.pool.start_cleaner().map_err(|error| refused.push(Error::from(error).to_string())).ok();
         let checkpointer = Checkpointer::start(&self.inner, options.checkpoint_every_bytes);
         let checkpointer = checkpointer.map_err(|error| refused.push(error.to_string())).ok();
         let has_checkpointer = checkpointer.is_some();

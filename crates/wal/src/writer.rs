@@ -230,11 +230,7 @@ impl Writer {
         &self.refused
     }
 
-    fn spawn(
-        &mut self,
-        name: String,
-        run: impl FnOnce(&Shared) + Send + 'static,
-    ) -> Option<thread::JoinHandle<()>> {
+    fn spawn(&mut self, name: String, run: impl FnOnce(&Shared) + Send + 'static) -> Option<thread::JoinHandle<()>> {
         let started = spawn(&self.shared, name.clone(), run);
         started.map_err(|error| self.refused.push(format!("starting the thread {name}: {error}"))).ok()
     }
