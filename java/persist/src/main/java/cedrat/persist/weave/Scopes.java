@@ -1,5 +1,9 @@
 package cedrat.persist.weave;
 
+import cedrat.persist.weave.code.Code;
+import cedrat.persist.weave.code.Frame;
+import cedrat.persist.weave.code.InstructionEffects;
+import cedrat.persist.weave.code.Probes;
 import java.lang.classfile.ClassModel;
 import java.lang.classfile.CodeModel;
 import java.lang.classfile.Instruction;

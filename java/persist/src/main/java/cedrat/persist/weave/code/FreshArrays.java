@@ -1,4 +1,4 @@
-package cedrat.persist.weave;
+package cedrat.persist.weave.code;
 
 import java.lang.classfile.CodeModel;
 import java.lang.classfile.Instruction;
@@ -19,7 +19,7 @@ import java.util.BitSet;
 /// with a long table would exceed the length of a method.
 ///
 /// **Threads:** one.
-final class FreshArrays {
+public final class FreshArrays {
     /// Words of unknown content below the first array: more than an instruction takes from the stack.
     private static final int WORDS_BELOW = 3 * 256;
 
@@ -39,7 +39,7 @@ final class FreshArrays {
     }
 
     /// Returns the numbers of the instructions that are such stores.
-    static BitSet stores(CodeModel model) {
+    public static BitSet stores(CodeModel model) {
         FreshArrays arrays = new FreshArrays(model);
         arrays.findJoins();
         for (int at = 0; at < arrays.code.size(); at++) {

@@ -1,4 +1,4 @@
-package cedrat.persist.weave;
+package cedrat.persist.weave.code;
 
 import java.util.Arrays;
 
@@ -7,18 +7,18 @@ import java.util.Arrays;
 /// Values of 64 bits take two words of the stack, as the instructions that shuffle it see them. Of a word it
 /// is known which call of [cedrat.persist.Transaction#begin()] has returned it: its number from 1 on, or 0 for anything
 /// else.
-final class Frame {
+public final class Frame {
     /// Kind of value of each local, or 0: unknown.
-    final char[] kinds;
+    public final char[] kinds;
     /// Origins of the values of locals.
-    final int[] locals;
+    public final int[] locals;
 
     private int[] stack = new int[8];
     private int depth;
     /// The calls of `begin` whose transactions may not be closed yet, as bits.
-    long open;
+    public long open;
 
-    Frame(int locals) {
+    public Frame(int locals) {
         kinds = new char[locals];
         this.locals = new int[locals];
     }
@@ -31,23 +31,23 @@ final class Frame {
         open = other.open;
     }
 
-    Frame copy() {
+    public Frame copy() {
         return new Frame(this);
     }
 
     /// This, at a handler of exceptions.
-    Frame thrown() {
+    public Frame thrown() {
         Frame frame = copy();
         frame.depth = 0;
         frame.push(0);
         return frame;
     }
 
-    boolean isOpen(int site) {
+    public boolean isOpen(int site) {
         return (open & 1L << site) != 0;
     }
 
-    void push(int origin) {
+    public void push(int origin) {
         if (depth == stack.length) {
             stack = Arrays.copyOf(stack, 2 * depth);
         }
@@ -55,37 +55,37 @@ final class Frame {
     }
 
     /// Values of which nothing is known.
-    void push(int origin, int words) {
+    public void push(int origin, int words) {
         for (int i = 0; i < words; i++) {
             push(origin);
         }
     }
 
-    int pop() {
+    public int pop() {
         return stack[--depth];
     }
 
-    void pop(int words) {
+    public void pop(int words) {
         depth -= words;
     }
 
     /// The origin of the word that lies below `words` others.
-    int peek(int words) {
+    public int peek(int words) {
         return stack[depth - 1 - words];
     }
 
     /// Returns the number of words on the stack.
-    int depth() {
+    public int depth() {
         return depth;
     }
 
     /// Returns the origins of the words above so many others.
-    int[] above(int words) {
+    public int[] above(int words) {
         return Arrays.copyOfRange(stack, words, Math.max(words, depth));
     }
 
     /// The instructions `dup…`: copies the uppermost `words` below the `under` words under them.
-    void duplicate(int words, int under) {
+    public void duplicate(int words, int under) {
         int[] upper = new int[words];
         int[] lower = new int[under];
         for (int i = words - 1; i >= 0; i--) {
@@ -104,7 +104,7 @@ final class Frame {
     /// Merges the state of `other` into this one, for an instruction that both lead to.
     ///
     /// @return whether less is known than before
-    boolean meet(Frame other) {
+    public boolean meet(Frame other) {
         boolean isLess = (open | other.open) != open;
         open |= other.open;
         for (int i = 0; i < locals.length; i++) {

@@ -1,4 +1,4 @@
-package cedrat.persist.weave;
+package cedrat.persist.weave.code;
 
 import java.lang.classfile.ClassModel;
 import java.lang.classfile.CodeElement;
@@ -19,11 +19,11 @@ import java.util.List;
 /// Probes of the coverage tool JaCoCo, which instruments a class before the agent does: assignments `probes[N] = true`
 /// to an array that each method keeps in a local variable of its own. They are no changes of the program. With a
 /// barrier, a rollback would remove the coverage, and transactions that run the same class would wait for each other.
-final class Probes {
+public final class Probes {
     private Probes() {}
 
     /// Returns the numbers of the instructions that are probes.
-    static BitSet in(ClassModel type, CodeModel code) {
+    public static BitSet in(ClassModel type, CodeModel code) {
         BitSet probes = new BitSet();
         if (type.methods().stream().noneMatch(method -> method.methodName().equalsString("$jacocoInit"))) {
             return probes;

@@ -1,4 +1,4 @@
-package cedrat.persist.weave;
+package cedrat.persist.weave.code;
 
 import java.lang.classfile.Instruction;
 import java.lang.classfile.Opcode;
@@ -31,11 +31,11 @@ import java.lang.constant.ClassDesc;
 import java.lang.constant.MethodTypeDesc;
 
 /// Effects of instructions on a [Frame].
-final class InstructionEffects {
+public final class InstructionEffects {
     private InstructionEffects() {}
 
     /// Does it, but for what calls of [cedrat.persist.Transaction] mean.
-    static void apply(Frame frame, Instruction instruction) {
+    public static void apply(Frame frame, Instruction instruction) {
         switch (instruction) {
             case LoadInstruction load -> frame.push(frame.locals[load.slot()], words(load.typeKind()));
             case StoreInstruction store -> store(frame, store);
@@ -83,7 +83,7 @@ final class InstructionEffects {
     }
 
     /// Whether it may throw. What it throws when the stack or the memory is used up is not considered.
-    static boolean mayThrow(Instruction instruction) {
+    public static boolean mayThrow(Instruction instruction) {
         return switch (instruction) {
             case LoadInstruction _ -> false;
             case StoreInstruction _ -> false;
@@ -110,16 +110,16 @@ final class InstructionEffects {
         };
     }
 
-    static int words(TypeKind kind) {
+    public static int words(TypeKind kind) {
         return kind.slotSize();
     }
 
-    static int words(ClassDesc type) {
+    public static int words(ClassDesc type) {
         return TypeKind.from(type).slotSize();
     }
 
     /// `I`, `J`, `F`, `D` or `L`.
-    static char letter(TypeKind kind) {
+    public static char letter(TypeKind kind) {
         return switch (kind.asLoadable()) {
             case INT -> 'I';
             case LONG -> 'J';

@@ -1,4 +1,4 @@
-package cedrat.persist.weave;
+package cedrat.persist.weave.code;
 
 import java.lang.classfile.Attributes;
 import java.lang.classfile.CodeElement;
@@ -29,10 +29,10 @@ import java.util.Map;
 import java.util.stream.IntStream;
 
 /// The instructions of a method by their numbers, and where control goes from them.
-final class Code {
+public final class Code {
     /// A range of instructions and where exceptions in it go.
-    record Handler(int from, int to, int at, boolean catchesAll) {
-        boolean covers(int instruction) {
+    public record Handler(int from, int to, int at, boolean catchesAll) {
+        public boolean covers(int instruction) {
             return from <= instruction && instruction < to;
         }
     }
@@ -44,7 +44,7 @@ final class Code {
     /// By instruction, the locals that have a value there for certain, as the compiler has written it for verification.
     private final Map<Integer, BitSet> declared = new HashMap<>();
 
-    Code(CodeModel model) {
+    public Code(CodeModel model) {
         List<ExceptionCatch> catches = new ArrayList<>();
         int line = 0;
         for (CodeElement element : model) {
@@ -83,27 +83,27 @@ final class Code {
 
     /// Whether a local may have a value before an instruction: not, if the compiler says there that it has none,
     /// whatever was left in it by a variable that is gone.
-    boolean mayHaveValue(int at, int slot) {
+    public boolean mayHaveValue(int at, int slot) {
         BitSet locals = declared.get(at);
         return locals == null || locals.get(slot);
     }
 
-    int size() {
+    public int size() {
         return instructions.size();
     }
 
-    Instruction instruction(int at) {
+    public Instruction instruction(int at) {
         return instructions.get(at);
     }
 
     /// Returns a readable position of an instruction.
-    String place(int at) {
+    public String place(int at) {
         int line = lines.get(at);
         return line == 0 ? "instruction " + at : "line " + line;
     }
 
     /// The instructions that may come next, if it does not throw.
-    int[] next(int at) {
+    public int[] next(int at) {
         return switch (instructions.get(at)) {
             case BranchInstruction branch ->
                 branch.opcode() == Opcode.GOTO || branch.opcode() == Opcode.GOTO_W
@@ -123,12 +123,12 @@ final class Code {
     }
 
     /// The instruction that a label is before.
-    int at(Label label) {
+    public int at(Label label) {
         return targets.get(label);
     }
 
     /// In the order in which they are asked.
-    List<Handler> handlers() {
+    public List<Handler> handlers() {
         return handlers;
     }
 }

@@ -1,4 +1,4 @@
-package cedrat.persist.weave;
+package cedrat.persist.weave.code;
 
 import java.lang.classfile.CodeModel;
 import java.lang.classfile.Instruction;
@@ -12,7 +12,7 @@ import java.util.ArrayDeque;
 /// instructions.
 ///
 /// **Threads:** one.
-final class ParameterFlow {
+public final class ParameterFlow {
     private static final int PARAMETER = 1;
 
     private final Code code;
@@ -37,17 +37,17 @@ final class ParameterFlow {
     /// Of `this`, in what a constructor does before it has called another one: there it is no object yet,
     /// whose fields can be written and not read. A store to another object of the class is a store as any
     /// other.
-    static ParameterFlow inPrologue(CodeModel model) {
+    public static ParameterFlow inPrologue(CodeModel model) {
         return new ParameterFlow(model, new int[] {0}, true);
     }
 
     /// Of some parameters, by the locals that they come in.
-    static ParameterFlow of(CodeModel model, int[] slots) {
+    public static ParameterFlow of(CodeModel model, int[] slots) {
         return new ParameterFlow(model, slots, false);
     }
 
     /// Whether an instruction has one of them on the stack for certain, below `words` others.
-    boolean isParameter(int at, int words) {
+    public boolean isParameter(int at, int words) {
         return frames[at] != null && frames[at].peek(words) == PARAMETER;
     }
 
