@@ -81,7 +81,8 @@ public abstract class PersistenceRuntime {
         return runtime;
     }
 
-    private static IllegalStateException notLoaded() {
+    /// Returns the exception of code that needs the agent and runs without it.
+    public static IllegalStateException notLoaded() {
         return new IllegalStateException(
                 "cannot record changes of objects, because the agent is not loaded: start Java with "
                         + "-javaagent:persist.jar, or add the line Launcher-Agent-Class: cedrat.persist.weave.Agent to the "

@@ -47,6 +47,9 @@ public final class Barrier {
     private static final VarHandle LOCK;
 
     private static volatile Handler handler;
+    private static FieldNumbers numbers;
+    /// Whether code that was woven by a build has run before there was a handler.
+    private static boolean hasRunUnhandled;
 
     static {
         try {
@@ -62,12 +65,40 @@ public final class Barrier {
 
     /// Installs the handler.
     ///
-    /// @throws IllegalStateException if there is one: two would know nothing of each other's transactions
-    public static synchronized void install(Handler handler) {
+    /// @throws IllegalStateException if there is one: two would know nothing of each other's transactions. Or if
+    ///                               woven code has run without one: its fields have no numbers
+    public static synchronized void install(Handler handler, FieldNumbers numbers) {
         if (Barrier.handler != null) {
             throw new IllegalStateException("the agent is loaded already: load it once");
         }
+        if (hasRunUnhandled) {
+            throw new IllegalStateException(
+                    "cannot load the agent: classes that a build has woven have run without it. "
+                            + "Start Java with -javaagent:persist.jar, or with the agent in the manifest of the executable jar");
+        }
+        Barrier.numbers = numbers;
         Barrier.handler = handler;
+    }
+
+    /// Whether there is a handler. Without one no transaction begins and no store is open, and there never will be one.
+    private static boolean isHandled() {
+        return handler != null || isHandledLater();
+    }
+
+    private static synchronized boolean isHandledLater() {
+        hasRunUnhandled = handler == null;
+        return handler != null;
+    }
+
+    /// Bootstrap method of the dynamic constants by which a class that a build has woven names its fields.
+    ///
+    /// @param lookup   of the class with the constant
+    /// @param name     the name of the field
+    /// @param type     of the constant
+    /// @param owner    the binary name of the class that the instruction names
+    /// @param isStatic 1 for a static field, otherwise 0
+    public static int number(MethodHandles.Lookup lookup, String name, Class<?> type, String owner, int isStatic) {
+        return isHandled() ? numbers.add(owner, name, isStatic != 0) : 0;
     }
 
     /// The hash code of a constant of an enum, in place of the identity hash code that differs in each process.
@@ -427,21 +458,29 @@ public final class Barrier {
     /// Before a class of the application is initialised. Whether a transaction lives is not asked: one that
     /// begins meanwhile must not make [#resume] resume what was not suspended.
     public static void suspend() {
-        handler.suspend();
+        if (isHandled()) {
+            handler.suspend();
+        }
     }
 
     /// After a class of the application was initialised.
     public static void resume() {
-        handler.resume();
+        if (isHandled()) {
+            handler.resume();
+        }
     }
 
     /// Before a class is loaded or linked, or one of the JDK is initialised.
     public static void suspendLoading() {
-        handler.suspendLoading();
+        if (isHandled()) {
+            handler.suspendLoading();
+        }
     }
 
     /// After a class was loaded or linked, or one of the JDK was initialised.
     public static void resumeLoading() {
-        handler.resumeLoading();
+        if (isHandled()) {
+            handler.resumeLoading();
+        }
     }
 }

@@ -48,11 +48,13 @@ class BarrierTest {
 
     @BeforeAll
     static void install() {
-        Barrier.install((Handler) Proxy.newProxyInstance(
-                Handler.class.getClassLoader(), new Class<?>[] {Handler.class}, (proxy, method, arguments) -> {
-                    CALLS.add(method.getName());
-                    return method.getReturnType() == boolean.class ? false : null;
-                }));
+        Barrier.install(
+                (Handler) Proxy.newProxyInstance(
+                        Handler.class.getClassLoader(), new Class<?>[] {Handler.class}, (proxy, method, arguments) -> {
+                            CALLS.add(method.getName());
+                            return method.getReturnType() == boolean.class ? false : null;
+                        }),
+                (owner, name, isStatic) -> (owner + "." + name + isStatic).length());
     }
 
     @BeforeEach

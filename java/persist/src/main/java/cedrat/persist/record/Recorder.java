@@ -63,7 +63,7 @@ public final class Recorder implements Handler {
 
     /// Makes it that of the process.
     public void install() {
-        Barrier.install(this);
+        Barrier.install(this, fields::add);
         installed = this;
     }
 

@@ -1,6 +1,7 @@
 package cedrat.persist.record;
 
 import cedrat.persist.DeadlockException;
+import cedrat.persist.PersistenceRuntime;
 import cedrat.persist.Transaction;
 import cedrat.persist.lock.Locks;
 import cedrat.persist.lock.MonitorCycles;
@@ -14,9 +15,18 @@ public final class WovenCode {
 
     private WovenCode() {}
 
+    /// @throws IllegalStateException if a build has woven the caller, and the agent is not loaded
+    private static Transactions transactions() {
+        Recorder recorder = Recorder.get();
+        if (recorder == null) {
+            throw PersistenceRuntime.notLoaded();
+        }
+        return recorder.transactions;
+    }
+
     /// In place of [Transaction#begin()].
     public static Transaction begin() {
-        Transactions transactions = Recorder.get().transactions;
+        Transactions transactions = transactions();
         return transactions.begin(transactions.newOwner());
     }
 
@@ -73,7 +83,7 @@ public final class WovenCode {
 
     /// In place of [Transaction#call(Transaction.Call)].
     public static <T, E extends Exception> T call(Transaction.Call<T, E> work) throws E {
-        Transactions transactions = Recorder.get().transactions;
+        Transactions transactions = transactions();
         boolean isNested = transactions.isInTransaction();
         Locks.Owner owner = transactions.newOwner();
         while (true) {

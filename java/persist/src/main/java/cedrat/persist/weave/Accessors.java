@@ -1,6 +1,5 @@
 package cedrat.persist.weave;
 
-import cedrat.persist.memory.Fields;
 import java.lang.classfile.ClassBuilder;
 import java.lang.classfile.ClassFile;
 import java.lang.classfile.CodeBuilder;
@@ -52,7 +51,7 @@ final class Accessors {
         }
     }
 
-    private final Fields fields;
+    private final FieldNumbers numbers;
     private final ClassDesc reader;
     private final Map<Field, String> names = new LinkedHashMap<>();
 
@@ -61,8 +60,8 @@ final class Accessors {
 
     /// @param reader the class that gets the methods
     /// @param known  the fields whose methods the class has, in their order, if it is redefined; otherwise null
-    Accessors(Fields fields, ClassDesc reader, List<Field> known) {
-        this.fields = fields;
+    Accessors(FieldNumbers numbers, ClassDesc reader, List<Field> known) {
+        this.numbers = numbers;
         this.reader = reader;
         isComplete = known != null;
         if (isComplete) {
@@ -107,13 +106,15 @@ final class Accessors {
             Calls.lockToRead(code);
         }
         code.dup().getfield(field.owner, field.name, field.type);
-        Calls.read(code, number(field));
+        loadNumber(code, field);
+        Calls.read(code);
         code.checkcast(field.type);
     }
 
-    private int number(Field field) {
+    /// … → …, number
+    private void loadNumber(CodeBuilder code, Field field) {
         String owner = field.owner.descriptorString();
-        return fields.add(owner.substring(1, owner.length() - 1).replace('/', '.'), field.name, false);
+        numbers.load(code, owner.substring(1, owner.length() - 1).replace('/', '.'), field.name, false);
     }
 
     private void read(CodeBuilder code, Field field) {
@@ -127,9 +128,8 @@ final class Accessors {
             code.aload(0).getfield(field.owner, field.name, field.type).return_(TypeKind.from(field.type));
             return;
         }
-        int number = number(field);
         if (isHidden(field)) {
-            readHidden(code, field, number);
+            readHidden(code, field);
             return;
         }
         Label found = code.newLabel();
@@ -142,7 +142,8 @@ final class Accessors {
                 .ifnull(found)
                 .pop()
                 .aload(0);
-        Calls.readNull(code, number);
+        loadNumber(code, field);
+        Calls.readNull(code);
         code.checkcast(field.type).labelBinding(found).areturn();
         code.with(StackMapTableAttribute.of(List.of(StackMapFrameInfo.of(
                 found,
@@ -165,7 +166,7 @@ final class Accessors {
     /// A cast would have to name the type. So the field is read again once it is loaded, until it is not null any
     /// more: a thread that unloads objects may be faster. (No record is read so, of which a field that was null may
     /// be constant to the compiler: its fields are private.)
-    private static void readHidden(CodeBuilder code, Field field, int number) {
+    private void readHidden(CodeBuilder code, Field field) {
         Label again = code.newBoundLabel();
         Label found = code.newLabel();
         Label none = code.newLabel();
@@ -178,7 +179,8 @@ final class Accessors {
                 .getfield(field.owner, Identities.FIELD, Identities.TYPE)
                 .ifnull(none)
                 .aload(0);
-        Calls.readNull(code, number);
+        loadNumber(code, field);
+        Calls.readNull(code);
         code.ifnonnull(again)
                 .labelBinding(none)
                 .aconst_null()

@@ -19,6 +19,7 @@ import java.lang.instrument.Instrumentation;
 import java.lang.instrument.UnmodifiableClassException;
 import java.lang.module.ModuleReader;
 import java.lang.module.ModuleReference;
+import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.ProtectionDomain;
@@ -44,10 +45,15 @@ import java.util.zip.ZipEntry;
 /// `infrastructure=com.example.audit` lists packages and classes whose changes belong to no transaction.
 /// `memo=com.example.Point#hash` lists [memo fields][cedrat.persist.memory.MemoFields]. With
 /// `reads=unlocked`, reads of primitive fields have no barriers. Then only stores with
-/// [cedrat.persist.StoreOptions.Isolation#READ_UNCOMMITTED] can be opened.
+/// [cedrat.persist.StoreOptions.Isolation#READ_UNCOMMITTED] can be opened. Without an argument, the agent takes
+/// those of the file [#ARGUMENTS].
 public final class Agent {
+    /// The file of the class path with the arguments, for an agent that is started without any.
+    public static final String ARGUMENTS = "META-INF/cedrat/agent.arguments";
+
     private static final String[] BOOT_CLASSES = {
         "cedrat/persist/boot/Barrier",
+        "cedrat/persist/boot/FieldNumbers",
         "cedrat/persist/boot/Handler",
         "cedrat/persist/boot/Header",
         "cedrat/persist/boot/Identity",
@@ -68,8 +74,21 @@ public final class Agent {
         } catch (IOException e) {
             throw new UncheckedIOException("cannot write the classes of the boot class path to a temporary file", e);
         }
+        checkBootClasses();
         addReadEdge(instrumentation, Agent.class.getModule());
-        Started.start(new Classes(argument), instrumentation);
+        boolean isGiven = argument != null && !argument.isEmpty();
+        Started.start(new Classes(isGiven ? argument : readArguments()), instrumentation);
+    }
+
+    /// A manifest cannot pass arguments, so a build leaves them in a file.
+    ///
+    /// @return null if there is none
+    private static String readArguments() {
+        try (InputStream in = ClassLoader.getSystemResourceAsStream(ARGUMENTS)) {
+            return in == null ? null : new String(in.readAllBytes(), StandardCharsets.UTF_8).strip();
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot read the file " + ARGUMENTS + " of the class path", e);
+        }
     }
 
     /// The boot class path takes files only.
@@ -95,6 +114,21 @@ public final class Agent {
         if (File.separatorChar == '/') {
             // The virtual machine holds it open; a process that is killed would leave it behind.
             Files.delete(file);
+        }
+    }
+
+    /// A program with classes that a build has woven loads the barriers itself if it starts without the agent. The
+    /// classes of the JDK would call others.
+    private static void checkBootClasses() {
+        try {
+            Class<?> barrier = Class.forName("cedrat.persist.boot.Barrier", false, Agent.class.getClassLoader());
+            if (barrier.getClassLoader() != null) {
+                throw new IllegalStateException("cannot load the agent: classes that a build has woven were loaded "
+                        + "without it. Start Java with -javaagent:persist.jar, before other agents, or with the agent in "
+                        + "the manifest of the executable jar");
+            }
+        } catch (ClassNotFoundException e) {
+            throw new AssertionError("the boot class path lacks what was appended to it", e);
         }
     }
 
@@ -149,6 +183,7 @@ public final class Agent {
             PersistenceRuntime.install(new StoreRuntime(recorder));
             // So that the transformer itself needs no class that is loaded when it is called first.
             SerialVersion.of(ClassFile.of().parse(bytes(Agent.class)));
+            WovenAttribute.prepare();
             JavaBase.find("java/lang/Object");
             // A loader of classes has a map of this kind, whose barrier must load none.
             ConcurrentState.isKept(started);
@@ -306,7 +341,7 @@ public final class Agent {
                 byte[] original) {
             String known = name != null ? name : nameIn(original);
             Weaver.Kind kind = known == null ? null : classes.kind(loader, known);
-            if (kind == null) {
+            if (known == null || kind == null && !mayBeBuilt(loader)) {
                 return null;
             }
             // The thread may be in a transaction, of which weaving is no part.
@@ -315,7 +350,15 @@ public final class Agent {
             // more it gets again.
             boolean isLoaded = redefined != null && !weaver.weavesReads();
             try {
+                WovenAttribute built = mayBeBuilt(loader) ? WovenAttribute.of(original) : null;
+                if (built == null && kind == null) {
+                    return null;
+                }
                 addReadEdge(instrumentation, module);
+                if (built != null) {
+                    exportReplacements(instrumentation, module);
+                    return accepted(loader, original, built, redefined != null);
+                }
                 ClassModel type = kind == Weaver.Kind.APPLICATION ? Weaver.parse(original) : null;
                 if (type != null && !classes.weaves(loader, type)) {
                     return leftOut(type, loader);
@@ -341,6 +384,30 @@ public final class Agent {
                         : withoutBarriers(kind, loader, original, why);
             } finally {
                 recorder.resumeLoading();
+            }
+        }
+
+        /// Whether a class may be one of the application that a build has woven.
+        private static boolean mayBeBuilt(ClassLoader loader) {
+            return loader != null && loader != ClassLoader.getPlatformClassLoader();
+        }
+
+        /// A class that a build has woven, which stays as it is, or refuses its initialisation.
+        private byte[] accepted(ClassLoader loader, byte[] original, WovenAttribute built, boolean isLoaded) {
+            ClassModel type = Weaver.parse(original);
+            try {
+                built.check(classes, loader);
+                weaver.accept(type, loader, built);
+                classes.weaves(loader, type);
+                return null;
+            } catch (IllegalArgumentException e) {
+                String why = "cannot use the class "
+                        + type.thisClass().asInternalName().replace('/', '.') + ", because " + e.getMessage();
+                if (isLoaded) {
+                    recorder.unwoven.fail(why);
+                    return null;
+                }
+                return weaver.refusing(original, why);
             }
         }
 

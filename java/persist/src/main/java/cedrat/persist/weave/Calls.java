@@ -46,14 +46,14 @@ final class Calls {
                 };
     }
 
-    /// … base → …, value
-    static void readNull(CodeBuilder builder, int number) {
-        builder.loadConstant(number).invokestatic(BARRIER, "readNull", READ);
+    /// … base, number → …, value
+    static void readNull(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "readNull", READ);
     }
 
-    /// … base, value → …, value
-    static void read(CodeBuilder builder, int number) {
-        builder.loadConstant(number).invokestatic(BARRIER, "read", READ_IN_PLACE);
+    /// … base, value, number → …, value
+    static void read(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "read", READ_IN_PLACE);
     }
 
     /// … base → …
@@ -81,9 +81,9 @@ final class Calls {
         builder.invokestatic(BARRIER, "copied", TWO_OBJECTS);
     }
 
-    /// … base → …
-    static void beforeField(CodeBuilder builder, int number) {
-        builder.loadConstant(number).invokestatic(BARRIER, "beforeField", ELEMENT);
+    /// … base, number → …
+    static void beforeField(CodeBuilder builder) {
+        builder.invokestatic(BARRIER, "beforeField", ELEMENT);
     }
 
     /// … base → …

@@ -6,10 +6,14 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.lang.classfile.ClassModel;
+import java.lang.classfile.constantpool.FieldRefEntry;
+import java.lang.classfile.constantpool.PoolEntry;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
+import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 
 /// Which classes are woven, and for what: the agent's argument.
@@ -159,6 +163,35 @@ final class Classes {
         return !narrowing.isOn()
                 || narrowing.weaves(
                         loader, type, isInfrastructure(type.thisClass().asInternalName()));
+    }
+
+    /// Returns what the agent's arguments say of a class, and of the classes whose fields it reads or writes, by their
+    /// internal names: how a class is woven follows from that, and from its bytes.
+    Map<String, String> choices(ClassLoader loader, ClassModel type) {
+        Map<String, String> choices = new TreeMap<>();
+        put(choices, loader, "");
+        put(choices, loader, type.thisClass().asInternalName());
+        type.superclass().ifPresent(superclass -> put(choices, loader, superclass.asInternalName()));
+        for (PoolEntry entry : type.constantPool()) {
+            if (entry instanceof FieldRefEntry field) {
+                put(choices, loader, field.owner().asInternalName());
+            }
+        }
+        return choices;
+    }
+
+    private void put(Map<String, String> choices, ClassLoader loader, String internalName) {
+        choices.computeIfAbsent(internalName, name -> choice(loader, name));
+    }
+
+    /// Returns the same as [#choices], for one of the names.
+    String choice(ClassLoader loader, String internalName) {
+        if (internalName.isEmpty()) {
+            return locksReads ? "reads=locked" : "reads=unlocked";
+        }
+        return (isPersistable(loader, internalName) ? "persistable" : "not persistable")
+                + (isNeverPersistent(loader, internalName) ? ", left out" : "")
+                + (isInfrastructure(internalName) ? ", infrastructure" : "");
     }
 
     /// Returns the fields that belong to no transaction.

@@ -1,6 +1,5 @@
 package cedrat.persist.weave;
 
-import cedrat.persist.memory.Fields;
 import java.lang.classfile.ClassBuilder;
 import java.lang.classfile.ClassFile;
 import java.lang.classfile.ClassModel;
@@ -32,11 +31,12 @@ final class ReadWeaver {
     private final boolean locks;
 
     /// @param known the fields that the class reads by methods, if it is redefined; otherwise null
-    ReadWeaver(Fields fields, Classes classes, ClassLoader loader, ClassModel type, List<Accessors.Field> known) {
+    ReadWeaver(
+            FieldNumbers numbers, Classes classes, ClassLoader loader, ClassModel type, List<Accessors.Field> known) {
         this.classes = classes;
         this.loader = loader;
         this.type = type;
-        accessors = new Accessors(fields, type.thisClass().asSymbol(), known);
+        accessors = new Accessors(numbers, type.thisClass().asSymbol(), known);
         locks = classes.locksReads();
     }
 

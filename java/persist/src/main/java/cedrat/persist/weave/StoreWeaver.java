@@ -5,7 +5,6 @@ import cedrat.persist.jdk.PartTypes;
 import cedrat.persist.jdk.StaticState;
 import cedrat.persist.jdk.UnseenReads;
 import cedrat.persist.jdk.WovenMethods;
-import cedrat.persist.memory.Fields;
 import cedrat.persist.weave.code.FreshArrays;
 import cedrat.persist.weave.code.InstructionEffects;
 import cedrat.persist.weave.code.ParameterFlow;
@@ -65,7 +64,7 @@ final class StoreWeaver implements CodeTransform {
     /// Class of the bootstrap methods of string concatenation.
     private static final ClassDesc CONCATENATION = ClassDesc.of("java.lang.invoke", "StringConcatFactory");
 
-    private final Fields fields;
+    private final FieldNumbers numbers;
     private final Classes classes;
     private final ClassModel type;
     private final MethodModel method;
@@ -102,7 +101,7 @@ final class StoreWeaver implements CodeTransform {
     private int at;
 
     StoreWeaver(
-            Fields fields,
+            FieldNumbers numbers,
             Classes classes,
             ClassModel type,
             MethodModel method,
@@ -110,7 +109,7 @@ final class StoreWeaver implements CodeTransform {
             Weaver.Kind kind,
             ReadWeaver reads,
             boolean locksReads) {
-        this.fields = fields;
+        this.numbers = numbers;
         this.classes = classes;
         this.type = type;
         this.method = method;
@@ -254,7 +253,7 @@ final class StoreWeaver implements CodeTransform {
                 if (isOfInfrastructure(field)) {
                     Calls.ifPersistent(builder);
                 }
-                Calls.beforeField(builder, number(field, false));
+                beforeField(builder, field, false);
             } else if (isMark()) {
                 Calls.beforeMark(builder);
             } else {
@@ -262,7 +261,7 @@ final class StoreWeaver implements CodeTransform {
             }
         } else if (field.opcode() == Opcode.PUTSTATIC && !isFinal(field) && !isOfInfrastructure(field)) {
             loadClass(builder, field.owner());
-            Calls.beforeField(builder, number(field, true));
+            beforeField(builder, field, true);
         }
         builder.with(field);
     }
@@ -355,9 +354,11 @@ final class StoreWeaver implements CodeTransform {
         return slots.build().toArray();
     }
 
-    private int number(FieldInstruction field, boolean isStatic) {
-        return fields.add(
-                field.owner().asInternalName().replace('/', '.'), field.name().stringValue(), isStatic);
+    /// … base → …
+    private void beforeField(CodeBuilder builder, FieldInstruction field, boolean isStatic) {
+        String owner = field.owner().asInternalName().replace('/', '.');
+        numbers.load(builder, owner, field.name().stringValue(), isStatic);
+        Calls.beforeField(builder);
     }
 
     // ---- arrays

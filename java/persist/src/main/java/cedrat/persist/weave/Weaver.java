@@ -72,13 +72,18 @@ final class Weaver {
     private static final MethodTypeDesc ERROR_OF = MethodTypeDesc.of(ConstantDescs.CD_void, ConstantDescs.CD_String);
     private static final ClassFile CLASS_FILE = ClassFile.of(ClassFile.StackMapsOption.DROP_STACK_MAPS);
 
-    private final Fields fields;
+    private final FieldNumbers numbers;
     private final Classes classes;
     private final ReadFields readFields = new ReadFields();
     private volatile boolean weavesReads;
 
+    /// A weaver of classes that are loaded in this process.
     Weaver(Fields fields, Classes classes) {
-        this.fields = fields;
+        this(FieldNumbers.ofProcess(fields), classes);
+    }
+
+    Weaver(FieldNumbers numbers, Classes classes) {
+        this.numbers = numbers;
         this.classes = classes;
     }
 
@@ -135,6 +140,19 @@ final class Weaver {
     /// The model of a class.
     static ClassModel parse(byte[] original) {
         return CLASS_FILE.parse(original);
+    }
+
+    /// Notes a class that a build has woven.
+    ///
+    /// @throws IllegalArgumentException if an argument of the agent does not suit the class
+    void accept(ClassModel type, ClassLoader loader, WovenAttribute woven) {
+        checkMemos(type);
+        readFields.put(loader, type.thisClass().asInternalName(), woven.readFields);
+    }
+
+    /// Returns the fields that a woven class reads by methods.
+    List<Accessors.Field> readFields(ClassLoader loader, String internalName) {
+        return readFields.of(loader, internalName);
     }
 
     /// A misspelt name would let assignments to the memo field throw, and a final field would not be loaded.
@@ -240,7 +258,7 @@ final class Weaver {
         boolean isRead = weavesReads && kind == Kind.APPLICATION;
         String name = type.thisClass().asInternalName();
         List<Accessors.Field> known = isRedefined ? readFields.of(loader, name) : null;
-        ReadWeaver reads = isRead ? new ReadWeaver(fields, classes, loader, type, known) : null;
+        ReadWeaver reads = isRead ? new ReadWeaver(numbers, classes, loader, type, known) : null;
         ClassTransform identity = isRead ? identity(original, loader) : ClassTransform.ACCEPT_ALL;
         // One behind the other they would build each method twice.
         return new ClassTransform() {
@@ -361,7 +379,7 @@ final class Weaver {
                 builder.transformCode(
                         code,
                         CodeTransform.ofStateful(() -> new StoreWeaver(
-                                fields, classes, type, method, code, kind, reads, locksReads(kind, reads))));
+                                numbers, classes, type, method, code, kind, reads, locksReads(kind, reads))));
         }
     }
 

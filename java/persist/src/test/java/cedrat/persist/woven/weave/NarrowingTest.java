@@ -5,7 +5,6 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.woven.narrowed.app.Program;
-import java.io.IOException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Path;
 import org.junit.jupiter.api.Test;
@@ -15,13 +14,18 @@ class NarrowingTest {
     private static final String NARROWED = "cedrat.persist.woven.narrowed.";
     private static final String INCLUDED = "include=" + NARROWED + "model";
 
-    private static String run(String argument, String what) throws IOException, InterruptedException {
+    /// Returns the class path of the program.
+    String classPath(String argument) throws Exception {
+        return Path.of("target", "test-classes").toAbsolutePath().toString();
+    }
+
+    private String run(String argument, String what) throws Exception {
         Process process = new ProcessBuilder(
                         Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                         "-XX:TieredStopAtLevel=1",
                         "-javaagent:" + System.getProperty("cedrat.agent") + "=" + argument,
                         "-cp",
-                        Path.of("target", "test-classes").toAbsolutePath().toString(),
+                        classPath(argument),
                         Program.class.getName(),
                         what)
                 .redirectErrorStream(true)

@@ -1,0 +1,70 @@
+package cedrat.persist.weave;
+
+import java.io.File;
+import java.io.IOException;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.regex.Pattern;
+import java.util.stream.Stream;
+
+/// The command that weaves the class files of a build in place, for build tools without a plugin.
+public final class Main {
+    private static final String USAGE = "usage: java -cp persist.jar " + Main.class.getName()
+            + " [--arguments=ARGUMENTS] [--class-path=PATH] FOLDER…";
+
+    private Main() {}
+
+    /// Weaves the classes of folders. Ends with status 1 if a class cannot be woven, and with 2 if an argument is
+    /// invalid.
+    ///
+    /// @param arguments `--arguments=`, the agent's, with which the program will run; `--class-path=`, jars and
+    ///                  folders of other classes; and folders of class files
+    public static void main(String[] arguments) throws IOException {
+        String agentArguments = null;
+        List<Path> classPath = new ArrayList<>();
+        List<Path> folders = new ArrayList<>();
+        for (String argument : arguments) {
+            if (argument.startsWith("--arguments=")) {
+                agentArguments = value(argument);
+            } else if (argument.startsWith("--class-path=")) {
+                Stream.of(value(argument).split(Pattern.quote(File.pathSeparator)))
+                        .filter(path -> !path.isEmpty())
+                        .map(Path::of)
+                        .forEach(classPath::add);
+            } else if (argument.startsWith("-")) {
+                fail(2, "invalid argument `" + argument + "`\n" + USAGE);
+            } else {
+                folders.add(Path.of(argument));
+            }
+        }
+        if (folders.isEmpty()) {
+            fail(2, USAGE);
+        }
+        weave(agentArguments, folders, classPath);
+    }
+
+    private static String value(String argument) {
+        return argument.substring(argument.indexOf('=') + 1);
+    }
+
+    private static void weave(String arguments, List<Path> folders, List<Path> classPath) throws IOException {
+        BuildWeaver.Outcome outcome;
+        try {
+            outcome = new BuildWeaver(arguments, folders, classPath).weave();
+        } catch (IllegalArgumentException e) {
+            fail(2, e.getMessage());
+            return;
+        }
+        if (!outcome.failures().isEmpty()) {
+            fail(1, String.join("\n", outcome.failures()));
+        }
+        System.out.println(outcome.woven() + " classes woven, " + outcome.kept() + " woven before, " + outcome.left()
+                + " left to the agent");
+    }
+
+    private static void fail(int status, String message) {
+        System.err.println(message);
+        System.exit(status);
+    }
+}

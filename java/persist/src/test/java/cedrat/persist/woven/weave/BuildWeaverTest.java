@@ -1,0 +1,202 @@
+package cedrat.persist.woven.weave;
+
+import static org.junit.jupiter.api.Assertions.assertArrayEquals;
+import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
+import static org.junit.jupiter.api.Assertions.assertTrue;
+
+import cedrat.persist.weave.BuildWeaver;
+import java.io.File;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.spi.ToolProvider;
+import org.junit.jupiter.api.Test;
+import org.junit.jupiter.api.io.TempDir;
+
+/// Programs with classes that a build has woven.
+class BuildWeaverTest {
+    private static final String AGENT = System.getProperty("cedrat.agent");
+    private static final String CLASSES =
+            Path.of("target", "test-classes").toAbsolutePath().toString();
+    private static final String PACKAGE = "cedrat/persist/woven/weave/";
+    private static final String REOPENED = "Anna -5 [paid 5] [Ben], Ben 5 [got 5] [], changes 1";
+
+    private record Ended(int status, String said) {}
+
+    @TempDir
+    Path folder;
+
+    private Ended java(List<String> options, Class<?> program) throws Exception {
+        List<String> line = new ArrayList<>();
+        line.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        line.add("-XX:TieredStopAtLevel=1");
+        line.addAll(options);
+        line.add("-cp");
+        line.add(String.join(File.pathSeparator, folder.toString(), CLASSES, AGENT, bootClasses()));
+        line.add(program.getName());
+        Process process = new ProcessBuilder(line).redirectErrorStream(true).start();
+        String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        return new Ended(process.waitFor(), said);
+    }
+
+    /// Every program has them on its class path, as a dependency.
+    private static String bootClasses() {
+        return Path.of("..", "persist-boot", "target", "classes")
+                .toAbsolutePath()
+                .toString();
+    }
+
+    private Ended withAgent(String arguments, Class<?> program) throws Exception {
+        return java(List.of("-javaagent:" + AGENT + "=" + arguments), program);
+    }
+
+    /// J18
+    @Test
+    void builtClassesStoreAndReopen() throws Exception {
+        BuiltClasses.add(null, folder, PACKAGE + "Reopened");
+        Ended ended = withAgent("", Reopened.class);
+        assertTrue(ended.said.contains(REOPENED), ended.said);
+        assertEquals(0, ended.status);
+    }
+
+    /// J18: other arguments than those that concern the class.
+    @Test
+    void argumentsForOtherClassesAreFree() throws Exception {
+        BuiltClasses.add(null, folder, PACKAGE + "Reopened");
+        Ended ended = withAgent("exclude=org.example,infrastructure=org.example", Reopened.class);
+        assertTrue(ended.said.contains(REOPENED), ended.said);
+    }
+
+    private void assertRefused(String arguments, String reason) throws Exception {
+        Ended ended = withAgent(arguments, Reopened.class);
+        assertTrue(ended.said.contains("cannot use the class " + Reopened.class.getName()), ended.said);
+        assertTrue(ended.said.contains(reason), ended.said);
+        assertTrue(ended.said.contains("Run a clean build"), ended.said);
+        assertNotEquals(0, ended.status);
+    }
+
+    /// J18a
+    @Test
+    void otherArgumentsAreRefused() throws Exception {
+        BuiltClasses.add(null, folder, PACKAGE + "Reopened");
+        assertRefused("reads=unlocked", "`reads=locked` in the build, `reads=unlocked` by the agent");
+        String excluded = "`persistable` in the build, `not persistable` by the agent";
+        assertRefused("exclude=" + Reopened.class.getName(), excluded);
+        assertRefused("include=org.example", "`persistable` in the build, `not persistable, left out` by the agent");
+        String infrastructure = "`persistable` in the build, `persistable, infrastructure` by the agent";
+        assertRefused("infrastructure=" + Reopened.class.getName(), infrastructure);
+    }
+
+    /// J18a
+    @Test
+    void misspeltMemoFieldIsRefused() throws Exception {
+        BuiltClasses.add(null, folder, PACKAGE + "Reopened");
+        Ended ended = withAgent("memo=" + Reopened.class.getName() + "#missing", Reopened.class);
+        assertTrue(ended.said.contains("it has no field missing"), ended.said);
+        assertNotEquals(0, ended.status);
+    }
+
+    /// J18b
+    @Test
+    void secondRunChangesNothing() throws Exception {
+        BuiltClasses.add(null, folder, PACKAGE + "Reopened");
+        Path file = folder.resolve(PACKAGE + "Reopened.class");
+        byte[] woven = Files.readAllBytes(file);
+        BuildWeaver.Outcome again = BuiltClasses.weave(null, folder);
+        assertEquals(new BuildWeaver.Outcome(0, 1, 0, List.of()), again);
+        assertArrayEquals(woven, Files.readAllBytes(file));
+        BuildWeaver.Outcome otherwise = BuiltClasses.weave("reads=unlocked", folder);
+        assertTrue(otherwise.failures().getFirst().contains("Run a clean build"), otherwise.toString());
+    }
+
+    private void compile(String... lines) throws Exception {
+        Path source = folder.resolve("Example.java");
+        Files.writeString(source, lines[lines.length - 1]);
+        List<String> arguments = new ArrayList<>(List.of(lines).subList(0, lines.length - 1));
+        arguments.addAll(List.of("-cp", AGENT, "-d", folder.toString(), source.toString()));
+        assertEquals(
+                0,
+                ToolProvider.findFirst("javac")
+                        .orElseThrow()
+                        .run(System.out, System.out, arguments.toArray(String[]::new)));
+    }
+
+    /// J6b, J18b
+    @Test
+    void unclosedTransactionFailsBuild() throws Exception {
+        compile("""
+                class Example {
+                    int count;
+                    static void leave() {
+                        cedrat.persist.Transaction.begin();
+                    }
+                    static class Other {
+                        int count;
+                        void change() {
+                            count++;
+                        }
+                    }
+                }
+                """);
+        byte[] other = Files.readAllBytes(folder.resolve("Example$Other.class"));
+        BuildWeaver.Outcome outcome = BuiltClasses.weave(null, folder);
+        assertEquals(1, outcome.failures().size(), outcome.toString());
+        assertTrue(outcome.failures().getFirst().startsWith("cannot weave the class Example: "), outcome.toString());
+        assertArrayEquals(other, Files.readAllBytes(folder.resolve("Example$Other.class")));
+    }
+
+    /// J18c
+    @Test
+    void oldClassFilesAreLeft() throws Exception {
+        compile("--release", "8", "-Xlint:-options", "class Example { Example next; }");
+        assertEquals(new BuildWeaver.Outcome(0, 0, 1, List.of()), BuiltClasses.weave(null, folder));
+    }
+
+    /// J18c: one module of two was not woven.
+    @Test
+    void agentWeavesWhatBuildHasNot() throws Exception {
+        BuiltClasses.add(null, folder, PACKAGE + "Launched");
+        Ended ended = withAgent("", Reopened.class);
+        assertTrue(ended.said.contains(REOPENED), ended.said);
+    }
+
+    /// J12
+    @Test
+    void builtClassesBeginNothingWithoutAgent() throws Exception {
+        BuiltClasses.add(null, folder, PACKAGE + "Launched");
+        Ended ended = java(List.of(), Launched.class);
+        assertTrue(ended.said.contains("the agent is not loaded"), ended.said);
+        assertNotEquals(0, ended.status);
+    }
+
+    /// Assigns to fields without a transaction.
+    static final class Plain {
+        private static int count;
+        private int own;
+        private Plain next;
+
+        private Plain() {}
+
+        public static void main(String[] arguments) {
+            Plain plain = new Plain();
+            plain.next = new Plain();
+            plain.next.own = 3;
+            count++;
+            System.out.println("plain " + plain.next.own + count + plain.next.next);
+        }
+    }
+
+    /// J18d
+    @Test
+    void builtClassesRunWithoutAgent() throws Exception {
+        BuiltClasses.add(null, folder, PACKAGE + "BuildWeaverTest$Plain");
+        Ended ended = java(List.of(), Plain.class);
+        assertTrue(ended.said.contains("plain 31null"), ended.said);
+        assertFalse(ended.said.contains("Error"), ended.said);
+        assertEquals(0, ended.status);
+    }
+}
