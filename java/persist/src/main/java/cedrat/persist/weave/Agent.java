@@ -397,7 +397,7 @@ public final class Agent {
             ClassModel type = Weaver.parse(original);
             try {
                 built.check(classes, loader);
-                weaver.accept(type, loader, built);
+                weaver.accept(type, loader, built, isLoaded);
                 classes.weaves(loader, type);
                 return null;
             } catch (IllegalArgumentException e) {

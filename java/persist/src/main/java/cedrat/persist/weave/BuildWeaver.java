@@ -23,7 +23,7 @@ import java.util.stream.Stream;
 ///
 /// **Threads:** one.
 public final class BuildWeaver {
-    /// What has become of the classes of a build.
+    /// Result of weaving a build.
     ///
     /// @param woven    the number of classes that were woven
     /// @param kept     the number of those that were woven before

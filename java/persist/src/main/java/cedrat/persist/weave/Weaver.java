@@ -144,10 +144,14 @@ final class Weaver {
 
     /// Notes a class that a build has woven.
     ///
+    /// @param isRedefined whether the class is there already, and keeps its methods
     /// @throws IllegalArgumentException if an argument of the agent does not suit the class
-    void accept(ClassModel type, ClassLoader loader, WovenAttribute woven) {
+    void accept(ClassModel type, ClassLoader loader, WovenAttribute woven, boolean isRedefined) {
         checkMemos(type);
-        readFields.put(loader, type.thisClass().asInternalName(), woven.readFields);
+        String name = type.thisClass().asInternalName();
+        if (!isRedefined || readFields.of(loader, name).isEmpty()) {
+            readFields.put(loader, name, woven.readFields);
+        }
     }
 
     /// Returns the fields that a woven class reads by methods.

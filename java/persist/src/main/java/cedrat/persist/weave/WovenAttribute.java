@@ -35,7 +35,7 @@ final class WovenAttribute extends CustomAttribute<WovenAttribute> {
 
     /// The version of the weaver.
     final String version;
-    /// What the agent's arguments say of the classes whose fields the class reads and writes ([Classes#choices]).
+    /// Choices of the agent's arguments for the classes whose fields the class reads and writes ([Classes#choices]).
     final Map<String, String> choices;
     /// The fields that the class reads by methods ([ReadFields]).
     final List<Accessors.Field> readFields;

@@ -1,2 +1,2 @@
-/// What the instructions of a method do to its locals and its stack.
+/// Analysis of the instructions of a method: values of its locals and of its stack.
 package cedrat.persist.weave.code;

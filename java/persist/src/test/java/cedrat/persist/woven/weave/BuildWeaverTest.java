@@ -6,7 +6,10 @@ import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
+import cedrat.persist.weave.Agent;
 import cedrat.persist.weave.BuildWeaver;
+import com.sun.tools.attach.AgentInitializationException;
+import com.sun.tools.attach.VirtualMachine;
 import java.io.File;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
@@ -14,6 +17,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.spi.ToolProvider;
+import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -198,5 +202,55 @@ class BuildWeaverTest {
         assertTrue(ended.said.contains("plain 31null"), ended.said);
         assertFalse(ended.said.contains("Error"), ended.said);
         assertEquals(0, ended.status);
+    }
+
+    /// J18d: its barriers are not those of the agent.
+    @Test
+    void agentAfterBuiltClassesIsRefused() throws Exception {
+        BuiltClasses.add(null, folder, PACKAGE + "BuildWeaverTest$Waiting");
+        Ended ended =
+                java(List.of("-Djdk.attach.allowAttachSelf=true", "-XX:+EnableDynamicAgentLoading"), Waiting.class);
+        assertTrue(ended.said.contains("cannot load the agent: classes that a build has woven"), ended.said);
+        assertTrue(ended.said.contains("refused 1"), ended.said);
+        assertEquals(0, ended.status);
+    }
+
+    /// Loads the agent when it has run already.
+    static final class Waiting {
+        private static int count;
+
+        private Waiting() {}
+
+        public static void main(String[] arguments) throws Exception {
+            count++;
+            VirtualMachine machine =
+                    VirtualMachine.attach(Long.toString(ProcessHandle.current().pid()));
+            try {
+                machine.loadAgent(AGENT_OF_PROGRAM);
+                System.out.println("loaded");
+            } catch (AgentInitializationException e) {
+                System.out.println("refused " + count);
+            } finally {
+                machine.detach();
+            }
+        }
+
+        private static final String AGENT_OF_PROGRAM = Stream.of(
+                        System.getProperty("java.class.path").split(File.pathSeparator))
+                .filter(path -> path.endsWith(".jar"))
+                .findFirst()
+                .orElseThrow();
+    }
+
+    /// J18e
+    @Test
+    void agentTakesArgumentsOfFile() throws Exception {
+        BuiltClasses.add("reads=unlocked", folder, PACKAGE + "LaunchTest");
+        Path file = folder.resolve(Agent.ARGUMENTS);
+        Files.createDirectories(file.getParent());
+        Files.writeString(file, "reads=unlocked\n");
+        Ended ended = java(List.of("-javaagent:" + AGENT), LaunchTest.Levels.class);
+        assertTrue(ended.said.contains("READ_UNCOMMITTED opens"), ended.said);
+        assertTrue(ended.said.contains("SERIALISABLE is refused"), ended.said);
     }
 }

@@ -12,8 +12,9 @@ import java.util.List;
 import java.util.jar.Attributes;
 import java.util.jar.JarOutputStream;
 import java.util.jar.Manifest;
-import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
+import org.junit.jupiter.params.ParameterizedTest;
+import org.junit.jupiter.params.provider.ValueSource;
 
 /// Classes that a debugger, or another agent, redefines while their objects are in use (HotSwap).
 class HotSwapTest {
@@ -24,7 +25,9 @@ class HotSwapTest {
     Path folder;
 
     /// Runs versions of a method of a persistent object.
-    private String shown(String... versions) throws Exception {
+    ///
+    /// @param isBuilt whether a build has woven the first version
+    private String shown(boolean isBuilt, String... versions) throws Exception {
         Manifest manifest = new Manifest();
         Attributes attributes = manifest.getMainAttributes();
         attributes.put(Attributes.Name.MANIFEST_VERSION, "1.0");
@@ -38,6 +41,7 @@ class HotSwapTest {
                 Path.of(System.getProperty("java.home"), "bin", "java").toString(),
                 "-javaagent:" + AGENT,
                 "-javaagent:" + jar,
+                "-Dbuilt=" + isBuilt,
                 "-cp",
                 CLASSES + File.pathSeparator + AGENT,
                 HotSwapped.class.getName(),
@@ -51,13 +55,14 @@ class HotSwapTest {
     }
 
     /// J1.
-    @Test
-    void editedMethodReadsOtherFields() throws Exception {
+    @ParameterizedTest
+    @ValueSource(booleans = {false, true})
+    void editedMethodReadsOtherFields(boolean isBuilt) throws Exception {
         String[] versions = {"customer", "customer + \" \" + item + \" \" + count", "note", "maker + count + customer"};
         assertEquals("""
                 version 1: Anna
                 version 2: Anna pens 3
                 version 3: urgent
-                version 4: Bic3Anna""", shown(versions));
+                version 4: Bic3Anna""", shown(isBuilt, versions));
     }
 }

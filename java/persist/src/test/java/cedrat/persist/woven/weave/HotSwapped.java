@@ -3,6 +3,7 @@ package cedrat.persist.woven.weave;
 import cedrat.persist.MemoryGraph;
 import cedrat.persist.Store;
 import cedrat.persist.StoreOptions;
+import cedrat.persist.weave.BuildWeaver;
 import java.io.IOException;
 import java.lang.instrument.ClassDefinition;
 import java.lang.instrument.Instrumentation;
@@ -11,6 +12,7 @@ import java.net.URL;
 import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.util.List;
 import java.util.spi.ToolProvider;
 
 /// A program that redefines a class of persistent objects, for other processes: an agent of its own, too.
@@ -28,6 +30,9 @@ final class HotSwapped {
     public static void main(String[] arguments) throws Exception {
         Path folder = Path.of(arguments[0]);
         Path classes = compiled(folder, arguments[1]);
+        if (Boolean.getBoolean("built")) {
+            System.out.println(new BuildWeaver(null, List.of(classes), List.of()).weave());
+        }
         try (URLClassLoader loader =
                 new URLClassLoader(new URL[] {classes.toUri().toURL()})) {
             Class<?> type = loader.loadClass("Order");
