@@ -48,14 +48,13 @@ final class ExecutableJar {
         if (arguments != null && !arguments.isBlank()) {
             added.put(Agent.ARGUMENTS, (arguments.strip() + "\n").getBytes(StandardCharsets.UTF_8));
         }
-        Path written = Files.createTempFile(path.toAbsolutePath().getParent(), "agent", ".jar");
+        Path written = path.resolveSibling(path.getFileName() + ".agent");
         try {
             try (ZipFile jar = new ZipFile(path.toFile());
                     OutputStream file = Files.newOutputStream(written);
                     ZipOutputStream out = new ZipOutputStream(file)) {
                 copy(jar, added, out);
             }
-            Files.setPosixFilePermissions(written, Files.getPosixFilePermissions(path));
             Files.move(written, path, StandardCopyOption.REPLACE_EXISTING);
         } finally {
             Files.deleteIfExists(written);

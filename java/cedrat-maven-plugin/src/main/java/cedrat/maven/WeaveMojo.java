@@ -30,6 +30,9 @@ public final class WeaveMojo extends AbstractMojo {
     @Parameter(defaultValue = "${project.build.outputDirectory}")
     private File classes;
 
+    @Parameter(defaultValue = "${project.build.directory}/cedrat/compiled", readonly = true)
+    private File originals;
+
     @Parameter(defaultValue = "${project.compileClasspathElements}", readonly = true)
     private List<String> classPath;
 
@@ -62,7 +65,7 @@ public final class WeaveMojo extends AbstractMojo {
                 .map(Path::of)
                 .filter(path -> !path.equals(classes.toPath()))
                 .toList();
-        return new BuildWeaver(arguments, List.of(classes.toPath()), others).weave();
+        return new BuildWeaver(arguments, originals.toPath(), List.of(classes.toPath()), others).weave();
     }
 
     /// An agent that is started by a manifest takes them from the class path.

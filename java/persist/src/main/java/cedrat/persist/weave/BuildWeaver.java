@@ -31,21 +31,31 @@ public final class BuildWeaver {
     /// @param failures a message for each class that cannot be woven; then no file has been changed
     public record Outcome(int woven, int kept, int left, List<String> failures) {}
 
+    /// A class file that is woven.
+    ///
+    /// @param kept where its original is kept, or null
+    private record Changed(byte[] original, byte[] woven, Path kept) {}
+
     private final Classes classes;
+    private final Path originals;
     private final List<Path> folders;
     private final List<Path> classPath;
     private final Weaver weaver;
-    private final Map<Path, byte[]> changed = new LinkedHashMap<>();
+    private final Map<Path, Changed> changed = new LinkedHashMap<>();
     private final List<String> failures = new ArrayList<>();
+    private int wovenCount;
     private int kept;
     private int left;
 
     /// @param arguments the agent's, with which the program will run; null if there are none
+    /// @param originals a folder that keeps the class files as they were compiled, so that other arguments or
+    ///                  another version need no clean build; null if none does
     /// @param folders   folders of class files, as they are on the class path
     /// @param classPath jars and folders of other classes to which these refer
     /// @throws IllegalArgumentException if the arguments are invalid
-    public BuildWeaver(String arguments, List<Path> folders, List<Path> classPath) {
+    public BuildWeaver(String arguments, Path originals, List<Path> folders, List<Path> classPath) {
         classes = new Classes(arguments);
+        this.originals = originals;
         this.folders = List.copyOf(folders);
         this.classPath = List.copyOf(classPath);
         weaver = new Weaver(FieldNumbers.ofClassFiles(), classes);
@@ -64,11 +74,11 @@ public final class BuildWeaver {
             }
         }
         if (failures.isEmpty()) {
-            for (Map.Entry<Path, byte[]> file : changed.entrySet()) {
+            for (Map.Entry<Path, Changed> file : changed.entrySet()) {
                 replace(file.getKey(), file.getValue());
             }
         }
-        return new Outcome(changed.size(), kept, left, List.copyOf(failures));
+        return new Outcome(wovenCount, kept, left, List.copyOf(failures));
     }
 
     private URLClassLoader loader() throws IOException {
@@ -96,23 +106,39 @@ public final class BuildWeaver {
     }
 
     private void weave(ClassLoader loader, Path folder, Path file) throws IOException {
-        byte[] original = Files.readAllBytes(file);
+        byte[] content = Files.readAllBytes(file);
+        Path original = originals == null ? null : originals.resolve(folder.relativize(file));
         String name = file.toString();
         try {
-            ClassModel type = Weaver.parse(original);
+            ClassModel type = Weaver.parse(content);
             name = type.thisClass().asInternalName().replace('/', '.');
             checkPlace(folder, file, type);
-            WovenAttribute woven = WovenAttribute.of(original);
-            if (woven != null) {
+            WovenAttribute woven = WovenAttribute.of(content);
+            if (woven == null) {
+                weave(loader, file, content, original, false);
+            } else if (original != null && Files.exists(original) && !woven.isSame(classes, loader)) {
+                weave(loader, file, Files.readAllBytes(original), original, true);
+            } else {
                 woven.check(classes, loader);
                 kept++;
-            } else if (isLeft(loader, type)) {
-                left++;
-            } else {
-                changed.put(file, woven(loader, original, type));
             }
         } catch (UnstructuredException | RuntimeException | StackOverflowError e) {
             failures.add("cannot weave the class " + name + ": " + e.getMessage());
+        }
+    }
+
+    /// @param isWoven whether the file is woven, and has to be so again, or not any more
+    private void weave(ClassLoader loader, Path file, byte[] content, Path original, boolean isWoven)
+            throws UnstructuredException {
+        ClassModel type = Weaver.parse(content);
+        if (!isLeft(loader, type)) {
+            changed.put(file, new Changed(content, woven(loader, content, type), original));
+            wovenCount++;
+            return;
+        }
+        left++;
+        if (isWoven) {
+            changed.put(file, new Changed(content, content, original));
         }
     }
 
@@ -138,11 +164,18 @@ public final class BuildWeaver {
         return new WovenAttribute(WeaverVersion.get(), choices, weaver.readFields(loader, name)).addedTo(woven);
     }
 
-    /// A build that is killed leaves no half of a file.
+    /// A build that is killed leaves no half of a file, and no woven class without its original.
+    private static void replace(Path file, Changed changed) throws IOException {
+        if (changed.kept != null) {
+            Files.createDirectories(changed.kept.getParent());
+            replace(changed.kept, changed.original);
+        }
+        replace(file, changed.woven);
+    }
+
     private static void replace(Path file, byte[] content) throws IOException {
-        Path written = Files.createTempFile(file.toAbsolutePath().getParent(), "woven", ".tmp");
+        Path written = file.resolveSibling(file.getFileName() + ".woven");
         Files.write(written, content);
-        Files.setPosixFilePermissions(written, Files.getPosixFilePermissions(file));
-        Files.move(written, file, StandardCopyOption.REPLACE_EXISTING, StandardCopyOption.ATOMIC_MOVE);
+        Files.move(written, file, StandardCopyOption.REPLACE_EXISTING);
     }
 }

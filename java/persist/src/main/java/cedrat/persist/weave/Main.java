@@ -51,7 +51,7 @@ public final class Main {
     private static void weave(String arguments, List<Path> folders, List<Path> classPath) throws IOException {
         BuildWeaver.Outcome outcome;
         try {
-            outcome = new BuildWeaver(arguments, folders, classPath).weave();
+            outcome = new BuildWeaver(arguments, null, folders, classPath).weave();
         } catch (IllegalArgumentException e) {
             fail(2, e.getMessage());
             return;

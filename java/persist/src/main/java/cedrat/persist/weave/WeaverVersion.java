@@ -8,26 +8,26 @@ import java.net.URISyntaxException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
-import java.security.MessageDigest;
-import java.security.NoSuchAlgorithmException;
-import java.util.HexFormat;
+import java.util.Collections;
 import java.util.List;
 import java.util.SortedMap;
 import java.util.TreeMap;
 import java.util.jar.JarEntry;
 import java.util.jar.JarFile;
 import java.util.stream.Stream;
+import java.util.zip.CRC32;
+import java.util.zip.CRC32C;
+import java.util.zip.Checksum;
 
-/// The version of the weaver: a digest of its classes and lists, and of the barriers.
+/// The version of the weaver: checksums of its classes and lists, and of the barriers.
 ///
 /// A number that is raised by hand would be forgotten once, and a class with other barriers than those of the agent
-/// misses changes.
+/// misses changes. A jar knows the checksums of its files, so the agent starts no later.
 ///
 /// **Threads:** any.
 final class WeaverVersion {
     private static final List<String> PARTS = List.of(
             "cedrat/persist/weave/", "cedrat/persist/jdk/", "META-INF/boot/cedrat/", "cedrat/persist/record/WovenCode");
-    private static final int DIGEST_BYTES = 8;
 
     private static volatile String version;
 
@@ -44,60 +44,69 @@ final class WeaverVersion {
     }
 
     private static String compute() {
-        MessageDigest digest;
+        SortedMap<String, Long> files = new TreeMap<>();
         try {
-            digest = MessageDigest.getInstance("SHA-256");
-        } catch (NoSuchAlgorithmException e) {
-            throw new AssertionError("every JDK has SHA-256", e);
-        }
-        try {
-            read().forEach((name, content) -> {
-                digest.update(name.getBytes(StandardCharsets.UTF_8));
-                digest.update(content);
-            });
+            read(files);
         } catch (IOException e) {
             throw new UncheckedIOException("cannot read the classes of the weaver", e);
         }
-        return HexFormat.of().formatHex(digest.digest(), 0, DIGEST_BYTES);
+        return Long.toHexString(checksum(new CRC32(), files) << Integer.SIZE | checksum(new CRC32C(), files));
     }
 
-    private static SortedMap<String, byte[]> read() throws IOException {
+    private static long checksum(Checksum checksum, SortedMap<String, Long> files) {
+        files.forEach((name, content) -> checksum.update((name + content).getBytes(StandardCharsets.UTF_8)));
+        return checksum.getValue();
+    }
+
+    private static void read(SortedMap<String, Long> files) throws IOException {
         Module own = WeaverVersion.class.getModule();
-        if (own.isNamed()) {
-            try (ModuleReader reader = own.getLayer()
-                    .configuration()
-                    .findModule(own.getName())
-                    .orElseThrow()
-                    .reference()
-                    .open()) {
-                return read(reader.list(), name -> reader.open(name).orElseThrow());
+        Path path = own.isNamed() ? null : ownPath();
+        if (path == null) {
+            readModule(own, files);
+        } else if (Files.isDirectory(path)) {
+            readFolder(path, files);
+        } else {
+            try (JarFile jar = new JarFile(path.toFile())) {
+                for (JarEntry entry : Collections.list(jar.entries())) {
+                    if (isPart(entry.getName())) {
+                        files.put(entry.getName(), entry.getCrc());
+                    }
+                }
             }
-        }
-        Path path = ownPath();
-        if (Files.isDirectory(path)) {
-            try (Stream<Path> files = Files.walk(path)) {
-                Stream<String> names = files.filter(Files::isRegularFile)
-                        .map(file -> path.relativize(file).toString().replace('\\', '/'));
-                return read(names, name -> Files.newInputStream(path.resolve(name)));
-            }
-        }
-        try (JarFile jar = new JarFile(path.toFile())) {
-            return read(jar.stream().map(JarEntry::getName), name -> jar.getInputStream(jar.getJarEntry(name)));
         }
     }
 
-    private interface Opener {
-        InputStream open(String name) throws IOException;
-    }
-
-    private static SortedMap<String, byte[]> read(Stream<String> names, Opener opener) throws IOException {
-        SortedMap<String, byte[]> contents = new TreeMap<>();
-        for (String name : names.filter(WeaverVersion::isPart).toList()) {
-            try (InputStream in = opener.open(name)) {
-                contents.put(name, in.readAllBytes());
+    private static void readModule(Module own, SortedMap<String, Long> files) throws IOException {
+        try (ModuleReader reader = own.getLayer()
+                        .configuration()
+                        .findModule(own.getName())
+                        .orElseThrow()
+                        .reference()
+                        .open();
+                Stream<String> names = reader.list()) {
+            for (String name : names.filter(WeaverVersion::isPart).toList()) {
+                put(files, name, reader.open(name).orElseThrow());
             }
         }
-        return contents;
+    }
+
+    private static void readFolder(Path folder, SortedMap<String, Long> files) throws IOException {
+        try (Stream<Path> paths = Files.walk(folder)) {
+            for (Path path : paths.filter(Files::isRegularFile).toList()) {
+                String name = folder.relativize(path).toString().replace('\\', '/');
+                if (isPart(name)) {
+                    put(files, name, Files.newInputStream(path));
+                }
+            }
+        }
+    }
+
+    private static void put(SortedMap<String, Long> files, String name, InputStream content) throws IOException {
+        CRC32 checksum = new CRC32();
+        try (content) {
+            checksum.update(content.readAllBytes());
+        }
+        files.put(name, checksum.getValue());
     }
 
     private static boolean isPart(String name) {

@@ -81,22 +81,37 @@ final class WovenAttribute extends CustomAttribute<WovenAttribute> {
         return false;
     }
 
+    /// Whether a weaver of this version and with these arguments would weave the class in the same way.
+    boolean isSame(Classes classes, ClassLoader loader) {
+        return difference(classes, loader) == null;
+    }
+
     /// @throws IllegalArgumentException if a weaver of this version and with these arguments would weave the class
     ///                                  otherwise
     void check(Classes classes, ClassLoader loader) {
-        if (!version.equals(WeaverVersion.get())) {
-            throw new IllegalArgumentException("a build has woven it with another version of Cedrat: run a clean build "
-                    + "with the version of the agent, as with `mvn clean package`");
+        String difference = difference(classes, loader);
+        if (difference != null) {
+            throw new IllegalArgumentException(difference);
         }
-        choices.forEach((name, built) -> {
+    }
+
+    private String difference(Classes classes, ClassLoader loader) {
+        if (!version.equals(WeaverVersion.get())) {
+            return "a build has woven it with another version of Cedrat: run a clean build with the version of the agent, "
+                    + "as with `mvn clean package`";
+        }
+        for (Map.Entry<String, String> built : choices.entrySet()) {
+            String name = built.getKey();
             String chosen = classes.choice(loader, name);
-            if (!built.equals(chosen)) {
-                throw new IllegalArgumentException("a build has woven it with other arguments: "
-                        + (name.isEmpty() ? "" : name.replace('/', '.') + " is ") + "`" + built + "` in the build, `"
-                        + chosen + "` by the agent. Run a clean build with the agent's arguments, or give the agent "
-                        + "those of the build");
+            if (!built.getValue().equals(chosen)) {
+                return "a build has woven it with other arguments: "
+                        + (name.isEmpty() ? "" : name.replace('/', '.') + " is ") + "`" + built.getValue()
+                        + "` in the build, `" + chosen
+                        + "` by the agent. Run a clean build with the agent's arguments, "
+                        + "or give the agent those of the build";
             }
-        });
+        }
+        return null;
     }
 
     /// Returns a class with this attribute.

@@ -15,6 +15,7 @@ import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.List;
 import java.util.spi.ToolProvider;
 import java.util.stream.Stream;
@@ -104,6 +105,45 @@ class BuildWeaverTest {
         assertNotEquals(0, ended.status);
     }
 
+    /// J18: the agent lets the module read the barriers.
+    @Test
+    void builtClassesOfModulesLoad() throws Exception {
+        Path source = Files.createDirectories(folder.resolve("source"));
+        Path classes = folder.resolve("modules").resolve("example");
+        Files.writeString(source.resolve("module-info.java"), "module example {}");
+        Files.writeString(source.resolve("Main.java"), """
+                package example;
+                public class Main {
+                    Main next;
+                    public static void main(String[] arguments) {
+                        Main main = new Main();
+                        main.next = new Main();
+                        System.out.println("next " + main.next.next + main.getClass().getInterfaces().length);
+                    }
+                }
+                """);
+        String[] line = {
+            "-d",
+            classes.toString(),
+            source.resolve("module-info.java").toString(),
+            source.resolve("Main.java").toString()
+        };
+        assertEquals(0, ToolProvider.findFirst("javac").orElseThrow().run(System.out, System.out, line));
+        assertEquals(new BuildWeaver.Outcome(1, 0, 0, List.of()), BuiltClasses.weave(null, classes));
+        Process process = new ProcessBuilder(
+                        Path.of(System.getProperty("java.home"), "bin", "java").toString(),
+                        "-javaagent:" + AGENT,
+                        "-p",
+                        classes.getParent().toString(),
+                        "-m",
+                        "example/example.Main")
+                .redirectErrorStream(true)
+                .start();
+        String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertTrue(said.contains("next null1"), said);
+        assertEquals(0, process.waitFor(), said);
+    }
+
     /// J18b
     @Test
     void secondRunChangesNothing() throws Exception {
@@ -115,6 +155,28 @@ class BuildWeaverTest {
         assertArrayEquals(woven, Files.readAllBytes(file));
         BuildWeaver.Outcome otherwise = BuiltClasses.weave("reads=unlocked", folder);
         assertTrue(otherwise.failures().getFirst().contains("Run a clean build"), otherwise.toString());
+    }
+
+    /// J18b
+    @Test
+    void originalsAllowOtherArguments() throws Exception {
+        Path originals = folder.resolve("originals");
+        Path classes = folder.resolve("classes");
+        BuiltClasses.copy(classes, PACKAGE + "Reopened");
+        Path file = classes.resolve(PACKAGE + "Reopened.class");
+        byte[] compiled = Files.readAllBytes(file);
+        BuildWeaver.Outcome one = new BuildWeaver.Outcome(1, 0, 0, List.of());
+        assertEquals(one, BuiltClasses.weave(null, originals, classes));
+        byte[] woven = Files.readAllBytes(file);
+        assertEquals(one, BuiltClasses.weave("reads=unlocked", originals, classes));
+        assertFalse(Arrays.equals(woven, Files.readAllBytes(file)));
+        assertEquals(one, BuiltClasses.weave(null, originals, classes));
+        assertArrayEquals(woven, Files.readAllBytes(file));
+        String excluded = "exclude=" + Reopened.class.getName();
+        BuildWeaver.Outcome left = new BuildWeaver.Outcome(0, 0, 1, List.of());
+        assertEquals(left, BuiltClasses.weave(excluded, originals, classes));
+        assertArrayEquals(compiled, Files.readAllBytes(file));
+        assertArrayEquals(compiled, Files.readAllBytes(originals.resolve(PACKAGE + "Reopened.class")));
     }
 
     private void compile(String... lines) throws Exception {

@@ -33,7 +33,13 @@ final class BuiltClasses {
 
     /// Weaves class files that refer to those of this module's tests.
     static BuildWeaver.Outcome weave(String arguments, Path folder) throws IOException {
-        return new BuildWeaver(arguments, List.of(folder), List.of(CLASSES, Path.of("target", "classes"))).weave();
+        return weave(arguments, null, folder);
+    }
+
+    /// @param originals a folder that keeps the files as they were compiled, or null
+    static BuildWeaver.Outcome weave(String arguments, Path originals, Path folder) throws IOException {
+        List<Path> others = List.of(CLASSES, Path.of("target", "classes"));
+        return new BuildWeaver(arguments, originals, List.of(folder), others).weave();
     }
 
     /// Copies and weaves class files, of which each can be woven.

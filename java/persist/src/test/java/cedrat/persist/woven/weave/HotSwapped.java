@@ -31,7 +31,7 @@ final class HotSwapped {
         Path folder = Path.of(arguments[0]);
         Path classes = compiled(folder, arguments[1]);
         if (Boolean.getBoolean("built")) {
-            System.out.println(new BuildWeaver(null, List.of(classes), List.of()).weave());
+            System.out.println(new BuildWeaver(null, null, List.of(classes), List.of()).weave());
         }
         try (URLClassLoader loader =
                 new URLClassLoader(new URL[] {classes.toUri().toURL()})) {
