@@ -8,7 +8,8 @@ import java.util.List;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
-/// The command that weaves the class files of a build in place, for build tools without a plugin.
+/// The command that weaves the class files of a build in place, for build tools without a plugin. It runs with the
+/// class path of the program.
 public final class Main {
     private static final String USAGE = "usage: java -cp persist.jar " + Main.class.getName()
             + " [--arguments=ARGUMENTS] [--class-path=PATH] FOLDER…";
@@ -18,20 +19,17 @@ public final class Main {
     /// Weaves the classes of folders. Ends with status 1 if a class cannot be woven, and with 2 if an argument is
     /// invalid.
     ///
-    /// @param arguments `--arguments=`, the agent's, with which the program will run; `--class-path=`, jars and
-    ///                  folders of other classes; and folders of class files
+    /// @param arguments `--arguments=`, the agent's, with which the program will run; `--originals=`, a folder that
+    ///                  keeps the files as they were compiled; and folders of class files
     public static void main(String[] arguments) throws IOException {
         String agentArguments = null;
-        List<Path> classPath = new ArrayList<>();
+        Path originals = null;
         List<Path> folders = new ArrayList<>();
         for (String argument : arguments) {
             if (argument.startsWith("--arguments=")) {
                 agentArguments = value(argument);
-            } else if (argument.startsWith("--class-path=")) {
-                Stream.of(value(argument).split(Pattern.quote(File.pathSeparator)))
-                        .filter(path -> !path.isEmpty())
-                        .map(Path::of)
-                        .forEach(classPath::add);
+            } else if (argument.startsWith("--originals=")) {
+                originals = Path.of(value(argument));
             } else if (argument.startsWith("-")) {
                 fail(2, "invalid argument `" + argument + "`\n" + USAGE);
             } else {
@@ -41,17 +39,21 @@ public final class Main {
         if (folders.isEmpty()) {
             fail(2, USAGE);
         }
-        weave(agentArguments, folders, classPath);
+        weave(agentArguments, originals, folders);
     }
 
     private static String value(String argument) {
         return argument.substring(argument.indexOf('=') + 1);
     }
 
-    private static void weave(String arguments, List<Path> folders, List<Path> classPath) throws IOException {
+    private static void weave(String arguments, Path originals, List<Path> folders) throws IOException {
+        List<Path> classPath = Stream.of(System.getProperty("java.class.path").split(Pattern.quote(File.pathSeparator)))
+                .filter(path -> !path.isEmpty())
+                .map(Path::of)
+                .toList();
         BuildWeaver.Outcome outcome;
         try {
-            outcome = new BuildWeaver(arguments, null, folders, classPath).weave();
+            outcome = new BuildWeaver(arguments, originals, folders, classPath).weave();
         } catch (IllegalArgumentException e) {
             fail(2, e.getMessage());
             return;
