@@ -69,7 +69,8 @@ public final class Barrier {
     ///                               woven code has run without one: its fields have no numbers
     public static synchronized void install(Handler handler, FieldNumbers numbers) {
         if (Barrier.handler != null) {
-            throw new IllegalStateException("the agent is loaded already: load it once");
+            throw new IllegalStateException(
+                    "the agent is loaded already: name it once, by -javaagent or in the manifest of the executable jar");
         }
         if (hasRunUnhandled) {
             throw new IllegalStateException(

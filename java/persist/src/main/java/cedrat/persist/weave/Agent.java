@@ -118,14 +118,16 @@ public final class Agent {
     }
 
     /// A program with classes that a build has woven loads the barriers itself if it starts without the agent. The
-    /// classes of the JDK would call others.
+    /// classes of the JDK would call others. A class that was only loaded has loaded its interface.
     private static void checkBootClasses() {
         try {
-            Class<?> barrier = Class.forName("cedrat.persist.boot.Barrier", false, Agent.class.getClassLoader());
-            if (barrier.getClassLoader() != null) {
-                throw new IllegalStateException("cannot load the agent: classes that a build has woven were loaded "
-                        + "without it. Start Java with -javaagent:persist.jar, before other agents, or with the agent in "
-                        + "the manifest of the executable jar");
+            for (String name : BOOT_CLASSES) {
+                Class<?> type = Class.forName(name.replace('/', '.'), false, Agent.class.getClassLoader());
+                if (type.getClassLoader() != null) {
+                    throw new IllegalStateException("cannot load the agent: classes that a build has woven were loaded "
+                            + "without it. Start Java with -javaagent:persist.jar, before other agents, or with the agent "
+                            + "in the manifest of the executable jar");
+                }
             }
         } catch (ClassNotFoundException e) {
             throw new AssertionError("the boot class path lacks what was appended to it", e);
@@ -360,6 +362,9 @@ public final class Agent {
                     return accepted(loader, original, built, redefined != null);
                 }
                 ClassModel type = kind == Weaver.Kind.APPLICATION ? Weaver.parse(original) : null;
+                if (type != null && Calls.areIn(type)) {
+                    return refused(type, original, WovenAttribute.REMOVED, redefined != null);
+                }
                 if (type != null && !classes.weaves(loader, type)) {
                     return leftOut(type, loader);
                 }
@@ -396,19 +401,23 @@ public final class Agent {
         private byte[] accepted(ClassLoader loader, byte[] original, WovenAttribute built, boolean isLoaded) {
             ClassModel type = Weaver.parse(original);
             try {
-                built.check(classes, loader);
+                built.check(classes, loader, type);
                 weaver.accept(type, loader, built, isLoaded);
-                classes.weaves(loader, type);
+                classes.accept(loader, type);
                 return null;
             } catch (IllegalArgumentException e) {
-                String why = "cannot use the class "
-                        + type.thisClass().asInternalName().replace('/', '.') + ", because " + e.getMessage();
-                if (isLoaded) {
-                    recorder.unwoven.fail(why);
-                    return null;
-                }
-                return weaver.refusing(original, why);
+                return refused(type, original, e.getMessage(), isLoaded);
             }
+        }
+
+        private byte[] refused(ClassModel type, byte[] original, String reason, boolean isLoaded) {
+            String name = type.thisClass().asInternalName().replace('/', '.');
+            String why = "cannot use the class " + name + ", because " + reason;
+            if (isLoaded) {
+                recorder.unwoven.fail(why);
+                return null;
+            }
+            return weaver.refusing(original, why);
         }
 
         /// A class of the application that needs no barriers.

@@ -2,6 +2,7 @@ package cedrat.persist.weave;
 
 import java.io.File;
 import java.io.IOException;
+import java.io.UncheckedIOException;
 import java.lang.classfile.ClassFile;
 import java.lang.classfile.ClassModel;
 import java.net.URL;
@@ -13,6 +14,8 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.regex.Matcher;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 
 /// Weaves the class files of a build in place. The agent then leaves these classes as they are.
@@ -36,6 +39,11 @@ public final class BuildWeaver {
     /// @param kept where its original is kept, or null
     private record Changed(byte[] original, byte[] woven, Path kept) {}
 
+    /// The end of the name of a file that is not moved to its place yet; a number of a process stands before it.
+    private static final String WRITTEN = ".woven";
+
+    private static final Pattern WRITTEN_NAME = Pattern.compile(".*\\.class\\.(\\d{1,18})\\.woven");
+
     private final Classes classes;
     private final Path originals;
     private final List<Path> folders;
@@ -52,14 +60,26 @@ public final class BuildWeaver {
     ///                  another version need no clean build; null if none does
     /// @param folders   folders of class files, as they are on the class path
     /// @param classPath jars and folders of other classes to which these refer
-    /// @throws IllegalArgumentException if the arguments are invalid
+    /// @throws IllegalArgumentException if the arguments are invalid, or a folder is none
     public BuildWeaver(String arguments, Path originals, List<Path> folders, List<Path> classPath) {
         classes = new Classes(arguments);
         this.originals = originals;
-        this.folders = List.copyOf(folders);
+        this.folders = folders.stream().map(BuildWeaver::realFolder).toList();
         this.classPath = List.copyOf(classPath);
         weaver = new Weaver(FieldNumbers.ofClassFiles(), classes);
         weaver.weaveReads();
+    }
+
+    /// A walk through files does not follow a link with which it begins.
+    private static Path realFolder(Path folder) {
+        if (!Files.isDirectory(folder)) {
+            throw new IllegalArgumentException("cannot weave the classes in " + folder + ": it is no folder");
+        }
+        try {
+            return folder.toRealPath();
+        } catch (IOException e) {
+            throw new UncheckedIOException("cannot weave the classes in " + folder, e);
+        }
     }
 
     /// Weaves the classes.
@@ -68,12 +88,16 @@ public final class BuildWeaver {
     public Outcome weave() throws IOException {
         try (URLClassLoader loader = loader()) {
             for (Path folder : folders) {
+                removeWritten(folder);
                 for (Path file : classFiles(folder)) {
                     weave(loader, folder, file);
                 }
             }
         }
-        if (failures.isEmpty()) {
+        if (failures.isEmpty() && !changed.isEmpty()) {
+            if (originals != null) {
+                removeWritten(originals);
+            }
             for (Map.Entry<Path, Changed> file : changed.entrySet()) {
                 replace(file.getKey(), file.getValue());
             }
@@ -114,17 +138,30 @@ public final class BuildWeaver {
             name = type.thisClass().asInternalName().replace('/', '.');
             checkPlace(folder, file, type);
             WovenAttribute woven = WovenAttribute.of(content);
+            byte[] compiled = woven == null || woven.isSame(classes, loader, type) ? null : compiled(original, woven);
             if (woven == null) {
+                if (Calls.areIn(type)) {
+                    throw new IllegalArgumentException(WovenAttribute.REMOVED);
+                }
                 weave(loader, file, content, original, false);
-            } else if (original != null && Files.exists(original) && !woven.isSame(classes, loader)) {
-                weave(loader, file, Files.readAllBytes(original), original, true);
+            } else if (compiled != null) {
+                weave(loader, file, compiled, original, true);
             } else {
-                woven.check(classes, loader);
+                woven.check(classes, loader, type);
                 kept++;
             }
         } catch (UnstructuredException | RuntimeException | StackOverflowError e) {
             failures.add("cannot weave the class " + name + ": " + e.getMessage());
         }
+    }
+
+    /// Returns a class as it was compiled, or null: it was not kept.
+    private static byte[] compiled(Path original, WovenAttribute woven) throws IOException {
+        if (original == null || !Files.exists(original)) {
+            return null;
+        }
+        byte[] compiled = Files.readAllBytes(original);
+        return WovenAttribute.checksum(compiled) == woven.original ? compiled : null;
     }
 
     /// @param isWoven whether the file is woven, and has to be so again, or not any more
@@ -161,7 +198,13 @@ public final class BuildWeaver {
         byte[] woven = weaver.weave(original, Weaver.Kind.APPLICATION, loader, false, false);
         String name = type.thisClass().asInternalName();
         Map<String, String> choices = classes.choices(loader, Weaver.parse(woven));
-        return new WovenAttribute(WeaverVersion.get(), choices, weaver.readFields(loader, name)).addedTo(woven);
+        return new WovenAttribute(
+                        WeaverVersion.get(),
+                        name,
+                        WovenAttribute.checksum(original),
+                        choices,
+                        weaver.readFields(loader, name))
+                .addedTo(woven);
     }
 
     /// A build that is killed leaves no half of a file, and no woven class without its original.
@@ -174,8 +217,30 @@ public final class BuildWeaver {
     }
 
     private static void replace(Path file, byte[] content) throws IOException {
-        Path written = file.resolveSibling(file.getFileName() + ".woven");
-        Files.write(written, content);
-        Files.move(written, file, StandardCopyOption.REPLACE_EXISTING);
+        Path written = file.resolveSibling(
+                file.getFileName() + "." + ProcessHandle.current().pid() + WRITTEN);
+        try {
+            Files.write(written, content);
+            Files.move(written, file, StandardCopyOption.REPLACE_EXISTING, StandardCopyOption.ATOMIC_MOVE);
+        } finally {
+            Files.deleteIfExists(written);
+        }
+    }
+
+    /// Removes files that a weaver which was killed had not moved to their places. Those of one that runs stay.
+    private static void removeWritten(Path folder) throws IOException {
+        if (!Files.isDirectory(folder)) {
+            return;
+        }
+        try (Stream<Path> files = Files.walk(folder)) {
+            for (Path file : files.filter(BuildWeaver::isOfEndedProcess).toList()) {
+                Files.deleteIfExists(file);
+            }
+        }
+    }
+
+    private static boolean isOfEndedProcess(Path file) {
+        Matcher name = WRITTEN_NAME.matcher(file.getFileName().toString());
+        return name.matches() && ProcessHandle.of(Long.parseLong(name.group(1))).isEmpty();
     }
 }

@@ -1,6 +1,9 @@
 package cedrat.persist.weave;
 
+import java.lang.classfile.ClassModel;
 import java.lang.classfile.CodeBuilder;
+import java.lang.classfile.constantpool.MemberRefEntry;
+import java.lang.classfile.constantpool.PoolEntry;
 import java.lang.constant.ClassDesc;
 import java.lang.constant.ConstantDescs;
 import java.lang.constant.MethodTypeDesc;
@@ -36,6 +39,16 @@ final class Calls {
     private static final MethodTypeDesc READ_IN_PLACE = MethodTypeDesc.of(OBJECT, OBJECT, OBJECT, INT);
 
     private Calls() {}
+
+    /// Whether a class calls barriers: it is woven.
+    static boolean areIn(ClassModel type) {
+        for (PoolEntry entry : type.constantPool()) {
+            if (entry instanceof MemberRefEntry called && called.owner().matches(BARRIER)) {
+                return true;
+            }
+        }
+        return false;
+    }
 
     /// Whether a static method is called at [#REPLACEMENT] instead.
     static boolean replaces(String owner, String name) {

@@ -7,13 +7,15 @@ import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.lang.classfile.ClassModel;
 import java.lang.classfile.constantpool.FieldRefEntry;
+import java.lang.classfile.constantpool.MethodRefEntry;
 import java.lang.classfile.constantpool.PoolEntry;
+import java.lang.constant.ConstantDescs;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.TreeMap;
 import java.util.concurrent.ConcurrentHashMap;
 
 /// Which classes are woven, and for what: the agent's argument.
@@ -165,19 +167,35 @@ final class Classes {
                         loader, type, isInfrastructure(type.thisClass().asInternalName()));
     }
 
-    /// Returns what the agent's arguments say of a class, and of the classes whose fields it reads or writes, by their
-    /// internal names: how a class is woven follows from that, and from its bytes.
+    /// Notes a class that a build has woven, whatever its bytes refer to now.
+    void accept(ClassLoader loader, ClassModel type) {
+        if (narrowing.isOn()) {
+            narrowing.accept(loader, type);
+        }
+    }
+
+    /// Returns what the agent's arguments say of a class, of the classes whose fields it reads or writes, and of
+    /// those of which it makes objects, by their internal names: how a class is woven follows from that, and from
+    /// its bytes.
     Map<String, String> choices(ClassLoader loader, ClassModel type) {
-        Map<String, String> choices = new TreeMap<>();
+        // What is said of the class itself comes first, as it does in messages.
+        Map<String, String> choices = new LinkedHashMap<>();
         put(choices, loader, "");
         put(choices, loader, type.thisClass().asInternalName());
         type.superclass().ifPresent(superclass -> put(choices, loader, superclass.asInternalName()));
         for (PoolEntry entry : type.constantPool()) {
             if (entry instanceof FieldRefEntry field) {
                 put(choices, loader, field.owner().asInternalName());
+            } else if (entry instanceof MethodRefEntry method && isConstructorOfApplication(method)) {
+                put(choices, loader, method.owner().asInternalName());
             }
         }
         return choices;
+    }
+
+    private boolean isConstructorOfApplication(MethodRefEntry method) {
+        return method.name().equalsString(ConstantDescs.INIT_NAME)
+                && !isOfPlatform(method.owner().asInternalName());
     }
 
     private void put(Map<String, String> choices, ClassLoader loader, String internalName) {
@@ -189,8 +207,10 @@ final class Classes {
         if (internalName.isEmpty()) {
             return locksReads ? "reads=locked" : "reads=unlocked";
         }
+        boolean isNeverPersistent = isNeverPersistent(loader, internalName);
         return (isPersistable(loader, internalName) ? "persistable" : "not persistable")
-                + (isNeverPersistent(loader, internalName) ? ", left out" : "")
+                + (isNeverPersistent ? ", left out" : "")
+                + (!isNeverPersistent && isLeftOut(internalName) ? ", included as a subclass" : "")
                 + (isInfrastructure(internalName) ? ", infrastructure" : "");
     }
 

@@ -103,6 +103,14 @@ final class Narrowing {
         return false;
     }
 
+    /// Notes a class that is being loaded and was woven before, by a build.
+    void accept(ClassLoader loader, ClassModel type) {
+        String name = type.thisClass().asInternalName();
+        Known known = known(loader);
+        known.isModel.put(name, isNamed(name) || extendsModel(loader, type));
+        known.woven.add(name);
+    }
+
     /// Decides whether a class that is being loaded is woven, and keeps the answer.
     ///
     /// @param isInfrastructure whether it is woven in any case

@@ -17,11 +17,15 @@ import java.lang.classfile.CustomAttribute;
 import java.lang.constant.ClassDesc;
 import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
+import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.TreeMap;
+import java.util.zip.CRC32;
+import java.util.zip.CRC32C;
 
 /// The attribute `cedrat.Woven` of a class that a build has woven.
+///
+/// Its first three parts have the same form in each version.
 ///
 /// It refers to no constants of the class, so that other tools copy it as it is.
 ///
@@ -33,16 +37,27 @@ final class WovenAttribute extends CustomAttribute<WovenAttribute> {
     private static final ClassFile CLASS_FILE =
             ClassFile.of(ClassFile.AttributeMapperOption.of(name -> name.equalsString(NAME) ? MAPPER : null));
 
+    /// Why a class with barriers and without the attribute is refused: it would get its barriers twice.
+    static final String REMOVED = "it has barriers, but another tool has removed its attribute " + NAME
+            + ": let that tool keep the attribute, or weave the class afterwards";
+
     /// The version of the weaver.
     final String version;
-    /// Choices of the agent's arguments for the classes whose fields the class reads and writes ([Classes#choices]).
+    /// The internal name of the class.
+    final String name;
+    /// A checksum of the class as it was compiled.
+    final long original;
+    /// Choices of the agent's arguments that concern the class ([Classes#choices]).
     final Map<String, String> choices;
     /// The fields that the class reads by methods ([ReadFields]).
     final List<Accessors.Field> readFields;
 
-    WovenAttribute(String version, Map<String, String> choices, List<Accessors.Field> readFields) {
+    WovenAttribute(
+            String version, String name, long original, Map<String, String> choices, List<Accessors.Field> readFields) {
         super(MAPPER);
         this.version = version;
+        this.name = name;
+        this.original = original;
         this.choices = choices;
         this.readFields = readFields;
     }
@@ -50,7 +65,7 @@ final class WovenAttribute extends CustomAttribute<WovenAttribute> {
     /// Loads the classes that reading an attribute needs.
     static void prepare() {
         try {
-            byte[] content = new WovenAttribute(WeaverVersion.get(), Map.of(), List.of()).content();
+            byte[] content = new WovenAttribute(WeaverVersion.get(), "", 0, Map.of(), List.of()).content();
             read(new DataInputStream(new ByteArrayInputStream(content)));
         } catch (IOException e) {
             throw new UncheckedIOException("cannot prepare for classes that a build has woven", e);
@@ -81,31 +96,44 @@ final class WovenAttribute extends CustomAttribute<WovenAttribute> {
         return false;
     }
 
+    /// Returns a checksum of a class file.
+    static long checksum(byte[] type) {
+        CRC32 one = new CRC32();
+        one.update(type);
+        CRC32C other = new CRC32C();
+        other.update(type);
+        return one.getValue() << Integer.SIZE | other.getValue();
+    }
+
     /// Whether a weaver of this version and with these arguments would weave the class in the same way.
-    boolean isSame(Classes classes, ClassLoader loader) {
-        return difference(classes, loader) == null;
+    boolean isSame(Classes classes, ClassLoader loader, ClassModel type) {
+        return difference(classes, loader, type) == null;
     }
 
     /// @throws IllegalArgumentException if a weaver of this version and with these arguments would weave the class
-    ///                                  otherwise
-    void check(Classes classes, ClassLoader loader) {
-        String difference = difference(classes, loader);
+    ///                                  otherwise, or if another tool has renamed it
+    void check(Classes classes, ClassLoader loader, ClassModel type) {
+        String difference = difference(classes, loader, type);
         if (difference != null) {
             throw new IllegalArgumentException(difference);
         }
     }
 
-    private String difference(Classes classes, ClassLoader loader) {
+    private String difference(Classes classes, ClassLoader loader, ClassModel type) {
         if (!version.equals(WeaverVersion.get())) {
             return "a build has woven it with another version of Cedrat: run a clean build with the version of the agent, "
                     + "as with `mvn clean package`";
         }
+        if (!type.thisClass().name().equalsString(name)) {
+            return "another tool has renamed it from " + name.replace('/', '.')
+                    + " after a build has woven it: rename classes before they are woven, or leave it to the agent";
+        }
         for (Map.Entry<String, String> built : choices.entrySet()) {
-            String name = built.getKey();
-            String chosen = classes.choice(loader, name);
+            String concerned = built.getKey();
+            String chosen = classes.choice(loader, concerned);
             if (!built.getValue().equals(chosen)) {
                 return "a build has woven it with other arguments: "
-                        + (name.isEmpty() ? "" : name.replace('/', '.') + " is ") + "`" + built.getValue()
+                        + (concerned.isEmpty() ? "" : concerned.replace('/', '.') + " is ") + "`" + built.getValue()
                         + "` in the build, `" + chosen
                         + "` by the agent. Run a clean build with the agent's arguments, "
                         + "or give the agent those of the build";
@@ -124,6 +152,8 @@ final class WovenAttribute extends CustomAttribute<WovenAttribute> {
         ByteArrayOutputStream bytes = new ByteArrayOutputStream();
         DataOutputStream out = new DataOutputStream(bytes);
         out.writeUTF(version);
+        out.writeUTF(name);
+        out.writeLong(original);
         out.writeInt(choices.size());
         for (Map.Entry<String, String> choice : choices.entrySet()) {
             out.writeUTF(choice.getKey());
@@ -140,10 +170,12 @@ final class WovenAttribute extends CustomAttribute<WovenAttribute> {
         return bytes.toByteArray();
     }
 
-    /// Reads no more than the version if that is another one: what follows may have another form.
+    /// Reads no more than the first three parts if the version is another one: what follows may have another form.
     private static WovenAttribute read(DataInputStream in) throws IOException {
         String version = in.readUTF();
-        Map<String, String> choices = new TreeMap<>();
+        String name = in.readUTF();
+        long original = in.readLong();
+        Map<String, String> choices = new LinkedHashMap<>();
         List<Accessors.Field> readFields = new ArrayList<>();
         if (version.equals(WeaverVersion.get())) {
             for (int i = in.readInt(); i > 0; i--) {
@@ -158,7 +190,7 @@ final class WovenAttribute extends CustomAttribute<WovenAttribute> {
                         in.readBoolean()));
             }
         }
-        return new WovenAttribute(version, choices, readFields);
+        return new WovenAttribute(version, name, original, choices, readFields);
     }
 
     private static final class Mapper implements AttributeMapper<WovenAttribute> {

@@ -11,12 +11,23 @@ import cedrat.persist.weave.BuildWeaver;
 import com.sun.tools.attach.AgentInitializationException;
 import com.sun.tools.attach.VirtualMachine;
 import java.io.File;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.io.UncheckedIOException;
+import java.lang.classfile.ClassFile;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
 import java.util.ArrayList;
 import java.util.Arrays;
+import java.util.HexFormat;
 import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import java.util.jar.Attributes;
+import java.util.jar.JarOutputStream;
+import java.util.jar.Manifest;
 import java.util.spi.ToolProvider;
 import java.util.stream.Stream;
 import org.junit.jupiter.api.Test;
@@ -179,6 +190,124 @@ class BuildWeaverTest {
         assertArrayEquals(compiled, Files.readAllBytes(originals.resolve(PACKAGE + "Reopened.class")));
     }
 
+    /// J18b: the folder of originals is that of another build.
+    @Test
+    void originalsOfOtherFilesAreIgnored() throws Exception {
+        Path originals = folder.resolve("originals");
+        Path classes = folder.resolve("classes");
+        BuiltClasses.copy(classes, PACKAGE + "Reopened");
+        assertEquals(List.of(), BuiltClasses.weave(null, originals, classes).failures());
+        Path kept = originals.resolve(PACKAGE + "Reopened.class");
+        Files.copy(Path.of(CLASSES, PACKAGE + "Launched.class"), kept, StandardCopyOption.REPLACE_EXISTING);
+        BuildWeaver.Outcome outcome = BuiltClasses.weave("reads=unlocked", originals, classes);
+        assertTrue(outcome.failures().getFirst().contains("Run a clean build"), outcome.toString());
+    }
+
+    /// J18b
+    @Test
+    void filesOfKilledWeaverAreRemoved() throws Exception {
+        BuiltClasses.copy(folder, PACKAGE + "Reopened");
+        Process killed = new ProcessBuilder("true").start();
+        killed.waitFor();
+        Path left = folder.resolve(PACKAGE + "Reopened.class." + killed.pid() + ".woven");
+        Path running = folder.resolve(PACKAGE + "Reopened.class."
+                + ProcessHandle.current().parent().orElseThrow().pid() + ".woven");
+        Files.write(left, new byte[10]);
+        Files.write(running, new byte[10]);
+        assertEquals(List.of(), BuiltClasses.weave(null, folder).failures());
+        assertFalse(Files.exists(left));
+        assertTrue(Files.exists(running));
+    }
+
+    /// J18b: each file is replaced at once.
+    @Test
+    void simultaneousWeaversLeaveWholeFiles() throws Exception {
+        String name = PACKAGE + "Reopened";
+        Path alone = Files.createDirectories(folder.resolve("alone"));
+        BuiltClasses.add(null, alone, "cedrat/persist/woven/store/");
+        Path shared = Files.createDirectories(folder.resolve("a folder"));
+        BuiltClasses.copy(shared, "cedrat/persist/woven/store/");
+        List<Process> weavers = new ArrayList<>();
+        for (int i = 0; i < 3; i++) {
+            weavers.add(main(shared.toString()));
+        }
+        for (Process weaver : weavers) {
+            String said = new String(weaver.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+            assertEquals(0, weaver.waitFor(), said);
+        }
+        assertEquals(files(alone).keySet(), files(shared).keySet());
+        files(alone).forEach((file, content) -> {
+            assertEquals(content, files(shared).get(file), file);
+        });
+    }
+
+    private static Map<String, String> files(Path folder) {
+        Map<String, String> files = new TreeMap<>();
+        try (Stream<Path> paths = Files.walk(folder)) {
+            for (Path path : paths.filter(Files::isRegularFile).toList()) {
+                files.put(folder.relativize(path).toString(), HexFormat.of().formatHex(Files.readAllBytes(path)));
+            }
+        } catch (IOException e) {
+            throw new UncheckedIOException(e);
+        }
+        return files;
+    }
+
+    /// Starts the command.
+    private Process main(String... arguments) throws IOException {
+        List<String> line = new ArrayList<>();
+        line.add(Path.of(System.getProperty("java.home"), "bin", "java").toString());
+        line.addAll(List.of("-XX:TieredStopAtLevel=1", "-cp", AGENT + File.pathSeparator + CLASSES));
+        line.add("cedrat.persist.weave.Main");
+        line.addAll(List.of(arguments));
+        return new ProcessBuilder(line).redirectErrorStream(true).start();
+    }
+
+    private void assertCommandFails(int status, String reason, String... arguments) throws Exception {
+        Process command = main(arguments);
+        String said = new String(command.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
+        assertTrue(said.contains(reason), said);
+        assertFalse(said.contains("\tat "), said);
+        assertEquals(status, command.waitFor(), said);
+    }
+
+    @Test
+    void commandNamesInvalidArguments() throws Exception {
+        assertCommandFails(2, "usage: ");
+        assertCommandFails(2, "invalid argument `--class-path=lib`", "--class-path=lib", folder.toString());
+        assertCommandFails(2, "invalid argument `reads=never` of the agent", "--arguments=reads=never", ".");
+        assertCommandFails(2, AGENT + ": it is no folder", AGENT);
+        assertCommandFails(
+                2, "missing: it is no folder", folder.resolve("missing").toString());
+        Path file = Files.writeString(folder.resolve("file"), "");
+        BuiltClasses.copy(folder, PACKAGE + "Reopened");
+        assertCommandFails(1, "cannot weave the classes in [", "--originals=" + file, folder.toString());
+    }
+
+    @Test
+    void linkToFolderIsFollowed() throws Exception {
+        Path classes = Files.createDirectories(folder.resolve("classes"));
+        BuiltClasses.copy(classes, PACKAGE + "Reopened");
+        Path link = Files.createSymbolicLink(folder.resolve("link"), classes);
+        assertEquals(new BuildWeaver.Outcome(1, 0, 0, List.of()), BuiltClasses.weave(null, link));
+    }
+
+    /// J18f: a shrinking tool has removed the attribute.
+    @Test
+    void wovenClassWithoutAttributeIsRefused() throws Exception {
+        BuiltClasses.add(null, folder, PACKAGE + "Reopened");
+        Path file = folder.resolve(PACKAGE + "Reopened.class");
+        ClassFile dropping = ClassFile.of(ClassFile.AttributesProcessingOption.DROP_UNKNOWN_ATTRIBUTES);
+        byte[] without = dropping.transformClass(dropping.parse(file), (builder, element) -> builder.with(element));
+        Files.write(file, without);
+        String reason = "it has barriers, but another tool has removed its attribute cedrat.Woven";
+        Ended ended = withAgent("", Reopened.class);
+        assertTrue(ended.said.contains(reason), ended.said);
+        assertNotEquals(0, ended.status);
+        BuildWeaver.Outcome outcome = BuiltClasses.weave(null, folder);
+        assertTrue(outcome.failures().getFirst().contains(reason), outcome.toString());
+    }
+
     private void compile(String... lines) throws Exception {
         Path source = folder.resolve("Example.java");
         Files.writeString(source, lines[lines.length - 1]);
@@ -302,6 +431,32 @@ class BuildWeaverTest {
                 .filter(path -> path.endsWith(".jar"))
                 .findFirst()
                 .orElseThrow();
+    }
+
+    /// J18d: another agent has loaded a class, and run none of its code.
+    @Test
+    void agentAfterLoadedClassIsRefused() throws Exception {
+        BuiltClasses.add(null, folder, PACKAGE + "BuildWeaverTest$Plain");
+        Manifest manifest = new Manifest();
+        manifest.getMainAttributes().put(Attributes.Name.MANIFEST_VERSION, "1.0");
+        manifest.getMainAttributes().putValue("Premain-Class", Loading.class.getName());
+        Path jar = folder.resolve("loading.jar");
+        try (OutputStream out = Files.newOutputStream(jar)) {
+            new JarOutputStream(out, manifest).close();
+        }
+        Ended ended = java(List.of("-javaagent:" + jar, "-javaagent:" + AGENT), Plain.class);
+        assertTrue(ended.said.contains("cannot load the agent: classes that a build has woven"), ended.said);
+        assertNotEquals(0, ended.status);
+    }
+
+    /// An agent that loads a class of the program.
+    static final class Loading {
+        private Loading() {}
+
+        /// Called before the program.
+        public static void premain(String arguments) throws ClassNotFoundException {
+            Class.forName(PACKAGE.replace('/', '.') + "BuildWeaverTest$Plain", false, Loading.class.getClassLoader());
+        }
     }
 
     /// J18e
