@@ -7,7 +7,6 @@ import cedrat.persist.boot.Handler;
 import cedrat.persist.boot.Identity;
 import cedrat.persist.boot.Persistable;
 import cedrat.persist.lock.Locks;
-import cedrat.persist.memory.ConcurrentState;
 import cedrat.persist.memory.Fields;
 import cedrat.persist.memory.NestedArrays;
 import cedrat.persist.memory.Slot;
@@ -39,15 +38,13 @@ public final class Recorder implements Handler {
     final UnguardedFields unguarded;
     private final Fields fields;
     private final List<Persistent> stores = new CopyOnWriteArrayList<>();
-    /// Stores whose objects are locked by reads.
-    private final List<Persistent> locking = new CopyOnWriteArrayList<>();
-
     private final ClosedStoreObjects left = new ClosedStoreObjects();
 
     public final Unwoven unwoven;
     public final Transactions transactions;
     public final BranchTransactions branches;
     public final UnseenStores unseen;
+    public final ReadLocks reads;
 
     /// @param locksReads whether reads are woven so that they can lock
     /// @param isOutside  whether what a class of the program changes belongs to no transaction
@@ -59,6 +56,7 @@ public final class Recorder implements Handler {
         transactions = new Transactions(unwoven, contexts, locks, stores);
         branches = new BranchTransactions(transactions, contexts, locks);
         unseen = new UnseenStores(this, contexts, fields, callers, stores);
+        reads = new ReadLocks(contexts, transactions);
     }
 
     /// Makes it that of the process.
@@ -82,10 +80,7 @@ public final class Recorder implements Handler {
     public void opened(Persistent store) {
         stores.add(store);
         Barrier.storeOpened();
-        if (store.locksReads()) {
-            locking.add(store);
-            Barrier.lockingOpened();
-        }
+        reads.opened(store);
     }
 
     /// Returns the list for what a store had that is about to be closed: from here on transactions do not change it.
@@ -101,9 +96,7 @@ public final class Recorder implements Handler {
 
     /// A store is closed. What it had was said by [#leave] before.
     public void closed(Persistent store) {
-        if (locking.remove(store)) {
-            Barrier.lockingClosed();
-        }
+        reads.closed(store);
         if (stores.remove(store)) {
             Barrier.storeClosed();
         }
@@ -265,86 +258,14 @@ public final class Recorder implements Handler {
         return transaction;
     }
 
-    // ---- reads that lock
-
-    /// - The lock comes before the read: no transaction reads a value that its writer may still roll back, and
-    ///   values that a transaction has read stay the same to its end.
     @Override
     public void lockToRead(Object base) {
-        // Records do not change.
-        if (base == null || base instanceof Record || base instanceof Persistable && !isLocking(storeOf(base))) {
-            return;
-        }
-        // First of all: the search for the store of an object reads collections, too.
-        Context context = contexts.get();
-        TransactionLevel transaction = context.innermost;
-        if (transaction == null || context.isUnrecorded || context.suspended != 0) {
-            return;
-        }
-        // The JDK has many of these for itself, whose hash codes are not to be computed.
-        if ((ConcurrentState.isKept(base) || base instanceof Throwable) && Barrier.ifPersistent(base) == null) {
-            return;
-        }
-        TopLevel top = transaction.top;
-        if (!top.isDoomed && top.mayRead(base)) {
-            return;
-        }
-        context.isUnrecorded = true;
-        try {
-            Object locked = base;
-            if (base instanceof Persistable) {
-                top.reads(storeOf(base));
-            } else {
-                locked = lockedToRead(top, base);
-            }
-            if (locked != null) {
-                transactions.lock(transaction, locked, false);
-                top.lockedToRead(base);
-            }
-        } finally {
-            context.isUnrecorded = false;
-        }
+        reads.lock(base);
     }
 
     @Override
     public void lockDeeplyToRead(Object array) {
-        NestedArrays.forEach(array, this::lockToRead);
-    }
-
-    private boolean isLocking(Persistent store) {
-        return store != null && store.locksReads() && locking.contains(store);
-    }
-
-    /// Returns the object whose lock protects an array or an object of the JDK, or null: there is none.
-    ///
-    /// @throws IllegalStateException if that is not in memory any more
-    private Object lockedToRead(TopLevel top, Object base) {
-        // What a transaction has made is persistent when it has committed. Most arrays are of that kind.
-        if (top.made.has(0, base)) {
-            return null;
-        }
-        for (Persistent store : locking) {
-            Object owner = store.livingOwner(base);
-            if (owner != null) {
-                top.reads(store);
-                return owner;
-            }
-        }
-        return null;
-    }
-
-    /// The transaction of this thread, if it is in one, is about to read what is no object of the program's: names.
-    public void lockNamesToRead(Persistent store, Object names) {
-        Context context = contexts.get();
-        if (context.innermost != null && context.suspended == 0) {
-            context.innermost.top.reads(store);
-            transactions.lock(context.innermost, names, false);
-        }
-    }
-
-    /// As that, to change it.
-    public void lockNamesToChange(Object names) {
-        transactions.lock(contexts.get().innermost, names, true);
+        NestedArrays.forEach(array, reads::lock);
     }
 
     // ---- stores

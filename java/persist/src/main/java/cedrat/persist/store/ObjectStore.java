@@ -86,7 +86,7 @@ final class ObjectStore extends Store {
         Root root = lockToChange(name);
         boolean wasMarked = root.isMarked();
         if (engine.locksReads() && wasMarked != (object != null)) {
-            recorder.lockNamesToChange(engine.roots);
+            recorder.reads.lockNamesToChange(engine.roots);
         }
         root.set(0, object);
         return !wasMarked;
@@ -101,7 +101,7 @@ final class ObjectStore extends Store {
                     "the name of a root has more than " + NAME_BYTES_MAX + " bytes in UTF-8: " + name);
         }
         if (engine.locksReads() && engine.roots.get(name) == null) {
-            recorder.lockNamesToChange(engine.absentNames.of(name));
+            recorder.reads.lockNamesToChange(engine.absentNames.of(name));
         }
         Root root = engine.roots.computeIfAbsent(name, key -> new Root(engine, key, 0));
         root.beforeChange(recorder);
@@ -171,11 +171,11 @@ final class ObjectStore extends Store {
     private Root lockedRoot(String name) {
         Root root = engine.roots.get(name);
         if (root == null) {
-            recorder.lockNamesToRead(engine, engine.absentNames.of(name));
+            recorder.reads.lockNames(engine, engine.absentNames.of(name));
             root = engine.roots.get(name);
         }
         if (root != null) {
-            recorder.lockNamesToRead(engine, root);
+            recorder.reads.lockNames(engine, root);
         }
         return root;
     }
@@ -184,7 +184,7 @@ final class ObjectStore extends Store {
     public Set<String> rootNames() {
         return recorder.unrecorded(() -> {
             if (engine.locksReads()) {
-                recorder.lockNamesToRead(engine, engine.roots);
+                recorder.reads.lockNames(engine, engine.roots);
             }
             Set<String> names = new TreeSet<>();
             for (Root root : engine.roots.values()) {
