@@ -18,6 +18,7 @@ import java.util.TreeMap;
 import java.util.jar.Attributes;
 import java.util.jar.JarFile;
 import java.util.jar.Manifest;
+import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import java.util.zip.CRC32;
 import java.util.zip.ZipEntry;
@@ -32,6 +33,7 @@ import java.util.zip.ZipOutputStream;
 /// **Threads:** one.
 final class ExecutableJar {
     private static final String LAUNCHER_AGENT = "Launcher-Agent-Class";
+    private static final Pattern SIGNATURE = Pattern.compile("META-INF/[^/]+\\.SF", Pattern.CASE_INSENSITIVE);
 
     private final Path path;
 
@@ -44,6 +46,7 @@ final class ExecutableJar {
     /// @param arguments the agent's; null if there are none
     /// @throws IllegalArgumentException if the jar is none that can start it
     void addAgent(String arguments) throws IOException {
+        checkStart();
         Map<String, byte[]> added = agentFiles();
         if (arguments != null && !arguments.isBlank()) {
             added.put(Agent.ARGUMENTS, (arguments.strip() + "\n").getBytes(StandardCharsets.UTF_8));
@@ -61,9 +64,22 @@ final class ExecutableJar {
         }
     }
 
+    /// Spring Boot may put a script before the entries, which the copy would lack.
+    private void checkStart() throws IOException {
+        try (InputStream in = Files.newInputStream(path)) {
+            if (in.read() != 'P' || in.read() != 'K') {
+                throw new IllegalArgumentException(
+                        "it is no jar, or a script stands before its entries: make it without a script");
+            }
+        }
+    }
+
     private static void copy(ZipFile jar, Map<String, byte[]> added, ZipOutputStream out) throws IOException {
         boolean hasManifest = false;
         for (ZipEntry entry : Collections.list(jar.entries())) {
+            if (SIGNATURE.matcher(entry.getName()).matches()) {
+                throw new IllegalArgumentException("it is signed: sign it after this goal");
+            }
             boolean isManifest = entry.getName().equals(JarFile.MANIFEST_NAME);
             hasManifest |= isManifest;
             if (!added.containsKey(entry.getName())) {
@@ -85,10 +101,12 @@ final class ExecutableJar {
         }
     }
 
-    /// Spring Boot reads jars within the jar where they are stored, so an entry is stored as it was.
+    /// Spring Boot reads jars within the jar where they are stored, so an entry is stored as it was. Entries that it
+    /// unpacks have a comment.
     private static void write(ZipOutputStream out, ZipEntry original, byte[] content) throws IOException {
         ZipEntry entry = new ZipEntry(original.getName());
         entry.setTimeLocal(original.getTimeLocal());
+        entry.setComment(original.getComment());
         entry.setMethod(original.getMethod());
         if (original.getMethod() == ZipEntry.STORED) {
             CRC32 checksum = new CRC32();

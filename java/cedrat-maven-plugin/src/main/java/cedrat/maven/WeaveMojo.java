@@ -1,10 +1,9 @@
 package cedrat.maven;
 
-import cedrat.persist.weave.Agent;
 import cedrat.persist.weave.BuildWeaver;
 import java.io.File;
 import java.io.IOException;
-import java.nio.file.Files;
+import java.io.UncheckedIOException;
 import java.nio.file.Path;
 import java.util.List;
 import org.apache.maven.plugin.AbstractMojo;
@@ -22,7 +21,8 @@ import org.apache.maven.plugins.annotations.ResolutionScope;
         requiresDependencyResolution = ResolutionScope.COMPILE,
         threadSafe = true)
 public final class WeaveMojo extends AbstractMojo {
-    /// The arguments of the agent with which the program will run, such as `include=com.acme.model`.
+    /// The arguments of the agent with which the program will run, such as `include=com.acme.model`. By default
+    /// those of the resource `META-INF/cedrat/agent.arguments`.
     @Parameter(property = "cedrat.arguments")
     private String arguments;
 
@@ -46,36 +46,28 @@ public final class WeaveMojo extends AbstractMojo {
             return;
         }
         try {
-            BuildWeaver.Outcome outcome = weave();
+            ArgumentsFile file =
+                    new ArgumentsFile(classes.toPath(), originals.toPath().getParent());
+            BuildWeaver.Outcome outcome = weave(file.arguments(arguments));
             if (!outcome.failures().isEmpty()) {
                 throw new MojoFailureException(String.join("\n", outcome.failures()));
             }
             getLog().info(outcome.woven() + " classes woven, " + outcome.kept() + " woven before, " + outcome.left()
                     + " left to the agent");
-            writeArguments();
-        } catch (IOException e) {
+            // An agent that is started by a manifest takes them from the class path.
+            file.write(arguments);
+        } catch (IOException | UncheckedIOException e) {
             throw new MojoExecutionException("cannot weave the classes in " + classes + ": " + e, e);
         } catch (IllegalArgumentException e) {
             throw new MojoFailureException(e.getMessage(), e);
         }
     }
 
-    private BuildWeaver.Outcome weave() throws IOException {
+    private BuildWeaver.Outcome weave(String chosen) throws IOException {
         List<Path> others = classPath.stream()
                 .map(Path::of)
                 .filter(path -> !path.equals(classes.toPath()))
                 .toList();
-        return new BuildWeaver(arguments, originals.toPath(), List.of(classes.toPath()), others).weave();
-    }
-
-    /// An agent that is started by a manifest takes them from the class path.
-    private void writeArguments() throws IOException {
-        Path file = classes.toPath().resolve(Agent.ARGUMENTS);
-        if (arguments == null || arguments.isBlank()) {
-            Files.deleteIfExists(file);
-        } else {
-            Files.createDirectories(file.getParent());
-            Files.writeString(file, arguments.strip() + "\n");
-        }
+        return new BuildWeaver(chosen, originals.toPath(), List.of(classes.toPath()), others).weave();
     }
 }

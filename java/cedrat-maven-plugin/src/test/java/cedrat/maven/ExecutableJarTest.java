@@ -2,6 +2,7 @@ package cedrat.maven;
 
 import static org.junit.jupiter.api.Assertions.assertArrayEquals;
 import static org.junit.jupiter.api.Assertions.assertEquals;
+import static org.junit.jupiter.api.Assertions.assertFalse;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -12,7 +13,10 @@ import java.io.OutputStream;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
 import java.util.ArrayList;
+import java.util.Collections;
 import java.util.List;
 import java.util.jar.Attributes;
 import java.util.jar.JarOutputStream;
@@ -20,6 +24,7 @@ import java.util.jar.Manifest;
 import java.util.zip.CRC32;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipFile;
+import java.util.zip.ZipOutputStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
@@ -76,13 +81,15 @@ class ExecutableJarTest {
     }
 
     private static String run(Path jar) throws IOException, InterruptedException {
-        Process process = new ProcessBuilder(
-                        ProcessHandle.current().info().command().orElse("java"),
-                        "-XX:TieredStopAtLevel=1",
-                        "-jar",
-                        jar.toString())
-                .redirectErrorStream(true)
-                .start();
+        return run("-jar", jar.toString());
+    }
+
+    private static String run(String... arguments) throws IOException, InterruptedException {
+        List<String> line = new ArrayList<>();
+        line.add(ProcessHandle.current().info().command().orElse("java"));
+        line.add("-XX:TieredStopAtLevel=1");
+        line.addAll(List.of(arguments));
+        Process process = new ProcessBuilder(line).redirectErrorStream(true).start();
         String said = new String(process.getInputStream().readAllBytes(), StandardCharsets.UTF_8);
         process.waitFor();
         return said;
@@ -124,6 +131,62 @@ class ExecutableJarTest {
         assertArrayEquals(library, Files.readAllBytes(folder.resolve("program.jar")));
         jar("Main-Class", Program.class.getName(), "Launcher-Agent-Class", "org.example.Agent");
         assertRefused("another agent, org.example.Agent");
+    }
+
+    /// Adds an entry to the jar of a program, at its end.
+    private Path jarWith(ZipEntry added) throws IOException {
+        Path jar = jar("Main-Class", Program.class.getName());
+        Path with = folder.resolve("with.jar");
+        try (ZipFile in = new ZipFile(jar.toFile());
+                OutputStream file = Files.newOutputStream(with);
+                ZipOutputStream out = new ZipOutputStream(file)) {
+            for (ZipEntry entry : Collections.list(in.entries())) {
+                out.putNextEntry(new ZipEntry(entry.getName()));
+                in.getInputStream(entry).transferTo(out);
+            }
+            out.putNextEntry(added);
+        }
+        return Files.move(with, jar, StandardCopyOption.REPLACE_EXISTING);
+    }
+
+    /// Its signature would not fit any more.
+    @Test
+    void signedJarIsRefused() throws IOException {
+        jarWith(new ZipEntry("META-INF/ACME.SF"));
+        assertRefused("it is signed: sign it after this goal");
+    }
+
+    /// Spring Boot unpacks such entries.
+    @Test
+    void commentsOfEntriesAreKept() throws IOException {
+        ZipEntry unpacked = new ZipEntry("lib/unpacked.jar");
+        unpacked.setComment("UNPACK:1234");
+        Path jar = jarWith(unpacked);
+        new ExecutableJar(jar).addAgent(null);
+        try (ZipFile changed = new ZipFile(jar.toFile())) {
+            assertEquals("UNPACK:1234", changed.getEntry("lib/unpacked.jar").getComment());
+        }
+    }
+
+    /// The script would be lost.
+    @Test
+    void jarBehindScriptIsRefused() throws IOException {
+        Path jar = jar("Main-Class", Program.class.getName());
+        byte[] content = Files.readAllBytes(jar);
+        Files.writeString(jar, "#!/bin/sh\nexec java -jar \"$0\"\n");
+        Files.write(jar, content, StandardOpenOption.APPEND);
+        assertRefused("a script stands before its entries");
+    }
+
+    @Test
+    void agentBesideThatOfJarIsRefused() throws Exception {
+        String agentClass = "cedrat.persist.weave.Agent";
+        Path jar = jar("Main-Class", Program.class.getName(), "Premain-Class", agentClass);
+        new ExecutableJar(jar).addAgent(null);
+        Path agent = Files.copy(jar, folder.resolve("agent.jar"));
+        String said = run("-javaagent:" + agent, "-jar", jar.toString());
+        assertTrue(said.contains("the agent is loaded already"), said);
+        assertFalse(said.contains("count"), said);
     }
 
     private void assertRefused(String reason) {
