@@ -168,7 +168,7 @@ class BuildWeaverTest {
         assertTrue(otherwise.failures().getFirst().contains("Run a clean build"), otherwise.toString());
     }
 
-    /// J18b
+    /// J18h
     @Test
     void originalsAllowOtherArguments() throws Exception {
         Path originals = folder.resolve("originals");
@@ -190,7 +190,7 @@ class BuildWeaverTest {
         assertArrayEquals(compiled, Files.readAllBytes(originals.resolve(PACKAGE + "Reopened.class")));
     }
 
-    /// J18b: the folder of originals is that of another build.
+    /// J18h: the folder of originals is that of another build.
     @Test
     void originalsOfOtherFilesAreIgnored() throws Exception {
         Path originals = folder.resolve("originals");
@@ -203,7 +203,7 @@ class BuildWeaverTest {
         assertTrue(outcome.failures().getFirst().contains("Run a clean build"), outcome.toString());
     }
 
-    /// J18b
+    /// J18g
     @Test
     void filesOfKilledWeaverAreRemoved() throws Exception {
         BuiltClasses.copy(folder, PACKAGE + "Reopened");
@@ -219,7 +219,7 @@ class BuildWeaverTest {
         assertTrue(Files.exists(running));
     }
 
-    /// J18b: each file is replaced at once.
+    /// J18g
     @Test
     void simultaneousWeaversLeaveWholeFiles() throws Exception {
         String name = PACKAGE + "Reopened";
