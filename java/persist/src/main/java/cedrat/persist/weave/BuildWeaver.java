@@ -140,7 +140,7 @@ public final class BuildWeaver {
             WovenAttribute woven = WovenAttribute.of(content);
             byte[] compiled = woven == null || woven.isSame(classes, loader, type) ? null : compiled(original, woven);
             if (woven == null) {
-                if (Calls.areIn(type)) {
+                if (isOfApplication(loader, type) && Calls.areIn(type)) {
                     throw new IllegalArgumentException(WovenAttribute.REMOVED);
                 }
                 weave(loader, file, content, original, false);
@@ -190,8 +190,12 @@ public final class BuildWeaver {
 
     private boolean isLeft(ClassLoader loader, ClassModel type) {
         return type.majorVersion() < ClassFile.JAVA_11_VERSION
-                || classes.kind(loader, type.thisClass().asInternalName()) != Weaver.Kind.APPLICATION
+                || !isOfApplication(loader, type)
                 || !classes.weaves(loader, type);
+    }
+
+    private boolean isOfApplication(ClassLoader loader, ClassModel type) {
+        return classes.kind(loader, type.thisClass().asInternalName()) == Weaver.Kind.APPLICATION;
     }
 
     private byte[] woven(ClassLoader loader, byte[] original, ClassModel type) throws UnstructuredException {

@@ -308,6 +308,12 @@ class BuildWeaverTest {
         assertTrue(outcome.failures().getFirst().contains(reason), outcome.toString());
     }
 
+    @Test
+    void classesOfCedratAreLeft() throws Exception {
+        BuiltClasses.copy(folder, "cedrat/persist/record/PersistentTest.class");
+        assertEquals(new BuildWeaver.Outcome(0, 0, 1, List.of()), BuiltClasses.weave(null, folder));
+    }
+
     private void compile(String... lines) throws Exception {
         Path source = folder.resolve("Example.java");
         Files.writeString(source, lines[lines.length - 1]);
