@@ -3,6 +3,7 @@ package cedrat.persist.boot;
 import java.lang.invoke.MethodHandles;
 import java.lang.invoke.VarHandle;
 import jdk.internal.vm.annotation.DontInline;
+import jdk.internal.vm.annotation.ReservedStackAccess;
 
 /// The static methods that woven code calls before each store, and where it has read a null. It lies on the
 /// boot class path, because classes of `java.util` are woven too.
@@ -123,6 +124,24 @@ public final class Barrier {
     /// A top-level transaction has ended.
     public static void closed() {
         LIVE.getAndAdd(-1);
+    }
+
+    /// Runs work that must not be broken off: where the stack ends within it, it continues in a part of the
+    /// stack that the virtual machine reserves for such methods, one page long.
+    ///
+    /// @throws StackOverflowError if it has used that part, also if it has ended normally
+    @DontInline
+    @ReservedStackAccess
+    public static void unbroken(Runnable work) {
+        work.run();
+    }
+
+    /// Makes nested calls, so many that the stack suffices for a later call of [#unbroken] by the same caller.
+    ///
+    /// @return the sum of the calls
+    @DontInline
+    public static int probe(int calls) {
+        return calls == 0 ? 0 : probe(calls - 1) + 1;
     }
 
     /// Notes that this thread has a transaction from now on.

@@ -29,7 +29,8 @@ import java.util.concurrent.locks.ReentrantLock;
 ///   write lock when it reads an object that an earlier attempt read and then wrote. So it does not become the
 ///   victim of the next reader.
 ///
-/// **Threads:** any. One mutex guards all; it is not held while waiting.
+/// **Threads:** any. One mutex guards all; it is not held while waiting. It is taken in [Unbroken] work: where
+/// the stack ends within `lock`, that method may throw and have locked the mutex.
 public final class Locks {
     private static final int BUCKETS = 1 << 12;
     private static final Owner[] NONE = {};
@@ -251,35 +252,63 @@ public final class Locks {
         if (owner.isSurelyWriter(object)) {
             return true;
         }
-        boolean isToWrite = toWrite || owner.hasWritten(object);
-        boolean isHeld;
-        Waiter waiter;
-        mutex.lock();
-        try {
-            ObjectLock lock = findOrAdd(object);
-            isHeld = lock.isHeldBy(owner);
-            if (isHeld && !isToWrite) {
-                return true;
-            }
-            // Readers that come later do not overtake a writer that waits; present holders may.
-            if ((isHeld || lock.first == null) && lock.isOpenTo(owner, isToWrite)) {
-                grantOrRemove(lock, owner, isToWrite);
-                return true;
-            }
-            if (owner.isWaitless) {
-                return false;
-            }
-            waiter = new Waiter(owner, lock, isToWrite);
-            enqueue(waiter);
-            breakCycles(owner);
-        } finally {
-            mutex.unlock();
+        Request request = new Request(owner, object, toWrite);
+        request.complete();
+        Waiter waiter = request.waiter;
+        if (waiter == null) {
+            return request.isGranted;
         }
-        boolean isGranted = await(waiter);
-        if (!isGranted && isHeld) {
+        // A virtual thread that waits is to have no unbroken work under way: it continues on another stack.
+        boolean isGranted;
+        try {
+            isGranted = await(waiter);
+        } finally {
+            // If the wait has not begun, the waiter leaves the queue.
+            giveUp(waiter);
+        }
+        if (!isGranted && request.isHeld) {
             owner.noteUpgrade(object);
         }
         return isGranted;
+    }
+
+    /// A call of [#acquire], up to the wait.
+    private final class Request extends Unbroken {
+        private final Owner owner;
+        private final Object object;
+        private final boolean toWrite;
+        private boolean isHeld;
+        private boolean isGranted;
+        /// The place in the queue, if it has to wait.
+        private Waiter waiter;
+
+        Request(Owner owner, Object object, boolean toWrite) {
+            this.owner = owner;
+            this.object = object;
+            this.toWrite = toWrite || owner.hasWritten(object);
+        }
+
+        @Override
+        protected void work() {
+            mutex.lock();
+            try {
+                ObjectLock lock = findOrAdd(object);
+                isHeld = lock.isHeldBy(owner);
+                if (isHeld && !toWrite) {
+                    isGranted = true;
+                } else if ((isHeld || lock.first == null) && lock.isOpenTo(owner, toWrite)) {
+                    // Readers that come later do not overtake a writer that waits; present holders may.
+                    grantOrRemove(lock, owner, toWrite);
+                    isGranted = true;
+                } else if (!owner.isWaitless) {
+                    waiter = new Waiter(owner, lock, toWrite);
+                    enqueue(waiter);
+                    breakCycles(owner);
+                }
+            } finally {
+                mutex.unlock();
+            }
+        }
     }
 
     /// Grants a lock, or removes it from the table if memory runs out: no other thread would remove it.
@@ -352,6 +381,15 @@ public final class Locks {
         if (waiter.turn != Turn.QUEUED) {
             return;
         }
+        new Unbroken() {
+            @Override
+            protected void work() {
+                giveUpNow(waiter);
+            }
+        }.complete();
+    }
+
+    private void giveUpNow(Waiter waiter) {
         mutex.lock();
         try {
             if (waiter.turn == Turn.QUEUED) {
@@ -367,6 +405,15 @@ public final class Locks {
     /// Ends an owner's wait for a lock, and makes it refuse later waits, as for the victim of a deadlock. On any
     /// thread.
     public void endWait(Owner owner) {
+        new Unbroken() {
+            @Override
+            protected void work() {
+                endWaitNow(owner);
+            }
+        }.complete();
+    }
+
+    private void endWaitNow(Owner owner) {
         mutex.lock();
         try {
             owner.isWaitless = true;
@@ -384,6 +431,17 @@ public final class Locks {
     /// Returns the owners that an owner waits for just now: the holders of the lock. The owners before it in the queue
     /// wait for these too, and for nothing else. Empty if it does not wait.
     List<Owner> awaited(Owner owner) {
+        List<List<Owner>> found = new ArrayList<>(1);
+        new Unbroken() {
+            @Override
+            protected void work() {
+                found.add(awaitedNow(owner));
+            }
+        }.complete();
+        return found.getFirst();
+    }
+
+    private List<Owner> awaitedNow(Owner owner) {
         mutex.lock();
         try {
             Waiter waiter = owner.waiting;
@@ -404,12 +462,35 @@ public final class Locks {
 
     /// Whether the owner may write the object already.
     public boolean isWriter(Owner owner, Object object) {
-        mutex.lock();
-        try {
-            ObjectLock lock = find(object);
-            return lock != null && lock.writer == owner;
-        } finally {
-            mutex.unlock();
+        return new Look(object, owner).find();
+    }
+
+    /// A look at the lock of an object.
+    private final class Look extends Unbroken {
+        private final Object object;
+        /// The owner that may be its writer; null: any owner.
+        private final Owner owner;
+        private boolean isFound;
+
+        Look(Object object, Owner owner) {
+            this.object = object;
+            this.owner = owner;
+        }
+
+        @Override
+        protected void work() {
+            mutex.lock();
+            try {
+                ObjectLock lock = Locks.this.find(object);
+                isFound = lock != null && (owner == null ? !lock.isFree() : lock.writer == owner);
+            } finally {
+                mutex.unlock();
+            }
+        }
+
+        boolean find() {
+            complete();
+            return isFound;
         }
     }
 
@@ -423,13 +504,7 @@ public final class Locks {
         if (count == 0 || !Barrier.mayBeLocked(object)) {
             return false;
         }
-        mutex.lock();
-        try {
-            ObjectLock lock = find(object);
-            return lock != null && !lock.isFree();
-        } finally {
-            mutex.unlock();
-        }
+        return new Look(object, null).find();
     }
 
     /// As [#releaseAll], for a victim whose transaction may run again.

@@ -22,6 +22,19 @@ import java.util.concurrent.atomic.AtomicLong;
 ///
 /// **Threads:** any.
 public final class Transactions {
+    // Linked before they are needed at the end of the stack.
+    private static final EndStep.Step<TransactionLevel> CLOSING = Transactions::closeNow;
+    private static final EndStep.Step<TransactionLevel> ROLLING_BACK = Transactions::rollBackNow;
+    private static final EndStep.Step<TransactionLevel> LEAVING_COMMITTED =
+            (transactions, transaction) -> transactions.leave(transaction, Transaction.Action.COMMIT);
+    private static final EndStep.Step<TopLevel> RESTORING_VICTIM = Transactions::restoreVictimNow;
+
+    /// Calls between the scope of a transaction and [Barrier#unbroken], and as many again in case that their frames are
+    /// longer.
+    private static final int PROBED_CALLS = 32;
+    /// For virtual threads nothing is reserved: so many that they suffice for a rollback.
+    private static final int PROBED_CALLS_OF_VIRTUAL = 512;
+
     private final Unwoven unwoven;
     private final ThreadLocal<Context> contexts;
     private final Locks locks;
@@ -60,6 +73,7 @@ public final class Transactions {
 
     /// @param owner the owner of the transaction's locks; unused if the transaction is nested
     TransactionLevel begin(Locks.Owner owner) {
+        Barrier.probe(Thread.currentThread().isVirtual() ? PROBED_CALLS_OF_VIRTUAL : PROBED_CALLS);
         unwoven.checkStores();
         Context context = contexts.get();
         if (context.isInHook) {
@@ -73,9 +87,11 @@ public final class Transactions {
         TransactionLevel outer = context.innermost;
         if (outer == null) {
             context.calls.truncate(0);
-            context.innermost = new TransactionLevel(new TopLevel(owner, context, takenBack.get()), null);
+            TransactionLevel begun = new TransactionLevel(new TopLevel(owner, context, takenBack.get()), null);
             Barrier.opened();
-            return context.innermost;
+            // Last of all: where the stack ends before, the thread is in no transaction that nothing ends.
+            context.innermost = begun;
+            return begun;
         }
         if (outer.top.isDoomed) {
             throw new DeadlockException();
@@ -181,7 +197,7 @@ public final class Transactions {
         } else {
             awaited = store(transaction);
         }
-        leave(transaction, action);
+        EndStep.run(LEAVING_COMMITTED, this, transaction);
         return awaited;
     }
 
@@ -221,6 +237,10 @@ public final class Transactions {
 
     /// Restores what a transaction has changed, and ends it, whatever comes of that.
     void rollBack(TransactionLevel transaction) {
+        EndStep.run(ROLLING_BACK, this, transaction);
+    }
+
+    private void rollBackNow(TransactionLevel transaction) {
         try {
             restore(transaction);
         } finally {
@@ -317,6 +337,15 @@ public final class Transactions {
         if (transaction.hasEnded()) {
             return;
         }
+        if (transaction.defaultAction() == Transaction.Action.ROLLBACK) {
+            // From the scope itself, where there is as much of the stack as there was at the beginning.
+            EndStep.run(CLOSING, this, transaction);
+        } else {
+            closeNow(transaction);
+        }
+    }
+
+    private void closeNow(TransactionLevel transaction) {
         Context context = contexts.get();
         if (transaction.top.context != context) {
             check(transaction);
@@ -497,6 +526,10 @@ public final class Transactions {
     }
 
     private void restoreVictim(TopLevel top) {
+        EndStep.run(RESTORING_VICTIM, this, top);
+    }
+
+    private void restoreVictimNow(TopLevel top) {
         top.awaitsRestore = false;
         try {
             Faces.end(top);

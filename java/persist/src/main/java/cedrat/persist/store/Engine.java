@@ -26,6 +26,7 @@ import cedrat.persist.form.Forms;
 import cedrat.persist.form.NodeForm;
 import cedrat.persist.lock.AbsentNames;
 import cedrat.persist.lock.Locks;
+import cedrat.persist.lock.Unbroken;
 import cedrat.persist.memory.Slot;
 import cedrat.persist.record.Faces;
 import cedrat.persist.record.LoadHooks;
@@ -185,7 +186,7 @@ final class Engine implements BranchStore {
         end = CLOSED;
         cause = null;
         // A collection sees that the end has come.
-        collecting.lock();
+        Unbroken.lock(collecting);
         try {
             if (!isClosed) {
                 graph.close();
@@ -194,7 +195,7 @@ final class Engine implements BranchStore {
             }
         } finally {
             closed.complete(false);
-            collecting.unlock();
+            Unbroken.unlock(collecting);
         }
     }
 
@@ -294,7 +295,7 @@ final class Engine implements BranchStore {
     ///
     /// @return how many objects were removed
     long collect() {
-        collecting.lock();
+        Unbroken.lock(collecting);
         try {
             check();
             CollectionEvent event = new CollectionEvent();
@@ -317,7 +318,7 @@ final class Engine implements BranchStore {
                 throw refused(e);
             }
         } finally {
-            collecting.unlock();
+            Unbroken.unlock(collecting);
         }
     }
 

@@ -10,6 +10,7 @@ import cedrat.persist.codec.Words;
 import cedrat.persist.form.ConstantForm;
 import cedrat.persist.form.FormShape;
 import cedrat.persist.lock.MonitorCycles;
+import cedrat.persist.lock.Unbroken;
 import cedrat.persist.memory.Memory;
 import cedrat.persist.record.LoadHooks;
 import java.util.ArrayDeque;
@@ -131,7 +132,7 @@ final class Loader {
 
     private Object resolveOnce(long word) throws GraphStoreException {
         Object known = null;
-        loading.readLock().lock();
+        Unbroken.lock(loading.readLock());
         try {
             while (known == null) {
                 engine.inDoubt.check(word);
@@ -148,7 +149,7 @@ final class Loader {
             }
             return known;
         } finally {
-            loading.readLock().unlock();
+            Unbroken.unlock(loading.readLock());
         }
     }
 
@@ -159,7 +160,7 @@ final class Loader {
         try {
             return engine.table.identities();
         } finally {
-            loading.writeLock().unlock();
+            Unbroken.unlock(loading.writeLock());
         }
     }
 
@@ -279,7 +280,7 @@ final class Loader {
                 innermost = outer;
             }
         } finally {
-            lock.unlock();
+            Unbroken.unlock(lock);
         }
     }
 
@@ -291,6 +292,16 @@ final class Loader {
 
         /// @throws StoreException if the lock's owner waits for a monitor that this thread has entered
         void enter() {
+            Unbroken.probe();
+            new Unbroken() {
+                @Override
+                protected void work() {
+                    enterNow();
+                }
+            }.complete();
+        }
+
+        private void enterNow() {
             boolean wasInterrupted = false;
             boolean isEntered = tryLock();
             while (!isEntered) {

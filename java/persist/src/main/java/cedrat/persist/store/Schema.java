@@ -21,6 +21,7 @@ import cedrat.persist.codec.Words;
 import cedrat.persist.form.Form;
 import cedrat.persist.form.FormShape;
 import cedrat.persist.form.Forms;
+import cedrat.persist.lock.Unbroken;
 import cedrat.persist.memory.Fields;
 import cedrat.persist.memory.Slot;
 import java.lang.reflect.Field;
@@ -149,7 +150,7 @@ final class Schema {
 
     /// Begins the definitions of a commit. Other commits that define classes wait until it has ended them.
     void beginDefinitions() throws GraphStoreException {
-        defining.lock();
+        Unbroken.lock(defining);
         try {
             addDefined();
         } catch (GraphStoreException | RuntimeException | Error e) {
@@ -168,19 +169,19 @@ final class Schema {
 
     /// Drops the definitions of classes that a completed collection has found without objects.
     void dropUnused(GraphStore.Collection collection) throws GraphStoreException {
-        defining.lock();
+        Unbroken.lock(defining);
         try {
             addDefined();
             UnusedClasses.drop(collection, definitions, shapes);
         } finally {
-            defining.unlock();
+            Unbroken.unlock(defining);
         }
     }
 
     /// Waits until no definitions are being dropped.
     void awaitDrop() {
-        defining.lock();
-        defining.unlock();
+        Unbroken.lock(defining);
+        Unbroken.unlock(defining);
     }
 
     /// Returns the number of a class. If the store lacks the class, its definition becomes a part of the commit.
@@ -230,7 +231,7 @@ final class Schema {
             }
             defined = definitions.length;
         } finally {
-            defining.unlock();
+            Unbroken.unlock(defining);
         }
     }
 
