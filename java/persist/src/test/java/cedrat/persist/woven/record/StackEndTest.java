@@ -137,6 +137,37 @@ class StackEndTest {
         }
     }
 
+    /// Collects garbage at each depth.
+    private static void collect(Store store) {
+        int max = depthMax();
+        for (int i = 0; i < DEPTHS; i++) {
+            try {
+                deep(max - i, store::collect);
+            } catch (StackOverflowError e) {
+                // as planned
+            }
+        }
+    }
+
+    /// J19c: another thread loads, and collects.
+    @Test
+    void stackOverflowEndsCollection() throws InterruptedException {
+        MemoryGraph graph = new MemoryGraph();
+        try (Store store = Store.open(graph.open(), new StoreOptions())) {
+            store.root("boxes", Box[].class, () -> Stream.generate(Box::new)
+                    .limit(8)
+                    .toArray(Box[]::new));
+        }
+        try (Store store = Store.open(graph.open(), new StoreOptions())) {
+            Box[] all = store.root("boxes", Box[].class);
+            for (Box box : all) {
+                inThread(() -> collect(store), STACK_BYTES);
+                inThread(() -> assertEquals(0, box.list.get(0)), 0);
+                assertEquals(0, store.collect(), "J19c");
+            }
+        }
+    }
+
     /// J19b: another thread loads, and a garbage collection waits for all loads.
     @Test
     void stackOverflowEndsLoad() throws InterruptedException {
