@@ -7,7 +7,7 @@
 use cedrat_media::{Durability, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, Mutex, planted};
 use std::collections::BTreeMap;
-use std::io::{self, ErrorKind};
+use std::io;
 
 use crate::sink::{Local, Piece, Sink};
 
@@ -31,8 +31,7 @@ impl Replica {
         self.pieces.lock().values().map(|bytes| bytes.len() as u64).sum()
     }
 
-    /// Writes all pieces to their files, durably: restores a log before the store is opened. The log has removed files that are
-    /// gone, and needs nothing of them.
+    /// Writes all pieces to their files, durably: restores a log before the store is opened.
     pub fn restore(&self, media: &dyn Media) -> io::Result<()> {
         let pieces = self.pieces.lock();
         let mut files = BTreeMap::new();
@@ -40,21 +39,14 @@ impl Replica {
             let file = match files.get(name) {
                 Some(&file) => file,
                 None => {
-                    let file = match media.open(name, OpenMode::ReadWrite) {
-                        Err(error) if error.kind() == ErrorKind::NotFound && !planted!("replica_needs_all_files") => {
-                            None
-                        }
-                        opened => Some(opened?),
-                    };
+                    let file = media.open(name, OpenMode::ReadWrite)?;
                     files.insert(name.clone(), file);
                     file
                 }
             };
-            if let Some(file) = file {
-                write_all_at(media, file, *offset, bytes, Durability::Volatile)?;
-            }
+            write_all_at(media, file, *offset, bytes, Durability::Volatile)?;
         }
-        files.into_values().flatten().try_for_each(|file| media.sync(file))
+        files.values().try_for_each(|&file| media.sync(file))
     }
 
     fn take(&self, piece: &Piece<'_>) {
@@ -136,30 +128,6 @@ mod tests {
             assert!(found.iter().all(|&byte| byte == 3), "W3: an overwritten piece has come back");
             take(0, &[4; 4096]);
             assert_eq!(replica.bytes(), 4096, "another life of the segment");
-        });
-    }
-
-    /// The log has removed a file. The replica keeps its pieces, and restores those of the other files.
-    #[test]
-    fn removed_file_keeps_no_other_back() {
-        explore(1, 1, || {
-            let replica = Replica::new();
-            let disk = SimDisk::new();
-            for name in ["log/000001", "log/000002", "log/000003"] {
-                let position = Position { partition: PartitionId(0), offset: LogOffset::ZERO };
-                let (offset, bytes, first_lsn, last_lsn) = (4096, &[7; 4096], Lsn::ZERO, Lsn::ZERO);
-                replica.take(&Piece { file: name, offset, bytes, position, first_lsn, last_lsn });
-                disk.open(name, OpenMode::Create).expect("it is created");
-            }
-            disk.remove("log/000002").expect("it is there");
-            replica.restore(&disk).expect("W4: the log needs nothing of it");
-            for name in ["log/000001", "log/000003"] {
-                let file = disk.open(name, OpenMode::Read).expect("it is there");
-                let mut found = [0; 4096];
-                read_exact_at(&disk, file, 4096, &mut found).expect("it is there");
-                assert_eq!(found, [7; 4096], "W4: {name}");
-            }
-            assert_eq!(disk.list("log").expect("it is there"), ["000001", "000003"]);
         });
     }
 }

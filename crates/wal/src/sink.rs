@@ -11,8 +11,7 @@ use crate::{Lsn, Position};
 /// for one.
 ///
 /// It belongs at `offset` of `file` in the store's directory; written there, the pieces are the log that recovery
-/// reads. So a sink that keeps `(file, offset, bytes)` keeps all that is needed to rebuild the log. The log removes files that it
-/// does not need any more: pieces of a file that is gone are not needed either.
+/// reads. So a sink that keeps `(file, offset, bytes)` keeps all that is needed to rebuild the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Piece<'a> {
     /// The segment file's name in the store's directory.
