@@ -12,7 +12,6 @@ import java.nio.file.Files;
 import java.nio.file.Path;
 import java.nio.file.StandardCopyOption;
 import java.util.Collections;
-import java.util.LinkedHashMap;
 import java.util.Map;
 import java.util.TreeMap;
 import java.util.jar.Attributes;
@@ -170,7 +169,7 @@ final class ExecutableJar {
             }
         }
         files.keySet().removeIf(name -> !isOfAgent(name));
-        return new LinkedHashMap<>(files);
+        return files;
     }
 
     private static boolean isOfAgent(String name) {

@@ -52,8 +52,7 @@ public final class WeaveMojo extends AbstractMojo {
             if (!outcome.failures().isEmpty()) {
                 throw new MojoFailureException(String.join("\n", outcome.failures()));
             }
-            getLog().info(outcome.woven() + " classes woven, " + outcome.kept() + " woven before, " + outcome.left()
-                    + " left to the agent");
+            getLog().info(outcome.summary());
             // An agent that is started by a manifest takes them from the class path.
             file.write(arguments);
         } catch (IOException | UncheckedIOException e) {

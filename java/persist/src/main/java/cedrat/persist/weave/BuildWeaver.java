@@ -32,7 +32,12 @@ public final class BuildWeaver {
     /// @param kept     the number of those that were woven before
     /// @param left     the number of those that are left to the agent: not included, excluded, or of an old Java
     /// @param failures a message for each class that cannot be woven; then no file has been changed
-    public record Outcome(int woven, int kept, int left, List<String> failures) {}
+    public record Outcome(int woven, int kept, int left, List<String> failures) {
+        /// Returns the numbers, for people.
+        public String summary() {
+            return woven + " classes woven, " + kept + " woven before, " + left + " left to the agent";
+        }
+    }
 
     /// A class file that is woven.
     ///
@@ -42,7 +47,7 @@ public final class BuildWeaver {
     /// The end of the name of a file that is not moved to its place yet; a number of a process stands before it.
     private static final String WRITTEN = ".woven";
 
-    private static final Pattern WRITTEN_NAME = Pattern.compile(".*\\.class\\.(\\d{1,18})\\.woven");
+    private static final Pattern WRITTEN_NAME = Pattern.compile(".*\\.class\\.(\\d{1,18})" + Pattern.quote(WRITTEN));
 
     private final Classes classes;
     private final Path originals;

@@ -65,8 +65,7 @@ public final class Main {
         if (!outcome.failures().isEmpty()) {
             fail(1, String.join("\n", outcome.failures()));
         }
-        System.out.println(outcome.woven() + " classes woven, " + outcome.kept() + " woven before, " + outcome.left()
-                + " left to the agent");
+        System.out.println(outcome.summary());
     }
 
     private static void fail(int status, String message) {
