@@ -1,8 +1,10 @@
 //! Shared code of this crate's tests: stores on simulated disks, and a delta of an application's own.
 #![cfg_attr(cedrat_shuttle, allow(dead_code, reason = "most tests are not there"))]
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
+use cedrat_check::Outcome;
 use cedrat_media::{Loss, Media, SimDisk};
 use cedrat_objects::{ObjectDelta, ObjectError, ObjectId, Objects, Options, UndoPolicy, register_delta};
 use cedrat_sync::Arc;
@@ -164,4 +166,18 @@ pub(crate) fn is_absent(error: &Error) -> bool {
 /// Makes an object of a number, a counter and a name.
 pub(crate) fn number(value: u64, count: u8, name: &str) -> Vec<u8> {
     [&value.to_le_bytes()[..], &[count], name.as_bytes()].concat()
+}
+
+/// Returns all objects by the numbers in their first eight bytes.
+pub(crate) fn read_all(store: &Store, objects: &Objects) -> Outcome<BTreeMap<u64, (ObjectId, Vec<u8>)>> {
+    let mut txn = store.begin();
+    let mut all = BTreeMap::new();
+    for id in objects.ids(&mut txn)? {
+        let bytes = objects.read(&mut txn, id, <[u8]>::to_vec)?;
+        let number = u64::from_le_bytes(*bytes.first_chunk().ok_or("an object without a number")?);
+        if all.insert(number, (id, bytes)).is_some() {
+            return Err(format!("object {number} is there twice").into());
+        }
+    }
+    Ok(all)
 }

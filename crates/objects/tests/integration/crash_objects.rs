@@ -11,6 +11,8 @@ use cedrat_sync::Arc;
 use cedrat_txn::{Commit, Error, NoLocks, Options, Refused, Registry, Store, Txn, TxnOptions};
 use serde::{Deserialize, Serialize};
 
+use crate::common::read_all;
+
 const NAME: &str = "warehouse";
 
 /// Length of the number at the beginning of an object; it never changes.
@@ -313,19 +315,6 @@ impl Warehouse {
         let options = cedrat_objects::Options { cache_bytes: self.cache_bytes, undo: self.undo };
         Ok(Objects::open_or_create(store, NAME, options)?)
     }
-}
-
-fn read_all(store: &Store, objects: &Objects) -> Outcome<BTreeMap<u64, (ObjectId, Vec<u8>)>> {
-    let mut txn = store.begin();
-    let mut all = BTreeMap::new();
-    for id in objects.ids(&mut txn)? {
-        let bytes = objects.read(&mut txn, id, <[u8]>::to_vec)?;
-        let number = u64::from_le_bytes(*bytes.first_chunk().ok_or("an object without a number")?);
-        if all.insert(number, (id, bytes)).is_some() {
-            return Err(format!("object {number} is there twice").into());
-        }
-    }
-    Ok(all)
 }
 
 impl Scenario for Warehouse {

@@ -11,6 +11,8 @@ use cedrat_check::{Outcome, Rng, Run, Scenario};
 use cedrat_objects::{ObjectId, Objects};
 use cedrat_txn::{Commit, Options, Registry, Store};
 
+use crate::common::read_all;
+
 const NAME: &str = "waiting room";
 
 /// Number of objects that stay.
@@ -111,19 +113,6 @@ impl WaitingRoom {
     fn open(&self, store: &Store) -> Outcome<Objects> {
         Ok(Objects::open_or_create(store, NAME, cedrat_objects::Options::default())?)
     }
-}
-
-fn read_all(store: &Store, objects: &Objects) -> Outcome<BTreeMap<u64, (ObjectId, Vec<u8>)>> {
-    let mut txn = store.begin();
-    let mut all = BTreeMap::new();
-    for id in objects.ids(&mut txn)? {
-        let bytes = objects.read(&mut txn, id, <[u8]>::to_vec)?;
-        let number = u64::from_le_bytes(*bytes.first_chunk().ok_or("an object without a number")?);
-        if all.insert(number, (id, bytes)).is_some() {
-            return Err(format!("object {number} is there twice").into());
-        }
-    }
-    Ok(all)
 }
 
 impl Scenario for WaitingRoom {

@@ -118,3 +118,16 @@ pub(crate) fn underneath(graph: &Graph) -> Objects {
     let options = cedrat_objects::Options { cache_bytes, undo: UndoPolicy::CommittedOnly };
     Objects::at_root(graph.store(), root, options).unwrap()
 }
+
+/// A graph in a store of two partitions with few pages, for several threads.
+pub(crate) fn graph_of_threads(cache_bytes: u64) -> Graph {
+    let options = cedrat_txn::Options { partitions: 2, pool_bytes: 24 * 4096, ..cedrat_txn::Options::simulated() };
+    let graph = Graph::create(
+        &open_on(&Arc::new(SimDisk::new()), options),
+        NAME,
+        Options { cache_bytes, ..Options::default() },
+    )
+    .unwrap();
+    graph.define_class(b"").unwrap();
+    graph
+}

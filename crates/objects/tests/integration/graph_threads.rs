@@ -6,24 +6,12 @@ use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::{Arc, explore, thread};
 use cedrat_txn::Error;
 
-use crate::graph_common::{NAME, just, open_on};
+use crate::graph_common::{NAME, graph_of_threads, just, open_on};
 
 const SCHEDULES: usize = 60;
 
 /// The tag of values that name classes.
 const CLASS_TAG: u8 = 9;
-
-fn graph(cache_bytes: u64) -> Graph {
-    let options = cedrat_txn::Options { partitions: 2, pool_bytes: 24 * 4096, ..cedrat_txn::Options::simulated() };
-    let graph = Graph::create(
-        &open_on(&Arc::new(SimDisk::new()), options),
-        NAME,
-        Options { cache_bytes, ..Options::default() },
-    )
-    .unwrap();
-    graph.define_class(b"").unwrap();
-    graph
-}
 
 fn add(graph: &Graph, data: &[u8]) -> Identity {
     let mut changes = Changes::new();
@@ -44,7 +32,7 @@ fn value(graph: &Graph, id: Identity) -> (u8, usize) {
 /// states as a whole, and never an older one than before.
 fn whole_objects_are_read(lens: &'static [usize], seed: u64) {
     explore(seed, SCHEDULES, move || {
-        let graph = graph(40_000);
+        let graph = graph_of_threads(40_000);
         let id = add(&graph, &vec![0; lens[0]]);
         let writer = {
             let graph = graph.clone();
@@ -122,7 +110,7 @@ fn objects_that_change_length_are_read_whole() {
 #[test]
 fn commits_meet() {
     explore(35, SCHEDULES, || {
-        let graph = graph(1 << 20);
+        let graph = graph_of_threads(1 << 20);
         let ids: Vec<Identity> = (0..3).map(|_| add(&graph, &[0; 16])).collect();
         let threads: Vec<_> = (0..2_u8)
             .map(|own| {
@@ -156,7 +144,7 @@ fn commits_meet() {
 /// though each hand may have been scanned before the ball came, and the other one after it left.
 fn a_ball_is_moved_beside_collections(ball_len: usize, seed: u64) {
     explore(seed, SCHEDULES, move || {
-        let graph = graph(1 << 20);
+        let graph = graph_of_threads(1 << 20);
         let mut changes = Changes::new();
         let ball = changes.next(2);
         let left = changes.add(1, b"", &[ball]);
@@ -234,7 +222,7 @@ fn a_ball_in_pieces_is_not_collected() {
 #[test]
 fn object_created_during_sweep_stays() {
     explore(38, 4 * SCHEDULES, || {
-        let graph = graph(1 << 20);
+        let graph = graph_of_threads(1 << 20);
         // One page is full, and the next, with one object, has room for a whole piece.
         let mut changes = Changes::new();
         for len in [3784, 176, 8] {
@@ -272,7 +260,7 @@ fn reads_while_collection_is_sealed_stay_whole() {
     const PAIRS: usize = if cfg!(cedrat_shuttle) { 4 } else { 1000 };
     const PAGES: usize = if cfg!(cedrat_shuttle) { 2 } else { 1000 };
     explore(40, 4 * SCHEDULES, || {
-        let graph = graph(1 << 20);
+        let graph = graph_of_threads(1 << 20);
         (0..PAGES).for_each(|_| just(add(&graph, &[0; 3700])));
         // The first of each refers to the second, and nothing to the first: the program has its identity, and has not read it
         // yet.
@@ -322,7 +310,7 @@ fn reads_while_collection_is_sealed_stay_whole() {
 fn abandoned_collection_is_resumed_with_its_pages() {
     const TURNS: usize = if cfg!(cedrat_shuttle) { 1 } else { 300 };
     explore(42, 4 * SCHEDULES, || {
-        let graph = graph(1 << 20);
+        let graph = graph_of_threads(1 << 20);
         for _ in 0..TURNS {
             let garbage: Vec<Identity> = (0..3).map(|_| add(&graph, &[0; 1500])).collect();
             let mut collection = graph.collect([]).unwrap();
@@ -361,7 +349,7 @@ fn abandoned_collection_is_resumed_with_its_pages() {
 fn check_terminates_during_class_definitions() {
     const TURNS: usize = if cfg!(cedrat_shuttle) { 2 } else { 300 };
     explore(41, SCHEDULES, || {
-        let graph = graph(1 << 20);
+        let graph = graph_of_threads(1 << 20);
         // The check takes some time between the two.
         let mut changes = Changes::new();
         (0..if cfg!(cedrat_shuttle) { 1 } else { 200 }).for_each(|_| just(changes.add(1, &[0; 64], &[])));
@@ -387,7 +375,7 @@ fn check_terminates_during_class_definitions() {
 fn concurrent_definitions_have_numbers_without_gaps() {
     const CLASSES: u8 = if cfg!(cedrat_shuttle) { 2 } else { 50 };
     explore(42, SCHEDULES, || {
-        let graph = graph(1 << 20);
+        let graph = graph_of_threads(1 << 20);
         let define = |who: u8, graph: &Graph| {
             for class in 0..CLASSES {
                 let mut number = graph.classes_len() + 1;

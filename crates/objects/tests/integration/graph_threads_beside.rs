@@ -1,26 +1,13 @@
 //! Concurrent commits, branches, reads, evictions and collections, compared with a model. Run again with
 //! `RUSTFLAGS="--cfg cedrat_shuttle"`, which chooses the interleavings.
 
-use cedrat_media::SimDisk;
-use cedrat_objects::graph::{Changes, Graph, GraphError, Identity, Mode, Options, Reference, Stage};
-use cedrat_sync::{Arc, explore, thread};
+use cedrat_objects::graph::{Changes, Graph, GraphError, Identity, Mode, Reference, Stage};
+use cedrat_sync::{explore, thread};
 use cedrat_txn::{Commit, Error, Vote};
 
-use crate::graph_common::{NAME, just, open_on};
+use crate::graph_common::{graph_of_threads, just};
 
 const SCHEDULES: usize = 60;
-
-fn graph(cache_bytes: u64) -> Graph {
-    let options = cedrat_txn::Options { partitions: 2, pool_bytes: 24 * 4096, ..cedrat_txn::Options::simulated() };
-    let graph = Graph::create(
-        &open_on(&Arc::new(SimDisk::new()), options),
-        NAME,
-        Options { cache_bytes, ..Options::default() },
-    )
-    .unwrap();
-    graph.define_class(b"").unwrap();
-    graph
-}
 
 /// Adds objects of which all bytes are `value`, and gives each a name.
 fn add_named(graph: &Graph, names: &[&str], len: usize, value: u8) -> Vec<Identity> {
@@ -64,7 +51,7 @@ fn named(graph: &Graph, name: &str) -> Option<Identity> {
 /// larger than one commit.
 fn two_commit_beside_collections(len: usize, cache_bytes: u64, seed: u64) {
     explore(seed, SCHEDULES, move || {
-        let graph = graph(cache_bytes);
+        let graph = graph_of_threads(cache_bytes);
         let shared = add_named(&graph, &["first", "second"], 2 * len, 0);
         let committers: Vec<_> = (0..2_usize)
             .map(|own| {
@@ -190,7 +177,7 @@ fn reads(graph: &Graph, same: Identity) {
 /// of a commit.
 fn branches_beside_commits_reads_and_a_collection(len: usize, cache_bytes: u64, seed: u64) {
     explore(seed, SCHEDULES, move || {
-        let graph = graph(cache_bytes);
+        let graph = graph_of_threads(cache_bytes);
         let ids = add_named(&graph, &["same", "other"], len, 0);
         let (same, other) = (ids[0], ids[1]);
         let handles = [(); 4].map(|()| graph.clone());
@@ -222,7 +209,7 @@ fn branches_beside_commits_reads_and_a_collection(len: usize, cache_bytes: u64, 
 fn collection_beside_ending_branch_keeps_reachable() {
     for (commits, seed) in [(true, 46), (false, 47)] {
         explore(seed, 4 * SCHEDULES, move || {
-            let graph = graph(1 << 20);
+            let graph = graph_of_threads(1 << 20);
             add_named(&graph, &["name"], 16, 1);
             let mut changes = Changes::new();
             let new = changes.add(1, &[2; 16], &[]);
@@ -249,7 +236,7 @@ fn collection_beside_ending_branch_keeps_reachable() {
 fn refilled_page_shows_no_other_object() {
     const LEN: usize = 3704;
     explore(48, SCHEDULES, || {
-        let graph = graph(60_000);
+        let graph = graph_of_threads(60_000);
         // They take the last places of the page.
         let mut old: Vec<Identity> = (0..18).map(|value| add_named(&graph, &["name"], LEN, value)[0]).collect();
         collect(&graph, 100);
