@@ -18,6 +18,7 @@ final class Interference implements HookedTables.Hook {
     /// Thread that delivers them; `null` if none does.
     private Thread delivering;
     private long delivered;
+    private long lost;
     private int failing;
     private int pausing;
     private boolean isCalm;
@@ -73,18 +74,32 @@ final class Interference implements HookedTables.Hook {
         }
     }
 
-    /// Delivers the writes that come late.
+    /// Delivers the writes that come late. One that the store below refuses is lost, as a late write may be.
     void deliver() {
         List<Runnable> all;
         synchronized (this) {
             all = List.copyOf(late);
             late.clear();
-            delivered += all.size();
             delivering = Thread.currentThread();
         }
-        all.forEach(Runnable::run);
+        for (Runnable write : all) {
+            try {
+                write.run();
+                count(true);
+            } catch (TableException refused) {
+                count(false);
+            }
+        }
         synchronized (this) {
             delivering = null;
+        }
+    }
+
+    private synchronized void count(boolean isDelivered) {
+        if (isDelivered) {
+            delivered++;
+        } else {
+            lost++;
         }
     }
 
@@ -126,9 +141,10 @@ final class Interference implements HookedTables.Hook {
         return mayBeNone && random.nextBoolean() ? TableException.Effect.NONE : TableException.Effect.UNKNOWN;
     }
 
-    /// Returns the numbers of calls that failed, of writes that came late, and of threads that paused.
+    /// Returns the numbers of calls that failed, of writes that came late or never, and of threads that paused.
     @Override
     public synchronized String toString() {
-        return failures + " calls failed, " + delivered + " writes late, " + pauses + " threads paused";
+        return failures + " calls failed, " + delivered + " writes late, " + lost + " lost, " + pauses
+                + " threads paused";
     }
 }

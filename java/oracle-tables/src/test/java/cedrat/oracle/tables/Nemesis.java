@@ -73,7 +73,7 @@ final class Nemesis {
         } else if (drawn < 89) {
             interference.set(0, random.nextInt(6));
         } else if (drawn < 90) {
-            interference.deliver();
+            deliver();
         } else if (drawn < 92) {
             interference.resume();
         } else if (drawn < 94) {
@@ -84,6 +84,12 @@ final class Nemesis {
         } else {
             client().end(random);
         }
+    }
+
+    /// Delivers what comes late to stores without faults: the nemesis would wait for a store that only it can heal.
+    private void deliver() throws Exception {
+        world.setting().others().heal();
+        interference.deliver();
     }
 
     private void injectOther() throws Exception {
