@@ -39,7 +39,9 @@ class PlantedTest {
     @Test
     void collectedHeldObjectIsNoticed() throws IOException, InterruptedException {
         String said = end(Phase.COLLECTION, Fault.HELD_COLLECTED, List.of());
-        assertTrue(said.contains("has no object"), said);
+        // The graph has one message, of its last failed call: the question for a class, by another thread, may have
+        // been later.
+        assertTrue(said.contains("has no object") || said.contains("is not defined"), said);
     }
 
     @Test
