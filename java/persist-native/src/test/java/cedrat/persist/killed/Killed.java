@@ -250,7 +250,8 @@ public final class Killed {
         }
     }
 
-    /// A step as a branch, which commits if that was written down.
+    /// A step as a branch, which commits if that was written down. Nothing is left of it if it is rolled back to end a
+    /// deadlock, which a branch is as any transaction: the threads share pages of the store.
     private void branch(XAResource resource, World world, int thread, SplittableRandom chance)
             throws XAException, IOException, InterruptedException {
         boolean isRolledBack = isRolledBack(chance);
@@ -260,8 +261,17 @@ public final class Killed {
         Transaction.run(() -> world.step(random(seed, thread, world.steps)));
         resource.end(id, XAResource.TMSUCCESS);
         enter(Phase.PREPARE);
-        int vote = resource.prepare(id);
-        leave(Phase.PREPARE);
+        int vote;
+        try {
+            vote = resource.prepare(id);
+        } catch (XAException e) {
+            if (e.errorCode != XAException.XA_RBDEADLOCK) {
+                throw e;
+            }
+            return;
+        } finally {
+            leave(Phase.PREPARE);
+        }
         if (vote != XAResource.XA_OK) {
             throw new AssertionError("a step is a change, and the vote was " + vote);
         }
