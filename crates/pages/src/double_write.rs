@@ -52,13 +52,21 @@ const ENTRY_LEN: usize = 16;
 pub(crate) const BATCH_PAGES_MAX: usize = (PAGE_LEN - at::ENTRIES) / ENTRY_LEN;
 const _: () = assert!(BATCH_PAGES_MAX == 253 && at::ENTRIES == 40);
 
-const AREA_LEN: usize = PAGE_LEN * (1 + BATCH_PAGES_MAX);
+/// The number of pages in a batch for which a new area has space.
+const BATCH_PAGES_FIRST: usize = 31;
+
+/// Returns the length of an area with space for batches of so many pages.
+const fn area_len(batch_pages: usize) -> u64 {
+    (PAGE_LEN * (1 + batch_pages)) as u64
+}
 
 #[derive(Debug)]
 pub(crate) struct DoubleWrite {
     media: Arc<dyn Media>,
     file: FileId,
     batch: u64,
+    /// The length of the area, allocated and durable.
+    len: u64,
     /// Header and images, as written to the file. Grows to the largest batch so far, so that a small store opens
     /// quickly.
     buffer: AlignedBuf,
@@ -68,18 +76,45 @@ impl DoubleWrite {
     pub(crate) fn open(media: &Arc<dyn Media>) -> Result<DoubleWrite, PoolError> {
         let failed = |error| PoolError::io(format!("preparing {DOUBLE_WRITE_FILE}"), error);
         let file = open_or_create(&**media, DOUBLE_WRITE_FILE)?;
-        let (len, wanted) = (media.len(file).map_err(failed)?, AREA_LEN as u64);
+        let (len, wanted) = (media.len(file).map_err(failed)?, area_len(BATCH_PAGES_FIRST));
         let from = if planted!("area_allocated_again") { 0 } else { len };
         if from < wanted {
-            // Allocated completely at once: a full disk is detected now, and a batch changes nothing but bytes. Only what is
-            // missing: a full file system may refuse the rest, though the file has it (A10a).
+            // Allocated before its first use: a full disk is detected now, and a batch changes nothing but bytes. Only what
+            // is missing: a full file system may refuse the rest, though the file has it (A10a).
             media.allocate(file, from, wanted - from).map_err(failed)?;
         }
         if len < wanted || !planted!("area_not_settled") {
             // Also if it is long enough: the sync of an earlier process may have failed and forgotten that (R6).
             media.set_len(file, len.max(wanted)).and_then(|()| media.sync(file)).map_err(failed)?;
         }
-        Ok(DoubleWrite { media: Arc::clone(media), file, batch: 0, buffer: AlignedBuf::zeroed(PAGE_LEN) })
+        let (media, len) = (Arc::clone(media), len.max(wanted));
+        Ok(DoubleWrite { media, file, batch: 0, len, buffer: AlignedBuf::zeroed(PAGE_LEN) })
+    }
+
+    /// Returns the number of pages for which the area has space in a batch.
+    fn batch_pages(&self) -> usize {
+        ((self.len / PAGE_LEN as u64) as usize - 1).min(BATCH_PAGES_MAX)
+    }
+
+    /// Allocates space for a batch of `pages` pages, at least twice the space before. Returns the number of pages that a batch
+    /// may have: fewer on a full disk.
+    ///
+    /// # Errors
+    /// The new length could not be made durable.
+    pub(crate) fn grow(&mut self, pages: usize) -> std::io::Result<usize> {
+        let wanted = pages.min(BATCH_PAGES_MAX);
+        let before = self.batch_pages();
+        if wanted > before {
+            let len = area_len(wanted.max(2 * before).min(BATCH_PAGES_MAX));
+            // A batch as large as before still has its space.
+            if self.media.allocate(self.file, self.len, len - self.len).is_ok() {
+                if !planted!("area_used_unsynced") {
+                    self.media.sync(self.file)?;
+                }
+                self.len = len;
+            }
+        }
+        Ok(self.batch_pages())
     }
 
     /// Returns the buffer for the image of the `index`-th page of the next batch.
@@ -263,7 +298,31 @@ mod tests {
         open(&disk).expect("the disk works again");
         let after = disk.cut_power(Loss::Everything);
         let file = after.open(DOUBLE_WRITE_FILE, OpenMode::Read).expect("it is there");
-        assert!(after.len(file).expect("the disk works") >= AREA_LEN as u64, "R6");
+        assert!(after.len(file).expect("the disk works") >= area_len(BATCH_PAGES_FIRST), "R6");
+    }
+
+    /// The area has space for small batches first; the first large batch finds its space allocated and durable.
+    #[test]
+    fn area_grows_to_largest_batch() {
+        let disk = SimDisk::new();
+        let mut area = DoubleWrite::open(&(Arc::new(disk.clone()) as Arc<dyn Media>)).expect("the disk works");
+        for (pages, space) in [(1, 31), (31, 31), (32, 62), (200, 200), (253, 253), (1000, 253), (1, 253)] {
+            assert_eq!(area.grow(pages).expect("the disk works"), space);
+            let journal = disk.journal();
+            let after = journal.crash(journal.len(), Loss::Everything);
+            let file = after.open(DOUBLE_WRITE_FILE, OpenMode::Read).expect("it is there");
+            assert_eq!(after.len(file).expect("the disk works"), area_len(space), "E11.5: {pages}");
+        }
+    }
+
+    #[test]
+    fn full_disk_keeps_batches_small() {
+        let disk = SimDisk::new();
+        let mut area = DoubleWrite::open(&(Arc::new(disk.clone()) as Arc<dyn Media>)).expect("the disk works");
+        disk.set_capacity(Some(disk.space()));
+        assert_eq!(area.grow(253).expect("it is not needed"), 31);
+        disk.set_capacity(None);
+        assert_eq!(area.grow(253).expect("there is space again"), 253);
     }
 
     /// The drawing and the constants agree.

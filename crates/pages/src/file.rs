@@ -14,8 +14,10 @@ use crate::written::WrittenPages;
 /// The name of the page file.
 pub const PAGE_FILE: &str = "pages";
 
-/// The smallest number of pages by which the file grows (1 MiB). It grows by an eighth, at least by this and at most
-/// by `GROWTH_MAX`: growing costs a sync, and a growing file is several times slower to write (docs/inside/media.md).
+/// The number of pages by which the file grows: an eighth, at least `GROWTH_MIN` (1 MiB) and at most `GROWTH_MAX`, because growing
+/// costs a sync, and a growing file is several times slower to write (docs/inside/media.md). A small file begins with
+/// `GROWTH_FIRST` pages and doubles until it grows by `GROWTH_MIN`.
+const GROWTH_FIRST: u64 = 32;
 const GROWTH_MIN: u64 = 256;
 const GROWTH_MAX: u64 = 16384;
 
@@ -103,7 +105,8 @@ impl PageFile {
         if pages <= now {
             return Ok(());
         }
-        let generous = (now + (now / 8).clamp(GROWTH_MIN, GROWTH_MAX)).clamp(pages, self.pages_max);
+        let generous =
+            (now + (now / 8).clamp(now.clamp(GROWTH_FIRST, GROWTH_MIN), GROWTH_MAX)).clamp(pages, self.pages_max);
         let reserve = |target: u64| {
             self.written.ensure(target, log)?;
             let (offset, len) = (now * PAGE_LEN as u64, (target - now) * PAGE_LEN as u64);

@@ -19,7 +19,7 @@ use cedrat_sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use cedrat_sync::{planted, thread};
 use cedrat_wal::{Forced, Lsn};
 
-use crate::double_write::{BATCH_PAGES_MAX, DoubleWrite};
+use crate::double_write::DoubleWrite;
 use crate::error::PoolError;
 use crate::page::{PageId, lsn_of};
 #[cfg(feature = "planted-faults")]
@@ -152,12 +152,25 @@ impl Pool {
     pub(crate) fn write_pages(&self, pages: &mut [PageId], patience: HeldPagePolicy) -> Result<usize, PoolError> {
         pages.sort_unstable();
         let mut written = 0;
-        for batch in pages.chunks(BATCH_PAGES_MAX) {
+        let mut rest = &*pages;
+        while !rest.is_empty() {
             let mut area = self.area.lock();
+            let (batch, others) = rest.split_at(self.grow_area(&mut area, rest.len())?.min(rest.len()));
             written += self.write_batch(&mut area, batch, patience)?;
+            rest = others;
         }
         Counters::add(&self.counters.written, written);
         Ok(written)
+    }
+
+    /// Returns the number of pages that a batch may have, for a batch of up to `pages` pages. If the area has grown and that
+    /// cannot be made durable, the log stops (W6).
+    fn grow_area(&self, area: &mut DoubleWrite, pages: usize) -> Result<usize, PoolError> {
+        area.grow(pages).map_err(|error| {
+            let doing = "growing the double-write area";
+            self.log.stop(format!("{doing} failed: {error}"));
+            PoolError::io(doing, error)
+        })
     }
 
     fn write_batch(

@@ -109,6 +109,6 @@ fn truncated_area_is_restored() {
         disk.set_len(file, len).unwrap();
         let pool = open(&disk).unwrap();
         assert_eq!(pool.read(page(3)).unwrap().body()[0], 7);
-        assert_eq!(disk.image().file(DOUBLE_WRITE_FILE).unwrap().len(), 254 * PAGE_LEN);
+        assert_eq!(disk.image().file(DOUBLE_WRITE_FILE).unwrap().len(), 32 * PAGE_LEN);
     }
 }
