@@ -208,7 +208,7 @@ typedef struct cedrat_log_options {
   int must_exist;           /* not 0: a missing log is CEDRAT_UNKNOWN, and not created */
   int reserved_int;         /* zero */
   uint64_t log_limit_bytes; /* its size on disk, of which about three quarters hold entries; at least four segments; 1 GiB */
-  uint64_t segment_bytes;   /* the length of one of its files, a multiple of 4,096; made when the log is created, and
+  uint64_t segment_bytes;   /* the largest length of one of its files, a multiple of 4,096; made when the log is created, and
                              * ignored later; 16 MiB */
   uint64_t reserved[5];     /* zero */
 } cedrat_log_options;

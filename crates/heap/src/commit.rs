@@ -257,6 +257,9 @@ impl Tx<'_> {
     #[inline]
     fn reserve(&mut self, log: &Log, wanted: u64) -> Result<(), Interrupt> {
         let has = self.this.room.as_ref().map_or(0, |room| room.forward().0);
+        if log.needs_longer_segments(ByteLen(wanted), ByteLen(0)) && !planted!("long_words_reserved_in_pieces") {
+            return self.reserve_slowly(log, wanted); // as a whole, however much there is
+        }
         if has < wanted { self.reserve_slowly(log, wanted - has) } else { Ok(()) }
     }
 

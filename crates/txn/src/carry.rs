@@ -98,7 +98,10 @@ impl CarryReservation {
     pub(crate) fn take(&mut self, inner: &Inner, len: u64) -> Result<Reservation> {
         self.len = len;
         if let Some(reservation) = self.reservation.as_mut().filter(|_| !self.is_of_run_before) {
-            let missing = len.saturating_sub(reservation.forward().0);
+            let missing = match inner.log.needs_longer_segments(ByteLen(len), ByteLen(0)) {
+                true => len,
+                false => len.saturating_sub(reservation.forward().0),
+            };
             let grown = inner.log.reserve_more(reservation, ByteLen(missing), ByteLen(0));
             if grown.is_err() && planted!("refused_carry_loses_room") {
                 self.reservation = None;

@@ -168,7 +168,15 @@ impl Options {
     /// Returns options of a small store without threads of its own, whose runs are deterministic: for simulations and
     /// tests.
     pub fn simulated() -> Options {
-        let log = LogOptions::small();
+        Options::simulated_with(LogOptions::small())
+    }
+
+    /// Returns options as [`Options::simulated`] does, of a store whose log files become longer ([`LogOptions::growing`]).
+    pub fn simulated_growth() -> Options {
+        Options::simulated_with(LogOptions::growing())
+    }
+
+    fn simulated_with(log: LogOptions) -> Options {
         let mut pool = PoolOptions::default();
         // Under the seeded scheduler each page's latch word is a large object, and every schedule has its own.
         pool.pages_max = if cfg!(cedrat_shuttle) { 1 << 12 } else { 1 << 20 };

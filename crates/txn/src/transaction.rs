@@ -655,7 +655,14 @@ impl Txn {
         self.cursor.reservation.as_ref().is_some_and(|reservation| {
             reservation.forward().0 >= forward + self.kept_back()
                 && reservation.undo().0 >= self.cursor.owed_in_all() + undo
-        })
+        }) && !self.is_long(forward, undo)
+    }
+
+    /// Whether the segments of the log are too short for a record (E16.10).
+    #[inline]
+    fn is_long(&self, forward: u64, undo: u64) -> bool {
+        let log = &self.store.inner.log;
+        log.needs_longer_segments(ByteLen(forward), ByteLen(undo)) && !planted!("long_record_reserved_in_pieces")
     }
 
     /// Returns the room for the transaction's own end, and for the end of each open nested sequence.
@@ -677,8 +684,10 @@ impl Txn {
             .reservation
             .as_ref()
             .map_or((0, 0), |reservation| (reservation.forward().0, reservation.undo().0));
-        let forward = (forward + self.kept_back()).saturating_sub(has_forward);
-        let undo = (self.cursor.owed_in_all() + undo).saturating_sub(has_undo);
+        // Requested as a whole, a long record makes the segments of the log longer.
+        let whole = if self.is_long(forward, undo) { (forward, undo) } else { (0, 0) };
+        let forward = (forward + self.kept_back()).saturating_sub(has_forward).max(whole.0);
+        let undo = (self.cursor.owed_in_all() + undo).saturating_sub(has_undo).max(whole.1);
         let generous = |bytes: u64| if bytes == 0 { 0 } else { bytes.max(PIECE) };
         if self.reserve(generous(forward), generous(undo)).is_ok() {
             return Ok(());

@@ -34,7 +34,7 @@ const NONE: u64 = u64::MAX;
 /// Keeps an integer that many threads write on a cache line of its own.
 #[derive(Debug)]
 #[repr(align(128))]
-struct Alone<T>(T);
+pub(crate) struct Alone<T>(pub(crate) T);
 
 /// The one clock of a store.
 #[derive(Debug)]

@@ -189,8 +189,11 @@ impl Shared {
         let geometry = self.reader.geometry;
         let flushed = LogOffset::new(partition.flushed.load(Ordering::Acquire));
         let next = geometry.sequence(flushed) + 1;
-        let is_far = geometry.left(flushed) <= geometry.capacity() / 4 * 3;
-        (is_far && !self.reader.in_use[partition.id.index()].read().contains_key(&next)).then_some(next)
+        let in_use = self.reader.in_use[partition.id.index()].read();
+        let own = in_use.get(&(next - 1));
+        let room = own.map_or(geometry.capacity(), |slot| geometry.room(slot.len()));
+        let is_far = room.saturating_sub(flushed.get() % geometry.capacity()) <= room / 4 * 3;
+        (is_far && !in_use.contains_key(&next)).then_some(next)
     }
 
     /// Begins the next segment of each partition that has used a quarter of its own, if there is space beyond all
@@ -248,15 +251,15 @@ impl Shared {
         sequence: u64,
     ) -> Result<Arc<Slot>, (String, io::Error)> {
         let slot = loop {
-            match self.pool.take() {
-                Some(slot) => break slot,
+            match self.pool.begin(&self.space, partition, sequence) {
+                Ok(slot) => break slot,
                 // No reservation covers this; without space for it the log cannot continue.
-                None => self
-                    .prepare_segment(|_| self.pool.is_empty())
+                Err(len) => self
+                    .prepare_segment(len, |_| self.pool.begin(&self.space, partition, sequence).is_err())
                     .map_err(|error| ("a new log segment".into(), error))?,
             }
         };
-        let header = self.pool.header(partition, sequence, self.epoch);
+        let header = self.pool.header(partition, sequence, self.epoch, slot.len());
         let piece = Piece {
             file: &slot.name,
             offset: 0,
@@ -294,10 +297,14 @@ impl Shared {
         }
     }
 
-    /// Prepares one more segment, if it is still wanted when its turn comes: another thread may have prepared the last one
-    /// that the limit allows.
-    pub(crate) fn prepare_segment(&self, is_wanted: impl FnOnce(&Space) -> bool) -> io::Result<()> {
-        self.reader.opening.change(identity, || self.pool.prepare(&*self.media, &self.space, is_wanted))
+    /// Prepares one more segment of at least `least` bytes, if it is still wanted when its turn comes: another thread may
+    /// have prepared the last one that the limit allows.
+    pub(crate) fn prepare_segment(&self, least: u64, is_wanted: impl FnOnce(&Space) -> bool) -> io::Result<()> {
+        let prepare = || {
+            let _one_at_a_time = self.pool.filling.lock();
+            if is_wanted(&self.space) { self.pool.prepare(&*self.media, &self.space, least) } else { Ok(()) }
+        };
+        self.reader.opening.change(identity, prepare)
     }
 
     /// Waits, and helps to write, while the partition holds too many unwritten bytes.

@@ -29,6 +29,7 @@ mod epoch;
 mod error;
 mod event;
 mod force;
+mod growth;
 mod log;
 mod look;
 mod lsn;

@@ -4,7 +4,6 @@ use cedrat_media::Media;
 use cedrat_sync::atomic::Ordering;
 use cedrat_sync::{Arc, Mutex, OwnWord, is_free, planted, prefetch_to_write};
 use std::fmt;
-use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
 use crate::backwards::Backwards;
@@ -44,7 +43,7 @@ pub(crate) struct Shared {
     pub(crate) body_len_max: usize,
     pub(crate) partitions: Vec<Partition>,
     pub(crate) reader: Arc<Reader>,
-    pub(crate) pool: Pool,
+    pub(crate) pool: Arc<Pool>,
     pub(crate) space: Arc<Space>,
     pub(crate) control: Mutex<ControlState>,
     pub(crate) tickets: Tickets,
@@ -163,6 +162,13 @@ impl Log {
             return Ok(());
         }
         self.shared.make_space(reservation, forward.0, undo.0)
+    }
+
+    /// Whether records of this length, or their undo, need longer segment files (E16.10), also in a reservation that has the space:
+    /// it may come from several requests. A request for a whole record makes the files longer. Cheap.
+    #[inline]
+    pub fn needs_longer_segments(&self, forward: ByteLen, undo: ByteLen) -> bool {
+        self.shared.space.needs_longer_segments(forward.0, undo.0)
     }
 
     /// Takes over the rest of another reservation ([`Reservation::outstanding`]), all of it for undo. The other one
@@ -333,7 +339,9 @@ impl Log {
         let partitions = self.shared.partitions.iter().zip(&state.control.partitions);
         let kept = partitions.map(|(partition, known)| {
             let tail = partition.tail.lock();
-            tail.end().since(tail.first_block(lsn, known.scan_from)).0
+            let (from, to) = (tail.first_block(lsn, known.scan_from), tail.end());
+            drop(tail);
+            self.shared.pool.bytes_between(partition.id, from, to)
         });
         ByteLen(kept.sum())
     }
@@ -398,7 +406,7 @@ impl Log {
 
     /// Returns the use of the log's space.
     pub fn space(&self) -> LogSpace {
-        self.shared.space.show(self.shared.reader.geometry.segment_len)
+        self.shared.space.show()
     }
 
     /// Whether rollbacks use space that is never reserved. A force that can be avoided should be avoided then.
@@ -569,40 +577,6 @@ impl Shared {
         reason
     }
 
-    /// Prepares segments until the reservation can be granted, or returns the reason why it cannot.
-    #[cold]
-    fn make_space(&self, reservation: &mut Reservation, forward: u64, undo: u64) -> Result<(), LogFull> {
-        // One at a time: the segments that one thread prepares may be enough for all that wait here, and the limit is
-        // kept.
-        let alone = self.space.growing.lock();
-        loop {
-            self.check_running()?;
-            if reservation.try_grow(forward, undo) {
-                return Ok(());
-            }
-            if !self.space.may_grow() {
-                // A thread that begins a segment ahead holds the control file when it locks this mutex.
-                drop(alone);
-                let kept_from = self.control.lock().control.checkpoint.scan_lsn;
-                let limit = self.space.segments_max * self.reader.geometry.segment_len;
-                return Err(LogFull::Limit { asked: forward.saturating_add(undo), limit, kept_from });
-            }
-            match self.prepare_segment(Space::may_grow) {
-                Ok(()) => {}
-                Err(error) if error.kind() == io::ErrorKind::QuotaExceeded && !planted!("no_descriptor_stops_log") => {
-                    return Err(LogFull::Descriptors { why: error.to_string() });
-                }
-                Err(error) if is_disk_full(&error) => {
-                    return Err(LogFull::Disk { segment_len: self.reader.geometry.segment_len });
-                }
-                Err(source) => {
-                    let reason = StopReason::WriteFailed { file: "a new log segment".into(), source };
-                    return Err(self.stop(reason).into());
-                }
-            }
-        }
-    }
-
     fn scan(&self, from: Lsn) -> Result<Scan, LogError> {
         if self.is_forked() {
             return Err(Stopped::forked().into());
@@ -713,8 +687,9 @@ impl Shared {
             self.reader.recycled_below[partition.id.index()].fetch_max(first_kept, Ordering::Release);
             drop(in_use);
             recycled += old.len() as u64;
-            self.space.segments_recycled(old.len() as u64);
-            old.into_values().for_each(|slot| self.pool.give_back(slot));
+            for (sequence, slot) in old {
+                self.pool.give_back(partition.id, sequence, slot, &self.space);
+            }
         }
         recycled
     }
@@ -791,9 +766,4 @@ pub(crate) fn add_names(control: &mut Control, names: &[&str]) -> Result<Vec<u32
         return Err(LogError::Limit { what, given: given as u64, limit: NAMES_LEN_MAX as u64 });
     }
     Ok(numbers)
-}
-
-fn is_disk_full(error: &io::Error) -> bool {
-    use io::ErrorKind::{FileTooLarge, StorageFull};
-    matches!(error.kind(), StorageFull | FileTooLarge)
 }

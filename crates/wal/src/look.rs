@@ -15,9 +15,10 @@ use crate::checksum::block_seed;
 use crate::control::Control;
 use crate::error::LogError;
 use crate::opening::Opening;
+use crate::options::segment_len_is_possible;
 use crate::read::{Blocks, CHUNK_LEN, Faults, Reader};
 use crate::record;
-use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Slot, file_name, file_number};
+use crate::segment::{Geometry, InUse, LOG_DIRECTORY, SEGMENT_HEADER_LEN, Slot, file_name, file_number};
 use crate::verdict::{Body, Head, Verdict, verdict};
 use crate::{LogOffset, Lsn, PartitionId, Position};
 
@@ -60,7 +61,6 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
         let path = media.path(file);
         let io = |error| LogError::io(format!("reading {path}"), error);
         let bytes = beginning(media, file).map_err(io)?;
-        let whole = media.len(file).map_err(io)? >= geometry.segment_len;
         let header = match SegmentHeader::decode(&bytes) {
             SegmentHead::Whole(header) => Some(header),
             SegmentHead::Version(found) => {
@@ -82,17 +82,18 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
             let (offset, found, wanted) = (segment_at::STORE as u64, header.store, control.store);
             return Err(LogError::ForeignSegment { file: path, offset, found, wanted });
         }
-        if header.segment_len != geometry.segment_len {
+        if header.segment_len > geometry.segment_len || !segment_len_is_possible(header.segment_len) {
             let what = "this log segment has another length than in the control file";
             return Err(LogError::damaged(path, segment_at::SEGMENT_LEN as u64, what));
         }
+        let whole = media.len(file).map_err(io)? >= header.segment_len;
         let kept = control
             .partitions
             .get(header.partition.index())
             .is_some_and(|known| header.sequence >= geometry.sequence(known.scan_from));
         if header.sequence == SEQUENCE_NONE || !kept {
             refuse_if_used(control, &bytes, &path)?;
-            let slot = Arc::new(Slot { number, name, file });
+            let slot = Arc::new(Slot::new(number, name, file, header.segment_len));
             if whole {
                 files.free.push(Arc::clone(&slot));
             } else {
@@ -103,7 +104,7 @@ pub(crate) fn files(media: &dyn Media, control: &Control, mode: OpenMode) -> Res
             }
             continue;
         }
-        let slot = Arc::new(Slot { number, name, file });
+        let slot = Arc::new(Slot::new(number, name, file, header.segment_len));
         if !whole {
             let len = media.len(file).map_err(io)?;
             return Err(LogError::damaged(path, len, "the log segment is truncated here"));
@@ -280,13 +281,14 @@ fn behind(walked: &mut Walked, recorded: &mut RecordedDurable) -> Result<(), Log
     let partition = walked.blocks.partition;
     let geometry = reader.geometry;
     let unit = BLOCK_UNIT as u64;
-    let sequences: Vec<u64> = {
+    let segments: Vec<(u64, u64)> = {
         let in_use = reader.in_use[partition.index()].read();
-        in_use.range(geometry.sequence(walked.stop)..).map(|(&sequence, _)| sequence).collect()
+        let behind = in_use.range(geometry.sequence(walked.stop)..);
+        behind.map(|(&sequence, slot)| (sequence, slot.len() - SEGMENT_HEADER_LEN)).collect()
     };
-    for sequence in sequences {
+    for (sequence, len) in segments {
         let mut at = geometry.begin(sequence).max(walked.stop);
-        let end = geometry.begin(sequence + 1);
+        let end = LogOffset::new(geometry.begin(sequence).get() + len);
         while at < end {
             let (head, header) = walked.blocks.head(at)?;
             match (head, header) {

@@ -22,7 +22,7 @@ use crate::record::BODY_LEN_CEILING;
 use crate::record::Record;
 use crate::scan::{self, Scan};
 use crate::segment::{Geometry, InUse, LOG_DIRECTORY, Pool, SEGMENT_HEADER_LEN, Slot};
-use crate::sink::{InFile, Piece};
+use crate::sink::{InFile, Piece, Sink};
 use crate::space::Space;
 use crate::ticket::Tickets;
 use crate::verdict::Head;
@@ -366,16 +366,16 @@ fn give_back_behind(
     files: &mut Files,
 ) -> Result<(), LogError> {
     let geometry = Geometry { segment_len: control.segment_len };
-    let pool = Pool::new(geometry, control.store);
+    let pool = Pool::new(geometry, control.store, &options.sink, geometry.segment_len);
     // It names the epoch that freed it: until the next one has begun, the header may be in a cache, and the one
     // before on the disk.
     let epoch = control.epochs.newest().map_or(0, |epoch| epoch.number);
-    let header = pool.header(PartitionId(0), SEQUENCE_NONE, epoch);
     let zeros = AlignedBuf::zeroed(BLOCK_UNIT);
     for (index, (in_use, &stop)) in in_use.iter().zip(&ends.stops).enumerate() {
         let behind = in_use.write().split_off(&(geometry.sequence(stop) + 1));
         for (sequence, slot) in behind {
             let io = |error| LogError::io(format!("giving back {}", slot.name), error);
+            let header = pool.header(PartitionId(0), SEQUENCE_NONE, epoch, slot.len());
             // The first block is cleared before the header: after an unusable header it would look like a loss (W8).
             write_all_at(media, slot.file, SEGMENT_HEADER_LEN, &zeros, Durability::Durable).map_err(io)?;
             let piece = Piece {
@@ -407,16 +407,9 @@ fn build(
     let geometry = Geometry { segment_len: control.segment_len };
     let epoch = control.epochs.newest().expect("an epoch was begun");
     let count = control.partitions.len() as u16;
-    let segments_max = options.log_bytes_max / control.segment_len;
-    let space = Arc::new(Space::new(geometry.capacity(), count, segments_max, options.undo_records_per_force));
-    let pool = Pool::new(geometry, control.store);
-    for slot in files.free {
-        pool.found(slot.number, Some(slot), false);
-        space.segment_prepared();
-    }
-    for &number in &files.unready {
-        pool.found(number, None, true);
-    }
+    let bytes_max = options.log_bytes_max / control.segment_len * control.segment_len;
+    let space = Arc::new(Space::new(count, bytes_max, options));
+    let pool = pool_of(&reader, control.store, &options.sink, files, &space);
     let mut partitions = Vec::new();
     for (index, &stop) in ends.stops.iter().enumerate() {
         let id = PartitionId(index as u16);
@@ -428,14 +421,13 @@ fn build(
             block_len_max: options.block_len_max.min(geometry.capacity() as usize),
             spare_buffers: spare_buffers(options),
             space: Arc::clone(&space),
+            pool: Arc::clone(&pool),
         };
         let partition = Partition::new(id, stop, epoch.first.previous(), constants);
         let mut tail = partition.tail.lock();
         ends.index[index].iter().for_each(|&(first, offset)| tail.index_found(first, offset));
         drop(tail);
-        for (&sequence, slot) in reader.in_use[index].read().iter() {
-            pool.found(slot.number, None, false);
-            space.segment_prepared();
+        for &sequence in reader.in_use[index].read().keys() {
             if sequence < geometry.sequence(stop) {
                 space.segment_found();
             }
@@ -461,6 +453,23 @@ fn build(
         fault: options.fault,
     };
     Ok(Log::from_shared(Arc::new(shared)))
+}
+
+/// Registers the segment files. New ones become as long as the longest that was found.
+fn pool_of(reader: &Reader, store: StoreId, sink: &Arc<dyn Sink>, files: Files, space: &Space) -> Arc<Pool> {
+    let geometry = reader.geometry;
+    let in_use: Vec<_> = reader.in_use.iter().map(|in_use| in_use.read()).collect();
+    let found = in_use.iter().flat_map(|in_use| in_use.values()).chain(&files.free);
+    let len = found.map(|slot| slot.len()).max().unwrap_or(0).max(geometry.first_len());
+    space.set_segment(geometry, len);
+    let pool = Pool::new(geometry, store, sink, len);
+    for (index, in_use) in in_use.iter().enumerate() {
+        let partition = PartitionId(index as u16);
+        in_use.iter().for_each(|(&sequence, slot)| pool.found_in_use(slot, partition, sequence, space));
+    }
+    files.free.into_iter().for_each(|slot| pool.found_free(slot, space));
+    files.unready.into_iter().for_each(|number| pool.found_unready(number));
+    Arc::new(pool)
 }
 
 /// Returns the number of buffers that are kept for the next blocks of a partition.

@@ -19,7 +19,7 @@ pub const SEGMENT_LEN_MAX: u64 = 1 << 30;
 pub struct LogOptions {
     /// The number of partitions, 1 to [`PARTITIONS_MAX`]. *Fixed.*
     pub partitions: u16,
-    /// The length of a segment file in bytes, a multiple of 4,096. *Fixed.*
+    /// The length of a segment in bytes, a multiple of 4,096. Its file is shorter while the log is small. *Fixed.*
     pub segment_len: u64,
     /// The length of the store's pages in bytes; the log only stores it. *Fixed.*
     pub page_len: u32,
@@ -41,6 +41,9 @@ pub struct LogOptions {
     /// of a pool of pages. Each such force loses the rest of a block, so the fewer records, the more space is reserved with
     /// undo. More than the default change nothing. At least 1.
     pub undo_records_per_force: u64,
+    /// The number of segment files, beyond those that a log needs at least, from which on new files are twice as long. `None`: as
+    /// many as it needs. Tests choose few, so that small logs grow.
+    pub segments_before_longer: Option<u64>,
     /// The sink, which decides when a block is stable.
     pub sink: Arc<dyn Sink>,
     /// A deliberate mistake, for tests that show that it is detected.
@@ -82,6 +85,7 @@ impl Default for LogOptions {
             unwritten_max: 8 << 20,
             flush_interval_ms: 5,
             undo_records_per_force: UNDO_RECORDS_PER_FORCE_MAX,
+            segments_before_longer: None,
             sink: Arc::new(SegmentSink),
             #[cfg(feature = "planted-faults")]
             fault: None,
@@ -104,6 +108,12 @@ impl LogOptions {
             store: Some(*b"a store in tests"),
             ..LogOptions::default()
         }
+    }
+
+    /// Returns options as [`LogOptions::small`] does, of a log whose files become longer as soon as it needs more of them.
+    pub fn growing() -> LogOptions {
+        let small = LogOptions::small();
+        LogOptions { segment_len: 4 * small.segment_len, segments_before_longer: Some(0), ..small }
     }
 
     /// Checks the fixed options.

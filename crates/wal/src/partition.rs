@@ -24,7 +24,7 @@ use crate::checksum::record_seed;
 use crate::clock::{Bounds, Clock};
 use crate::event::Event;
 use crate::record::{self, Body, Content, FRAME_LEN_MAX, Kind, RecordHead};
-use crate::segment::Geometry;
+use crate::segment::{Geometry, Pool};
 use crate::space::{Cost, Space};
 use crate::{LogOffset, Lsn, PartitionId, Position, TxnId};
 
@@ -75,6 +75,7 @@ pub(crate) struct Constants {
     /// throttled. A new buffer is cleared under the latch.
     pub(crate) spare_buffers: usize,
     pub(crate) space: Arc<Space>,
+    pub(crate) pool: Arc<Pool>,
 }
 
 /// The state that the latch protects: first what each append uses.
@@ -102,6 +103,8 @@ pub(crate) struct Tail {
     unpromised: bool,
     /// The last LSN in any sealed block.
     last_sealed: Lsn,
+    /// The newest segment with a file, and its room.
+    segment: (u64, u64),
     /// The number of committers expected for the next block: those of the last one, and those that arrived meanwhile.
     expected: u32,
     /// The first LSN whose record was dropped: it never becomes durable.
@@ -232,6 +235,7 @@ impl Partition {
             began: offset,
             unpromised: false,
             last_sealed: before,
+            segment: (u64::MAX, 0),
             expected: 1,
             stopped: false,
             unpaid_padding: 0,
@@ -382,22 +386,21 @@ impl Tail {
     fn roll(&mut self, partition: &Partition, durable: Lsn, needed: usize) -> bool {
         let geometry = self.constants.geometry;
         let block_len = (BLOCK_HEADER_LEN + needed).next_multiple_of(BLOCK_UNIT);
-        let empty = self.open.is_empty();
-        let used = self.open.used.next_multiple_of(BLOCK_UNIT) as u64;
-        let next = if empty { self.open.offset } else { LogOffset::new(self.open.offset.get() + used) };
-        // The rest of a segment, if it is too short for the record, belongs to the segment's last block.
-        let skipped = match next.get() % geometry.capacity() {
-            0 => 0,
-            _ if geometry.left(next) < block_len as u64 => geometry.left(next),
-            _ => 0,
-        };
-        let sealed = !empty || skipped > 0;
-        if sealed {
-            let len = if empty { skipped } else { used + skipped };
-            self.seal(partition, durable, len);
+        let mut sealed = false;
+        loop {
+            let empty = self.open.is_empty();
+            let used = if empty { 0 } else { self.open.used.next_multiple_of(BLOCK_UNIT) as u64 };
+            let next = LogOffset::new(self.open.offset.get() + used);
+            // The rest of a segment, if it is too short for the record, belongs to the segment's last block; all of it, if the
+            // segment was begun ahead in a short file.
+            let skipped = if self.left(next, block_len as u64) < block_len as u64 { geometry.left(next) } else { 0 };
+            if used + skipped == 0 {
+                break;
+            }
+            self.seal(partition, durable, used + skipped);
+            sealed = true;
         }
-        let offset = LogOffset::new(next.get() + skipped);
-        debug_assert_eq!(self.open.offset, offset);
+        let offset = self.open.offset;
         let len = self.constants.block_len_max.max(block_len);
         if self.open.bytes.len() < len {
             self.open.bytes = match self.spare.pop() {
@@ -405,8 +408,21 @@ impl Tail {
                 _ => AlignedBuf::zeroed(len),
             };
         }
-        self.open.room = len.min(geometry.left(offset) as usize);
+        self.open.room = len.min(self.left(offset, 0) as usize);
         sealed
+    }
+
+    /// Returns the room that a segment has from the offset on. One without a file gets one with room for `needed` bytes.
+    fn left(&mut self, offset: LogOffset, needed: u64) -> u64 {
+        let geometry = self.constants.geometry;
+        let (sequence, begin) = (geometry.sequence(offset), offset.get() % geometry.capacity());
+        if self.segment.0 != sequence {
+            let Constants { pool, space, partition, .. } = &self.constants;
+            // Before its file may count: a short one is no space for reservations (E16.10a).
+            space.segment_taken(*partition, sequence);
+            self.segment = (sequence, pool.claim(space, *partition, sequence, needed));
+        }
+        self.segment.1.saturating_sub(begin)
     }
 
     /// Prefetches the cache lines that placing a short record writes.
@@ -451,6 +467,12 @@ impl Tail {
 
     /// Closes the open block with a length of `len` bytes, up to the next one, and opens the next.
     fn seal(&mut self, partition: &Partition, durable: Lsn, len: u64) {
+        let geometry = self.constants.geometry;
+        let (sequence, room) = self.segment;
+        // A block in the place after the room covers the rest of its segment: none fits behind it.
+        let end = self.open.offset.get() % geometry.capacity() + len;
+        let is_last = sequence == geometry.sequence(self.open.offset) && end > room;
+        let len = if is_last { geometry.left(self.open.offset) } else { len };
         let next = LogOffset::new(self.open.offset.get() + len);
         let mut bytes = std::mem::take(&mut self.open.bytes);
         let used = self.open.used;

@@ -75,6 +75,13 @@ impl Reader {
         self.in_use[partition.index()].read().get(&sequence).cloned()
     }
 
+    /// Returns the number of bytes of segment files from one offset of a partition to another one.
+    pub(crate) fn bytes_between(&self, partition: PartitionId, from: LogOffset, to: LogOffset) -> u64 {
+        let in_use = self.in_use[partition.index()].read();
+        self.geometry
+            .bytes_between(from, to, |range| in_use.range(range).map(|(_, slot)| self.geometry.room(slot.len())).sum())
+    }
+
     /// Returns the seeds of the records of the epoch that owns the offset; one for each opening if several were
     /// joined.
     pub(crate) fn record_seeds(
@@ -124,6 +131,9 @@ impl Reader {
             match self.media.read_at(slot.file, begin + done as u64, &mut buffer[done..]) {
                 Ok(0) => break,
                 Ok(read) => done += read,
+                Err(_) if self.is_recycled(position.partition, position.offset) => {
+                    return Err(LogError::Truncated { what: position.to_string() }); // the file may be gone
+                }
                 Err(error) => {
                     return Err(LogError::io(format!("reading {}", self.media.path(slot.file)), error));
                 }
@@ -221,7 +231,12 @@ impl Blocks {
 
     /// Resizes a buffer for reading from `offset` on: at least `len` bytes, and no more than the segment has.
     fn fitting(&self, mut bytes: AlignedBuf, offset: LogOffset, len: usize) -> AlignedBuf {
-        let wanted = (self.stop.since(offset).0.min(self.chunk_len as u64) as usize).max(len);
+        // No more than the file has: the rest of a segment whose file is short has no bytes.
+        let slot = self.reader.slot(self.partition, offset);
+        let in_file = self.reader.geometry.in_file(offset);
+        let there_is = slot.map_or(0, |slot| slot.len().saturating_sub(in_file));
+        let wanted = self.stop.since(offset).0.min(self.chunk_len as u64).min(there_is);
+        let wanted = (wanted as usize).max(len);
         let room = self.reader.geometry.left(offset).min(wanted.next_multiple_of(BLOCK_UNIT) as u64);
         if bytes.len() != room as usize {
             bytes.clear();
@@ -233,7 +248,7 @@ impl Blocks {
     /// Lets another thread read the chunk needed after this one, if enough bytes follow to be worth a thread.
     fn read_ahead(&mut self, spare: AlignedBuf) {
         let Some(next) = self.next_chunk() else { return };
-        if self.ahead.is_none() && self.stop.get() < u64::MAX && self.stop.since(next).0 >= AHEAD_MIN {
+        if self.ahead.is_none() && self.reader.bytes_between(self.partition, next, self.stop) >= AHEAD_MIN {
             self.ahead = Ahead::start(&self.reader);
         }
         if let Some(ahead) = &self.ahead {

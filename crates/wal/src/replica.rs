@@ -63,6 +63,10 @@ impl Replica {
         replaced.iter().for_each(|place| drop(pieces.remove(place)));
         pieces.insert(at(piece.offset), piece.bytes.to_vec());
     }
+
+    fn forget(&self, file: &str) {
+        self.pieces.lock().retain(|(name, _), _| name != file);
+    }
 }
 
 /// The condition under which a piece of the log is stable.
@@ -95,6 +99,10 @@ impl Sink for ReplicaSink {
             StableWhen::Replica => Durability::Volatile,
             StableWhen::Both => Durability::Durable,
         })
+    }
+
+    fn removing(&self, file: &str) {
+        self.replica.forget(file);
     }
 }
 

@@ -5,21 +5,28 @@
 //! ```
 //!
 //! - `Unready`: the file may be short or have any content; left by a crash while it was filled
-//! - `Free`: full length, written once and synced, so that later writes change no metadata and find space
+//! - `Free`: as long as its header says, written once and synced, so that later writes change no metadata and find space
 //! - `InUse`: its header names its partition and its part of it
+//!
+//! A file may be shorter than its segment: the last block in it covers the rest of the segment. Files that are freed and are
+//! shorter than new ones are `Unready`, too, but may hold the records of a rollback (E16.10a).
 //!
 //! A file's name is only a number. A segment's *life* is its sequence number in its partition: offsets never recur,
 //! so the header left from an earlier life names an offset that is not read any more.
 
 use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, write_all_at};
-use cedrat_sync::{Arc, Mutex, RwLock};
+use cedrat_sync::atomic::{AtomicU64, Ordering};
+use cedrat_sync::{Arc, Mutex, RwLock, planted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::ops::Range;
 
 use crate::block::{BLOCK_UNIT, SEQUENCE_NONE, SegmentHeader};
 use crate::checksum::StoreId;
+use crate::options::SEGMENT_LEN_MIN;
+use crate::sink::{InFile, Piece, Sink};
 use crate::space::Space;
-use crate::{LogOffset, PartitionId};
+use crate::{LogOffset, Lsn, PartitionId, Position};
 
 /// The directory of the segment files.
 pub(crate) const LOG_DIRECTORY: &str = "log";
@@ -48,6 +55,18 @@ pub(crate) struct Slot {
     pub(crate) number: u32,
     pub(crate) name: String,
     pub(crate) file: FileId,
+    /// The length of the file by its header.
+    len: AtomicU64,
+}
+
+impl Slot {
+    pub(crate) fn new(number: u32, name: String, file: FileId, len: u64) -> Slot {
+        Slot { number, name, file, len: AtomicU64::new(len) }
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        self.len.load(Ordering::Acquire)
+    }
 }
 
 /// The mapping of a partition's offsets to segments, for one store.
@@ -78,6 +97,39 @@ impl Geometry {
         self.capacity() - offset.get() % self.capacity()
     }
 
+    /// Returns the number of bytes for blocks of records in a segment file of this length. A file that is shorter than others
+    /// may be has space for one more block, which covers the rest of the segment.
+    pub(crate) fn room(self, len: u64) -> u64 {
+        if len < self.segment_len { len - SEGMENT_HEADER_LEN - BLOCK_UNIT as u64 } else { self.capacity() }
+    }
+
+    /// Returns the length of a segment file with so much room, or of the longest.
+    fn len_for(self, room: u64) -> u64 {
+        room.saturating_add(SEGMENT_HEADER_LEN + BLOCK_UNIT as u64).min(self.segment_len)
+    }
+
+    /// Returns the length of the first segment files of a log.
+    pub(crate) fn first_len(self) -> u64 {
+        SEGMENT_LEN_MIN.min(self.segment_len)
+    }
+
+    /// Returns the length, a double of `len`, of the first files that have room for eight records of `record` bytes.
+    pub(crate) fn longer(self, len: u64, record: u64) -> u64 {
+        let mut longer = len;
+        while longer < self.segment_len && self.room(longer) / 8 < record {
+            longer = (2 * longer).min(self.segment_len);
+        }
+        longer
+    }
+
+    /// Returns the number of bytes of segment files from one offset to another one, with the room that `rooms` returns for a
+    /// range of segments.
+    pub(crate) fn bytes_between(self, from: LogOffset, to: LogOffset, rooms: impl FnOnce(Range<u64>) -> u64) -> u64 {
+        let first = self.sequence(from);
+        let whole = rooms(first..self.sequence(to).max(first));
+        (whole + to.get() % self.capacity()).saturating_sub(from.get() % self.capacity())
+    }
+
     /// Returns the position of the offset in its segment file.
     pub(crate) fn in_file(self, offset: LogOffset) -> u64 {
         SEGMENT_HEADER_LEN + offset.get() % self.capacity()
@@ -92,62 +144,167 @@ pub(crate) type InUse = RwLock<BTreeMap<u64, Arc<Slot>>>;
 pub(crate) struct Pool {
     pub(crate) geometry: Geometry,
     pub(crate) store: StoreId,
+    sink: Arc<dyn Sink>,
     state: Mutex<PoolState>,
     /// Held while a file is filled: one at a time.
-    filling: Mutex<()>,
+    pub(crate) filling: Mutex<()>,
+    /// Held while free files are made longer. Locked before the control file.
+    pub(crate) lengthening: Mutex<()>,
 }
 
 #[derive(Debug)]
 struct PoolState {
+    /// The files that count as prepared. None is shorter than `len`.
     free: Vec<Arc<Slot>>,
+    /// The files that are shorter than new ones. They do not count as prepared.
+    short: Vec<Arc<Slot>>,
+    /// The files of segments that a partition has reached or begun.
+    claimed: BTreeMap<(PartitionId, u64), Claim>,
+    /// The length of new files.
+    len: u64,
     unready: Vec<u32>,
     /// The numbers of all files, those in use too.
     numbers: BTreeSet<u32>,
 }
 
+/// The file of a segment.
+#[derive(Debug)]
+struct Claim {
+    /// `None`: there was none with so much room. The segment begins in a new one.
+    slot: Option<Arc<Slot>>,
+    room: u64,
+}
+
 impl Pool {
-    pub(crate) fn new(geometry: Geometry, store: StoreId) -> Pool {
-        let state = PoolState { free: Vec::new(), unready: Vec::new(), numbers: BTreeSet::new() };
-        Pool { geometry, store, state: Mutex::new(state), filling: Mutex::new(()) }
+    /// Creates an empty pool, whose new files have a length of `len` bytes.
+    pub(crate) fn new(geometry: Geometry, store: StoreId, sink: &Arc<dyn Sink>, len: u64) -> Pool {
+        let (free, short, unready) = (Vec::new(), Vec::new(), Vec::new());
+        let (claimed, numbers) = (BTreeMap::new(), BTreeSet::new());
+        let state = Mutex::new(PoolState { free, short, claimed, len, unready, numbers });
+        let [filling, lengthening] = [(); 2].map(Mutex::new);
+        Pool { geometry, store, sink: Arc::clone(sink), state, filling, lengthening }
     }
 
-    /// Registers a file that was found: free, in need of filling, or (neither) used by a partition.
-    pub(crate) fn found(&self, number: u32, free: Option<Arc<Slot>>, unready: bool) {
+    /// Registers a file that was found and is not ready for use.
+    pub(crate) fn found_unready(&self, number: u32) {
         let mut state = self.state.lock();
         state.numbers.insert(number);
-        state.free.extend(free);
-        if unready {
-            state.unready.push(number);
+        state.unready.push(number);
+    }
+
+    /// Registers a free file that was found, and counts it unless it is shorter than new ones.
+    pub(crate) fn found_free(&self, slot: Arc<Slot>, space: &Space) {
+        let mut state = self.state.lock();
+        state.numbers.insert(slot.number);
+        state.put(slot, space);
+    }
+
+    /// Registers a file that was found and holds a segment of a partition, and counts it.
+    pub(crate) fn found_in_use(&self, slot: &Arc<Slot>, partition: PartitionId, sequence: u64, space: &Space) {
+        let mut state = self.state.lock();
+        state.numbers.insert(slot.number);
+        space.segment_prepared(slot.len());
+        let claim = Claim { slot: Some(Arc::clone(slot)), room: self.geometry.room(slot.len()) };
+        state.claimed.insert((partition, sequence), claim);
+    }
+
+    /// Claims a file for a segment, unless the segment has one. Returns its room, which is at least `needed` for a segment that
+    /// had none.
+    pub(crate) fn claim(&self, space: &Space, partition: PartitionId, sequence: u64, needed: u64) -> u64 {
+        let mut state = self.state.lock();
+        if let Some(claim) = state.claimed.get(&(partition, sequence)) {
+            return claim.room;
+        }
+        let slot = state.take(space, self.geometry, needed);
+        let room = self.geometry.room(slot.as_ref().map_or(state.len, |slot| slot.len())).max(needed);
+        state.claimed.insert((partition, sequence), Claim { slot, room });
+        room
+    }
+
+    /// Returns the file of a segment that begins; the length of the file that it needs if there is none.
+    pub(crate) fn begin(&self, space: &Space, partition: PartitionId, sequence: u64) -> Result<Arc<Slot>, u64> {
+        let needed = self.claim(space, partition, sequence, 0);
+        let mut state = self.state.lock();
+        let claimed = state.claimed.get(&(partition, sequence)).and_then(|claim| claim.slot.clone());
+        let slot = claimed.or_else(|| state.take(space, self.geometry, needed));
+        let Some(slot) = slot else { return Err(self.geometry.len_for(needed)) };
+        // The partition may count on the room that it was promised, and on no more.
+        let claim = Claim { slot: Some(Arc::clone(&slot)), room: needed };
+        state.claimed.insert((partition, sequence), claim);
+        Ok(slot)
+    }
+
+    /// Returns the number of bytes of segment files from one offset of a partition to another one.
+    pub(crate) fn bytes_between(&self, partition: PartitionId, from: LogOffset, to: LogOffset) -> u64 {
+        let state = self.state.lock();
+        self.geometry.bytes_between(from, to, |range| {
+            let segments = state.claimed.range((partition, range.start)..(partition, range.end));
+            segments.map(|(_, claim)| claim.room).sum()
+        })
+    }
+
+    /// Returns the length of new files.
+    pub(crate) fn len(&self) -> u64 {
+        self.state.lock().len
+    }
+
+    /// Returns the number of bytes that free files lack to a length of `len`.
+    pub(crate) fn missing(&self, len: u64) -> u64 {
+        self.state.lock().free.iter().map(|slot| len.saturating_sub(slot.len())).sum()
+    }
+
+    /// Removes files that do not count, as long as the log would be larger than its limit with `more` bytes (E16.10b).
+    pub(crate) fn remove_short(&self, media: &dyn Media, space: &Space, more: u64) {
+        loop {
+            let mut state = self.state.lock();
+            let short: u64 = state.short.iter().map(|slot| slot.len()).sum();
+            if space.has_space_for(short + more) || planted!("short_files_beyond_limit") {
+                return;
+            }
+            let Some(slot) = state.short.pop() else { return };
+            drop(state);
+            let removed = self.remove(media, &slot.name);
+            self.state.lock().forget(slot.number, removed.is_ok());
         }
     }
 
-    /// Takes a free segment file, the oldest one first, so that files wear evenly.
-    pub(crate) fn take(&self) -> Option<Arc<Slot>> {
+    /// Returns the file of a segment to the pool for another life.
+    pub(crate) fn give_back(&self, partition: PartitionId, sequence: u64, slot: Arc<Slot>, space: &Space) {
         let mut state = self.state.lock();
-        (!state.free.is_empty()).then(|| state.free.remove(0))
+        state.claimed.remove(&(partition, sequence));
+        let (len, is_short) = (slot.len(), slot.len() < state.len);
+        if is_short {
+            state.short.push(slot);
+        } else {
+            state.free.push(slot);
+        }
+        // It counts as prepared already, unless it is too short for that from now on.
+        space.segment_freed(len, is_short);
     }
 
-    /// Whether there is no free segment file.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.state.lock().free.is_empty()
-    }
-
-    /// Returns a segment file to the pool for another life.
-    pub(crate) fn give_back(&self, slot: Arc<Slot>) {
-        self.state.lock().free.push(slot);
-    }
-
-    /// Prepares one more segment file, if it is still wanted when no other one is being prepared, and counts it. After an
-    /// error the file is left for another attempt.
-    pub(crate) fn prepare(
-        &self,
-        media: &dyn Media,
-        space: &Space,
-        is_wanted: impl FnOnce(&Space) -> bool,
-    ) -> io::Result<()> {
-        let _one_at_a_time = self.filling.lock();
-        if !is_wanted(space) {
-            return Ok(());
+    /// Prepares one more segment file, of at least `least` bytes, and counts it. After an error the file is left for another
+    /// attempt. One at a time.
+    pub(crate) fn prepare(&self, media: &dyn Media, space: &Space, least: u64) -> io::Result<()> {
+        let short = self.state.lock().short.pop();
+        let before = short.as_ref().map_or(0, |slot| slot.len());
+        // A file that was retired may be longer than new ones. None becomes shorter than its header says.
+        let kept = if planted!("retired_file_shortened") { 0 } else { before };
+        let len = self.len().max(least).max(kept);
+        self.remove_short(media, space, len);
+        if let Some(slot) = short {
+            let filled = self.fill(media, slot.number, OpenMode::ReadWrite, len);
+            let mut state = self.state.lock();
+            return match filled {
+                Ok(filled) => {
+                    state.put(Arc::new(filled), space);
+                    Ok(())
+                }
+                Err(error) => {
+                    // As short as it was, it may still hold the records of a rollback.
+                    state.short.push(slot);
+                    Err(error)
+                }
+            };
         }
         let (number, mode) = {
             let mut state = self.state.lock();
@@ -162,66 +319,202 @@ impl Pool {
                 }
             }
         };
-        match self.fill(media, number, mode) {
+        match self.fill(media, number, mode, len) {
             Ok(slot) => {
-                self.state.lock().free.push(Arc::new(slot));
-                space.segment_prepared();
+                self.state.lock().put(Arc::new(slot), space);
                 Ok(())
             }
             Err(error) => {
                 // The part written so far would occupy space that other users of the disk need now.
-                let removed = media.remove(&file_name(number));
-                let mut state = self.state.lock();
-                if removed.is_err() && media.open(&file_name(number), OpenMode::Read).is_ok() {
-                    state.unready.push(number);
-                } else {
-                    state.numbers.remove(&number);
-                }
+                let removed = self.remove(media, &file_name(number));
+                let is_gone = removed.is_ok() || media.open(&file_name(number), OpenMode::Read).is_err();
+                self.state.lock().forget(number, is_gone);
                 Err(error)
             }
         }
     }
 
-    fn fill(&self, media: &dyn Media, number: u32, mode: OpenMode) -> io::Result<Slot> {
-        const PIECE: u64 = 1 << 20;
-        let name = file_name(number);
-        let file = media.open(&name, mode)?;
-        let len = self.geometry.segment_len;
-        let found = media.len(file)?;
-        if found > len {
-            media.set_len(file, len)?;
-        } else {
-            // Only what is missing: a full file system may refuse the rest, though the file has it (A10a).
-            media.allocate(file, found, len - found)?;
+    /// Removes a file. The sink forgets it before: after a crash in between it would keep pieces of a file that is gone.
+    fn remove(&self, media: &dyn Media, name: &str) -> io::Result<()> {
+        if !planted!("removal_unknown_to_sinks") {
+            self.sink.removing(name);
         }
-        let zeros = AlignedBuf::zeroed(PIECE.min(len) as usize);
-        let mut at = SEGMENT_HEADER_LEN;
-        while at < len {
-            let piece = PIECE.min(len - at) as usize;
-            write_all_at(media, file, at, &zeros[..piece], Durability::Volatile)?;
-            at += piece as u64;
-        }
-        media.sync(file)?;
-        // The header is written last: a file with a header needs nothing more.
-        let header = self.header(PartitionId(0), SEQUENCE_NONE, 0);
-        write_all_at(media, file, 0, &header, Durability::Durable)?;
-        media.sync_directory(LOG_DIRECTORY)?;
-        Ok(Slot { number, name, file })
+        media.remove(name)
     }
 
-    /// Returns the first block of a segment file.
-    pub(crate) fn header(&self, partition: PartitionId, sequence: u64, epoch: u32) -> AlignedBuf {
+    fn fill(&self, media: &dyn Media, number: u32, mode: OpenMode, len: u64) -> io::Result<Slot> {
+        let name = file_name(number);
+        let file = media.open(&name, mode)?;
+        fill_from(media, file, SEGMENT_HEADER_LEN, len)?;
+        // The header is written last: a file with a header needs nothing more.
+        self.write_free_header(media, &name, file, len)?;
+        media.sync_directory(LOG_DIRECTORY)?;
+        Ok(Slot::new(number, name, file, len))
+    }
+
+    /// Makes the header of a free file stable. The sink may hold the header of an earlier life, whose file was shorter (E16.10c).
+    fn write_free_header(&self, media: &dyn Media, name: &str, file: FileId, len: u64) -> io::Result<()> {
+        let header = self.header(PartitionId(0), SEQUENCE_NONE, 0, len);
+        if planted!("free_headers_unknown_to_sinks") {
+            return write_all_at(media, file, 0, &header, Durability::Durable);
+        }
+        let piece = Piece {
+            file: name,
+            offset: 0,
+            bytes: &header,
+            position: Position { partition: PartitionId(0), offset: LogOffset::ZERO },
+            first_lsn: Lsn::ZERO,
+            last_lsn: Lsn::ZERO,
+        };
+        self.sink.stabilise(piece, &InFile { media, file, offset: 0, bytes: &header })
+    }
+
+    /// Fills the bytes that a free file lacks to a length of `len`, durably. It is as long as before by its header.
+    pub(crate) fn fill_more(&self, media: &dyn Media, slot: &Slot, len: u64) -> io::Result<()> {
+        let before = slot.len();
+        fill_from(media, slot.file, before, len).inspect_err(|_| {
+            // The space is for others; the bytes after the length in the header are never used.
+            let _ = media.set_len(slot.file, before);
+        })
+    }
+
+    /// Writes that a file is longer, after [`Pool::fill_more`], if it is still free. No segment begins meanwhile.
+    pub(crate) fn note_longer(&self, media: &dyn Media, slot: &Slot, len: u64, space: &Space) -> io::Result<()> {
+        if !self.state.lock().free.iter().any(|free| free.number == slot.number) {
+            // A partition has taken it meanwhile, as long as it was.
+            let _ = media.set_len(slot.file, slot.len());
+            return Ok(());
+        }
+        self.write_free_header(media, &slot.name, slot.file, len)?;
+        let before = slot.len.swap(len, Ordering::AcqRel);
+        space.segments_lengthened(len - before);
+        Ok(())
+    }
+
+    /// Sets the length of new files, unless a free one is shorter: returns that one.
+    pub(crate) fn set_len(&self, len: u64, space: &Space) -> Option<Arc<Slot>> {
+        let mut state = self.state.lock();
+        let is_shorter = |slot: &&Arc<Slot>| slot.len() < len && !planted!("longer_before_free_ones");
+        let shorter = state.free.iter().find(is_shorter).cloned();
+        if shorter.is_none() && state.len < len {
+            state.len = len;
+            space.set_segment(self.geometry, len);
+        }
+        shorter
+    }
+
+    /// Counts the shortest free file no longer as prepared, if there is one that no reservation needs.
+    pub(crate) fn retire(&self, space: &Space) -> bool {
+        let mut state = self.state.lock();
+        let shortest =
+            state.free.iter().enumerate().min_by_key(|(_, slot)| slot.len()).map(|(at, slot)| (at, slot.len()));
+        let Some((at, len)) = shortest else { return false };
+        let is_retired = space.try_retire(len);
+        if is_retired {
+            let slot = state.free.remove(at);
+            state.short.push(slot);
+        }
+        is_retired
+    }
+
+    /// Returns the first block of a segment file of `len` bytes.
+    pub(crate) fn header(&self, partition: PartitionId, sequence: u64, epoch: u32, len: u64) -> AlignedBuf {
         let mut bytes = AlignedBuf::zeroed(BLOCK_UNIT);
-        let header =
-            SegmentHeader { partition, store: self.store, sequence, segment_len: self.geometry.segment_len, epoch };
+        let header = SegmentHeader { partition, store: self.store, sequence, segment_len: len, epoch };
         header.encode(&mut bytes);
         bytes
     }
 }
 
+impl PoolState {
+    /// Forgets a file that was removed; one that could not be removed has to be filled.
+    fn forget(&mut self, number: u32, is_gone: bool) {
+        if is_gone {
+            self.numbers.remove(&number);
+        } else {
+            self.unready.push(number);
+        }
+    }
+
+    /// Adds a free file, and counts it unless it is shorter than new ones.
+    fn put(&mut self, slot: Arc<Slot>, space: &Space) {
+        if slot.len() < self.len {
+            self.short.push(slot);
+        } else {
+            space.segment_prepared(slot.len());
+            self.free.push(slot);
+        }
+    }
+
+    /// Takes a file with room for `needed` bytes, the oldest one first, so that files wear evenly. When only the files are left
+    /// that are kept back from reservations, short ones are taken first, where they suffice.
+    fn take(&mut self, space: &Space, geometry: Geometry, needed: u64) -> Option<Arc<Slot>> {
+        let first = |slots: &[Arc<Slot>]| slots.iter().position(|slot| geometry.room(slot.len()) >= needed);
+        let short = first(&self.short).filter(|_| !planted!("short_files_left"));
+        let free = first(&self.free).filter(|_| short.is_none() || self.free.len() as u64 > space.kept_back());
+        match (free, short) {
+            (Some(at), _) => Some(self.free.remove(at)),
+            (None, Some(at)) => {
+                let slot = self.short.remove(at);
+                space.segment_prepared(slot.len());
+                Some(slot)
+            }
+            (None, None) => None,
+        }
+    }
+}
+
+/// Fills a file with zeros from `from` to `len`, durably.
+fn fill_from(media: &dyn Media, file: FileId, from: u64, len: u64) -> io::Result<()> {
+    const PIECE: u64 = 1 << 20;
+    let found = media.len(file)?;
+    if found > len {
+        media.set_len(file, len)?;
+    } else {
+        // Only what is missing: a full file system may refuse the rest, though the file has it (A10a).
+        media.allocate(file, found, len - found)?;
+    }
+    let zeros = AlignedBuf::zeroed(PIECE.min(len) as usize);
+    let mut at = from;
+    while at < len {
+        let piece = PIECE.min(len - at) as usize;
+        write_all_at(media, file, at, &zeros[..piece], Durability::Volatile)?;
+        at += piece as u64;
+    }
+    media.sync(file)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::options::LogOptions;
+    use crate::sink::SegmentSink;
+    use cedrat_media::{Call, Fault, SimDisk};
+    use cedrat_sync::explore;
+
+    /// A file is retired that is longer than new ones, and its filling fails. It has the length that a rollback counts on.
+    #[test]
+    fn retired_file_keeps_its_length() {
+        explore(1, 1, || {
+            let geometry = Geometry { segment_len: 4 * SEGMENT_LEN_MIN };
+            let sink: Arc<dyn Sink> = Arc::new(SegmentSink);
+            let pool = Pool::new(geometry, [7; 16], &sink, SEGMENT_LEN_MIN);
+            let space = Space::new(1, 1 << 30, &LogOptions::small());
+            space.set_segment(geometry, SEGMENT_LEN_MIN);
+            let disk = SimDisk::new();
+            for len in [2, 2, 2, 4] {
+                pool.prepare(&disk, &space, len * SEGMENT_LEN_MIN).expect("the disk works");
+            }
+            assert!(pool.retire(&space), "no reservation needs it");
+            disk.inject(Fault::error(Call::Sync, io::ErrorKind::Other));
+            assert!(pool.prepare(&disk, &space, 0).is_err());
+            let slot = Arc::clone(&pool.state.lock().short[0]);
+            assert_eq!(slot.len(), 2 * SEGMENT_LEN_MIN, "the shortest one");
+            assert!(disk.len(slot.file).expect("the disk works") >= slot.len(), "E16.10a");
+            pool.prepare(&disk, &space, 0).expect("the disk works");
+            assert_eq!(pool.state.lock().free.len(), 4);
+        });
+    }
 
     #[test]
     fn only_our_names_are_segment_files() {

@@ -7,7 +7,7 @@
 //! - one segment per partition and one more are never reserved: each partition may stop short of filling its last
 //!   one;
 //! - three quarters of the others can be reserved; the rest covers block headers, the ends of segments that were too
-//!   short for a record (a record is at most an eighth of a segment), and the ends of blocks that were full.
+//!   short for a record (a record is at most an eighth of a segment file, E16.10), and the ends of blocks that were full.
 //!
 //! A force closes a block that is not full, and the rest of it, up to 4 KiB, is lost. The next record of the
 //! partition pays for that (E16.7): its reservation has space for two such rests besides its records, and if one was
@@ -26,6 +26,9 @@ use cedrat_sync::atomic::{AtomicU64, Ordering};
 use cedrat_sync::{Arc, Mutex, planted};
 
 use crate::block::BLOCK_UNIT;
+use crate::clock::Alone;
+use crate::options::LogOptions;
+use crate::segment::Geometry;
 use crate::{ByteLen, PartitionId};
 
 /// The minimum number of bytes that a reservation requests at a time, so that small updates do not touch shared
@@ -68,22 +71,41 @@ pub(crate) struct Cost {
 /// The shared account of log space.
 #[derive(Debug)]
 pub(crate) struct Space {
-    /// The number of bytes for blocks in one segment.
-    segment_capacity: u64,
+    /// The number of bytes for blocks in a free segment, at least.
+    segment_room: AtomicU64,
+    /// The length of new segment files.
+    segment_len: AtomicU64,
+    /// The longest record that may be reserved: an eighth of the room of a segment, unless segments have their full length.
+    record_max: AtomicU64,
     kept_back: u64,
-    pub(crate) segments_max: u64,
+    /// The maximum size of the log on disk.
+    bytes_max: u64,
+    /// The size of the prepared segments.
+    bytes: AtomicU64,
+    /// The number of segment files from which on new ones become longer.
+    longer_from: u64,
     /// The number of records of a rollback for which it needs one force.
     undo_records_per_force: u64,
-    /// The number of segments that exist.
-    prepared: AtomicU64,
-    /// The number of segments that hold, or will hold, records still kept.
-    taken: AtomicU64,
+    /// The numbers of segments that exist, and of those of them that are taken. In one word: of a short file that is freed, or
+    /// taken, both change at the same time (E16.10a).
+    segments: AtomicU64,
     /// For each partition, the sequence number after its newest segment that counts as taken.
     taken_before: Vec<AtomicU64>,
-    reserved: AtomicU64,
+    /// Apart from what each update reads.
+    reserved: Alone<AtomicU64>,
     overdrawn: AtomicU64,
     /// Held while segments are created for a reservation that did not fit.
     pub(crate) growing: Mutex<()>,
+}
+
+/// One segment that exists, and one that holds, or will hold, records still kept, in the word that counts both.
+const PREPARED: u64 = 1 << 32;
+const TAKEN: u64 = 1;
+
+/// The numbers of segments at one moment.
+struct Segments {
+    prepared: u64,
+    taken: u64,
 }
 
 /// The use of the log's space.
@@ -91,7 +113,7 @@ pub(crate) struct Space {
 pub struct LogSpace {
     /// The maximum size of the log on disk.
     pub limit: ByteLen,
-    /// The number of segment files that exist.
+    /// The number of segment files, without those that are too short for reservations.
     pub segments: u64,
     /// The number of segments that hold records still kept, or that were begun ahead of need.
     pub segments_in_use: u64,
@@ -104,16 +126,20 @@ pub struct LogSpace {
 }
 
 impl Space {
-    pub(crate) fn new(segment_capacity: u64, partitions: u16, segments_max: u64, undo_records_per_force: u64) -> Space {
+    pub(crate) fn new(partitions: u16, bytes_max: u64, options: &LogOptions) -> Space {
+        let least = segments_least(partitions);
         Space {
-            segment_capacity,
+            segment_room: AtomicU64::new(0),
+            segment_len: AtomicU64::new(0),
+            record_max: AtomicU64::new(u64::MAX),
             kept_back: segments_kept_back(partitions),
-            segments_max,
-            undo_records_per_force: undo_records_per_force.min(UNDO_RECORDS_PER_FORCE_MAX),
-            prepared: AtomicU64::new(0),
-            taken: AtomicU64::new(0),
+            bytes_max,
+            bytes: AtomicU64::new(0),
+            longer_from: least.saturating_add(options.segments_before_longer.unwrap_or(least)),
+            undo_records_per_force: options.undo_records_per_force.min(UNDO_RECORDS_PER_FORCE_MAX),
+            segments: AtomicU64::new(0),
             taken_before: (0..partitions).map(|_| AtomicU64::new(0)).collect(),
-            reserved: AtomicU64::new(0),
+            reserved: Alone(AtomicU64::new(0)),
             overdrawn: AtomicU64::new(0),
             growing: Mutex::new(()),
         }
@@ -121,10 +147,46 @@ impl Space {
 
     /// Returns the number of bytes that can be reserved in total, with the segments that exist.
     fn promisable(&self) -> u64 {
-        let prepared = self.prepared.load(Ordering::Acquire);
-        let taken = self.taken.load(Ordering::Acquire);
+        let Segments { prepared, taken } = self.segments();
         let free = prepared.saturating_sub(taken + self.kept_back);
-        free * self.segment_capacity / 4 * 3
+        free * self.segment_room() / 4 * 3
+    }
+
+    fn segments(&self) -> Segments {
+        let word = self.segments.load(Ordering::Acquire);
+        Segments { prepared: word >> 32, taken: word & u64::from(u32::MAX) }
+    }
+
+    fn segment_room(&self) -> u64 {
+        self.segment_room.load(Ordering::Acquire)
+    }
+
+    fn segment_len(&self) -> u64 {
+        self.segment_len.load(Ordering::Acquire)
+    }
+
+    /// Sets the length of new segment files. Every free one has it.
+    pub(crate) fn set_segment(&self, geometry: Geometry, len: u64) {
+        let record_max = if len < geometry.segment_len { geometry.room(len) / 8 } else { u64::MAX };
+        self.segment_len.store(len, Ordering::Release);
+        self.segment_room.store(geometry.room(len), Ordering::Release);
+        self.record_max.store(record_max, Ordering::Release);
+    }
+
+    /// Whether free segments are too short for such a reservation.
+    #[inline]
+    pub(crate) fn needs_longer_segments(&self, forward: u64, undo: u64) -> bool {
+        forward.max(undo) > self.record_max.load(Ordering::Acquire) && !planted!("short_segments_for_long_records")
+    }
+
+    /// Returns the maximum size of the log on disk.
+    pub(crate) fn bytes_max(&self) -> u64 {
+        self.bytes_max
+    }
+
+    /// Returns the number of segments that are never reserved.
+    pub(crate) fn kept_back(&self) -> u64 {
+        self.kept_back
     }
 
     /// Returns the padding to reserve with so many bytes of undo: a block for each force.
@@ -140,6 +202,7 @@ impl Space {
     fn try_take(&self, bytes: u64) -> bool {
         let promisable = self.promisable();
         self.reserved
+            .0
             .fetch_update(Ordering::AcqRel, Ordering::Relaxed, |reserved| {
                 reserved.checked_add(bytes).filter(|&all| all <= promisable)
             })
@@ -147,18 +210,60 @@ impl Space {
     }
 
     fn give_back(&self, bytes: u64) {
-        let before = self.reserved.fetch_sub(bytes, Ordering::AcqRel);
+        let before = self.reserved.0.fetch_sub(bytes, Ordering::AcqRel);
         debug_assert!(before >= bytes, "E16.1: more was given back than was taken");
     }
 
     /// Counts one more segment.
-    pub(crate) fn segment_prepared(&self) {
-        self.prepared.fetch_add(1, Ordering::AcqRel);
+    pub(crate) fn segment_prepared(&self, len: u64) {
+        self.bytes.fetch_add(len, Ordering::AcqRel);
+        self.segments.fetch_add(PREPARED, Ordering::AcqRel);
+    }
+
+    /// Counts a free segment no longer.
+    fn segment_retired(&self, len: u64) {
+        self.segments.fetch_sub(PREPARED, Ordering::AcqRel);
+        self.bytes.fetch_sub(len, Ordering::AcqRel);
+    }
+
+    /// Counts a taken segment as free; one that is too short for that no longer.
+    pub(crate) fn segment_freed(&self, len: u64, is_short: bool) {
+        self.segments.fetch_sub(if is_short { PREPARED + TAKEN } else { TAKEN }, Ordering::AcqRel);
+        if is_short {
+            self.bytes.fetch_sub(len, Ordering::AcqRel);
+        }
+    }
+
+    /// Counts bytes by which prepared segments have become longer.
+    pub(crate) fn segments_lengthened(&self, bytes: u64) {
+        self.bytes.fetch_add(bytes, Ordering::AcqRel);
+    }
+
+    /// Counts a free segment no longer, if no reservation needs it.
+    pub(crate) fn try_retire(&self, len: u64) -> bool {
+        let room = self.segment_room() / 4 * 3;
+        let there_is = self.try_take(room);
+        if there_is {
+            self.segment_retired(len);
+            self.give_back(room);
+        }
+        there_is
+    }
+
+    /// Whether the log may be larger by so many bytes.
+    pub(crate) fn has_space_for(&self, more: u64) -> bool {
+        self.bytes.load(Ordering::Acquire).saturating_add(more) <= self.bytes_max
+    }
+
+    /// Whether the next segments should be longer: the log is as large as twice as many of them as it needs at least, or as the
+    /// options say.
+    pub(crate) fn has_many_segments(&self) -> bool {
+        self.bytes.load(Ordering::Acquire) >= self.longer_from.saturating_mul(self.segment_len())
     }
 
     /// Counts an older segment of a partition that still holds kept records.
     pub(crate) fn segment_found(&self) {
-        self.taken.fetch_add(1, Ordering::AcqRel);
+        self.segments.fetch_add(TAKEN, Ordering::AcqRel);
     }
 
     /// Counts a segment that its partition has reached. Segments are reached one after the other, and each counts
@@ -166,7 +271,7 @@ impl Space {
     pub(crate) fn segment_taken(&self, partition: PartitionId, sequence: u64) {
         let before = self.taken_before[partition.index()].fetch_max(sequence + 1, Ordering::AcqRel);
         if before <= sequence {
-            self.taken.fetch_add(1, Ordering::AcqRel);
+            self.segments.fetch_add(TAKEN, Ordering::AcqRel);
         }
     }
 
@@ -188,45 +293,41 @@ impl Space {
     /// Returns the space that should be free beyond all reservations: a segment to begin, and another one for
     /// concurrent requests.
     fn room_ahead(&self) -> u64 {
-        2 * (self.segment_capacity / 4 * 3)
-    }
-
-    /// Counts segments that were freed.
-    pub(crate) fn segments_recycled(&self, count: u64) {
-        self.taken.fetch_sub(count, Ordering::AcqRel);
+        2 * (self.segment_room() / 4 * 3)
     }
 
     /// Whether more segments should be prepared, to be ahead of need.
     pub(crate) fn is_short(&self) -> bool {
-        let reserved = self.reserved.load(Ordering::Acquire);
-        let prepared = self.prepared.load(Ordering::Acquire);
-        prepared < self.segments_max && self.promisable() < reserved + self.room_ahead()
+        let reserved = self.reserved.0.load(Ordering::Acquire);
+        self.may_grow() && self.promisable() < reserved + self.room_ahead()
     }
 
     /// Whether at most half of the room that the log can still promise, with all segments that may be made, is reserved.
     pub(crate) fn has_room_to_spare(&self) -> bool {
-        let taken = self.taken.load(Ordering::Acquire);
-        let free = self.segments_max.saturating_sub(taken + self.kept_back);
-        self.reserved.load(Ordering::Acquire) <= free * self.segment_capacity / 4 * 3 / 2
+        let Segments { prepared, taken } = self.segments();
+        let others = self.bytes_max.saturating_sub(self.bytes.load(Ordering::Acquire)) / self.segment_len();
+        let free = (prepared + others).saturating_sub(taken + self.kept_back);
+        self.reserved.0.load(Ordering::Acquire) <= free * self.segment_room() / 4 * 3 / 2
     }
 
     /// Whether there is no space for the padding of a reservation: a rollback pays for the rests of blocks from segments
     /// that are never reserved.
     pub(crate) fn is_used_up(&self) -> bool {
-        self.promisable() < self.reserved.load(Ordering::Acquire) + PADDING
+        self.promisable() < self.reserved.0.load(Ordering::Acquire) + PADDING
     }
 
     /// Whether another segment may be created.
     pub(crate) fn may_grow(&self) -> bool {
-        self.prepared.load(Ordering::Acquire) < self.segments_max
+        self.has_space_for(self.segment_len())
     }
 
-    pub(crate) fn show(&self, segment_len: u64) -> LogSpace {
-        let reserved = self.reserved.load(Ordering::Acquire);
+    pub(crate) fn show(&self) -> LogSpace {
+        let reserved = self.reserved.0.load(Ordering::Acquire);
+        let Segments { prepared, taken } = self.segments();
         LogSpace {
-            limit: ByteLen(self.segments_max * segment_len),
-            segments: self.prepared.load(Ordering::Acquire),
-            segments_in_use: self.taken.load(Ordering::Acquire),
+            limit: ByteLen(self.bytes_max),
+            segments: prepared,
+            segments_in_use: taken,
             reserved: ByteLen(reserved),
             free: ByteLen(self.promisable().saturating_sub(reserved)),
             overdrawn: ByteLen(self.overdrawn.load(Ordering::Acquire)),
@@ -288,6 +389,9 @@ impl Reservation {
     pub(crate) fn try_grow(&mut self, forward: u64, undo: u64) -> bool {
         if forward == 0 && undo == 0 {
             return true;
+        }
+        if self.space.needs_longer_segments(forward, undo) {
+            return false;
         }
         // Padding that was spent is missing in `forward()`, so a caller that checks there requests it again.
         let missing = PADDING - self.padding;
@@ -471,12 +575,20 @@ impl Drop for Reservation {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use cedrat_sync::explore;
+    use cedrat_sync::{explore, thread};
+
+    /// The room of a segment.
+    const ROOM: u64 = (1 << 20) - 4096;
+
+    fn space_of(bytes_max: u64) -> Space {
+        let space = Space::new(1, bytes_max, &LogOptions::default());
+        space.set_segment(Geometry { segment_len: 1 << 20 }, 1 << 20);
+        space
+    }
 
     fn space() -> Arc<Space> {
-        let space = Space::new(1 << 20, 1, 10, u64::MAX);
-        space.prepared.store(4, Ordering::Relaxed);
-        space.taken.store(1, Ordering::Relaxed);
+        let space = space_of(10 << 20);
+        space.segments.store(4 * PREPARED + TAKEN, Ordering::Relaxed);
         Arc::new(space)
     }
 
@@ -501,9 +613,9 @@ mod tests {
                 one.pay(Cost { record: 0, padding: 4000 });
             }
             assert_eq!((one.forward, one.undo()), (10_000, ByteLen(800)), "E16.7: records have what was reserved");
-            assert!(space.show(0).reserved.0 >= 10_800);
+            assert!(space.show().reserved.0 >= 10_800);
             drop(one);
-            assert_eq!(space.show(0).reserved, ByteLen(0));
+            assert_eq!(space.show().reserved, ByteLen(0));
         });
     }
 
@@ -511,13 +623,13 @@ mod tests {
     fn reserved_space_is_available_and_bounded() {
         explore(1, 1, || {
             let space = space();
-            let promisable = (1 << 20) / 4 * 3;
+            let promisable = ROOM / 4 * 3;
             let mut one = Reservation::empty(&space, false);
             assert!(one.try_grow(promisable - PADDING - 100, 60), "E16.1");
             assert!(!one.try_grow(30, 30), "E16.1");
             assert!(one.try_grow(10, 10), "E16.1");
             drop(one);
-            assert_eq!(space.show(0).reserved, ByteLen(0));
+            assert_eq!(space.show().reserved, ByteLen(0));
         });
     }
 
@@ -525,21 +637,21 @@ mod tests {
     #[test]
     fn space_taken_ahead_counts_once() {
         explore(1, 1, || {
-            let space = Arc::new(Space::new(1 << 20, 1, 10, u64::MAX));
-            space.prepared.store(6, Ordering::Relaxed);
+            let space = Arc::new(space_of(10 << 20));
+            space.segments.store(6 * PREPARED, Ordering::Relaxed);
             space.segment_taken(PartitionId(0), 0);
-            let piece = (1 << 20) / 4 * 3;
-            assert_eq!(space.show(0).free, ByteLen(3 * piece));
+            let piece = ROOM / 4 * 3;
+            assert_eq!(space.show().free, ByteLen(3 * piece));
             assert!(space.take_ahead(PartitionId(0), 1));
-            assert_eq!(space.show(0).free, ByteLen(2 * piece), "E16.1");
+            assert_eq!(space.show().free, ByteLen(2 * piece), "E16.1");
             space.segment_taken(PartitionId(0), 1);
-            assert_eq!(space.show(0).free, ByteLen(2 * piece), "it counted already");
+            assert_eq!(space.show().free, ByteLen(2 * piece), "it counted already");
             let mut one = Reservation::empty(&space, false);
             assert!(one.try_grow(piece - PADDING, 0));
             assert!(!space.take_ahead(PartitionId(0), 2), "E16.1: the last segment is for those who ask");
             assert!(one.try_grow(piece, 0), "E16.1");
             drop(one);
-            assert_eq!(space.show(0).reserved, ByteLen(0));
+            assert_eq!(space.show().reserved, ByteLen(0));
         });
     }
 
@@ -547,22 +659,44 @@ mod tests {
     #[test]
     fn space_ahead_leaves_half_to_others() {
         explore(1, 1, || {
-            let space = Arc::new(Space::new(1 << 20, 1, 100, u64::MAX));
-            space.prepared.store(20, Ordering::Relaxed);
+            let space = Arc::new(space_of(100 << 20));
+            space.segments.store(20 * PREPARED, Ordering::Relaxed);
             space.segment_taken(PartitionId(0), 0);
-            let piece = (1 << 20) / 4 * 3;
-            assert_eq!(space.show(0).free, ByteLen(17 * piece));
+            let piece = ROOM / 4 * 3;
+            assert_eq!(space.show().free, ByteLen(17 * piece));
             let mut one = Reservation::empty(&space, false);
             assert!(one.try_grow(9 * piece - PADDING, 0));
-            assert!(space.show(0).free.0 > 2 * space.room_ahead(), "there is room for it and for more");
+            assert!(space.show().free.0 > 2 * space.room_ahead(), "there is room for it and for more");
             assert!(!space.take_ahead(PartitionId(0), 1), "E16.1: more than half is promised");
-            assert_eq!(space.show(0).free, ByteLen(8 * piece), "a refusal takes nothing");
+            assert_eq!(space.show().free, ByteLen(8 * piece), "a refusal takes nothing");
             drop(one);
             let mut other = Reservation::empty(&space, false);
             assert!(other.try_grow(8 * piece - PADDING, 0));
             assert!(space.take_ahead(PartitionId(0), 1));
-            assert_eq!(space.show(0).free, ByteLen(8 * piece), "only the segment itself went");
-            assert_eq!(space.show(0).reserved, ByteLen(8 * piece));
+            assert_eq!(space.show().free, ByteLen(8 * piece), "only the segment itself went");
+            assert_eq!(space.show().reserved, ByteLen(8 * piece));
+        });
+    }
+
+    /// A short segment that is taken, or freed, is never space for reservations.
+    #[test]
+    fn short_segments_are_never_promised() {
+        explore(2, 2000, || {
+            let space = Arc::new(space_of(10 << 20));
+            space.segments.store(6 * PREPARED, Ordering::Relaxed);
+            (0..4).for_each(|sequence| space.segment_taken(PartitionId(0), sequence));
+            assert_eq!(space.show().free, ByteLen(0));
+            let other = {
+                let space = Arc::clone(&space);
+                thread::spawn(move || {
+                    space.segment_taken(PartitionId(0), 4);
+                    space.segment_prepared(0);
+                    space.segment_freed(0, true);
+                })
+            };
+            assert_eq!(space.show().free, ByteLen(0), "E16.10a");
+            other.join().expect("no panic");
+            assert_eq!(space.show().free, ByteLen(0));
         });
     }
 
@@ -573,14 +707,14 @@ mod tests {
             let mut one = Reservation::empty(&space, false);
             assert!(one.try_grow(100, 200));
             one.pay(record(80));
-            let reserved = space.show(0).reserved;
+            let reserved = space.show().reserved;
             let mut adopted = Reservation::adopt(&space, one.outstanding());
             one.abandon();
-            assert_eq!(space.show(0).reserved, reserved, "E16.1: abandoning gives nothing back");
+            assert_eq!(space.show().reserved, reserved, "E16.1: abandoning gives nothing back");
             adopted.pay(record(220));
-            assert_eq!(space.show(0).overdrawn, ByteLen(0));
+            assert_eq!(space.show().overdrawn, ByteLen(0));
             drop(adopted);
-            assert_eq!(space.show(0).reserved, ByteLen(0));
+            assert_eq!(space.show().reserved, ByteLen(0));
         });
     }
 
@@ -600,9 +734,9 @@ mod tests {
             assert_eq!(one.undo(), ByteLen(50), "E16.2");
             one.release_undo();
             assert_eq!(one.undo(), ByteLen(0));
-            assert_eq!(space.show(0).overdrawn, ByteLen(0));
+            assert_eq!(space.show().overdrawn, ByteLen(0));
             drop(one);
-            assert_eq!(space.show(0).reserved, ByteLen(0));
+            assert_eq!(space.show().reserved, ByteLen(0));
         });
     }
 
@@ -615,16 +749,16 @@ mod tests {
             for _ in 0..10_000 {
                 assert!(one.try_grow(100, 0), "E16.1: what was used comes back");
                 one.pay(record(100));
-                let reserved = space.show(0).reserved.0;
+                let reserved = space.show().reserved.0;
                 assert!(reserved >= one.forward().0 + one.undo().0, "E16.1");
                 assert!(reserved <= ASKED_AT_LEAST + UNREPORTED_MAX + PADDING, "{reserved}");
             }
             // At the limit the last bytes can be reserved, for used bytes are reported first.
-            let left = space.show(0).free.0 + one.used + one.spare;
+            let left = space.show().free.0 + one.used + one.spare;
             assert!(one.try_grow(left, 0), "E16.1");
             assert!(!one.try_grow(1, 0), "E16.1");
             drop(one);
-            assert_eq!(space.show(0).reserved, ByteLen(0));
+            assert_eq!(space.show().reserved, ByteLen(0));
         });
     }
 
@@ -634,7 +768,7 @@ mod tests {
             let space = space();
             let mut one = Reservation::empty(&space, false);
             one.pay(record(10));
-            assert_eq!(space.show(0).overdrawn, ByteLen(10));
+            assert_eq!(space.show().overdrawn, ByteLen(10));
         });
     }
 }

@@ -310,7 +310,10 @@ fn wake(shared: &Shared, start: u64) {
 /// Prepares a segment at each request, if it is still needed.
 fn make(shared: &Shared) {
     while !shared.writer.make.hear(|| None).quit {
-        if shared.prepare_segment(Space::is_short).is_err() {
+        if shared.space.is_short() && shared.space.has_many_segments() {
+            shared.double_segments();
+        }
+        if shared.prepare_segment(0, Space::is_short).is_err() {
             // The next reservation tries again, and reports the error.
         }
     }
@@ -463,7 +466,7 @@ mod tests {
             let writer = &shared.writer;
             // As if its thread were running, and waited.
             writer.begin_running();
-            for _ in 0..100 {
+            for _ in 0..50 {
                 log.append(&[7; 1000]).expect("there is room");
                 assert!(!writer.write[0].asked.lock().something, "an append rouses it");
                 assert_eq!(writer.patience(&shared.options), Duration::from_millis(100));

@@ -49,6 +49,14 @@ fn bank_with_small_log_survives_every_crash() {
     passes(check::crashes("bank-small-log", bank).at_least(8_000).again(6, 80));
 }
 
+/// E16.10: a log whose files become longer.
+#[test]
+fn bank_with_growing_log_survives_every_crash() {
+    let options = || Options { partitions: 2, log_limit_bytes: 12 * 256 * 1024, ..Options::simulated_growth() };
+    let bank = Bank { clerks: 2, transfers: 60, memo_len: 3_000, checkpoint_every: 10, options, ..Bank::default() };
+    passes(check::crashes("bank-growing-log", bank).at_least(8_000).again(6, 80));
+}
+
 /// R5, in full for some states: the second crash comes at every single call of recovery.
 #[test]
 fn recovery_survives_a_crash_at_every_call() {

@@ -64,6 +64,8 @@ impl Clock for Steps {
 }
 
 struct Run {
+    /// Whether the files of the log become longer.
+    grows: bool,
     clock: Arc<Steps>,
     random: Rng,
     disk: Arc<SimDisk>,
@@ -81,6 +83,7 @@ const WORDS: u64 = 64;
 impl Run {
     fn new(seed: u64) -> Run {
         Run {
+            grows: seed / 3 % 2 == 1,
             clock: Arc::new(Steps::default()),
             random: Rng::new(seed),
             disk: Arc::new(SimDisk::new()),
@@ -96,8 +99,13 @@ impl Run {
     }
 
     fn options(&mut self) -> Options {
-        let base = Options::simulated();
-        let segments = *self.random.pick(&[8, 10, 12, 16, 24, 40]);
+        let mut base = Options::simulated();
+        if self.grows {
+            base = Options::simulated_growth();
+            base.segment_len *= 2;
+        }
+        // At a small limit, files that have become too short are removed.
+        let segments = *self.random.pick(if self.grows { &[6, 6, 7, 8, 16, 40] } else { &[8, 10, 12, 16, 24, 40] });
         let txn_log_limit_bytes = *self.random.pick(&[None, None, Some(100_000), Some(u64::MAX)]);
         let carry_forward_bytes = *self.random.pick(&[None, None, Some(1), Some(20_000)]);
         let mut options = Options {

@@ -6,6 +6,7 @@ use cedrat_media::{Media, SimDisk};
 use cedrat_pages::{LayoutKind, PageId, Slot};
 use cedrat_sync::{Arc, thread};
 use cedrat_txn::{Commit, Error, Finish, FormatFresh, NoLocks, Options, Result, Store, Txn, Undo};
+use cedrat_wal::{ByteLen, SEGMENT_LEN_MIN};
 use serde::{Deserialize, Serialize};
 
 use crate::common::*;
@@ -237,6 +238,31 @@ fn an_ordered_sequence_cut_short_is_finished() {
         let (from, to) = (read_number(&store, at(page, 0)).unwrap(), read_number(&store, at(page, 1)).unwrap());
         assert!(from + to == 0 && to % 10 == 0 && (0..=30).contains(&to), "{name}: {from} {to}");
     });
+}
+
+/// E16.10: the files of the log become longer within transactions, of which some are rolled back.
+#[test]
+fn growing_log_keeps_transactions_whole() {
+    let growing = || Options { partitions: 2, ..Options::simulated_growth() };
+    let states = crash_everywhere(growing, 6, state, |store, pages, number| {
+        let change = |txn: &mut Txn| {
+            (0..300).try_for_each(|n| txn.update(at(pages[n % 3], n as u16 % NUMBERS), &Add { amount: number as i64 }))
+        };
+        let mut txn = store.begin();
+        change(&mut txn)?;
+        if number.is_multiple_of(3) {
+            store.checkpoint()?;
+        }
+        txn.commit(Commit::Sync)?;
+        let mut other = store.begin();
+        change(&mut other)?;
+        store.log().force(store.log().current_lsn())?;
+        other.rollback()?;
+        let is_longer = !store.log().needs_longer_segments(ByteLen(SEGMENT_LEN_MIN / 8), ByteLen(0));
+        assert!(number < 6 || is_longer, "it did not grow");
+        Ok(())
+    });
+    assert!(states > 100, "{states}");
 }
 
 /// Several threads, each with a counter of its own in two pages: acknowledged values survive, and both pages agree.

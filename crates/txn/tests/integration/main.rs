@@ -29,6 +29,7 @@ mod refusals;
 mod rollback;
 mod savepoints;
 mod schemas;
+mod size;
 mod space;
 mod text;
 mod transactions;

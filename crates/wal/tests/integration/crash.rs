@@ -119,6 +119,8 @@ fn every_crash(name: &str, workload: &Workload, losses: &[Loss], again: usize) -
     let created = sim.journal_len();
     let appended = Appendeds::default();
     work(&log, &sim, workload, &appended, 1);
+    let grows = workload.options.segments_before_longer.is_some();
+    assert!(!grows || !log.needs_longer_segments(ByteLen(SEGMENT_LEN_MIN / 8), ByteLen(0)), "it did not grow");
     drop(log);
     let appended = appended.lock().clone();
     let (mut seen, mut judged, mut tried) = (HashSet::new(), HashSet::new(), 0);
@@ -290,6 +292,24 @@ fn segments_are_recycled_between_crashes() {
     };
     let states = every_crash("log, segments recycled", &workload, &LOSSES, 5);
     assert!(states > 250, "{states}");
+}
+
+/// E16.10: files become longer, are freed, and are filled again or removed.
+#[test]
+fn growing_log_survives_every_crash() {
+    for partitions in [1, 2] {
+        let workload = Workload {
+            options: LogOptions { partitions, log_bytes_max: 10 * 4 * SEGMENT_LEN_MIN, ..LogOptions::growing() },
+            threads: partitions,
+            records: 160,
+            force_one_in: 4,
+            body_len: 4500,
+            checkpoint_one_in: 30,
+            ahead: false,
+        };
+        let states = every_crash(&format!("log, {partitions} partitions, growing"), &workload, &LOSSES, 5);
+        assert!(states > 250, "{partitions}: {states}");
+    }
 }
 
 /// The scenario of E1: partition 0 loses 50, partition 1 keeps 51 to 80; the next run appends less than was lost; a

@@ -10,6 +10,8 @@ mod entries;
 mod entry_order;
 mod epochs;
 mod faults;
+mod growth;
+mod growth_random;
 mod log;
 mod partition_commits;
 mod room;
