@@ -17,7 +17,7 @@ use std::fmt;
 
 use cedrat_heap::{HEAP_PART, Joined, PreparedWords};
 use cedrat_sync::{Arc, planted};
-use cedrat_wal::{ByteLen, Kind, LogOffset, Lsn, PartitionId, Reservation, Ticket, TxnId};
+use cedrat_wal::{ByteLen, Kind, LogFull, LogOffset, Lsn, PartitionId, Reservation, Ticket, TxnId};
 
 use crate::body::{Body, Head, LoggedUndo, record_space};
 use crate::branch::{BRANCH_ID_LEN_MAX, Branch};
@@ -681,8 +681,24 @@ impl Inner {
     /// Reserves as much room as the transaction had when it prepared (E9.5). If the log has too little, the reservation
     /// of the previous run still covers it, since it has not been used since.
     fn reserve_for_restored(&self, of_commit: u64, owed: u64) -> Reservation {
-        let reservation = self.log.reserve(ByteLen(of_commit + END_SPACE), ByteLen(owed));
-        reservation.unwrap_or_else(|_| self.log.reservation_for_recovery())
+        let reserved = match planted!("branch_reserved_as_one_record") {
+            true => self.log.reserve(ByteLen(of_commit + END_SPACE), ByteLen(owed)),
+            false => self.reserve_in_pieces(of_commit + END_SPACE, owed),
+        };
+        reserved.unwrap_or_else(|_| self.log.reservation_for_recovery())
+    }
+
+    /// Reserves space for records that the log has taken before, or their undo. For one record as long as all of them it might
+    /// need longer segment files, and a full disk has no space for these (E16.10).
+    fn reserve_in_pieces(&self, mut forward: u64, mut undo: u64) -> Result<Reservation, LogFull> {
+        const PIECE: u64 = 4096;
+        let mut reservation = self.log.reserve(ByteLen(0), ByteLen(0))?;
+        while forward > 0 || undo > 0 {
+            let (next_forward, next_undo) = (forward.min(PIECE), undo.min(PIECE));
+            self.log.reserve_more(&mut reservation, ByteLen(next_forward), ByteLen(next_undo))?;
+            (forward, undo) = (forward - next_forward, undo - next_undo);
+        }
+        Ok(reservation)
     }
 
     /// Returns the oldest transaction for which a checkpoint keeps the log.

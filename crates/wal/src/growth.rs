@@ -13,6 +13,7 @@ use std::io;
 
 use crate::error::{LogFull, StopReason};
 use crate::log::Shared;
+use crate::segment::Slot;
 use crate::space::{Reservation, Space};
 
 impl Shared {
@@ -74,7 +75,9 @@ impl Shared {
     /// Makes segments twice as long, and returns whether they are. Nothing depends on it.
     pub(crate) fn double_segments(&self) -> bool {
         let len = (2 * self.pool.len()).min(self.reader.geometry.segment_len);
-        len > self.pool.len() && matches!(self.lengthen_segments(len, false), Ok(true))
+        // At the limit, longer files that count as short ones are worth more than these.
+        let is_needed = self.pool.has_free(len);
+        len > self.pool.len() && matches!(self.lengthen_segments(len, is_needed), Ok(true))
     }
 
     /// Makes all free segment files, and new ones, at least as long as `len`. `Ok(false)`: the limit of the log does not allow
@@ -94,21 +97,44 @@ impl Shared {
                 continue;
             }
             let Some(slot) = self.pool.set_len(len, &self.space) else { return Ok(true) };
-            self.reader.opening.change(identity, || {
-                self.pool.remove_short(&*self.media, &self.space, missing);
-                self.pool.fill_more(&*self.media, &slot, len)
-            })?;
-            // No segment begins meanwhile.
-            let _control = self.control.lock();
-            self.reader.opening.change(identity, || self.pool.note_longer(&*self.media, &slot, len, &self.space))?;
+            let more = len - slot.len();
+            let is_late = planted!("growth_counted_afterwards");
+            if !is_late && !self.space.try_claim_bytes(more) {
+                continue; // another thread has begun a new file meanwhile
+            }
+            let made = self.make_longer(&slot, len, missing.saturating_sub(more));
+            if is_late {
+                self.space.claim_bytes(more);
+            }
+            if !matches!(made, Ok(true)) {
+                self.space.release_bytes(more);
+            }
+            made?;
         }
+    }
+
+    /// Makes a file longer, if it is still free then, whose additional bytes were claimed. Files that do not count are removed so
+    /// that others may become longer by `others` bytes.
+    fn make_longer(&self, slot: &Slot, len: u64, others: u64) -> io::Result<bool> {
+        self.reader.opening.change(identity, || {
+            self.pool.remove_short(&*self.media, &self.space, others);
+            self.pool.fill_more(&*self.media, slot, len)
+        })?;
+        // No segment begins meanwhile.
+        let _control = self.control.lock();
+        self.reader.opening.change(identity, || self.pool.note_longer(&*self.media, slot, len))
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use cedrat_media::{Loss, Media, SimDisk};
-    use cedrat_sync::{Arc, explore, thread};
+    use cedrat_media::{Durability, Loss, Media, SimDisk};
+    use cedrat_sync::atomic::{AtomicU64, Ordering};
+    use cedrat_sync::{Arc, Mutex, explore, thread};
+    use std::io;
+
+    use crate::sink::{Local, Piece, Sink};
+    use crate::space::Space;
 
     use crate::record_len_bound;
     use crate::{ByteLen, Checkpoint, Kind, Log, LogOptions, Lsn, PartitionId, RecordHead, SEGMENT_LEN_MIN, TxnId};
@@ -161,5 +187,51 @@ mod tests {
             let log = found.begin(&[], &options).expect("it opens");
             append(&log, 0, 20_000, 1);
         });
+    }
+    /// At the piece after `pieces` others it lets another thread prepare as many segments as the limit allows.
+    #[derive(Debug, Default)]
+    struct PreparesMore {
+        log: Mutex<Option<Log>>,
+        pieces: AtomicU64,
+    }
+
+    impl Sink for PreparesMore {
+        fn stabilise(&self, _piece: Piece<'_>, local: &dyn Local) -> io::Result<()> {
+            let is_now = self.pieces.fetch_sub(1, Ordering::Relaxed) == 0;
+            let log = if is_now { self.log.lock().take() } else { None };
+            let prepare_all = |log: Log| {
+                while log.shared().space.may_grow() {
+                    log.shared().prepare_segment(0, Space::may_grow).expect("the disk works");
+                }
+            };
+            if let Some(log) = log {
+                thread::spawn(move || prepare_all(log)).join().expect("no panic");
+            }
+            local.write(Durability::Durable)
+        }
+    }
+
+    /// E16.10b: while files become longer, another thread prepares new ones. Together they keep the limit.
+    #[test]
+    fn concurrent_growth_keeps_the_limit() {
+        for (segments, pieces) in (4..9).flat_map(|segments| (0..8).map(move |pieces| (segments, pieces))) {
+            explore(1, 1, move || {
+                let disk = Arc::new(SimDisk::new());
+                let media: Arc<dyn Media> = Arc::clone(&disk) as _;
+                let sink = Arc::new(PreparesMore::default());
+                let options = LogOptions { segment_len: 4 * SEGMENT_LEN_MIN, ..LogOptions::small() };
+                let options = LogOptions { log_bytes_max: segments * options.segment_len, ..options };
+                let log = Log::create(&media, &LogOptions { sink: Arc::clone(&sink) as _, ..options.clone() }, &[]);
+                let log = log.expect("a log is created");
+                drop(log.reserve(ByteLen(1000), ByteLen(1000)).expect("there is space"));
+                sink.pieces.store(pieces, Ordering::Relaxed);
+                *sink.log.lock() = Some(log.clone());
+                let _ = log.shared().lengthen_segments(options.segment_len, true).expect("the disk works");
+                let image = disk.image();
+                let files = image.names().filter(|name| name.starts_with("log/"));
+                let len: u64 = files.map(|name| image.file(name).expect("it has this name").len() as u64).sum();
+                assert!(len <= options.log_bytes_max, "E16.10b: {len} of {}", options.log_bytes_max);
+            });
+        }
     }
 }

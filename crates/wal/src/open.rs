@@ -271,11 +271,9 @@ struct Settling<'a> {
 impl Settling<'_> {
     fn settle(&self, control: &Control, ends: &Ends, files: &Files) -> Result<(), LogError> {
         let doing = |error| LogError::io("syncing the names of the log's files", error);
-        let names = !has_fault(self.options, Planted::Names);
-        if names {
-            self.media.sync_directory("").map_err(doing)?;
-        }
-        if names && !self.media.list(LOG_DIRECTORY).map_err(doing)?.is_empty() {
+        self.media.sync_directory("").map_err(doing)?;
+        // An earlier version, which was killed, may have written the header of a file whose name was not durable yet.
+        if !self.media.list(LOG_DIRECTORY).map_err(doing)?.is_empty() {
             self.media.sync_directory(LOG_DIRECTORY).map_err(doing)?;
         }
         let sync = |slot: &Slot| {
@@ -288,7 +286,7 @@ impl Settling<'_> {
         for (index, in_use) in self.in_use.iter().enumerate() {
             // Also blocks that a sink holds stable elsewhere, and that are only in the cache here.
             in_use.read().values().try_for_each(|slot| sync(slot))?;
-            if has_fault(self.options, Planted::Tail) {
+            if omits_tail(self.options) {
                 continue;
             }
             let partition = PartitionId(index as u16);
@@ -409,7 +407,7 @@ fn build(
     let count = control.partitions.len() as u16;
     let bytes_max = options.log_bytes_max / control.segment_len * control.segment_len;
     let space = Arc::new(Space::new(count, bytes_max, options));
-    let pool = pool_of(&reader, control.store, &options.sink, files, &space);
+    let pool = pool_of(&reader, control.store, &options.sink, files, (&space, &ends.stops));
     let mut partitions = Vec::new();
     for (index, &stop) in ends.stops.iter().enumerate() {
         let id = PartitionId(index as u16);
@@ -455,12 +453,25 @@ fn build(
     Ok(Log::from_shared(Arc::new(shared)))
 }
 
-/// Registers the segment files. New ones become as long as the longest that was found.
-fn pool_of(reader: &Reader, store: StoreId, sink: &Arc<dyn Sink>, files: Files, space: &Space) -> Arc<Pool> {
+/// Registers the segment files. New ones become as long as the longest ones of which there are enough for a reservation: a
+/// crash, or a full disk, may have left a few that are longer than the others (E16.10f).
+fn pool_of(
+    reader: &Reader,
+    store: StoreId,
+    sink: &Arc<dyn Sink>,
+    files: Files,
+    (space, stops): (&Space, &[LogOffset]),
+) -> Arc<Pool> {
     let geometry = reader.geometry;
     let in_use: Vec<_> = reader.in_use.iter().map(|in_use| in_use.read()).collect();
-    let found = in_use.iter().flat_map(|in_use| in_use.values()).chain(&files.free);
-    let len = found.map(|slot| slot.len()).max().unwrap_or(0).max(geometry.first_len());
+    let begun =
+        in_use.iter().zip(stops).filter(|(in_use, stop)| in_use.contains_key(&geometry.sequence(**stop))).count();
+    let mut free: Vec<_> = files.free.iter().map(|slot| slot.len()).collect();
+    free.sort_unstable_by(|one, other| other.cmp(one));
+    let enough =
+        free.get(stops.len() - begun + space.kept_back() as usize).filter(|_| !planted!("few_files_set_length"));
+    let longest = || in_use.iter().flat_map(|in_use| in_use.values()).chain(&files.free).map(|slot| slot.len()).max();
+    let len = enough.copied().or_else(longest).unwrap_or(0).max(geometry.first_len());
     space.set_segment(geometry, len);
     let pool = Pool::new(geometry, store, sink, len);
     for (index, in_use) in in_use.iter().enumerate() {
@@ -506,21 +517,10 @@ fn faults(options: &LogOptions) -> Faults {
     Faults { over_holes: is_passed_over, ..Faults::default() }
 }
 
-/// A part of [`Settling`] that a planted fault omits.
-#[derive(Clone, Copy)]
-enum Planted {
-    Tail,
-    Names,
-}
-
 #[cfg_attr(not(feature = "planted-faults"), allow(unused_variables))]
-fn has_fault(options: &LogOptions, planted: Planted) -> bool {
+fn omits_tail(options: &LogOptions) -> bool {
     #[cfg(feature = "planted-faults")]
-    return options.fault
-        == Some(match planted {
-            Planted::Tail => crate::Fault::TailOnlySynced,
-            Planted::Names => crate::Fault::NamesNotSettled,
-        });
+    return options.fault == Some(crate::Fault::TailOnlySynced);
     #[cfg(not(feature = "planted-faults"))]
     false
 }

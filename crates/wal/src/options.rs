@@ -68,8 +68,6 @@ pub enum Fault {
     HolesPassedOver,
     /// An opening only syncs the end of the log that it has found (against R6).
     TailOnlySynced,
-    /// An opening does not sync the names of files (against R6).
-    NamesNotSettled,
 }
 
 impl Default for LogOptions {

@@ -57,15 +57,23 @@ pub(crate) struct Slot {
     pub(crate) file: FileId,
     /// The length of the file by its header.
     len: AtomicU64,
+    /// The longest length that was written to its header, also by a write that failed: it may be on the disk.
+    written_len: AtomicU64,
 }
 
 impl Slot {
     pub(crate) fn new(number: u32, name: String, file: FileId, len: u64) -> Slot {
-        Slot { number, name, file, len: AtomicU64::new(len) }
+        Slot { number, name, file, len: AtomicU64::new(len), written_len: AtomicU64::new(len) }
     }
 
     pub(crate) fn len(&self) -> u64 {
         self.len.load(Ordering::Acquire)
+    }
+
+    /// Returns the disk space after the length that the file has by any header that was written.
+    fn return_space(&self, media: &dyn Media) {
+        let len = if planted!("failed_header_forgotten") { &self.len } else { &self.written_len };
+        let _ = media.set_len(self.file, len.load(Ordering::Acquire));
     }
 }
 
@@ -248,6 +256,11 @@ impl Pool {
         self.state.lock().len
     }
 
+    /// Whether a free file is at least as long as `len`.
+    pub(crate) fn has_free(&self, len: u64) -> bool {
+        self.state.lock().free.iter().any(|slot| slot.len() >= len)
+    }
+
     /// Returns the number of bytes that free files lack to a length of `len`.
     pub(crate) fn missing(&self, len: u64) -> u64 {
         self.state.lock().free.iter().map(|slot| len.saturating_sub(slot.len())).sum()
@@ -285,21 +298,18 @@ impl Pool {
     /// Prepares one more segment file, of at least `least` bytes, and counts it. After an error the file is left for another
     /// attempt. One at a time.
     pub(crate) fn prepare(&self, media: &dyn Media, space: &Space, least: u64) -> io::Result<()> {
-        let short = self.state.lock().short.pop();
-        let before = short.as_ref().map_or(0, |slot| slot.len());
-        // A file that was retired may be longer than new ones. None becomes shorter than its header says.
-        let kept = if planted!("retired_file_shortened") { 0 } else { before };
-        let len = self.len().max(least).max(kept);
-        self.remove_short(media, space, len);
+        let Some((short, len)) = self.claim_file(space, least) else { return Ok(()) };
+        self.remove_short(media, space, 0);
         if let Some(slot) = short {
             let filled = self.fill(media, slot.number, OpenMode::ReadWrite, len);
             let mut state = self.state.lock();
             return match filled {
                 Ok(filled) => {
-                    state.put(Arc::new(filled), space);
+                    state.put_filled(Arc::new(filled), space);
                     Ok(())
                 }
                 Err(error) => {
+                    space.release_bytes(len);
                     // As short as it was, it may still hold the records of a rollback.
                     state.short.push(slot);
                     Err(error)
@@ -321,10 +331,11 @@ impl Pool {
         };
         match self.fill(media, number, mode, len) {
             Ok(slot) => {
-                self.state.lock().put(Arc::new(slot), space);
+                self.state.lock().put_filled(Arc::new(slot), space);
                 Ok(())
             }
             Err(error) => {
+                space.release_bytes(len);
                 // The part written so far would occupy space that other users of the disk need now.
                 let removed = self.remove(media, &file_name(number));
                 let is_gone = removed.is_ok() || media.open(&file_name(number), OpenMode::Read).is_err();
@@ -332,6 +343,25 @@ impl Pool {
                 Err(error)
             }
         }
+    }
+
+    /// Takes a file to be filled that does not count, if there is one, and counts the bytes that it is to have, at least `least`.
+    /// `None`: the limit of the log does not allow it.
+    fn claim_file(&self, space: &Space, least: u64) -> Option<(Option<Arc<Slot>>, u64)> {
+        let mut state = self.state.lock();
+        let short = state.pop_short();
+        let before = short.as_ref().map_or(0, |slot| slot.len());
+        // A file that was retired may be longer than new ones. None becomes shorter than its header says.
+        let kept = if planted!("retired_file_shortened") { 0 } else { before };
+        let len = state.len.max(least).max(kept);
+        // One that is as long already makes the log no larger; without one of `least` bytes the log cannot continue.
+        if len == before || least > 0 {
+            space.claim_bytes(len);
+        } else if !space.try_claim_bytes(len) {
+            state.short.extend(short);
+            return None;
+        }
+        Some((short, len))
     }
 
     /// Removes a file. The sink forgets it before: after a crash in between it would keep pieces of a file that is gone.
@@ -346,9 +376,12 @@ impl Pool {
         let name = file_name(number);
         let file = media.open(&name, mode)?;
         fill_from(media, file, SEGMENT_HEADER_LEN, len)?;
-        // The header is written last: a file with a header needs nothing more.
+        // The header is written last: a file with a header needs nothing more. The sink has it then, too, and finds no file that
+        // has lost its name (E16.10e).
+        if !planted!("header_before_name") {
+            media.sync_directory(LOG_DIRECTORY)?;
+        }
         self.write_free_header(media, &name, file, len)?;
-        media.sync_directory(LOG_DIRECTORY)?;
         Ok(Slot::new(number, name, file, len))
     }
 
@@ -371,24 +404,22 @@ impl Pool {
 
     /// Fills the bytes that a free file lacks to a length of `len`, durably. It is as long as before by its header.
     pub(crate) fn fill_more(&self, media: &dyn Media, slot: &Slot, len: u64) -> io::Result<()> {
-        let before = slot.len();
-        fill_from(media, slot.file, before, len).inspect_err(|_| {
-            // The space is for others; the bytes after the length in the header are never used.
-            let _ = media.set_len(slot.file, before);
-        })
+        // The space is for others; the bytes after the length in the header are never used.
+        fill_from(media, slot.file, slot.len(), len).inspect_err(|_| slot.return_space(media))
     }
 
-    /// Writes that a file is longer, after [`Pool::fill_more`], if it is still free. No segment begins meanwhile.
-    pub(crate) fn note_longer(&self, media: &dyn Media, slot: &Slot, len: u64, space: &Space) -> io::Result<()> {
+    /// Writes that a file is longer, after [`Pool::fill_more`], if it is still free; returns whether it is. No segment begins
+    /// meanwhile.
+    pub(crate) fn note_longer(&self, media: &dyn Media, slot: &Slot, len: u64) -> io::Result<bool> {
         if !self.state.lock().free.iter().any(|free| free.number == slot.number) {
             // A partition has taken it meanwhile, as long as it was.
-            let _ = media.set_len(slot.file, slot.len());
-            return Ok(());
+            slot.return_space(media);
+            return Ok(false);
         }
+        slot.written_len.fetch_max(len, Ordering::AcqRel);
         self.write_free_header(media, &slot.name, slot.file, len)?;
-        let before = slot.len.swap(len, Ordering::AcqRel);
-        space.segments_lengthened(len - before);
-        Ok(())
+        slot.len.store(len, Ordering::Release);
+        Ok(true)
     }
 
     /// Sets the length of new files, unless a free one is shorter: returns that one.
@@ -436,12 +467,31 @@ impl PoolState {
         }
     }
 
+    /// Returns the longest of the files that do not count: one that was retired may need no more space.
+    fn pop_short(&mut self) -> Option<Arc<Slot>> {
+        let longest = (0..self.short.len()).max_by_key(|&at| self.short[at].len());
+        let newest = self.short.len().checked_sub(1);
+        let at = if planted!("newest_short_file_filled") { newest } else { longest };
+        at.map(|at| self.short.swap_remove(at))
+    }
+
     /// Adds a free file, and counts it unless it is shorter than new ones.
     fn put(&mut self, slot: Arc<Slot>, space: &Space) {
         if slot.len() < self.len {
             self.short.push(slot);
         } else {
             space.segment_prepared(slot.len());
+            self.free.push(slot);
+        }
+    }
+
+    /// Adds a free file as [`put`](PoolState::put) does, whose bytes were claimed.
+    fn put_filled(&mut self, slot: Arc<Slot>, space: &Space) {
+        if slot.len() < self.len {
+            space.release_bytes(slot.len());
+            self.short.push(slot);
+        } else {
+            space.segment_filled();
             self.free.push(slot);
         }
     }
@@ -513,6 +563,66 @@ mod tests {
             assert!(disk.len(slot.file).expect("the disk works") >= slot.len(), "E16.10a");
             pool.prepare(&disk, &space, 0).expect("the disk works");
             assert_eq!(pool.state.lock().free.len(), 4);
+        });
+    }
+
+    /// On a full disk a retired file can count again, whatever shorter ones have been freed since.
+    #[test]
+    fn longest_short_file_counts_first() {
+        explore(1, 1, || {
+            let geometry = Geometry { segment_len: 4 * SEGMENT_LEN_MIN };
+            let sink: Arc<dyn Sink> = Arc::new(SegmentSink);
+            let pool = Pool::new(geometry, [7; 16], &sink, SEGMENT_LEN_MIN);
+            let space = Space::new(1, 1 << 30, &LogOptions::small());
+            space.set_segment(geometry, SEGMENT_LEN_MIN);
+            let disk = SimDisk::new();
+            pool.prepare(&disk, &space, 0).expect("the disk works");
+            space.segment_taken(PartitionId(0), 0);
+            let in_use = pool.begin(&space, PartitionId(0), 0).expect("there is a file");
+            assert!(pool.set_len(2 * SEGMENT_LEN_MIN, &space).is_none(), "no free one is shorter");
+            (0..3).for_each(|_| pool.prepare(&disk, &space, 0).expect("the disk works"));
+            assert!(pool.retire(&space), "no reservation needs it");
+            pool.give_back(PartitionId(0), 0, in_use, &space);
+            disk.set_capacity(Some(disk.space()));
+            pool.prepare(&disk, &space, 0).expect("E16.10: the retired file has the space that it needs");
+            assert!(pool.prepare(&disk, &space, 0).is_err(), "the other one has not");
+        });
+    }
+
+    /// Writes, and fails then.
+    #[derive(Debug)]
+    struct WritesAndFails;
+
+    impl Sink for WritesAndFails {
+        fn stabilise(&self, _piece: Piece<'_>, local: &dyn crate::sink::Local) -> io::Result<()> {
+            local.write(Durability::Durable)?;
+            Err(io::ErrorKind::StorageFull.into())
+        }
+    }
+
+    /// The write of a header fails, but may have reached the disk. The next attempt fails, too: the file has its length by either
+    /// header, so that an opening finds it prepared.
+    #[test]
+    fn file_has_length_of_failed_header() {
+        explore(1, 1, || {
+            let geometry = Geometry { segment_len: 4 * SEGMENT_LEN_MIN };
+            let pool_with = |sink| Pool::new(geometry, [7; 16], &sink, SEGMENT_LEN_MIN);
+            let (works, fails) = (pool_with(Arc::new(SegmentSink)), pool_with(Arc::new(WritesAndFails)));
+            let space = Space::new(1, 1 << 30, &LogOptions::small());
+            let disk = SimDisk::new();
+            let len = 2 * SEGMENT_LEN_MIN;
+            works.prepare(&disk, &space, 0).expect("the disk works");
+            let slot = works.set_len(len, &space).expect("it is shorter");
+            fails.found_free(Arc::clone(&slot), &space);
+            fails.fill_more(&disk, &slot, len).expect("the disk works");
+            assert!(fails.note_longer(&disk, &slot, len).is_err());
+            disk.inject(Fault::error(Call::Sync, io::ErrorKind::Other));
+            assert!(fails.fill_more(&disk, &slot, len).is_err());
+            let mut bytes = vec![0; BLOCK_UNIT];
+            cedrat_media::read_exact_at(&disk, slot.file, 0, &mut bytes).expect("it is there");
+            let crate::block::SegmentHead::Whole(header) = SegmentHeader::decode(&bytes) else { panic!("no header") };
+            assert_eq!(header.segment_len, len, "the write reached the disk");
+            assert!(disk.len(slot.file).expect("the disk works") >= len, "E16.10");
         });
     }
 

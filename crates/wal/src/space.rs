@@ -214,10 +214,31 @@ impl Space {
         debug_assert!(before >= bytes, "E16.1: more was given back than was taken");
     }
 
-    /// Counts one more segment.
-    pub(crate) fn segment_prepared(&self, len: u64) {
-        self.bytes.fetch_add(len, Ordering::AcqRel);
+    /// Counts bytes that a file is to have, before they are written, if the log may be as large (E16.10b).
+    pub(crate) fn try_claim_bytes(&self, more: u64) -> bool {
+        let larger = |bytes: u64| bytes.checked_add(more).filter(|&all| all <= self.bytes_max);
+        self.bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, larger).is_ok()
+    }
+
+    /// Counts bytes that a file is to have, whatever the limit of the log is.
+    pub(crate) fn claim_bytes(&self, more: u64) {
+        self.bytes.fetch_add(more, Ordering::AcqRel);
+    }
+
+    /// Counts claimed bytes no longer: no file that counts has them.
+    pub(crate) fn release_bytes(&self, more: u64) {
+        self.bytes.fetch_sub(more, Ordering::AcqRel);
+    }
+
+    /// Counts one more segment, whose bytes were claimed.
+    pub(crate) fn segment_filled(&self) {
         self.segments.fetch_add(PREPARED, Ordering::AcqRel);
+    }
+
+    /// Counts one more segment, and its bytes.
+    pub(crate) fn segment_prepared(&self, len: u64) {
+        self.claim_bytes(len);
+        self.segment_filled();
     }
 
     /// Counts a free segment no longer.
@@ -232,11 +253,6 @@ impl Space {
         if is_short {
             self.bytes.fetch_sub(len, Ordering::AcqRel);
         }
-    }
-
-    /// Counts bytes by which prepared segments have become longer.
-    pub(crate) fn segments_lengthened(&self, bytes: u64) {
-        self.bytes.fetch_add(bytes, Ordering::AcqRel);
     }
 
     /// Counts a free segment no longer, if no reservation needs it.

@@ -85,14 +85,3 @@ fn merely_synced_log_tail_is_caught() {
         }),
     );
 }
-
-/// A13: memos fill segments, so the workload makes new ones.
-#[test]
-fn names_that_are_not_settled_are_caught() {
-    let options = || {
-        let mut options = small();
-        options.log.fault = Some(cedrat_wal::Fault::NamesNotSettled);
-        options
-    };
-    caught("planted-names-not-settled", Bank { transfers: 60, memo_len: 3_000, ..bank(options) });
-}

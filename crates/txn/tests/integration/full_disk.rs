@@ -3,8 +3,8 @@
 use cedrat_media::{Kill, Loss, Media, SimDisk};
 use cedrat_pages::{PAGE_LEN, PageId};
 use cedrat_sync::Arc;
-use cedrat_txn::{Error, Options, Store, Txn};
-use cedrat_wal::LogFull;
+use cedrat_txn::{Error, Options, Store, Txn, Vote};
+use cedrat_wal::{LogFull, UNDO_RECORD_LEN_MIN};
 
 use crate::common::*;
 
@@ -115,5 +115,30 @@ fn opening_with_smaller_pool_has_room() {
         let store = Store::open(Arc::<SimDisk>::clone(&after), smallest, registry().record_kind(KIND)).expect("E16.1c");
         assert_eq!(store.recovery().losers, 1);
         assert!(pages.iter().all(|&page| numbers(&store, page)[0] == 0));
+    }
+}
+
+/// E9.5a: the undo of a branch that was prepared before a crash is longer in all than a record may be in the short files of the
+/// log, and the disk has no space for longer ones.
+#[test]
+fn restored_branch_keeps_its_space() {
+    for updates in [100, 500, 2000] {
+        let disk = Arc::new(SimDisk::new());
+        let open =
+            |disk| open_with(disk, Options { segment_len: 16 << 20, log_limit_bytes: 1 << 30, ..options() }).unwrap();
+        let store = open(&disk);
+        let page = store.transact(page_with_zeros).unwrap();
+        let mut txn = store.begin();
+        (0..updates).for_each(|_| txn.update(at(page, 0), &Add { amount: 1 }).unwrap());
+        disk.set_capacity(Some(disk.space()));
+        assert!(matches!(txn.prepare(b"branch"), Ok(Vote::Prepared(_))));
+        drop(store);
+        let disk = Arc::new(disk.cut_power(Loss::Everything));
+        disk.set_capacity(Some(disk.space()));
+        let store = open(&disk);
+        assert!(store.log().space().reserved.0 >= updates * UNDO_RECORD_LEN_MIN, "E9.5a: {updates}");
+        store.prepared(b"branch").unwrap().rollback().unwrap();
+        assert_eq!(store.log().space().overdrawn.0, 0, "E9.5a: {updates}");
+        assert_eq!(numbers(&store, page)[0], 0);
     }
 }

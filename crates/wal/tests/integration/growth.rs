@@ -1,6 +1,6 @@
 //! A log grows with its use: more segment files, and longer ones (E16.10).
 
-use cedrat_media::{Call, Fault, Kill, Loss, Media, SimDisk};
+use cedrat_media::{Call, Fault, Kill, Loss, Media, OpenMode, SimDisk};
 use cedrat_sync::{Arc, thread};
 use cedrat_wal::*;
 use std::io::ErrorKind;
@@ -137,6 +137,32 @@ fn full_disk_during_growth_refuses_record() {
         log.force(Lsn::MAX).expect("the log runs");
     }
     assert!((10..200).contains(&refused), "{refused}");
+}
+
+/// E16.10f: the disk becomes full while files become longer, and the log is opened again. What could be reserved can be reserved.
+#[test]
+fn half_grown_log_reserves_on_full_disk() {
+    let mut half_grown = 0;
+    for pieces in 0..60 {
+        let sim = Arc::new(SimDisk::new());
+        let log = create(&sim, &growing());
+        let mut many = Vec::new();
+        while log.space().segments < 7 {
+            many.push(log.reserve(ByteLen(7000), ByteLen(0)).expect("there is space"));
+        }
+        drop(many);
+        sim.set_capacity(Some(sim.space() + pieces * 16_384));
+        half_grown += u64::from(log.reserve(bound(LONG[0]), ByteLen(0)).is_err());
+        drop(log.reserve(bound(SMALL), bound(SMALL)).expect("there is space"));
+        drop(log);
+        let disk = Arc::new(sim.cut_power(Loss::Everything));
+        disk.set_capacity(Some(disk.space()));
+        let media: Arc<dyn Media> = disk;
+        let log = Log::look(&media).expect("E20.3").begin(&[], &growing()).expect("it opens");
+        let room = log.reserve(bound(SMALL), bound(SMALL));
+        room.unwrap_or_else(|full| panic!("E16.10f: {full} after {pieces}: {:?}", log.space()));
+    }
+    assert!((10..60).contains(&half_grown), "{half_grown}");
 }
 
 /// Each call of the growth fails once. The log may stop, but it opens with all that was acknowledged.
@@ -488,6 +514,69 @@ fn removed_files_are_not_restored() {
             let restored = Log::look(&disk).expect("E16.10e").begin(&[], &options).expect("it opens");
             assert!(restored.durable_lsn() >= lsn, "E16.10e");
         });
+    }
+}
+
+/// A sink of a process that ends with the power of its machine.
+#[derive(Debug)]
+struct Powered {
+    sink: ReplicaSink,
+    media: Arc<dyn Media>,
+}
+
+impl Powered {
+    fn check_power(&self) -> std::io::Result<()> {
+        self.media.open("control", OpenMode::Read).and_then(|file| self.media.len(file)).map(drop)
+    }
+}
+
+impl Sink for Powered {
+    fn stabilise(&self, piece: Piece<'_>, local: &dyn Local) -> std::io::Result<()> {
+        self.check_power()?;
+        self.sink.stabilise(piece, local)
+    }
+
+    fn removing(&self, file: &str) {
+        if self.check_power().is_ok() {
+            self.sink.removing(file);
+        }
+    }
+}
+
+/// Appends longer and longer records until the power fails. Returns the newest LSN that was acknowledged, and whether it failed.
+fn append_until_power_fails(log: &Log) -> (Lsn, bool) {
+    let mut newest = Lsn::ZERO;
+    for len in [SMALL, 20_000, LONG[0], 20_000, 20_000, 20_000, LONG[1]] {
+        let Ok(mut room) = log.reserve(bound(len), bound(len)) else { return (newest, true) };
+        let lsn = append(log, len, &mut room);
+        let Ok(forced) = log.force(lsn) else { return (newest, true) };
+        newest = forced.up_to();
+    }
+    (newest, false)
+}
+
+/// E16.10e: power fails at each call of the growth. A replica has no piece of a file that has lost its name.
+#[test]
+fn file_without_name_is_not_restored() {
+    for nth in 1.. {
+        let sim = Arc::new(SimDisk::new());
+        let media: Arc<dyn Media> = Arc::clone(&sim) as _;
+        let replica = Replica::new();
+        let sink = || ReplicaSink::new(replica.clone(), StableWhen::Replica);
+        let options = LogOptions { sink: Arc::new(Powered { sink: sink(), media }), ..growing() };
+        let log = create(&sim, &options);
+        sim.inject(Fault::power_loss(Call::Any).nth(nth));
+        let (newest, has_failed) = append_until_power_fails(&log);
+        drop(log);
+        if !has_failed {
+            assert!(nth > 100, "{nth}");
+            return;
+        }
+        let disk: Arc<dyn Media> = Arc::new(sim.cut_power(Loss::Everything));
+        replica.restore(&*disk).unwrap_or_else(|error| panic!("E16.10e: call {nth}: {error}"));
+        let options = LogOptions { sink: Arc::new(sink()), ..growing() };
+        let log = Log::look(&disk).expect("E20.3").begin(&[], &options).expect("it opens");
+        assert!(log.durable_lsn() >= newest, "W4: call {nth}");
     }
 }
 
