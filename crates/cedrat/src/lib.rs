@@ -43,12 +43,12 @@ pub mod pages {
 pub mod txn {
     #[doc(inline)]
     pub use cedrat_txn::{
-        BRANCH_ID_LEN_MAX, BranchError, CheckReport, Clock, Commit, Error, Finish, FixedRestore, FixedSet, FormatFixed,
-        FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome, INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError,
-        Opening, Operation, Options, Prepared, Progress, RecordId, RecoveryReport, Refused, Registry, Rehearsal,
-        RestorePage, Result, Savepoint, SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store,
-        SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete, VersionedInsert, VersionedUpdate,
-        VersionedWithdraw, Vote,
+        BRANCH_ID_LEN_MAX, BackupOptions, BackupReport, BranchError, CheckReport, Clock, Commit, Error, Finish,
+        FixedRestore, FixedSet, FormatFixed, FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome,
+        INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError, Opening, Operation, Options, Prepared, Progress, RecordId,
+        RecoveryReport, Refused, Registry, Rehearsal, RestorePage, Result, Savepoint, SetRange, SlottedDelete,
+        SlottedInsert, SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete,
+        VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
@@ -131,6 +131,19 @@ pub fn open_with(directory: impl AsRef<Path>, options: Options, registry: Regist
     Store::open(media, options, registry)
 }
 
+/// Copies a store to a directory that is empty, or is created, while transactions run: [`Store::backup`](txn::Store::backup).
+///
+/// # Errors
+/// Those of [`Store::backup`](txn::Store::backup).
+pub fn backup(
+    store: &Store,
+    directory: impl AsRef<Path>,
+    options: txn::BackupOptions,
+) -> Result<txn::BackupReport, Error> {
+    let to: Arc<dyn media::Media> = Arc::new(media::RealDisk::new(directory.as_ref()));
+    store.backup(&to, options)
+}
+
 /// Returns a registry of all operations of Cedrat, to which a program adds its own.
 pub fn registry() -> Registry {
     Registry::new().with(cedrat_structures::register).with(cedrat_objects::register)
@@ -149,6 +162,8 @@ mod documentation {
     struct Checking;
     #[doc = include_str!("../../../docs/use/commit-modes.md")]
     struct CommitModes;
+    #[doc = include_str!("../../../docs/use/backup.md")]
+    struct Backup;
     #[doc = include_str!("../../../docs/use/two-phase.md")]
     struct TwoPhase;
     #[doc = include_str!("../../../docs/use/heaps.md")]

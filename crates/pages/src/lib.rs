@@ -17,6 +17,7 @@
 #![deny(unsafe_code)]
 
 mod cleaner;
+mod copy;
 mod double_write;
 mod error;
 mod evict;

@@ -105,6 +105,20 @@ impl WrittenPages {
         Ok(WrittenPages { media: Arc::clone(media), file, bits, writing: Mutex::new(()) })
     }
 
+    /// Creates the file of a store of so many pages, durably, with these noted as written.
+    pub(crate) fn create(media: &Arc<dyn Media>, pages: u64, noted: &[PageId]) -> Result<(), PoolError> {
+        let failed = |error| PoolError::io(format!("creating {WRITTEN_FILE}"), error);
+        let file = media.open(WRITTEN_FILE, OpenMode::Create).map_err(failed)?;
+        let blocks = pages.div_ceil(BLOCK_PAGES) as usize;
+        let mut bits = Bits { bytes: vec![0; blocks * BLOCK_BITS_LEN], changed: BTreeSet::new() };
+        noted.iter().for_each(|&page| bits.set(page, true));
+        for number in 0..blocks {
+            let offset = (number * BLOCK_LEN) as u64;
+            write_all_at(&**media, file, offset, &bits.block(number), Durability::Volatile).map_err(failed)?;
+        }
+        media.sync(file).map_err(failed)
+    }
+
     /// Whether the page has been written home and its space was not punched since.
     pub(crate) fn has(&self, page: PageId) -> bool {
         let (byte, bit) = place_of(page);

@@ -185,6 +185,14 @@ impl Inner {
         self.take_checkpoint(Lsn::new(self.checkpoints.last.load(Ordering::Relaxed)), Carries::Heavy)
     }
 
+    /// As [`checkpoint`](Inner::checkpoint), and then calls `next` before another one.
+    pub(crate) fn after_checkpoint<T>(&self, next: impl FnOnce() -> T) -> Result<T> {
+        self.alive()?;
+        let _alone = self.checkpoints.one_at_a_time.lock();
+        self.take_checkpoint(self.log.current_lsn().next(), Carries::Heavy)?;
+        Ok(next())
+    }
+
     /// As [`checkpoint`](Inner::checkpoint), and holds no log from before it, so that the log forgets its epochs.
     pub(crate) fn forget_epochs(&self) -> Result<()> {
         let _alone = self.checkpoints.one_at_a_time.lock();
@@ -214,7 +222,7 @@ impl Inner {
         let now = self.log.current_lsn().next();
         let flushed = self.keepers.flush(flush_before, &ToPages(self));
         self.pool.write_back(WriteBack::Below(now))?;
-        self.note_where_recovery_begins()?;
+        self.note_where_recovery_begins(carries)?;
         self.checkpoints.last.store(now.get(), Ordering::Relaxed);
         self.checkpoints.note_finished(written);
         self.reserve_to_carry();
@@ -222,7 +230,7 @@ impl Inner {
         flushed.and(carried)
     }
 
-    fn note_where_recovery_begins(&self) -> Result<()> {
+    fn note_where_recovery_begins(&self, carries: Carries) -> Result<()> {
         // Read the clock before the table, and the table before the force: see `Table`.
         let clock = self.log.current_lsn().next();
         // Changes move from transactions to keepers to pages. The source is read before the destination, so a change
@@ -244,8 +252,11 @@ impl Inner {
         self.log.force(self.log.current_lsn())?;
         self.pool.note_written()?;
         self.log.checkpoint_control(&Checkpoint { redo_lsn, scan_lsn, next_txn })?;
-        self.log.truncate(scan_lsn);
-        self.space.punch(&self.pool, redo_lsn);
+        if carries == Carries::InFullLog {
+            self.backups.end_before(scan_lsn);
+        }
+        self.log.truncate_before(scan_lsn, &self.backups.log_needed());
+        self.space.punch(&self.pool, redo_lsn.min(self.backups.redo_needed()));
         Ok(())
     }
 
@@ -266,8 +277,10 @@ impl Inner {
     pub(crate) fn free_log_space(&self) {
         let taken = self.checkpoints.taken.load(Ordering::Acquire);
         let _alone = self.checkpoints.one_at_a_time.lock();
-        // A thread that waited here while another one took a checkpoint is done.
-        if self.checkpoints.taken.load(Ordering::Acquire) == taken && self.can_free_log_space() {
+        // A thread that waited here while another one took a checkpoint is done, unless a backup keeps what that has released.
+        let is_taken = self.checkpoints.taken.load(Ordering::Acquire) != taken;
+        let by_backup = self.backups.keep_log_before(self.log.control().checkpoint.scan_lsn);
+        if by_backup || !is_taken && self.can_free_log_space() {
             // `take_checkpoint` records the failure.
             let _ = self.take_checkpoint(self.log.current_lsn().next(), Carries::InFullLog);
         }

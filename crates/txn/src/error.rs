@@ -62,6 +62,16 @@ pub enum Error {
         /// transaction exceeds it, the oldest transaction is rolled back.
         limit_bytes: u64,
     },
+    /// The backup was ended because the log was full, and the backup kept it from being truncated. Its directory is no store.
+    /// Try again while less is written, without a limit of its rate, or with a larger log.
+    #[error(
+        "the backup was ended after {bytes} bytes, because the log was full: try again without bytes_per_second_max, or raise \
+         log_limit_bytes"
+    )]
+    BackupEnded {
+        /// The number of bytes of pages and heaps that were copied.
+        bytes: u64,
+    },
     /// This transaction was rolled back because it ran longer than
     /// [`Options::txn_time_limit`](crate::Options::txn_time_limit). Run it again, in less time.
     #[error(

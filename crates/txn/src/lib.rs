@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod backup;
 mod body;
 mod branch;
 mod branches;
@@ -60,6 +61,7 @@ mod transaction;
 mod undo;
 mod update;
 
+pub use backup::{BackupOptions, BackupReport};
 pub use body::CARRIED;
 pub use branch::BRANCH_ID_LEN_MAX;
 pub use builtin::{

@@ -14,6 +14,7 @@ use cedrat_wal::{
     CONTROL_FILE, DirectoryLock, Log, LogError, LogOptions, PartitionId, StopReason, Stopped, TxnId, Writer,
 };
 
+use crate::backup::Backups;
 use crate::branches::Branches;
 use crate::checkpoint::{Checkpointer, Checkpoints};
 use crate::deferred::Keepers;
@@ -64,6 +65,7 @@ pub(crate) struct Inner {
     pub(crate) table: Table,
     pub(crate) space: Space,
     pub(crate) checkpoints: Checkpoints,
+    pub(crate) backups: Backups,
     pub(crate) keepers: Keepers,
     pub(crate) branches: Branches,
     pub(crate) outcomes: Outcomes,
@@ -493,6 +495,7 @@ impl Inner {
             table: Table::default(),
             space: Space::unknown(),
             checkpoints: Checkpoints::default(),
+            backups: Backups::default(),
             keepers: Keepers::default(),
             branches: Branches::default(),
             outcomes: Outcomes::default(),

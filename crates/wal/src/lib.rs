@@ -22,6 +22,7 @@ mod block;
 mod checksum;
 mod clock;
 mod control;
+mod copy;
 mod crc;
 mod cut;
 mod entries;
@@ -52,6 +53,7 @@ mod writer;
 pub use backwards::Backwards;
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
+pub use copy::{CopiedLog, CopyEnd, LogCopy};
 pub use cut::CutBlock;
 pub use entries::{
     DirectoryLock, ENTRY_LEN_MAX, ENTRY_NAME, Entry, EntryCursor, EntryLog, EntryLogOptions, LOCK_FILE, lock,

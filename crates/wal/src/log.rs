@@ -90,7 +90,6 @@ impl Log {
         Log { shared }
     }
 
-    #[cfg(test)]
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
@@ -354,7 +353,12 @@ impl Log {
     /// Frees whole segments that hold no record from `keep_from` on, nor from the control file's scan LSN on.
     /// Returns the number of freed segments. [`Lsn::MAX`] keeps only the records that recovery needs.
     pub fn truncate(&self, keep_from: Lsn) -> u64 {
-        self.shared.truncate(keep_from)
+        self.shared.truncate(keep_from, &[])
+    }
+
+    /// Frees segments as [`truncate`](Log::truncate) does, but none from these offsets on, one for each partition.
+    pub fn truncate_before(&self, keep_from: Lsn, offsets: &[LogOffset]) -> u64 {
+        self.shared.truncate(keep_from, offsets)
     }
 
     /// Writes the durable LSN to the log: when idle, and at a clean close.
@@ -665,19 +669,20 @@ impl Shared {
         self.reader.opening.change(of, || state.file.write(&*self.media, control))
     }
 
-    fn truncate(&self, keep_from: Lsn) -> u64 {
+    fn truncate(&self, keep_from: Lsn, offsets: &[LogOffset]) -> u64 {
         if self.check_running().is_err() {
             return 0;
         }
         let geometry = self.reader.geometry;
         let state = self.control.lock();
         let mut recycled = 0;
-        for (partition, known) in self.partitions.iter().zip(&state.control.partitions) {
+        for (index, (partition, known)) in self.partitions.iter().zip(&state.control.partitions).enumerate() {
             let keep = if keep_from >= state.control.checkpoint.scan_lsn || planted!("kept_log_recycled") {
                 known.scan_from
             } else {
                 partition.tail.lock().first_block(keep_from, LogOffset::ZERO).min(known.scan_from)
             };
+            let keep = offsets.get(index).map_or(keep, |&offset| keep.min(offset));
             partition.tail.lock().forget_index_before(keep);
             let first_kept = geometry.sequence(keep);
             let mut in_use = self.reader.in_use[partition.id.index()].write();

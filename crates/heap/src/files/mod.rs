@@ -63,6 +63,11 @@ impl Files {
         self.state.lock().root.next_number
     }
 
+    /// Returns the root.
+    pub(crate) fn root(&self) -> Root {
+        self.state.lock().root.clone()
+    }
+
     /// Returns the heaps of the root.
     pub(crate) fn heaps(&self) -> Vec<HeapRoot> {
         self.state.lock().root.heaps.clone()

@@ -4,6 +4,7 @@
 mod closed;
 mod commit_modes;
 mod common;
+mod copies;
 mod crash;
 mod damage;
 mod entries;

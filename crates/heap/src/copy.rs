@@ -1,0 +1,202 @@
+//! Copies of heaps while transactions run, for backups (Hathi §4).
+//!
+//! A copy of a heap is a checkpoint to another directory: chunk by chunk, from memory (E4). Its root is written when the end of
+//! the log's copy is determined, while no heap is created, dropped or grown: the root names the heaps of that moment, with the
+//! sizes that all commits up to there need.
+
+use cedrat_media::{AlignedBuf, Media, OpenMode};
+use cedrat_sync::atomic::{Ordering, fence};
+use cedrat_sync::{Arc, planted};
+use std::collections::HashMap;
+use std::io;
+
+use crate::error::{Error, Result};
+use crate::files::Files;
+use crate::files::chunk::{ChunkFile, ChunkHeader, digest};
+use crate::files::root::{DIRECTORY, HeapRoot, RootFile};
+use crate::heap::Core;
+use crate::memory::{Memory, Shared};
+use crate::region::WORD_LEN;
+
+/// The number of the checkpoint that a copy is.
+const CHECKPOINT: u64 = 2;
+
+/// The copied chunks of all heaps, without a root.
+#[derive(Debug)]
+pub struct HeapsCopy {
+    to: Arc<dyn Media>,
+    /// By the number of a heap.
+    copied: HashMap<u32, HeapCopy>,
+    /// The newest LSN when the copying began. A heap that is not in `copied` was created after it.
+    since: u64,
+}
+
+/// The copied chunks of a heap.
+#[derive(Debug)]
+struct HeapCopy {
+    chunks: u32,
+    redo_from: u64,
+    reflects: u64,
+    digest: u32,
+}
+
+impl Memory {
+    /// Copies the words of all heaps to another directory. `copied` receives the number of bytes after each chunk, and may refuse
+    /// to go on. The log keeps its records from before this call on until the copy is complete.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn copy(&self, to: &Arc<dyn Media>, copied: &mut dyn FnMut(u64) -> io::Result<()>) -> Result<HeapsCopy> {
+        let shared = self.shared();
+        let mut copies = HashMap::new();
+        let since = shared.clock.now();
+        if let Some(files) = &shared.files {
+            let heaps = shared.heaps.read().clone();
+            for core in heaps {
+                let root = files.heaps().into_iter().find(|root| root.number == core.number);
+                let Some(root) = root else { continue };
+                copies.insert(core.number, shared.copy_heap(&core, files, root, &**to, copied)?);
+            }
+        }
+        Ok(HeapsCopy { to: Arc::clone(to), copied: copies, since })
+    }
+}
+
+impl HeapsCopy {
+    /// Returns a file that lies in the directory of the heaps, if there is any: a copy begins without one.
+    ///
+    /// # Errors
+    /// [`Error::Io`].
+    pub fn foreign_file(to: &dyn Media) -> Result<Option<String>> {
+        let failed = |error| Error::io(format!("listing the directory {DIRECTORY}"), error);
+        let found = to.list(DIRECTORY).map_err(failed)?.into_iter().next();
+        Ok(found.map(|file| format!("{DIRECTORY}/{file}")))
+    }
+
+    /// Determines the end of the log's copy by `end`, and makes the copy of the heaps complete and durable: it has all heaps of
+    /// that moment.
+    ///
+    /// # Errors
+    /// [`Error::Io`], and those of `end`.
+    pub fn complete<T>(self, memory: &Memory, end: impl FnOnce() -> Result<T>) -> Result<T> {
+        let shared = memory.shared();
+        let alone = shared.changing.lock();
+        let end = end()?;
+        let Some((files, mut root)) = shared.files.as_ref().map(|files| (files, files.root())) else { return Ok(end) };
+        drop(alone);
+        if root.next_number == 0 {
+            return Ok(end); // the store never had a heap
+        }
+        for heap in &mut root.heaps {
+            (heap.checkpoint, heap.chunks, heap.digest) = (0, 0, 0);
+            if !planted!("checkpoint_of_new_heap_copied") {
+                // The copied log has all of its commits, also those that are in a checkpoint of the original.
+                (heap.redo_from, heap.reflects) = (self.since, self.since);
+            }
+            if let Some(copy) = self.copied.get(&heap.number) {
+                heap.checkpoint = CHECKPOINT;
+                (heap.chunks, heap.digest) = (copy.chunks, copy.digest);
+                (heap.redo_from, heap.reflects) = (copy.redo_from, copy.reflects);
+            }
+            reserve(&*self.to, heap, self.copied.contains_key(&heap.number))?;
+        }
+        let io = |error| Error::io(format!("syncing the directory {DIRECTORY}"), error);
+        self.to.sync_directory(DIRECTORY).map_err(io)?;
+        let (mut file, _) = RootFile::create(&*self.to, &files.store)?;
+        file.write(&*self.to, &files.store, &root)?;
+        Ok(end)
+    }
+}
+
+/// Reserves the two files of a heap, durably. Only a copied heap keeps what they have: they may be those of a dropped heap of the
+/// same name.
+fn reserve(to: &dyn Media, heap: &HeapRoot, is_copied: bool) -> Result<()> {
+    for checkpoint in [0, 1] {
+        let name = heap.file_name(checkpoint);
+        let io = |error| Error::io(format!("reserving {name}, {} bytes", heap.files_len()), error);
+        let file = to.open(&name, OpenMode::ReadWrite).or_else(|_| to.open(&name, OpenMode::Create)).map_err(io)?;
+        let len = if is_copied { to.len(file).map_err(io)? } else { 0 };
+        to.set_len(file, len).map_err(io)?;
+        to.allocate(file, len, heap.files_len() - len).map_err(io)?;
+        to.sync(file).map_err(io)?;
+    }
+    Ok(())
+}
+
+impl Shared {
+    /// Copies the chunks of one heap.
+    fn copy_heap(
+        &self,
+        core: &Core,
+        files: &Files,
+        root: HeapRoot,
+        to: &dyn Media,
+        copied: &mut dyn FnMut(u64) -> io::Result<()>,
+    ) -> Result<HeapCopy> {
+        let name = root.file_name(CHECKPOINT);
+        let io = |error| Error::io(format!("creating {name}"), error);
+        let file = to.open(&name, OpenMode::Create).map_err(io)?;
+        let (heap, chunk_len) = (root.number, root.chunk_len);
+        let file = ChunkFile { media: to, file, store: &files.store, heap, chunk_len };
+        // A commit that is written back counts from its snapshot on, which may be older than what the checkpoint has and the log.
+        let known = if planted!("copy_needs_log_of_snapshot") { 0 } else { root.redo_from };
+        let redo_from = self.slots.written_back(self.clock.now()).max(known);
+        let chunks = core.chunk_count() as u32;
+        let mut copy = HeapCopy { chunks, redo_from, reflects: redo_from, digest: 0 };
+        let mut checksums = vec![None; chunks as usize];
+        let mut headers = Vec::new();
+        let mut buffer = AlignedBuf::zeroed(chunk_len as usize);
+        for chunk in 0..chunks {
+            let before = self.slots.written_back(self.clock.now());
+            core.region.copy((u64::from(chunk) * chunk_len / WORD_LEN) as usize, &mut buffer);
+            // As in a checkpoint: the LSN of a commit whose words are in the copy is visible below (E4.2).
+            fence(Ordering::Acquire);
+            let after = self.clock.now();
+            copy.reflects = copy.reflects.max(after);
+            if buffer.iter().any(|&byte| byte != 0) {
+                let data_crc = crc32c::crc32c(&buffer);
+                file.write_data(chunk, &buffer)?;
+                checksums[chunk as usize] = Some(data_crc);
+                headers.push(ChunkHeader { heap, chunk, checkpoint: CHECKPOINT, before, after, data_crc });
+            }
+            copied(chunk_len).map_err(|error| Error::io(format!("copying to {name}"), error))?;
+        }
+        file.sync()?;
+        headers.iter().try_for_each(|header| file.write_header(header))?;
+        file.sync()?;
+        copy.digest = digest(&checksums);
+        Ok(copy)
+    }
+}
+
+#[cfg(all(test, not(cedrat_shuttle)))]
+mod tests {
+    use super::*;
+    use crate::load::FoundHeaps;
+    use crate::{Commit, HeapOptions, MemoryOptions};
+    use cedrat_media::SimDisk;
+    use cedrat_sync::atomic::AtomicU64;
+    use cedrat_wal::{Log, LogOptions};
+
+    /// E18.2: a transaction whose snapshot is older than the checkpoint commits meanwhile. The log from its snapshot on is not kept.
+    #[test]
+    fn copy_needs_no_log_of_snapshot() {
+        let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let log = Log::create(&media, &LogOptions::small(), &[]).expect("a log is created");
+        let store = log.control().store;
+        let found = FoundHeaps::load(&media, store, &MemoryOptions::small(), 0, 0).expect("there is none");
+        let memory = found.open(log, Arc::new(AtomicU64::new(1))).expect("it opens");
+        let options = HeapOptions { chunk_len: 4096, ..HeapOptions::raw(4096) };
+        let heap = memory.create_heap("heap", &options).expect("a heap");
+        let shared = memory.shared();
+        let snapshot = shared.clock.now();
+        memory.run(Commit::Sync, |tx| tx.write(&heap, 0, 7)).expect("room");
+        let checkpoint = memory.checkpoint().expect("the disk works");
+        let seat = shared.slots.take().expect("a seat");
+        shared.slots.slot(seat).commits_after(snapshot);
+        let to: Arc<dyn Media> = Arc::new(SimDisk::new());
+        let copy = memory.copy(&to, &mut |_| Ok(())).expect("the disk works");
+        shared.slots.slot(seat).committed();
+        assert!(copy.copied.values().all(|heap| heap.redo_from >= checkpoint.redo_from.get()), "E18.2: {copy:?}");
+    }
+}

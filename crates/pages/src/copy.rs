@@ -1,0 +1,68 @@
+//! Copies of the page file while pages change, for backups (Lemon §3.4).
+//!
+//! 1. A page is copied as it lies at home, perhaps older than in memory and newer than its neighbours. Together with all
+//!    records from a redo point on, which was set before the copy began, such pages are those of a crash.
+//! 2. A page that is on its way home while it is copied may be read in parts of two images. It is read again while no batch
+//!    goes home; if it does not verify then, it is damaged, and the copy is refused.
+//! 3. A page is noted as written in the copy if it has bytes there (E22).
+
+use cedrat_media::{AlignedBuf, Durability, Media, OpenMode, write_all_at};
+use cedrat_sync::{Arc, planted};
+use std::io;
+
+use crate::error::PoolError;
+use crate::file::PAGE_FILE;
+use crate::page::{PAGE_LEN, PageId, is_unwritten};
+use crate::pool::Pool;
+use crate::written::WrittenPages;
+
+/// The number of pages that are read at a time.
+const PAGES_AT_ONCE: u64 = 256;
+
+impl Pool {
+    /// Copies all pages to another directory, durably, and returns the number of those that have bytes. `copied` receives the
+    /// number of bytes that have been read after each piece, and may refuse to go on.
+    ///
+    /// The caller has set a redo point before, and keeps the log from it on. No page that is freed after it is punched or
+    /// used again meanwhile.
+    ///
+    /// # Errors
+    /// [`PoolError::Damaged`]: a page at home is not what was written. [`PoolError::Io`].
+    pub fn copy(&self, to: &Arc<dyn Media>, copied: &mut dyn FnMut(u64) -> io::Result<()>) -> Result<u64, PoolError> {
+        // Pages that are allocated from now on have all of their records behind the redo point.
+        let pages = self.file.pages();
+        let doing = || format!("copying pages to {PAGE_FILE}");
+        let failed = |error| PoolError::io(doing(), error);
+        let file = to.open(PAGE_FILE, OpenMode::Create).map_err(failed)?;
+        to.allocate(file, 0, pages * PAGE_LEN as u64).map_err(failed)?;
+        let mut buffer = AlignedBuf::zeroed(PAGES_AT_ONCE as usize * PAGE_LEN);
+        let mut noted = Vec::new();
+        for first in (0..pages).step_by(PAGES_AT_ONCE as usize) {
+            let count = PAGES_AT_ONCE.min(pages - first);
+            let bytes = &mut buffer[..count as usize * PAGE_LEN];
+            self.read_for_copy(PageId::new(first), bytes)?;
+            write_all_at(&**to, file, PageId::new(first).file_offset(), bytes, Durability::Volatile).map_err(failed)?;
+            let images = bytes.chunks_exact(PAGE_LEN).zip(first..);
+            let written = images.filter(|(image, _)| !is_unwritten((*image).try_into().expect("a page")));
+            noted.extend(written.map(|(_, page)| PageId::new(page)));
+            copied(bytes.len() as u64).map_err(failed)?;
+        }
+        to.sync(file).map_err(failed)?;
+        WrittenPages::create(to, pages, &noted)?;
+        Ok(noted.len() as u64)
+    }
+
+    /// Reads whole images of consecutive pages.
+    fn read_for_copy(&self, first: PageId, bytes: &mut [u8]) -> Result<(), PoolError> {
+        self.file.read(first, bytes)?;
+        for (index, image) in bytes.chunks_exact_mut(PAGE_LEN).enumerate() {
+            let page = first.after(index as u64);
+            if self.file.verify(image, page).is_err() && !planted!("torn_page_copied") {
+                let _no_batch = self.area.lock();
+                self.file.read(page, image)?;
+                self.file.verify(image, page)?;
+            }
+        }
+        Ok(())
+    }
+}

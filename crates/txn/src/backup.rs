@@ -1,0 +1,204 @@
+//! Backups while transactions run (Lemon §3.4, LLADD §3).
+//!
+//! A backup is a directory that opens like a store after a crash: pages and heaps as they were at some moment after a checkpoint,
+//! each at another one, and the log from that checkpoint on (E18).
+//!
+//! 1. A running backup keeps the log from its checkpoint on, and the pages that are freed after it: they are neither punched nor
+//!    used again. Checkpoints go on, and truncate the log when the backup has ended.
+//! 2. Pages and heaps are copied before the end of the log's copy is determined: none of them has a change that is not in the
+//!    copied log.
+//! 3. A full log ends the backup, and not a transaction: then the backup fails.
+//! 4. The control file is written last. Without it the directory is refused as damaged.
+
+use std::io;
+use std::time::{Duration, Instant};
+
+use cedrat_heap::HeapsCopy;
+use cedrat_media::Media;
+use cedrat_sync::{Arc, Condvar, Mutex, planted};
+use cedrat_wal::{Checkpoint, Control, CopyEnd, LogCopy, LogError, LogOffset, Lsn};
+
+use crate::error::{Error, Result};
+use crate::store::{Inner, Store};
+
+/// Maximum time for which a backup that is too fast waits until it looks whether it has ended.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+
+/// Options of a backup.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct BackupOptions {
+    /// The number of bytes of pages and heaps that are copied in a second at most; 0: as many as possible.
+    pub bytes_per_second_max: u64,
+}
+
+/// The report of a backup.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct BackupReport {
+    /// Every transaction that had committed up to this LSN is in the backup. Later ones may be.
+    pub up_to: Lsn,
+    /// The number of bytes of pages and heaps that were read.
+    pub bytes: u64,
+    /// The number of pages with bytes.
+    pub pages: u64,
+    /// Total time.
+    pub total: Duration,
+}
+
+/// The running backups.
+#[derive(Debug, Default)]
+pub(crate) struct Backups {
+    running: Mutex<Vec<Arc<Running>>>,
+}
+
+/// A running backup.
+#[derive(Debug)]
+struct Running {
+    checkpoint: Checkpoint,
+    /// For each partition of the log, the offset from which on it is copied. No segment from it on is recycled: the first ones
+    /// may hold no record that the checkpoint needs, but blocks are a chain.
+    scan_from: Vec<LogOffset>,
+    is_ended: Mutex<bool>,
+    ended: Condvar,
+}
+
+impl Backups {
+    /// Returns the oldest LSN from which on running backups need freed pages.
+    pub(crate) fn redo_needed(&self) -> Lsn {
+        let oldest = self.running.lock().iter().map(|backup| backup.checkpoint.redo_lsn).min();
+        oldest.filter(|_| !planted!("pages_of_backup_reused")).unwrap_or(Lsn::MAX)
+    }
+
+    /// Returns the offsets of the log from which on running backups need it, one for each partition; none without a backup.
+    pub(crate) fn log_needed(&self) -> Vec<LogOffset> {
+        let running = self.running.lock();
+        let mut needed: Vec<LogOffset> = Vec::new();
+        for backup in running.iter().filter(|_| !planted!("log_of_backup_truncated")) {
+            needed.resize(backup.scan_from.len(), LogOffset::new(u64::MAX));
+            needed.iter_mut().zip(&backup.scan_from).for_each(|(needed, &from)| *needed = from.min(*needed));
+        }
+        needed
+    }
+
+    /// Whether a running backup keeps log before an LSN.
+    pub(crate) fn keep_log_before(&self, scan_lsn: Lsn) -> bool {
+        let is_kept = self.running.lock().iter().any(|backup| backup.checkpoint.scan_lsn < scan_lsn);
+        is_kept && !planted!("backup_keeps_full_log")
+    }
+
+    /// Ends the backups that keep log before an LSN.
+    pub(crate) fn end_before(&self, scan_lsn: Lsn) {
+        if planted!("backup_fills_log") {
+            return;
+        }
+        self.running.lock().retain(|backup| {
+            let is_kept = backup.checkpoint.scan_lsn >= scan_lsn;
+            if !is_kept {
+                *backup.is_ended.lock() = true;
+                backup.ended.notify_all();
+            }
+            is_kept
+        });
+    }
+}
+
+/// A backup, as long as it runs.
+struct Backup<'s> {
+    inner: &'s Inner,
+    /// The content of the control file at the checkpoint.
+    since: Control,
+    running: Arc<Running>,
+    options: BackupOptions,
+    bytes: u64,
+    began: Instant,
+}
+
+impl Store {
+    /// Copies the store to an empty directory, while transactions run. The directory is a store, which has every transaction
+    /// that has committed before this is called, and opens like this one. Both have the same name: never let
+    /// both take part in two-phase commits.
+    ///
+    /// A heap that is created or dropped meanwhile is in the backup, or it is not.
+    ///
+    /// # Errors
+    /// [`Error::BackupEnded`]: the log was full, and was needed more. [`Error::Log`] with
+    /// [`LogError::AlreadyThere`]: the directory is not empty. Damage of this store, and
+    /// errors of the disks: the directory is not a store then.
+    pub fn backup(&self, to: &Arc<dyn Media>, options: BackupOptions) -> Result<BackupReport> {
+        self.inner.alive()?;
+        if let Some(file) = HeapsCopy::foreign_file(&**to)?.filter(|_| !planted!("foreign_heaps_ignored")) {
+            return Err(LogError::AlreadyThere { file }.into());
+        }
+        let log = LogCopy::begin(to)?;
+        let mut backup = Backup::begin(&self.inner, options)?;
+        let copied = backup.copy(to, log);
+        match copied {
+            Err(_) if backup.is_ended() => Err(Error::BackupEnded { bytes: backup.bytes }),
+            Err(error) => self.inner.alive().and(Err(error)),
+            copied => copied,
+        }
+    }
+}
+
+impl<'s> Backup<'s> {
+    fn begin(inner: &'s Inner, options: BackupOptions) -> Result<Backup<'s>> {
+        let (since, running) = inner.after_checkpoint(|| {
+            let since = inner.log.control();
+            let scan_from = since.partitions.iter().map(|partition| partition.scan_from).collect();
+            let (is_ended, ended) = (Mutex::new(false), Condvar::new());
+            let running = Arc::new(Running { checkpoint: since.checkpoint, scan_from, is_ended, ended });
+            inner.backups.running.lock().push(Arc::clone(&running));
+            (since, running)
+        })?;
+        Ok(Backup { inner, since, running, options, bytes: 0, began: Instant::now() })
+    }
+
+    fn is_ended(&self) -> bool {
+        *self.running.is_ended.lock()
+    }
+
+    fn copy(&mut self, to: &Arc<dyn Media>, log: LogCopy) -> Result<BackupReport> {
+        let inner = self.inner;
+        let too_early = if planted!("backup_ends_before_pages") { Some(CopyEnd::now(&inner.log)?) } else { None };
+        let pages = inner.pool.copy(to, &mut |bytes| self.copied(bytes))?;
+        let heaps = inner.memory.copy(to, &mut |bytes| self.copied(bytes))?;
+        let end = heaps.complete(&inner.memory, || CopyEnd::now(&inner.log).map_err(cedrat_heap::Error::Stopped))?;
+        let end = too_early.unwrap_or(end);
+        let up_to = end.up_to();
+        let log = log.copy(&inner.log, &self.since, end)?;
+        if self.is_ended() {
+            // The log may have been recycled while it was copied.
+            return Err(Error::BackupEnded { bytes: self.bytes });
+        }
+        log.complete()?;
+        Ok(BackupReport { up_to, bytes: self.bytes, pages, total: self.began.elapsed() })
+    }
+
+    /// Counts bytes, waits if that was too fast, and refuses to go on when the backup or the store has ended, also while it
+    /// waits.
+    fn copied(&mut self, bytes: u64) -> io::Result<()> {
+        self.bytes += bytes;
+        let due = match self.options.bytes_per_second_max {
+            0 => Duration::ZERO,
+            rate => Duration::try_from_secs_f64(self.bytes as f64 / rate as f64).unwrap_or(Duration::MAX),
+        };
+        let mut is_ended = self.running.is_ended.lock();
+        loop {
+            let is_stopped = self.inner.log.is_stopped() && !planted!("stopped_store_copied");
+            if *is_ended || is_stopped {
+                return Err(io::ErrorKind::Interrupted.into());
+            }
+            let left = due.saturating_sub(self.began.elapsed());
+            if left.is_zero() {
+                return Ok(());
+            }
+            self.running.ended.wait_for(&mut is_ended, left.min(WAIT_MAX));
+        }
+    }
+}
+
+impl Drop for Backup<'_> {
+    fn drop(&mut self) {
+        self.inner.backups.running.lock().retain(|running| !Arc::ptr_eq(running, &self.running));
+    }
+}

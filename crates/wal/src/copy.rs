@@ -1,0 +1,361 @@
+//! Copies of a log that is in use, for backups (Lemon §3.4).
+//!
+//! 1. A copy has every record from a checkpoint on, up to an LSN that the caller chooses. It opens like the log that a crash
+//!    right after that LSN leaves.
+//! 2. Blocks are written once, so they are copied without a latch. Of each partition those below one offset are copied, read
+//!    after that LSN was durable; so each partition has all of its records up to that LSN.
+//! 3. A promise names records of all partitions (E20.1). In a copied block it is at most that LSN: records after it may be
+//!    missing in the copies of other partitions.
+//! 4. Until its control file is complete, which is written last, the copy is refused as damaged.
+//! 5. Each block and each of its records is verified: what the copy needs is found to be damaged now, and not by its opening.
+
+use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, write_all_at};
+use cedrat_sync::{Arc, planted};
+use std::io;
+
+use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
+use crate::checksum::record_seed;
+use crate::control::{Control, ControlFile};
+use crate::log::{Log, Shared};
+use crate::record;
+use crate::segment::{LOG_DIRECTORY, SEGMENT_HEADER_LEN, Slot, file_name};
+use crate::verdict::{Body, Head, verdict};
+use crate::{LogError, LogOffset, Lsn, PartitionId, Position, Stopped};
+
+/// The number of bytes that are read and written at a time, unless a block is longer.
+const PIECE_LEN: usize = 1 << 20;
+
+/// The end of a copy of a log.
+#[derive(Debug)]
+pub struct CopyEnd {
+    up_to: Lsn,
+    /// For each partition.
+    offsets: Vec<LogOffset>,
+}
+
+impl CopyEnd {
+    /// Returns an end behind all records that there are now, once they are durable.
+    ///
+    /// # Errors
+    /// The log has stopped.
+    pub fn now(log: &Log) -> Result<CopyEnd, Stopped> {
+        let up_to =
+            if planted!("copy_without_force") { log.durable_lsn() } else { log.force(log.current_lsn())?.up_to() };
+        let offsets = (0..log.partitions()).map(|partition| log.flushed(PartitionId(partition))).collect();
+        Ok(CopyEnd { up_to, offsets })
+    }
+
+    /// The LSN up to which a copy with this end has all records.
+    pub fn up_to(&self) -> Lsn {
+        self.up_to
+    }
+}
+
+/// A copy of a log that is not complete.
+#[derive(Debug)]
+pub struct LogCopy {
+    to: Arc<dyn Media>,
+    control: ControlFile,
+    /// The number of the next segment file.
+    next: u32,
+}
+
+impl LogCopy {
+    /// Begins a copy in a directory without a log.
+    ///
+    /// # Errors
+    /// [`LogError::AlreadyThere`]: the directory has files. [`LogError::Io`].
+    pub fn begin(to: &Arc<dyn Media>) -> Result<LogCopy, LogError> {
+        let io = |error| LogError::io("beginning the copy of a log", error);
+        for directory in ["", LOG_DIRECTORY] {
+            if let Some(file) = to.list(directory).map_err(io)?.into_iter().next() {
+                let file = if directory.is_empty() { file } else { format!("{directory}/{file}") };
+                return Err(LogError::AlreadyThere { file });
+            }
+        }
+        let (control, _lock) = ControlFile::create(&**to, true)?;
+        // With a segment file, a control file that is not complete is damage, and not a creation to be repeated.
+        to.open(&file_name(0), OpenMode::Create)
+            .and_then(|_| to.sync_directory(LOG_DIRECTORY))
+            .and_then(|()| to.sync_directory(""))
+            .map_err(io)?;
+        Ok(LogCopy { to: Arc::clone(to), control, next: 0 })
+    }
+
+    /// Copies a log from the checkpoint of `since`, a control file of this opening, to `end`. The log keeps everything from that
+    /// checkpoint on meanwhile.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`] if a block was changed since it was written; [`LogError::Io`].
+    pub fn copy(mut self, log: &Log, since: &Control, end: CopyEnd) -> Result<CopiedLog, LogError> {
+        let shared = log.shared();
+        let CopyEnd { up_to, offsets } = end;
+        let mut control = Control { promise: up_to, generation: 1, ..log.control() };
+        (control.checkpoint, control.epochs) = (since.checkpoint, since.epochs.clone());
+        for (index, end) in offsets.into_iter().enumerate() {
+            let known = &mut control.partitions[index];
+            known.scan_from = since.partitions[index].scan_from;
+            known.durable_below = end;
+            known.segments_begun = end.get().div_ceil(shared.reader.geometry.capacity());
+            let begin = Position { partition: PartitionId(index as u16), offset: known.scan_from };
+            self.copy_partition(shared, begin, end, up_to)?;
+        }
+        Ok(CopiedLog { copy: self, control })
+    }
+
+    /// Copies the blocks of a partition from one offset to another one.
+    fn copy_partition(
+        &mut self,
+        shared: &Shared,
+        begin: Position,
+        end: LogOffset,
+        promise_max: Lsn,
+    ) -> Result<(), LogError> {
+        let geometry = shared.reader.geometry;
+        let (first, behind) = (geometry.sequence(begin.offset), end.get().div_ceil(geometry.capacity()));
+        for sequence in first..behind {
+            let from = begin.offset.max(geometry.begin(sequence));
+            let to = end.min(geometry.begin(sequence + 1));
+            let partition = begin.partition;
+            self.copy_segment(shared, Position { partition, offset: from }, to, promise_max).map_err(|error| {
+                match error {
+                    Failed::Log(error) => error,
+                    Failed::Media(error) => {
+                        LogError::io(format!("copying the log to {}", file_name(self.next - 1)), error)
+                    }
+                }
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Copies the blocks of one segment to a new file.
+    fn copy_segment(
+        &mut self,
+        shared: &Shared,
+        begin: Position,
+        end: LogOffset,
+        promise_max: Lsn,
+    ) -> Result<(), Failed> {
+        let (reader, to) = (&shared.reader, &*self.to);
+        let mode = if self.next == 0 { OpenMode::ReadWrite } else { OpenMode::Create };
+        let file = to.open(&file_name(self.next), mode)?;
+        self.next += 1;
+        let mut blocks = BlocksToCopy { shared, partition: begin.partition, promise_max, piece: AlignedBuf::zeroed(0) };
+        let file_len = blocks.slot(begin.offset)?.len();
+        to.allocate(file, 0, file_len)?;
+        let sequence = reader.geometry.sequence(begin.offset);
+        let epoch = reader.epochs.newest().map_or(0, |epoch| epoch.number);
+        let header = shared.pool.header(begin.partition, sequence, epoch, file_len);
+        write_all_at(to, file, 0, &header, Durability::Volatile)?;
+        let mut at = begin.offset;
+        let mut written = SEGMENT_HEADER_LEN;
+        while at < end {
+            let (bytes, next) = blocks.read(at, end)?;
+            let place = reader.geometry.in_file(at);
+            write_all_at(to, file, place, bytes, Durability::Volatile)?;
+            written = place + bytes.len() as u64;
+            at = next;
+        }
+        write_zeros(to, file, written, file_len)?;
+        Ok(to.sync(file)?)
+    }
+}
+
+/// A copy that has all blocks, and no control file.
+#[derive(Debug)]
+pub struct CopiedLog {
+    copy: LogCopy,
+    control: Control,
+}
+
+impl CopiedLog {
+    /// Makes the copy complete and durable, if the other files of the directory are.
+    ///
+    /// # Errors
+    /// [`LogError::Io`].
+    pub fn complete(self) -> Result<(), LogError> {
+        let CopiedLog { copy: LogCopy { to, control: file, .. }, control } = self;
+        let io = |error| LogError::io("completing the copy of a log", error);
+        to.sync_directory(LOG_DIRECTORY).map_err(io)?;
+        to.sync_directory("").map_err(io)?;
+        file.write(&*to, &control)
+    }
+}
+
+/// The blocks of a partition, piece by piece.
+struct BlocksToCopy<'l> {
+    shared: &'l Shared,
+    partition: PartitionId,
+    promise_max: Lsn,
+    piece: AlignedBuf,
+}
+
+impl BlocksToCopy<'_> {
+    /// Returns the segment file that holds an offset.
+    fn slot(&self, at: LogOffset) -> Result<Arc<Slot>, LogError> {
+        let reader = &self.shared.reader;
+        let missing = || reader.damaged(self.position(at), "this segment of the log has no file");
+        reader.slot(self.partition, at).ok_or_else(missing)
+    }
+
+    fn position(&self, offset: LogOffset) -> Position {
+        Position { partition: self.partition, offset }
+    }
+
+    /// Returns whole blocks from an offset on, up to `end` at most, as they are copied: with promises up to `promise_max`. Also
+    /// returns the offset behind them, which is behind the end of a file if the last block of a short one covers the rest.
+    fn read(&mut self, at: LogOffset, end: LogOffset) -> Result<(&[u8], LogOffset), LogError> {
+        let reader = &self.shared.reader;
+        let in_file = self.slot(at)?.len() - reader.geometry.in_file(at);
+        let mut wanted = PIECE_LEN;
+        loop {
+            let len = end.since(at).0.min(wanted as u64).min(in_file);
+            if self.piece.len() as u64 != len {
+                self.piece = AlignedBuf::zeroed(len as usize);
+            }
+            if !reader.fill(self.position(at), &mut self.piece)? {
+                return Err(reader.damaged(self.position(at), "this segment of the log has no file"));
+            }
+            match self.whole_blocks(at, len == in_file)? {
+                Whole::Up(len) => {
+                    return Ok((&self.piece[..len.min(self.piece.len())], LogOffset::new(at.get() + len as u64)));
+                }
+                Whole::Needs(len) => wanted = len,
+            }
+        }
+    }
+
+    /// Verifies the blocks of the piece, and limits their promises. The last block of a file may cover more than the file has.
+    fn whole_blocks(&mut self, begin: LogOffset, has_file_end: bool) -> Result<Whole, LogError> {
+        let seed = self.shared.reader.block_seeds[self.partition.index()];
+        let mut done = 0;
+        while done < self.piece.len() {
+            let at = LogOffset::new(begin.get() + done as u64);
+            let mut header = self.header(at, &self.piece[done..])?;
+            let len = header.len as usize;
+            if len > self.piece.len() - done && !has_file_end {
+                return Ok(if done == 0 { Whole::Needs(len) } else { Whole::Up(done) });
+            }
+            self.verify_records(&header, &self.piece[done..])?;
+            if header.promise > self.promise_max && !planted!("later_promise_copied") {
+                header.promise = self.promise_max;
+                header.encode(&mut self.piece[done..], seed);
+            }
+            done += len;
+        }
+        Ok(Whole::Up(done))
+    }
+
+    /// Reads the header of the block at an offset, which was durable.
+    fn header(&self, at: LogOffset, bytes: &[u8]) -> Result<BlockHeader, LogError> {
+        let reader = &self.shared.reader;
+        match reader.judge_head(self.position(at), bytes) {
+            (Head::Whole, Some(header)) => Ok(header),
+            (head, _) => Err(reader.damaged(self.position(at), verdict(head, Body::None, true).1)),
+        }
+    }
+
+    /// Verifies the records of a block, whose bytes these are, and perhaps more.
+    fn verify_records(&self, header: &BlockHeader, bytes: &[u8]) -> Result<(), LogError> {
+        if header.is_empty() || planted!("damaged_record_copied") {
+            return Ok(());
+        }
+        let reader = &self.shared.reader;
+        let seed = record_seed(reader.block_seeds[self.partition.index()], header.epoch, header.life);
+        let mut at = BLOCK_HEADER_LEN;
+        while at < header.used as usize {
+            let offset = LogOffset::new(header.offset.get() + at as u64);
+            let frame = bytes.get(at..header.used as usize).map(|bytes| record::decode(bytes, seed, offset));
+            let Some(Ok(frame)) = frame else {
+                let (_, why) = verdict(Head::Whole, Body::Bad, true);
+                return Err(reader.damaged(self.position(offset), why));
+            };
+            at += frame.len;
+        }
+        Ok(())
+    }
+}
+
+/// The whole blocks at the beginning of a piece.
+enum Whole {
+    /// The number of their bytes.
+    Up(usize),
+    /// There is none: the number of bytes of the first block.
+    Needs(usize),
+}
+
+/// The reason why a segment was not copied.
+enum Failed {
+    Log(LogError),
+    /// An error of the copy's medium.
+    Media(io::Error),
+}
+
+impl From<LogError> for Failed {
+    fn from(error: LogError) -> Failed {
+        Failed::Log(error)
+    }
+}
+
+impl From<io::Error> for Failed {
+    fn from(error: io::Error) -> Failed {
+        Failed::Media(error)
+    }
+}
+
+/// Fills a part of a file with zeros: a log writes only to places that were written before.
+fn write_zeros(media: &dyn Media, file: FileId, from: u64, to: u64) -> io::Result<()> {
+    let zeros = AlignedBuf::zeroed(PIECE_LEN.min(((to - from) as usize).next_multiple_of(BLOCK_UNIT)));
+    let mut at = from;
+    while at < to {
+        let len = (to - at).min(zeros.len() as u64);
+        write_all_at(media, file, at, &zeros[..len as usize], Durability::Volatile)?;
+        at += len;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use cedrat_media::SimDisk;
+    use cedrat_sync::explore;
+
+    use super::*;
+    use crate::{ByteLen, Kind, LogOptions, RecordHead, TxnId};
+
+    /// Appends a record, and makes it durable.
+    fn append(log: &Log, partition: u16) -> Lsn {
+        let mut room = log.reserve(ByteLen(500), ByteLen(0)).expect("there is space");
+        let head = RecordHead::new(Kind::UPDATE, TxnId(1), None);
+        let lsn = log.append(PartitionId(partition), head, &[&[1; 100]], &mut room).lsn;
+        log.force(lsn).expect("the log runs");
+        lsn
+    }
+
+    /// E18.6: the copy of a partition ends later than the copies of those before it, and its last block promises their records.
+    #[test]
+    fn later_promises_are_limited() {
+        explore(1, 1, || {
+            let media: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let log =
+                Log::create(&media, &LogOptions { partitions: 2, ..LogOptions::small() }, &[]).expect("a new log");
+            let since = log.control();
+            append(&log, 0);
+            let up_to = append(&log, 1);
+            let mut end = CopyEnd::now(&log).expect("the log runs");
+            append(&log, 0);
+            append(&log, 1);
+            end.offsets[1] = log.flushed(PartitionId(1));
+            let to: Arc<dyn Media> = Arc::new(SimDisk::new());
+            let copy = LogCopy::begin(&to).expect("the directory is empty");
+            copy.copy(&log, &since, end).and_then(CopiedLog::complete).expect("the disk works");
+            let mut scan = Log::look(&to).and_then(|found| found.scan(Lsn::ZERO)).expect("E18.6");
+            let mut last = Lsn::ZERO;
+            while let Some(found) = scan.next().expect("E18.6") {
+                last = found.record.lsn;
+            }
+            assert_eq!(last, up_to, "E18.6: the copy of the first partition ends there");
+        });
+    }
+}
