@@ -231,6 +231,20 @@ typedef enum cedrat_heuristic {
   CEDRAT_HEURISTIC_ROLLBACK = 2
 } cedrat_heuristic;
 
+/* Options of a backup. */
+typedef struct cedrat_backup_options {
+  uint64_t bytes_per_second_max; /* of pages and heaps; 0: as many as possible */
+  uint64_t reserved[7];          /* zero */
+} cedrat_backup_options;
+
+/* The result of a backup. */
+typedef struct cedrat_backup_report {
+  uint64_t up_to_lsn;   /* every transaction that had committed up to here is in the backup */
+  uint64_t bytes;       /* of pages and heaps that were read */
+  uint64_t nanoseconds; /* time that it took */
+  uint64_t reserved[5];
+} cedrat_backup_report;
+
 /* Statistics of a store since it was opened. */
 typedef struct cedrat_statistics {
   uint64_t conflicts;                   /* transactions aborted by a write conflict */
@@ -295,6 +309,17 @@ cedrat_status cedrat_close(cedrat_store *store);
  * transaction holds words that plain blocks or their roots need. CEDRAT_LOG_FULL, CEDRAT_IO. After an error that leaves the
  * store running, and no collision, plain blocks are as before: call again without its cause. */
 cedrat_status cedrat_checkpoint(cedrat_store *store);
+
+/* Copies the store to a directory that is empty, or is created, while transactions run. The copy opens like a store after a crash: it
+ * has every transaction that had committed before the call, also with CEDRAT_ASYNC, and some later ones. options may be null, and report,
+ * too. Both stores have the same identity: never let both take part in two-phase commits. No plain blocks are allocated, and no bytes
+ * stored plainly, while a backup runs. Any thread may call it, also several at once.
+ *
+ * Errors: CEDRAT_EXISTS: the directory has files. CEDRAT_MISUSE: plain blocks or plain stores wait for a checkpoint; the store is
+ * volatile. CEDRAT_LOG_FULL: the log was full, and the backup kept it from being truncated; transactions go on. CEDRAT_DAMAGED: the
+ * message names file and offset in this store. CEDRAT_STOPPED, CEDRAT_IO. After an error the directory is no store: delete it. */
+cedrat_status cedrat_backup(cedrat_store *store, const char *directory, const cedrat_backup_options *options,
+                            cedrat_backup_report *report);
 
 /* Writes 1 to *stable if the commit with this LSN, and each before it, is durable, otherwise 0. If wait is not 0, it
  * waits until they are durable.

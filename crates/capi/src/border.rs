@@ -20,7 +20,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::opened::{HeapHandle, Opened, offset_in};
-use crate::options::{HeapChoices, Statistics, StoreChoices, Usage, given};
+use crate::options::{BackupChoices, BackupReport, HeapChoices, Statistics, StoreChoices, Usage, given};
 use crate::status::{Failure, NAMES, Result, Status};
 
 /// Returns a string from C.
@@ -319,6 +319,31 @@ pub(crate) unsafe extern "C" fn cedrat_close(store: *const Opened) -> Status {
 pub(crate) unsafe extern "C" fn cedrat_checkpoint(store: *const Opened) -> Status {
     // SAFETY: 2.
     unsafe { with_opened(store, |store| store.checkpoint()) }
+}
+
+/// `cedrat_backup`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_backup(
+    store: *const Opened,
+    directory: *const c_char,
+    options: *const BackupChoices,
+    report: *mut BackupReport,
+) -> Status {
+    let copy = |store: &Arc<Opened>| {
+        // SAFETY: 1.
+        let (directory, options) = unsafe { (text(directory, "directory")?, given(options)) };
+        let reported = store.backup(directory, options)?;
+        if !report.is_null() {
+            // SAFETY: 1.
+            unsafe { room(report, "report")? }.write(reported);
+        }
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_opened(store, copy) }
 }
 
 /// `cedrat_is_stable`.

@@ -2,11 +2,12 @@
 
 use front::Store;
 use front::heap::{Commit, Error, Heap, Held, Memory};
+use front::txn::BackupOptions;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use crate::border::Handle;
-use crate::options::{HeapChoices, Statistics, StoreChoices, Usage};
+use crate::options::{BackupChoices, BackupReport, HeapChoices, Statistics, StoreChoices, Usage};
 use crate::status::{Failure, Result, Status};
 
 /// Type of a root that a C program has set, for readers of the heap in another language.
@@ -25,6 +26,8 @@ pub(crate) struct Opened {
     store: Option<Store>,
     /// Whether bytes were stored plainly since the last checkpoint.
     stored_plainly: AtomicBool,
+    /// Number of running backups. It changes under `plain`.
+    backups: AtomicUsize,
     /// Whether a panic occurred within a volatile store, which has no log to stop it.
     panicked: AtomicBool,
     /// Whether each load and store checks that it lies in a block.
@@ -67,6 +70,7 @@ impl Opened {
             memory,
             store,
             stored_plainly: AtomicBool::new(false),
+            backups: AtomicUsize::new(0),
             panicked: AtomicBool::new(false),
             checks_blocks: choices.check_blocks != 0,
             threads: AtomicUsize::new(0),
@@ -165,9 +169,45 @@ impl Opened {
 
     // ---- plain blocks -----------------------------------------------------------------------------------------
 
+    /// Locks the plain blocks while no backup runs. Plain stores are in no log: a backup that has copied a chunk before them would
+    /// lack them, and have the commits after them.
+    fn no_backup(&self) -> Result<MutexGuard<'_, Option<Plain>>> {
+        let plain = lock(&self.plain);
+        match self.backups.load(Ordering::Relaxed) {
+            0 => Ok(plain),
+            _ => Err(Failure::new(
+                Status::Misuse,
+                "a backup runs, which would miss plain stores; store plainly after it has ended",
+            )),
+        }
+    }
+
+    /// Copies the store to a directory while transactions run.
+    pub(crate) fn backup(&self, directory: &str, choices: BackupChoices) -> Result<BackupReport> {
+        let store = self.store()?;
+        let plain = lock(&self.plain);
+        if plain.is_some() || self.stored_plainly.load(Ordering::Acquire) {
+            let text = "there are plain blocks or plain stores; take a checkpoint before a backup";
+            return Err(Failure::new(Status::Misuse, text));
+        }
+        self.backups.fetch_add(1, Ordering::Relaxed);
+        drop(plain);
+        let options = BackupOptions { bytes_per_second_max: choices.bytes_per_second_max };
+        let copied = front::backup(store, directory, options);
+        let _plain = lock(&self.plain);
+        self.backups.fetch_sub(1, Ordering::Relaxed);
+        let report = copied?;
+        Ok(BackupReport {
+            up_to_lsn: report.up_to.get(),
+            bytes: report.bytes,
+            nanoseconds: u64::try_from(report.total.as_nanos()).unwrap_or(u64::MAX),
+            ..BackupReport::default()
+        })
+    }
+
     /// Runs a step of the transaction that allocates plain blocks.
     fn plainly<T>(&self, step: impl FnOnce(&mut Plain) -> Result<T, Error>) -> Result<T> {
-        let mut plain = lock(&self.plain);
+        let mut plain = self.no_backup()?;
         let is_first = plain.is_none();
         if is_first {
             let mut held = Held::new(&self.memory)?;
@@ -228,6 +268,7 @@ impl Opened {
 impl Opened {
     /// Records that bytes were changed by plain stores: the next checkpoint copies them.
     pub(crate) fn plain_stored(&self, heap: &Heap, offset: u64, len: u64) -> Result<()> {
+        let _plain = self.no_backup()?;
         heap.stored_plainly(offset, len)?;
         self.stored_plainly.store(true, Ordering::Release);
         Ok(())

@@ -40,6 +40,24 @@ pub(crate) struct HeapChoices {
     pub(crate) reserved: [u64; 4],
 }
 
+/// `cedrat_backup_options`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct BackupChoices {
+    pub(crate) bytes_per_second_max: u64,
+    pub(crate) reserved: [u64; 7],
+}
+
+/// `cedrat_backup_report`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct BackupReport {
+    pub(crate) up_to_lsn: u64,
+    pub(crate) bytes: u64,
+    pub(crate) nanoseconds: u64,
+    pub(crate) reserved: [u64; 5],
+}
+
 /// `cedrat_statistics`.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]

@@ -112,7 +112,7 @@ impl From<front::Error> for Failure {
     fn from(error: front::Error) -> Failure {
         let status = match error {
             front::Error::Heap(error) => return error.into(),
-            front::Error::LogFull { .. } => Status::LogFull,
+            front::Error::LogFull { .. } | front::Error::BackupEnded { .. } => Status::LogFull,
             front::Error::PinsLog { .. } | front::Error::TimeLimit { .. } => Status::RolledBack,
             front::Error::Stopped(_) => Status::Stopped,
             front::Error::Damaged(_) | front::Error::Unregistered { .. } | front::Error::BadRecord { .. } => {
@@ -171,6 +171,7 @@ fn of_log(error: &LogError) -> Status {
         LogError::Options { .. } => Status::Options,
         LogError::Limit { .. } => Status::Limit,
         LogError::InUse { .. } => Status::InUse,
+        LogError::AlreadyThere { .. } => Status::Exists,
         LogError::Foreign { .. } | LogError::Truncated { .. } => Status::Misuse,
         _ => Status::Io,
     }

@@ -106,6 +106,12 @@ fn plain_blocks_are_atomic_and_pointers_survive() {
     holds("plain");
 }
 
+/// E18.1.
+#[test]
+fn backups_run_beside_transactions() {
+    holds("backup");
+}
+
 #[test]
 fn after_a_failed_flush_nothing_is_acknowledged() {
     holds("stopped");
