@@ -1,5 +1,6 @@
 package cedrat.persist;
 
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Map;
 
@@ -146,6 +147,14 @@ public interface GraphStore extends AutoCloseable {
     /// @param alive identities of objects that the program holds without a root's help
     default Collection collect(long[] alive) throws GraphStoreException {
         throw new GraphStoreException("this kind of store removes no objects: open a store in a folder", null, false);
+    }
+
+    /// Copies the store to a folder that is empty, or is created, while it is in use. The copy has every commit that
+    /// has returned before, and perhaps some later ones. A store that is in no folder refuses.
+    ///
+    /// @param bytesPerSecondMax 0: as many as possible
+    default void backup(Path folder, long bytesPerSecondMax) throws GraphStoreException {
+        throw new GraphStoreException("this kind of store makes no backups: open a store in a folder", null, false);
     }
 
     /// How far a collection is.

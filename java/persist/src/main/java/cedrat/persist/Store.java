@@ -156,6 +156,22 @@ public abstract class Store implements AutoCloseable {
     /// @throws StoreException if an object cannot be read, or the store has stopped
     public abstract long collect();
 
+    /// As [#backup(Path, long)], as fast as possible.
+    public final void backup(Path folder) {
+        backup(folder, 0);
+    }
+
+    /// Copies the store to a folder that is empty, or is created, while transactions go on (Lemon, §3.4). [#open] opens
+    /// the copy, with all that was committed before this call, and perhaps some later transactions. Prepared
+    /// branches are in doubt there: never let both stores take part in transactions of one transaction manager.
+    ///
+    /// **Threads:** any; several backups may run at once.
+    ///
+    /// @param bytesPerSecondMax 0: as many as possible
+    /// @throws StoreException if the folder has files, a file of this store is damaged, or a disk failed; or the
+    ///     log was full, so that the backup has ended, and transactions go on. Delete the folder then
+    public abstract void backup(Path folder, long bytesPerSecondMax);
+
     /// Returns the counters of this store. They may be read after it was closed.
     public abstract StoreStatistics statistics();
 

@@ -10,6 +10,7 @@ final class NativeFunctions {
     final MemorySegment close;
     final MemorySegment message;
     final MemorySegment isStable;
+    final MemorySegment backup;
     final MemorySegment graphOpen;
     final MemorySegment graphClose;
     final MemorySegment graphMessage;
@@ -37,6 +38,7 @@ final class NativeFunctions {
         close = library.function("cedrat_close");
         message = library.function("cedrat_message");
         isStable = library.function("cedrat_is_stable");
+        backup = library.function("cedrat_backup");
         graphOpen = library.function("cedrat_graph_open");
         graphClose = library.function("cedrat_graph_close");
         graphMessage = library.function("cedrat_graph_message");

@@ -62,6 +62,7 @@ final class NativeGraphStore implements GraphStore {
     /// The tag of enum constants in references (docs/formats/java-objects.md).
     private static final long CONSTANT = 9;
     private static final long HEAP_OPTIONS_BYTES = 9 * Long.BYTES;
+    private static final long BACKUP_OPTIONS_BYTES = 8 * Long.BYTES;
 
     // Of `cedrat_branch`: the length of the name, the name, and the outcome.
     private static final int BRANCH_NAME_AT = 8;
@@ -90,6 +91,7 @@ final class NativeGraphStore implements GraphStore {
     private static final MethodHandle CLOSE = function(JAVA_INT, ADDRESS);
     private static final MethodHandle MESSAGE = function(JAVA_INT, ADDRESS, ADDRESS, JAVA_LONG);
     private static final MethodHandle IS_STABLE = function(JAVA_INT, ADDRESS, JAVA_LONG, JAVA_INT, ADDRESS);
+    private static final MethodHandle BACKUP = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     private static final MethodHandle GRAPH_OPEN = function(JAVA_INT, ADDRESS, ADDRESS, ADDRESS, ADDRESS);
     private static final MethodHandle FREE = Linker.nativeLinker().downcallHandle(FunctionDescriptor.ofVoid(ADDRESS));
     private static final MethodHandle GET_CLASS = function(JAVA_INT, ADDRESS, JAVA_INT, ADDRESS, JAVA_LONG, ADDRESS);
@@ -647,6 +649,22 @@ final class NativeGraphStore implements GraphStore {
             throw rethrown(problem);
         } finally {
             give(buffer);
+        }
+    }
+
+    @Override
+    public void backup(Path folder, long bytesPerSecondMax) throws GraphStoreException {
+        gate.enter();
+        try (Arena call = Arena.ofConfined()) {
+            MemorySegment path = text(call, folder.toString());
+            MemorySegment options = call.allocate(BACKUP_OPTIONS_BYTES, Long.BYTES);
+            options.set(JAVA_LONG, 0, bytesPerSecondMax);
+            int status = (int) BACKUP.invokeExact(functions.backup, store, path, options, MemorySegment.NULL);
+            checkStore(status, "cannot back the store up to " + folder);
+        } catch (Throwable problem) {
+            throw rethrown(problem);
+        } finally {
+            gate.leave();
         }
     }
 

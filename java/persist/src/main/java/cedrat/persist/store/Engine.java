@@ -34,6 +34,7 @@ import cedrat.persist.record.Recorder;
 import cedrat.persist.record.TopLevel;
 import cedrat.persist.record.TransactionLevel;
 import java.lang.reflect.Array;
+import java.nio.file.Path;
 import java.util.Map;
 import java.util.Optional;
 import java.util.concurrent.CompletableFuture;
@@ -319,6 +320,15 @@ final class Engine implements BranchStore {
             }
         } finally {
             Unbroken.unlock(collecting);
+        }
+    }
+
+    void backup(Path folder, long bytesPerSecondMax) {
+        check();
+        try {
+            graph.backup(folder, bytesPerSecondMax);
+        } catch (GraphStoreException e) {
+            throw refused(e);
         }
     }
 

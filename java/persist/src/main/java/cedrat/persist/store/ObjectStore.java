@@ -12,6 +12,7 @@ import cedrat.persist.branch.BranchResource;
 import cedrat.persist.record.Recorder;
 import cedrat.persist.record.WovenCode;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 import java.util.List;
 import java.util.Objects;
 import java.util.Optional;
@@ -247,6 +248,19 @@ final class ObjectStore extends Store {
     @Override
     public long collect() {
         return recorder.<Long>unrecorded(engine::collect);
+    }
+
+    @Override
+    public void backup(Path folder, long bytesPerSecondMax) {
+        Objects.requireNonNull(folder);
+        if (bytesPerSecondMax < 0) {
+            throw new IllegalArgumentException(
+                    "cannot copy " + bytesPerSecondMax + " bytes in a second: choose 0 for no limit");
+        }
+        recorder.unrecorded(() -> {
+            engine.backup(folder, bytesPerSecondMax);
+            return null;
+        });
     }
 
     @Override
