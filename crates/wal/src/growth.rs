@@ -133,10 +133,9 @@ mod tests {
     use cedrat_sync::{Arc, Mutex, explore, thread};
     use std::io;
 
+    use crate::record_len_bound;
     use crate::sink::{Local, Piece, Sink};
     use crate::space::Space;
-
-    use crate::record_len_bound;
     use crate::{ByteLen, Checkpoint, Kind, Log, LogOptions, Lsn, PartitionId, RecordHead, SEGMENT_LEN_MIN, TxnId};
 
     /// Files become longer while another thread begins segments and a third one frees them. What is durable is found, and no
@@ -188,6 +187,7 @@ mod tests {
             append(&log, 0, 20_000, 1);
         });
     }
+
     /// At the piece after `pieces` others it lets another thread prepare as many segments as the limit allows.
     #[derive(Debug, Default)]
     struct PreparesMore {
