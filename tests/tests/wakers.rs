@@ -74,7 +74,7 @@ fn drop_waker(of: *const ()) {
     task.wakers.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// A sink that writes nothing until it is opened.
+/// A sink that writes no record until it is opened. A reservation waits for headers of segment files.
 #[derive(Debug, Default)]
 struct Gate {
     is_open: Mutex<bool>,
@@ -90,7 +90,9 @@ impl Gate {
 
 impl Sink for Gate {
     fn stabilise(&self, piece: Piece<'_>, local: &dyn Local) -> io::Result<()> {
-        drop(self.changed.wait_while(self.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
+        if piece.first_lsn > Lsn::ZERO {
+            drop(self.changed.wait_while(self.is_open.lock().unwrap(), |is_open| !*is_open).unwrap());
+        }
         SegmentSink.stabilise(piece, local)
     }
 }

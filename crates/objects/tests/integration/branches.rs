@@ -396,6 +396,15 @@ impl Teller<'_> {
     }
 }
 
+/// Whether the branch in doubt that holds the word of an account is of other accounts: one of its long blocks may share a lock with
+/// the word.
+fn is_held_for_another(store: &Store, word: &Result<(u64, i64), Error>, account: usize) -> Result<bool, Error> {
+    let Err(Error::Heap(cedrat_heap::Error::InDoubt { txn })) = word else { return Ok(false) };
+    let in_doubt = store.in_doubt()?;
+    let transfer = in_doubt.iter().find(|branch| branch.txn == *txn).and_then(|branch| Transfer::of(&branch.id));
+    Ok(transfer.is_some_and(|transfer| [transfer.from, transfer.to].iter().all(|&one| usize::from(one) != account)))
+}
+
 /// Reads an account in all its places: all of them have the same balance, or all are in doubt.
 fn read_account(store: &Store, roots: &Roots, objects: &Objects, account: usize) -> Outcome<Option<i64>> {
     let mut txn = store.begin();
@@ -409,12 +418,15 @@ fn read_account(store: &Store, roots: &Roots, objects: &Objects, account: usize)
     };
     let first = |bytes: &[u8]| i64::from_le_bytes(*bytes.first_chunk().expect("an account has a number"));
     let heaps = Heaps::of(store)?;
-    let word = unless_refused(txn.heap(|tx| heaps.word(tx, account)))?;
-    let in_word = word.map(|(_, number)| number);
+    let word = txn.heap(|tx| heaps.word(tx, account));
+    let is_compared = !is_held_for_another(store, &word, account)?;
+    let word = unless_refused(word)?;
+    let in_word = if is_compared { word.map(|(_, number)| number) } else { in_page };
     // A block that is a neighbour of a branch's block may be locked; it is not compared then.
     let in_block = match word {
         Some((block, number)) => unless_refused(txn.heap(|tx| heaps.block(tx, block)))?.or(Some(number)),
-        None => None,
+        None if is_compared => None,
+        None => in_page,
     };
     let in_object = unless_refused(objects.read(&mut txn, roots.objects[account], first))?;
     txn.rollback()?;
