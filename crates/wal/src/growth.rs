@@ -13,8 +13,9 @@ use std::io;
 
 use crate::error::{LogFull, StopReason};
 use crate::log::Shared;
+use crate::reservation::Reservation;
 use crate::segment::Slot;
-use crate::space::{Reservation, Space};
+use crate::space::Space;
 
 impl Shared {
     /// Prepares segments until the reservation can be granted, or returns the reason why it cannot.

@@ -24,8 +24,9 @@ use crate::checksum::record_seed;
 use crate::clock::{Bounds, Clock};
 use crate::event::Event;
 use crate::record::{self, Body, Content, FRAME_LEN_MAX, Kind, RecordHead};
+use crate::reservation::Cost;
 use crate::segment::{Geometry, Pool};
-use crate::space::{Cost, Space};
+use crate::space::Space;
 use crate::{LogOffset, Lsn, PartitionId, Position, TxnId};
 
 /// The distance between two entries of the index from LSNs to offsets.

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use crate::error::{StopReason, Stopped};
 use crate::log::Shared;
-use crate::space::{Space, Spending};
+use crate::reservation::Spending;
+use crate::space::Space;
 use crate::{LogOptions, PartitionId};
 
 /// The maximum number of threads that write; the partitions are distributed among them.
