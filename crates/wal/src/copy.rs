@@ -17,6 +17,7 @@ use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
 use crate::checksum::record_seed;
 use crate::control::{Control, ControlFile};
 use crate::log::{Log, Shared};
+use crate::read::Reader;
 use crate::record;
 use crate::segment::{LOG_DIRECTORY, SEGMENT_HEADER_LEN, Slot, file_name};
 use crate::verdict::{Body, Head, verdict};
@@ -141,7 +142,7 @@ impl LogCopy {
         let mode = if self.next == 0 { OpenMode::ReadWrite } else { OpenMode::Create };
         let file = to.open(&file_name(self.next), mode)?;
         self.next += 1;
-        let mut blocks = BlocksToCopy { shared, partition: begin.partition, promise_max, piece: AlignedBuf::zeroed(0) };
+        let mut blocks = BlocksToCopy::new(reader, begin.partition, (promise_max, LogOffset::new(u64::MAX)));
         let file_len = blocks.slot(begin.offset)?.len();
         to.allocate(file, 0, file_len)?;
         let sequence = reader.geometry.sequence(begin.offset);
@@ -184,17 +185,22 @@ impl CopiedLog {
 }
 
 /// The blocks of a partition, piece by piece.
-struct BlocksToCopy<'l> {
-    shared: &'l Shared,
+pub(crate) struct BlocksToCopy<'l> {
+    reader: &'l Reader,
     partition: PartitionId,
-    promise_max: Lsn,
+    /// All records up to it are durable in the copy, and all blocks of the partition below this offset.
+    promise_max: (Lsn, LogOffset),
     piece: AlignedBuf,
 }
 
-impl BlocksToCopy<'_> {
+impl<'l> BlocksToCopy<'l> {
+    pub(crate) fn new(reader: &'l Reader, partition: PartitionId, promise_max: (Lsn, LogOffset)) -> BlocksToCopy<'l> {
+        BlocksToCopy { reader, partition, promise_max, piece: AlignedBuf::zeroed(0) }
+    }
+
     /// Returns the segment file that holds an offset.
-    fn slot(&self, at: LogOffset) -> Result<Arc<Slot>, LogError> {
-        let reader = &self.shared.reader;
+    pub(crate) fn slot(&self, at: LogOffset) -> Result<Arc<Slot>, LogError> {
+        let reader = self.reader;
         let missing = || reader.damaged(self.position(at), "this segment of the log has no file");
         reader.slot(self.partition, at).ok_or_else(missing)
     }
@@ -205,8 +211,8 @@ impl BlocksToCopy<'_> {
 
     /// Returns whole blocks from an offset on, up to `end` at most, as they are copied: with promises up to `promise_max`. Also
     /// returns the offset behind them, which is behind the end of a file if the last block of a short one covers the rest.
-    fn read(&mut self, at: LogOffset, end: LogOffset) -> Result<(&[u8], LogOffset), LogError> {
-        let reader = &self.shared.reader;
+    pub(crate) fn read(&mut self, at: LogOffset, end: LogOffset) -> Result<(&[u8], LogOffset), LogError> {
+        let reader = self.reader;
         let in_file = self.slot(at)?.len() - reader.geometry.in_file(at);
         let mut wanted = PIECE_LEN;
         loop {
@@ -228,7 +234,7 @@ impl BlocksToCopy<'_> {
 
     /// Verifies the blocks of the piece, and limits their promises. The last block of a file may cover more than the file has.
     fn whole_blocks(&mut self, begin: LogOffset, has_file_end: bool) -> Result<Whole, LogError> {
-        let seed = self.shared.reader.block_seeds[self.partition.index()];
+        let seed = self.reader.block_seeds[self.partition.index()];
         let mut done = 0;
         while done < self.piece.len() {
             let at = LogOffset::new(begin.get() + done as u64);
@@ -238,8 +244,9 @@ impl BlocksToCopy<'_> {
                 return Ok(if done == 0 { Whole::Needs(len) } else { Whole::Up(done) });
             }
             self.verify_records(&header, &self.piece[done..])?;
-            if header.promise > self.promise_max && !planted!("later_promise_copied") {
-                header.promise = self.promise_max;
+            let (lsn, offset) = self.promise_max;
+            if (header.promise > lsn || header.own_promise > offset) && !planted!("later_promise_copied") {
+                (header.promise, header.own_promise) = (header.promise.min(lsn), header.own_promise.min(offset));
                 header.encode(&mut self.piece[done..], seed);
             }
             done += len;
@@ -249,7 +256,7 @@ impl BlocksToCopy<'_> {
 
     /// Reads the header of the block at an offset, which was durable.
     fn header(&self, at: LogOffset, bytes: &[u8]) -> Result<BlockHeader, LogError> {
-        let reader = &self.shared.reader;
+        let reader = self.reader;
         match reader.judge_head(self.position(at), bytes) {
             (Head::Whole, Some(header)) => Ok(header),
             (head, _) => Err(reader.damaged(self.position(at), verdict(head, Body::None, true).1)),
@@ -261,7 +268,7 @@ impl BlocksToCopy<'_> {
         if header.is_empty() || planted!("damaged_record_copied") {
             return Ok(());
         }
-        let reader = &self.shared.reader;
+        let reader = self.reader;
         let seed = record_seed(reader.block_seeds[self.partition.index()], header.epoch, header.life);
         let mut at = BLOCK_HEADER_LEN;
         while at < header.used as usize {

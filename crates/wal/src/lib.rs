@@ -17,6 +17,7 @@
 #![deny(unsafe_code)]
 
 mod ahead;
+mod archive;
 mod backwards;
 mod block;
 mod checksum;
@@ -51,6 +52,7 @@ mod varint;
 mod verdict;
 mod writer;
 
+pub use archive::LogArchive;
 pub use backwards::Backwards;
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};

@@ -1,6 +1,7 @@
 //! Tests of the log through the public interface: one program, because linking takes longer than most tests.
 #![forbid(unsafe_code)]
 
+mod archives;
 mod closed;
 mod commit_modes;
 mod common;

@@ -1,0 +1,128 @@
+//! Archives of logs that are in use.
+
+use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_sync::Arc;
+use cedrat_wal::*;
+
+use crate::common::*;
+
+const PARTITIONS: u16 = 2;
+
+fn options() -> LogOptions {
+    LogOptions { partitions: PARTITIONS, ..LogOptions::growing() }
+}
+
+/// Appends records to all partitions in turn, and makes them durable.
+fn append(log: &Log, records: u64) {
+    for number in 0..records {
+        let bytes = vec![number as u8; 500 + (number as usize * 97) % 3000];
+        let mut room = log.reserve(record_len_bound(ByteLen(bytes.len() as u64)), ByteLen(0)).unwrap();
+        log.append(PartitionId((number % u64::from(PARTITIONS)) as u16), update(1, None), &[&bytes], &mut room);
+    }
+    log.force(log.current_lsn()).unwrap();
+}
+
+/// Needs nothing of the log any more, but what the archive lacks.
+fn recycle(log: &Log, archive: &LogArchive) {
+    let lsn = log.durable_lsn();
+    log.checkpoint_control(&Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn: 1 }).unwrap();
+    log.truncate_before(Lsn::MAX, &archive.kept_from());
+}
+
+fn lsns_of(media: &Arc<dyn Media>) -> Result<Vec<u64>, LogError> {
+    Ok(lsns(Log::look(media)?.scan(Lsn::ZERO)?))
+}
+
+fn media(disk: &SimDisk) -> Arc<dyn Media> {
+    Arc::new(disk.clone())
+}
+
+/// The log is recycled many times; the archive has every record.
+#[test]
+fn archive_keeps_recycled_records() {
+    let (disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    let mut archive = LogArchive::open(&media(&to), &log).unwrap();
+    for round in 0..40 {
+        append(&log, 50);
+        if round % 3 > 0 {
+            assert_eq!(archive.extend(&log).unwrap(), log.durable_lsn());
+        }
+        recycle(&log, &archive);
+    }
+    archive.extend(&log).unwrap();
+    let last = log.durable_lsn().get();
+    let after: Arc<dyn Media> = Arc::new(to.cut_power(Loss::Everything));
+    assert!(lsns_of(&after).unwrap().into_iter().eq(1..=last), "E18.9");
+    assert!(lsns_of(&media(&disk)).unwrap().len() < last as usize, "the log was recycled");
+}
+
+/// Power fails at each call of the archive's medium. What it had before is there, and the next opening has the rest.
+#[test]
+fn interrupted_archive_is_extended_again() {
+    let (disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    let mut archive = LogArchive::open(&media(&to), &log).unwrap();
+    let mut known = vec![(to.journal_len(), 0)];
+    for _ in 0..6 {
+        append(&log, 30);
+        known.push((to.journal_len(), archive.extend(&log).unwrap().get()));
+        // The call before has ended where the next one begins.
+        known.last_mut().unwrap().0 = to.journal_len();
+    }
+    let last = log.durable_lsn().get();
+    let mut cursor = to.journal().cursor();
+    cursor.advance_to(known[0].0);
+    while cursor.advance() {
+        let before = known.iter().rev().find(|&&(at, _)| at <= cursor.at()).unwrap().1;
+        for loss in [Loss::Everything, Loss::Random(3), Loss::Nothing] {
+            let image: Arc<dyn Media> = Arc::new(SimDisk::from_image(cursor.image(loss)));
+            let found = lsns_of(&image).unwrap();
+            assert!(found.len() as u64 >= before && found.iter().copied().eq(1..=found.len() as u64), "E18.9");
+            let mut again = LogArchive::open(&image, &log).unwrap();
+            again.extend(&log).unwrap();
+            drop(again);
+            assert!(lsns_of(&image).unwrap().into_iter().eq(1..=last), "E18.9");
+        }
+    }
+}
+
+/// Of the log a crash takes what was durable in one partition alone. The next epoch writes other blocks in its place.
+#[test]
+fn dead_blocks_leave_the_archive() {
+    for seed in 0..40 {
+        let (disk, to) = (SimDisk::new(), SimDisk::new());
+        let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+        append(&log, 20);
+        let mut archive = LogArchive::open(&media(&to), &log).unwrap();
+        for _ in 0..seed % 5 {
+            let mut room = log.reserve(ByteLen(4000), ByteLen(0)).unwrap();
+            log.append(PartitionId((seed % 2) as u16), update(1, None), &[&[7; 200]], &mut room);
+        }
+        archive.extend(&log).unwrap();
+        drop(archive);
+        let crashed = media(&disk.cut_power(Loss::Random(seed)));
+        let log = Log::look(&crashed).unwrap().begin(&[], &options()).unwrap();
+        append(&log, 30);
+        let mut archive = LogArchive::open(&media(&to), &log).unwrap();
+        archive.extend(&log).unwrap();
+        drop(log);
+        assert_eq!(lsns_of(&media(&to)).unwrap(), lsns_of(&crashed).unwrap(), "E18.9: {seed}");
+    }
+}
+
+#[test]
+fn archive_of_another_store_is_refused() {
+    let to = SimDisk::new();
+    let log = Log::create(&media(&SimDisk::new()), &options(), &[]).unwrap();
+    drop(LogArchive::open(&media(&to), &log).unwrap());
+    let other = Log::create(&media(&SimDisk::new()), &LogOptions { store: Some([7; 16]), ..options() }, &[]).unwrap();
+    let error = LogArchive::open(&media(&to), &other).unwrap_err();
+    assert!(matches!(error, LogError::Foreign { .. }), "{error}");
+    append(&log, 200);
+    let lsn = log.durable_lsn();
+    log.checkpoint_control(&Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn: 1 }).unwrap();
+    assert!(log.truncate(Lsn::MAX) > 0);
+    let error = LogArchive::open(&media(&to), &log).unwrap_err();
+    assert!(matches!(error, LogError::Truncated { .. }), "{error}");
+}
