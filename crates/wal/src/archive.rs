@@ -7,8 +7,8 @@
 //!    was not durable in the archive before.
 //! 4. The control file of the archive is written when the blocks that it names are durable. A crash before leaves the archive as
 //!    it was.
-//! 5. An opening of the log continues each partition where the epoch before it ended. Blocks that were archived behind that place
-//!    are dead, and others are written over them.
+//! 5. A log continues where its last opening has ended, and keeps all blocks that were durable then. One that has begun an epoch
+//!    before the end of the archive was restored from an older copy: it has another future, and another archive.
 
 use cedrat_media::{AlignedBuf, Durability, FileId, LockGuard, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, planted};
@@ -40,7 +40,7 @@ impl LogArchive {
     /// Opens the archive of a log, or begins it in an empty directory: then it has all records that the log keeps now.
     ///
     /// # Errors
-    /// [`LogError::Foreign`]: it is of another store. [`LogError::Truncated`]: the log has recycled records that the archive
+    /// [`LogError::Foreign`]: it is of another store, or this log was restored and lacks what the archive has. [`LogError::Truncated`]: the log has recycled records that the archive
     /// lacks. [`LogError::AlreadyThere`]: the directory has files, and no archive. [`LogError::Damaged`], [`LogError::Io`].
     pub fn open(to: &Arc<dyn Media>, log: &Log) -> Result<LogArchive, LogError> {
         let now = log.control();
@@ -48,15 +48,18 @@ impl LogArchive {
             Err(LogError::Absent { .. }) => return LogArchive::begin(to, now),
             opened => opened?,
         };
-        let (file, mut control) = archive;
+        let (file, control) = archive;
         if control.store != now.store || control.segment_len != now.segment_len {
             let (found, wanted) = ("the archive of another store", "an archive of this one");
             return Err(LogError::Foreign { file: file.path(&**to), found, wanted });
         }
         let newest = now.epochs.newest().expect("a log that is open has one");
-        for (index, known) in control.partitions.iter_mut().enumerate() {
-            if !planted!("dead_blocks_archived") {
-                known.durable_below = known.durable_below.min(newest.begins[index]);
+        for (index, known) in control.partitions.iter().enumerate() {
+            let is_archived_only = newest.number != control.epochs.newest().map_or(0, |epoch| epoch.number)
+                && known.durable_below > newest.begins[index];
+            if is_archived_only && !planted!("other_future_archived") {
+                let (found, wanted) = ("the archive of another future of this store", "an archive of its past");
+                return Err(LogError::Foreign { file: file.path(&**to), found, wanted });
             }
             if known.durable_below < now.partitions[index].scan_from {
                 let what =
@@ -64,9 +67,6 @@ impl LogArchive {
                 return Err(LogError::Truncated { what });
             }
         }
-        control.promise = control.promise.min(newest.first.previous());
-        control.generation += 1;
-        file.write(&**to, &control)?;
         let (in_use, files) = look::files(&**to, &control, OpenMode::ReadWrite)?;
         let mut segments = BTreeMap::new();
         let mut next = files.unready.iter().max().map_or(0, |number| number + 1);
