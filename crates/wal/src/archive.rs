@@ -10,13 +10,13 @@
 //! 5. A log continues where its last opening has ended, and keeps all blocks that were durable then. One that has begun an epoch
 //!    before the end of the archive was restored from an older copy: it has another future, and another archive.
 
-use cedrat_media::{AlignedBuf, Durability, FileId, LockGuard, Media, OpenMode, write_all_at};
+use cedrat_media::{Durability, FileId, LockGuard, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, planted};
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::block::{BLOCK_UNIT, SegmentHeader};
+use crate::block::SegmentHeader;
 use crate::control::{Control, ControlFile};
-use crate::copy::BlocksToCopy;
+use crate::copy::{BlocksToCopy, Limits};
 use crate::epoch::Epochs;
 use crate::log::Log;
 use crate::look;
@@ -149,11 +149,9 @@ impl LogArchive {
         let reader = &log.shared().reader;
         let geometry = reader.geometry;
         // A crash may leave these blocks, and not those of other partitions that are archived with them.
-        let promise_max = match planted!("archive_promises_too_much") {
-            true => (Lsn::MAX, range.start),
-            false => (self.control.promise, range.start),
-        };
-        let mut blocks = BlocksToCopy::new(reader, partition, promise_max);
+        let promise = if planted!("archive_promises_too_much") { Lsn::MAX } else { self.control.promise };
+        let limits = Limits { promise, own_promise: range.start, ..Limits::NONE };
+        let mut blocks = BlocksToCopy::new(reader, partition, limits);
         let mut at = range.start;
         while at < range.end {
             let sequence = geometry.sequence(at);
@@ -179,15 +177,13 @@ impl LogArchive {
         let name = file_name(self.next);
         let epoch = self.control.epochs.newest().map_or(0, |epoch| epoch.number);
         let header = SegmentHeader { partition, store: self.control.store, sequence, segment_len: len, epoch };
-        let mut bytes = AlignedBuf::zeroed(BLOCK_UNIT);
-        header.encode(&mut bytes);
         let made = self.to.open(&name, OpenMode::Create).and_then(|file| {
             self.to.set_len(file, len)?;
             if !planted!("archived_header_first") {
                 self.to.sync(file)?;
             }
             // With its header the file has its length, and without it no block (W8).
-            write_all_at(&*self.to, file, 0, &bytes, Durability::Durable)?;
+            write_all_at(&*self.to, file, 0, &header.block(), Durability::Durable)?;
             Ok(file)
         });
         let file = made.map_err(|error| LogError::io(format!("creating {name}"), error))?;

@@ -1,5 +1,7 @@
 //! Block headers and segment headers (drawn in docs/formats/log.md, version 1). Little endian.
 
+use cedrat_media::AlignedBuf;
+
 use crate::checksum::StoreId;
 use crate::{LogOffset, Lsn, PartitionId};
 
@@ -167,6 +169,13 @@ impl SegmentHeader {
         to[segment_at::RESERVED..].fill(0);
         let crc = crc32c::crc32c(&to[segment_at::VERSION..]);
         put_u32(to, segment_at::CRC, crc);
+    }
+
+    /// Returns the first block of the segment file.
+    pub(crate) fn block(&self) -> AlignedBuf {
+        let mut bytes = AlignedBuf::zeroed(BLOCK_UNIT);
+        self.encode(&mut bytes);
+        bytes
     }
 
     /// Reads the header at the beginning of a segment file.

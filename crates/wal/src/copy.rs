@@ -13,10 +13,11 @@ use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, write_all_at
 use cedrat_sync::{Arc, planted};
 use std::io;
 
-use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
+use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader, SegmentHeader};
 use crate::checksum::record_seed;
-use crate::control::{Control, ControlFile};
-use crate::log::{Log, Shared};
+use crate::control::{CONTROL_FILE, Control, ControlFile, ControlPartition};
+use crate::log::Log;
+use crate::open::Found;
 use crate::read::Reader;
 use crate::record;
 use crate::segment::{LOG_DIRECTORY, SEGMENT_HEADER_LEN, Slot, file_name};
@@ -89,7 +90,7 @@ impl LogCopy {
     /// # Errors
     /// [`LogError::Damaged`] if a block was changed since it was written; [`LogError::Io`].
     pub fn copy(mut self, log: &Log, since: &Control, end: CopyEnd) -> Result<CopiedLog, LogError> {
-        let shared = log.shared();
+        let reader = &log.shared().reader;
         let CopyEnd { up_to, offsets } = end;
         let mut control = Control { promise: up_to, generation: 1, ..log.control() };
         (control.checkpoint, control.epochs) = (since.checkpoint, since.epochs.clone());
@@ -97,9 +98,42 @@ impl LogCopy {
             let known = &mut control.partitions[index];
             known.scan_from = since.partitions[index].scan_from;
             known.durable_below = end;
-            known.segments_begun = end.get().div_ceil(shared.reader.geometry.capacity());
+            known.segments_begun = end.get().div_ceil(reader.geometry.capacity());
             let begin = Position { partition: PartitionId(index as u16), offset: known.scan_from };
-            self.copy_partition(shared, begin, end, up_to)?;
+            self.copy_partition(reader, begin, end, Limits { promise: up_to, ..Limits::NONE })?;
+        }
+        Ok(CopiedLog { copy: self, control })
+    }
+
+    /// Copies the records of an archive from the checkpoint of `since`, the control file of a backup, to `target`, and no later one.
+    /// With pages and heaps of the backup, this is the log that a crash right after `target` leaves.
+    ///
+    /// # Errors
+    /// [`LogError::Unreachable`]: the backup has later changes, or the archive has no record `target`. [`LogError::Foreign`]: they
+    /// are of different stores. [`LogError::Damaged`], [`LogError::Io`].
+    pub fn restore(mut self, archive: &Found, since: &Control, target: Lsn) -> Result<CopiedLog, LogError> {
+        if archive.control().store != since.store {
+            let (found, wanted) = ("the archive of another store", "an archive of the store of the backup");
+            return Err(LogError::Foreign { file: CONTROL_FILE.into(), found, wanted });
+        }
+        let (first, newest) = (since.promise, archive.end_lsn().previous());
+        let begins_late =
+            |(archived, needed): (&ControlPartition, &ControlPartition)| archived.scan_from > needed.scan_from;
+        let is_gap = archive.control().partitions.iter().zip(&since.partitions).any(begins_late);
+        if is_gap || !(first..=newest).contains(&target) && !planted!("unreachable_target_restored") {
+            return Err(LogError::Unreachable { target, first, last: if is_gap { Lsn::ZERO } else { newest } });
+        }
+        let mut control = Control { generation: 1, checkpoint: since.checkpoint, ..archive.control().clone() };
+        let last = control.epochs.end_at(target);
+        control.promise = last;
+        for (index, known) in control.partitions.iter_mut().enumerate() {
+            let partition = PartitionId(index as u16);
+            known.scan_from = since.partitions[index].scan_from;
+            let end = archive.end_before(partition, last)?;
+            known.durable_below = end;
+            known.segments_begun = end.get().div_ceil(archive.reader().geometry.capacity());
+            let begin = Position { partition, offset: known.scan_from };
+            self.copy_partition(archive.reader(), begin, end, Limits { promise: last, last, ..Limits::NONE })?;
         }
         Ok(CopiedLog { copy: self, control })
     }
@@ -107,48 +141,43 @@ impl LogCopy {
     /// Copies the blocks of a partition from one offset to another one.
     fn copy_partition(
         &mut self,
-        shared: &Shared,
+        reader: &Reader,
         begin: Position,
         end: LogOffset,
-        promise_max: Lsn,
+        limits: Limits,
     ) -> Result<(), LogError> {
-        let geometry = shared.reader.geometry;
+        let geometry = reader.geometry;
         let (first, behind) = (geometry.sequence(begin.offset), end.get().div_ceil(geometry.capacity()));
         for sequence in first..behind {
             let from = begin.offset.max(geometry.begin(sequence));
             let to = end.min(geometry.begin(sequence + 1));
             let partition = begin.partition;
-            self.copy_segment(shared, Position { partition, offset: from }, to, promise_max).map_err(|error| {
-                match error {
+            self.copy_segment(reader, Position { partition, offset: from }, to, limits).map_err(
+                |error| match error {
                     Failed::Log(error) => error,
                     Failed::Media(error) => {
                         LogError::io(format!("copying the log to {}", file_name(self.next - 1)), error)
                     }
-                }
-            })?;
+                },
+            )?;
         }
         Ok(())
     }
 
     /// Copies the blocks of one segment to a new file.
-    fn copy_segment(
-        &mut self,
-        shared: &Shared,
-        begin: Position,
-        end: LogOffset,
-        promise_max: Lsn,
-    ) -> Result<(), Failed> {
-        let (reader, to) = (&shared.reader, &*self.to);
+    fn copy_segment(&mut self, reader: &Reader, begin: Position, end: LogOffset, limits: Limits) -> Result<(), Failed> {
+        let to = &*self.to;
         let mode = if self.next == 0 { OpenMode::ReadWrite } else { OpenMode::Create };
         let file = to.open(&file_name(self.next), mode)?;
         self.next += 1;
-        let mut blocks = BlocksToCopy::new(reader, begin.partition, (promise_max, LogOffset::new(u64::MAX)));
+        let mut blocks = BlocksToCopy::new(reader, begin.partition, limits);
         let file_len = blocks.slot(begin.offset)?.len();
         to.allocate(file, 0, file_len)?;
         let sequence = reader.geometry.sequence(begin.offset);
         let epoch = reader.epochs.newest().map_or(0, |epoch| epoch.number);
-        let header = shared.pool.header(begin.partition, sequence, epoch, file_len);
-        write_all_at(to, file, 0, &header, Durability::Volatile)?;
+        let store = reader.store;
+        let header = SegmentHeader { partition: begin.partition, store, sequence, segment_len: file_len, epoch };
+        write_all_at(to, file, 0, &header.block(), Durability::Volatile)?;
         let mut at = begin.offset;
         let mut written = SEGMENT_HEADER_LEN;
         while at < end {
@@ -184,18 +213,32 @@ impl CopiedLog {
     }
 }
 
+/// What blocks are copied without.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Limits {
+    /// No block promises a later record.
+    pub(crate) promise: Lsn,
+    /// No block promises that a later offset of its partition is durable.
+    pub(crate) own_promise: LogOffset,
+    /// No block has a later record.
+    pub(crate) last: Lsn,
+}
+
+impl Limits {
+    pub(crate) const NONE: Limits = Limits { promise: Lsn::MAX, own_promise: LogOffset::new(u64::MAX), last: Lsn::MAX };
+}
+
 /// The blocks of a partition, piece by piece.
 pub(crate) struct BlocksToCopy<'l> {
     reader: &'l Reader,
     partition: PartitionId,
-    /// All records up to it are durable in the copy, and all blocks of the partition below this offset.
-    promise_max: (Lsn, LogOffset),
+    limits: Limits,
     piece: AlignedBuf,
 }
 
 impl<'l> BlocksToCopy<'l> {
-    pub(crate) fn new(reader: &'l Reader, partition: PartitionId, promise_max: (Lsn, LogOffset)) -> BlocksToCopy<'l> {
-        BlocksToCopy { reader, partition, promise_max, piece: AlignedBuf::zeroed(0) }
+    pub(crate) fn new(reader: &'l Reader, partition: PartitionId, limits: Limits) -> BlocksToCopy<'l> {
+        BlocksToCopy { reader, partition, limits, piece: AlignedBuf::zeroed(0) }
     }
 
     /// Returns the segment file that holds an offset.
@@ -238,49 +281,48 @@ impl<'l> BlocksToCopy<'l> {
         let mut done = 0;
         while done < self.piece.len() {
             let at = LogOffset::new(begin.get() + done as u64);
-            let mut header = self.header(at, &self.piece[done..])?;
+            let header = self.reader.whole_head(self.position(at), &self.piece[done..])?;
             let len = header.len as usize;
             if len > self.piece.len() - done && !has_file_end {
                 return Ok(if done == 0 { Whole::Needs(len) } else { Whole::Up(done) });
             }
-            self.verify_records(&header, &self.piece[done..])?;
-            let (lsn, offset) = self.promise_max;
-            if (header.promise > lsn || header.own_promise > offset) && !planted!("later_promise_copied") {
-                (header.promise, header.own_promise) = (header.promise.min(lsn), header.own_promise.min(offset));
-                header.encode(&mut self.piece[done..], seed);
+            let (used, last) = self.records_to_copy(&header, &self.piece[done..])?;
+            let limited = BlockHeader {
+                used: used as u32,
+                last_lsn: last,
+                promise: header.promise.min(self.limits.promise),
+                own_promise: header.own_promise.min(self.limits.own_promise),
+                ..header
+            };
+            if limited != header && !planted!("later_promise_copied") {
+                self.piece[done + used..done + header.used as usize].fill(0);
+                limited.encode(&mut self.piece[done..], seed);
             }
             done += len;
         }
         Ok(Whole::Up(done))
     }
 
-    /// Reads the header of the block at an offset, which was durable.
-    fn header(&self, at: LogOffset, bytes: &[u8]) -> Result<BlockHeader, LogError> {
-        let reader = self.reader;
-        match reader.judge_head(self.position(at), bytes) {
-            (Head::Whole, Some(header)) => Ok(header),
-            (head, _) => Err(reader.damaged(self.position(at), verdict(head, Body::None, true).1)),
-        }
-    }
-
-    /// Verifies the records of a block, whose bytes these are, and perhaps more.
-    fn verify_records(&self, header: &BlockHeader, bytes: &[u8]) -> Result<(), LogError> {
+    /// Verifies the records of a block, whose bytes these are, and perhaps more. Returns the end and the last LSN of those to copy.
+    fn records_to_copy(&self, header: &BlockHeader, bytes: &[u8]) -> Result<(usize, Lsn), LogError> {
         if header.is_empty() || planted!("damaged_record_copied") {
-            return Ok(());
+            return Ok((header.used as usize, header.last_lsn));
         }
-        let reader = self.reader;
-        let seed = record_seed(reader.block_seeds[self.partition.index()], header.epoch, header.life);
-        let mut at = BLOCK_HEADER_LEN;
+        let seed = record_seed(self.reader.block_seeds[self.partition.index()], header.epoch, header.life);
+        let (mut at, mut last) = (BLOCK_HEADER_LEN, header.first_lsn);
         while at < header.used as usize {
             let offset = LogOffset::new(header.offset.get() + at as u64);
             let frame = bytes.get(at..header.used as usize).map(|bytes| record::decode(bytes, seed, offset));
             let Some(Ok(frame)) = frame else {
                 let (_, why) = verdict(Head::Whole, Body::Bad, true);
-                return Err(reader.damaged(self.position(offset), why));
+                return Err(self.reader.damaged(self.position(offset), why));
             };
-            at += frame.len;
+            if frame.lsn > self.limits.last && !planted!("records_after_target_copied") {
+                return Ok((at, last));
+            }
+            (at, last) = (at + frame.len, frame.lsn);
         }
-        Ok(())
+        Ok((at, last))
     }
 }
 

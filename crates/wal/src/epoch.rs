@@ -139,6 +139,13 @@ impl Epochs {
         self.list.iter().map(|epoch| epoch.run(lsn)).find(|run| !run.is_empty())
     }
 
+    /// Forgets epochs after an LSN, so that the log ends there, and returns the last LSN up to it that counts.
+    pub(crate) fn end_at(&mut self, last: Lsn) -> Lsn {
+        self.list.retain(|epoch| epoch.first <= last);
+        let Some(newest) = self.list.last_mut() else { return Lsn::ZERO };
+        std::mem::replace(&mut newest.end, Lsn::MAX).previous().min(last)
+    }
+
     /// Joins the two oldest epochs; `false` if one of them is the newest, or their numbers span too many openings.
     pub(crate) fn join_oldest(&mut self) -> bool {
         if self.list.len() < 3 || self.list[1].number - self.list[0].oldest > JOINED_MAX {

@@ -102,6 +102,16 @@ pub enum LogError {
         /// The requested position.
         what: String,
     },
+    /// An archive cannot restore a backup to this record.
+    #[error("cannot restore LSN {}: this backup with this archive reaches LSN {} to {}", .target.get(), .first.get(), .last.get())]
+    Unreachable {
+        /// The requested LSN.
+        target: Lsn,
+        /// The LSN at which the backup ends: it has all changes up to there.
+        first: Lsn,
+        /// The last LSN of the archive; 0 if the archive begins after the backup.
+        last: Lsn,
+    },
     /// The log was stopped permanently; only reopening the store helps.
     #[error(transparent)]
     Stopped(#[from] Stopped),

@@ -152,6 +152,7 @@ fn refuse_if_used(control: &Control, bytes: &[u8], path: &str) -> Result<(), Log
 pub(crate) fn reader(media: &Arc<dyn Media>, control: &Control, in_use: Vec<InUse>, faults: Faults) -> Reader {
     Reader {
         media: Arc::clone(media),
+        store: control.store,
         geometry: Geometry { segment_len: control.segment_len },
         epochs: control.epochs.clone(),
         block_seeds: (0..control.partitions.len() as u16)

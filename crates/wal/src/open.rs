@@ -146,6 +146,30 @@ impl Found {
         Scan::new(&self.reader, bounds, complete)
     }
 
+    pub(crate) fn reader(&self) -> &Reader {
+        &self.reader
+    }
+
+    /// Returns the end of the last block of a partition that has a record up to an LSN. Empty blocks after it may be of later epochs.
+    pub(crate) fn end_before(&self, partition: PartitionId, last: Lsn) -> Result<LogOffset, LogError> {
+        let (index, stop) = (&self.ends.index[partition.index()], self.ends.stops[partition.index()]);
+        let after = index.partition_point(|&(first, _)| first <= last);
+        let known = self.control.partitions[partition.index()].scan_from;
+        let mut end = after.checked_sub(1).map_or(known, |at| index[at].1);
+        let mut at = end;
+        while at < stop {
+            let header = self.reader.header(Position { partition, offset: at })?;
+            at = header.end();
+            if !header.is_empty() && header.first_lsn > last {
+                break;
+            }
+            if !header.is_empty() {
+                end = at;
+            }
+        }
+        Ok(end)
+    }
+
     /// Reads one record.
     pub fn read(&self, position: Position) -> Result<Record, LogError> {
         self.backwards(position).read_one()

@@ -9,11 +9,11 @@ use std::ops::Range;
 
 use crate::ahead::Ahead;
 use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader};
-use crate::checksum::record_seed;
+use crate::checksum::{StoreId, record_seed};
 use crate::epoch::Epochs;
 use crate::opening::Opening;
 use crate::segment::{Geometry, InUse, Slot};
-use crate::verdict::Head;
+use crate::verdict::{Body, Head, verdict};
 use crate::{LogError, LogOffset, PartitionId, Position};
 
 /// The number of bytes read at a time in sequential reading.
@@ -47,6 +47,7 @@ impl Chunk {
 #[derive(Debug)]
 pub(crate) struct Reader {
     pub(crate) media: Arc<dyn Media>,
+    pub(crate) store: StoreId,
     pub(crate) geometry: Geometry,
     pub(crate) epochs: Epochs,
     /// Per partition, the seed of its block headers.
@@ -142,6 +143,23 @@ impl Reader {
         buffer[done..].fill(0);
         self.opening.check_read()?; // E1.8
         Ok(true)
+    }
+
+    /// Reads the header of a block that was durable.
+    pub(crate) fn header(&self, position: Position) -> Result<BlockHeader, LogError> {
+        let mut bytes = AlignedBuf::zeroed(BLOCK_UNIT);
+        if !self.fill(position, &mut bytes)? {
+            return Err(self.damaged(position, "this segment of the log has no file"));
+        }
+        self.whole_head(position, &bytes)
+    }
+
+    /// Returns the header of a block that was durable, from its bytes.
+    pub(crate) fn whole_head(&self, position: Position, bytes: &[u8]) -> Result<BlockHeader, LogError> {
+        match self.judge_head(position, bytes) {
+            (Head::Whole, Some(header)) => Ok(header),
+            (head, _) => Err(self.damaged(position, verdict(head, Body::None, true).1)),
+        }
     }
 
     /// Classifies the bytes at an offset where a block could begin.

@@ -450,10 +450,7 @@ impl Pool {
 
     /// Returns the first block of a segment file of `len` bytes.
     pub(crate) fn header(&self, partition: PartitionId, sequence: u64, epoch: u32, len: u64) -> AlignedBuf {
-        let mut bytes = AlignedBuf::zeroed(BLOCK_UNIT);
-        let header = SegmentHeader { partition, store: self.store, sequence, segment_len: len, epoch };
-        header.encode(&mut bytes);
-        bytes
+        SegmentHeader { partition, store: self.store, sequence, segment_len: len, epoch }.block()
     }
 }
 

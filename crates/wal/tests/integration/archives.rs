@@ -114,6 +114,50 @@ fn archive_skips_dead_records() {
     assert_eq!(lsns_of(&media(&to)).unwrap(), lsns_of(&crashed).unwrap(), "E18.9");
 }
 
+/// A log with three epochs, a backup of the first one, and an archive. The restored log has each target's records.
+#[test]
+fn backup_is_restored_to_each_lsn() {
+    let (mut disk, to) = (SimDisk::new(), SimDisk::new());
+    let mut log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    append(&log, 20);
+    let backup = SimDisk::new();
+    let since = log.control();
+    let end = CopyEnd::now(&log).unwrap();
+    let first = end.up_to().get();
+    LogCopy::begin(&media(&backup)).unwrap().copy(&log, &since, end).unwrap().complete().unwrap();
+    for _ in 0..3 {
+        append(&log, 25);
+        // Of these two records, power fails before the older one is durable.
+        let mut room = log.reserve(ByteLen(4000), ByteLen(0)).unwrap();
+        log.append(PartitionId(1), update(1, None), &[&[7; 200]], &mut room);
+        let offset = log.append(PartitionId(0), update(1, None), &[&[7; 200]], &mut room).offset;
+        drop(room);
+        log.force_partition(Position { partition: PartitionId(0), offset }).unwrap();
+        LogArchive::open(&media(&to), &log).unwrap().extend(&log).unwrap();
+        disk = disk.cut_power(Loss::Everything);
+        log = Log::look(&media(&disk)).unwrap().begin(&[], &options()).unwrap();
+    }
+    append(&log, 10);
+    LogArchive::open(&media(&to), &log).unwrap().extend(&log).unwrap();
+    let archive = Log::look(&media(&to)).unwrap();
+    let since = Log::look(&media(&backup)).unwrap().control().clone();
+    let all = lsns_of(&media(&to)).unwrap();
+    let restored = |target: u64| {
+        let disk = SimDisk::new();
+        let restored = LogCopy::begin(&media(&disk))?.restore(&archive, &since, Lsn::new(target))?;
+        restored.complete()?;
+        lsns_of(&media(&disk.cut_power(Loss::Everything)))
+    };
+    for target in first..=*all.last().unwrap() {
+        let expected: Vec<u64> = all.iter().copied().filter(|&lsn| lsn <= target).collect();
+        assert_eq!(restored(target).unwrap(), expected, "E18.10: {target}");
+    }
+    for target in [first - 1, all.last().unwrap() + 1] {
+        let error = restored(target).unwrap_err();
+        assert!(matches!(error, LogError::Unreachable { .. }), "E18.10: {error}");
+    }
+}
+
 /// An older copy of a log goes on without what the archive has.
 #[test]
 fn restored_log_needs_another_archive() {
