@@ -137,6 +137,7 @@ mod tests {
     fn waiter_of_panicked_thread_panics() {
         let reader = Arc::new(Reader {
             media: Arc::new(SimDisk::new()),
+            store: [7; 16],
             geometry: Geometry { segment_len: 1 << 20 },
             epochs: Epochs { list: Vec::new() },
             block_seeds: Vec::new(),
