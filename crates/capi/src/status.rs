@@ -172,7 +172,10 @@ fn of_log(error: &LogError) -> Status {
         LogError::Limit { .. } => Status::Limit,
         LogError::InUse { .. } => Status::InUse,
         LogError::AlreadyThere { .. } => Status::Exists,
-        LogError::Foreign { .. } | LogError::Truncated { .. } => Status::Misuse,
+        LogError::Foreign { .. }
+        | LogError::Truncated { .. }
+        | LogError::ArchiveGap { .. }
+        | LogError::Unreachable { .. } => Status::Misuse,
         _ => Status::Io,
     }
 }

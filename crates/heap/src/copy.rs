@@ -4,16 +4,17 @@
 //! the log's copy is determined, while no heap is created, dropped or grown: the root names the heaps of that moment, with the
 //! sizes that all commits up to there need.
 
-use cedrat_media::{AlignedBuf, Media, OpenMode};
+use cedrat_media::{AlignedBuf, Media, OpenMode, copy_file};
 use cedrat_sync::atomic::{Ordering, fence};
 use cedrat_sync::{Arc, planted};
-use std::collections::HashMap;
+use cedrat_wal::{Lsn, StoreId};
+use std::collections::{BTreeMap, HashMap};
 use std::io;
 
 use crate::error::{Error, Result};
 use crate::files::Files;
 use crate::files::chunk::{ChunkFile, ChunkHeader, digest};
-use crate::files::root::{DIRECTORY, HeapRoot, RootFile};
+use crate::files::root::{DIRECTORY, HeapRoot, Root, RootFile};
 use crate::heap::Core;
 use crate::memory::{Memory, Shared};
 use crate::region::WORD_LEN;
@@ -62,6 +63,87 @@ impl Memory {
     }
 }
 
+impl Memory {
+    /// Returns the list of heaps, with their sizes, for [`restore_heaps`]. It changes when heaps are created, dropped or grown.
+    pub fn describe(&self) -> Vec<u8> {
+        let Some(files) = &self.shared().files else { return Vec::new() };
+        let mut root = files.root();
+        root.heaps.iter_mut().for_each(|heap| heap.forget_checkpoint(0));
+        postcard::to_stdvec(&root).expect("numbers, text and lists are always encoded")
+    }
+}
+
+/// Copies the heaps of a backup, which has all changes up to the LSN `since`, durably. `descriptions` are those of the store
+/// ([`Memory::describe`]) before and after the LSN to which the log will be restored: a heap that one of them has is restored, with
+/// the larger of its sizes. Without one, the heaps of the backup are.
+///
+/// # Errors
+/// [`Error::Damaged`], [`Error::Io`].
+pub fn restore_heaps(
+    from: &dyn Media,
+    to: &dyn Media,
+    store: &StoreId,
+    since: Lsn,
+    descriptions: &[&[u8]],
+) -> Result<u64> {
+    let found = RootFile::open(from, store, OpenMode::Read)?.map(|(_, root)| root).unwrap_or_default();
+    let mut root = wanted_heaps(&found, since, descriptions)?;
+    if root.next_number == 0 {
+        return Ok(0); // the store never had a heap
+    }
+    let mut bytes = 0;
+    for heap in &mut root.heaps {
+        if heap.checkpoint > 0 {
+            let name = heap.file_name(heap.checkpoint);
+            bytes += copy_file(from, to, &name).map_err(|error| Error::io(format!("copying {name}"), error))?;
+        }
+        reserve(to, heap, true)?;
+    }
+    to.sync_directory(DIRECTORY).map_err(|error| Error::io(format!("syncing the directory {DIRECTORY}"), error))?;
+    let (mut file, _) = RootFile::create(to, store)?;
+    file.write(to, store, &root)?;
+    Ok(bytes)
+}
+
+/// Returns the root of a restored store: of a backup's heaps, and those of the descriptions.
+fn wanted_heaps(backup: &Root, since: Lsn, descriptions: &[&[u8]]) -> Result<Root> {
+    let mut wanted = Root { next_number: backup.next_number, heaps: Vec::new() };
+    let mut described: BTreeMap<u32, HeapRoot> = BTreeMap::new();
+    for bytes in descriptions.iter().filter(|bytes| !bytes.is_empty()) {
+        let root: Root = postcard::from_bytes(bytes)
+            .map_err(|_| Error::damaged("the archive", 0, "its list of heaps is corrupt".to_owned()))?;
+        wanted.next_number = wanted.next_number.max(root.next_number);
+        for heap in root.heaps {
+            let known = described.entry(heap.number).or_insert_with(|| heap.clone());
+            known.words = known.words.max(heap.words);
+        }
+    }
+    if descriptions.is_empty() || planted!("heaps_of_backup_restored") {
+        described = backup.heaps.iter().map(|heap| (heap.number, heap.clone())).collect();
+    }
+    // A heap may have been dropped, and one of the same name created, between two descriptions: then the newer one is restored.
+    let newest: HashMap<String, u32> = described.values().map(|heap| (heap.name.clone(), heap.number)).collect();
+    for (number, mut heap) in described {
+        if newest[&heap.name] != number {
+            continue;
+        }
+        heap.forget_checkpoint(since.get());
+        if let Some(known) = backup.heaps.iter().find(|known| known.number == number) {
+            heap = HeapRoot { words: heap.words.max(known.words), ..known.clone() };
+        }
+        wanted.heaps.push(heap);
+    }
+    Ok(wanted)
+}
+
+impl HeapRoot {
+    /// Leaves a heap without a checkpoint, whose commits all have later LSNs.
+    fn forget_checkpoint(&mut self, since: u64) {
+        (self.checkpoint, self.chunks, self.digest) = (0, 0, 0);
+        (self.redo_from, self.reflects) = (since, since);
+    }
+}
+
 impl HeapsCopy {
     /// Returns a file that lies in the directory of the heaps, if there is any: a copy begins without one.
     ///
@@ -88,10 +170,11 @@ impl HeapsCopy {
             return Ok(end); // the store never had a heap
         }
         for heap in &mut root.heaps {
-            (heap.checkpoint, heap.chunks, heap.digest) = (0, 0, 0);
-            if !planted!("checkpoint_of_new_heap_copied") {
-                // The copied log has all of its commits, also those that are in a checkpoint of the original.
-                (heap.redo_from, heap.reflects) = (self.since, self.since);
+            let known = (heap.redo_from, heap.reflects);
+            // The copied log has all of its commits, also those that are in a checkpoint of the original.
+            heap.forget_checkpoint(self.since);
+            if planted!("checkpoint_of_new_heap_copied") {
+                (heap.redo_from, heap.reflects) = known;
             }
             if let Some(copy) = self.copied.get(&heap.number) {
                 heap.checkpoint = CHECKPOINT;

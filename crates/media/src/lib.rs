@@ -197,6 +197,29 @@ pub fn write_again(media: &dyn Media, file: FileId, offset: u64, len: usize) -> 
     write_all_at(media, file, offset, &bytes, Durability::Durable)
 }
 
+/// Copies a file to another medium, durably but for its name, and returns its length. The copy has space for all of its bytes.
+///
+/// # Errors
+/// `AlreadyExists`, if the other medium has the file.
+pub fn copy_file(from: &dyn Media, to: &dyn Media, name: &str) -> io::Result<u64> {
+    const PIECE_LEN: u64 = 1 << 20;
+    let file = from.open(name, OpenMode::Read)?;
+    let len = from.len(file)?;
+    let copy = to.open(name, OpenMode::Create)?;
+    to.allocate(copy, 0, len)?;
+    let mut piece = AlignedBuf::zeroed(PIECE_LEN.min(len) as usize);
+    for offset in (0..len).step_by(PIECE_LEN as usize) {
+        let piece = &mut piece[..PIECE_LEN.min(len - offset) as usize];
+        read_exact_at(from, file, offset, piece)?;
+        // Space that was allocated reads as zeros.
+        if piece.iter().any(|&byte| byte != 0) {
+            write_all_at(to, copy, offset, piece, Durability::Volatile)?;
+        }
+    }
+    to.sync(copy)?;
+    Ok(len)
+}
+
 /// Writes all of `bytes` from `offset` on, with as many writes as necessary.
 ///
 /// After an error it is unknown which of the bytes were written.

@@ -6,18 +6,36 @@
 //!    goes home; if it does not verify then, it is damaged, and the copy is refused.
 //! 3. A page is noted as written in the copy if it has bytes there (E22).
 
-use cedrat_media::{AlignedBuf, Durability, Media, OpenMode, write_all_at};
+use cedrat_media::{AlignedBuf, Durability, Media, OpenMode, copy_file, write_all_at};
 use cedrat_sync::{Arc, planted};
 use std::io;
 
+use crate::double_write::DOUBLE_WRITE_FILE;
 use crate::error::PoolError;
 use crate::file::PAGE_FILE;
 use crate::page::{PAGE_LEN, PageId, is_unwritten};
 use crate::pool::Pool;
-use crate::written::WrittenPages;
+use crate::written::{WRITTEN_FILE, WrittenPages};
 
 /// The number of pages that are read at a time.
 const PAGES_AT_ONCE: u64 = 256;
+
+/// Copies the files of the pages of a store that is not open, a backup for example, durably but for their names. Returns the number
+/// of bytes.
+///
+/// # Errors
+/// [`PoolError::Io`].
+pub fn copy_page_files(from: &dyn Media, to: &dyn Media) -> Result<u64, PoolError> {
+    let failed = |name: &str, error| PoolError::io(format!("copying {name}"), error);
+    let names = from.list("").map_err(|error| failed("a directory", error))?;
+    let files =
+        [PAGE_FILE, WRITTEN_FILE, DOUBLE_WRITE_FILE].into_iter().filter(|&file| names.iter().any(|name| name == file));
+    let mut bytes = 0;
+    for name in files {
+        bytes += copy_file(from, to, name).map_err(|error| failed(name, error))?;
+    }
+    Ok(bytes)
+}
 
 impl Pool {
     /// Copies all pages to another directory, durably, and returns the number of those that have bytes. `copied` receives the

@@ -18,6 +18,7 @@ use cedrat_sync::thread::{Builder, JoinHandle, ThreadId};
 use cedrat_sync::{Arc, Condvar, Mutex, planted};
 use cedrat_wal::{Checkpoint, Log, Lsn};
 
+use crate::archive::Archive;
 use crate::deferred::ToPages;
 use crate::error::{Error, Result};
 use crate::limits::{Limits, RolledBack};
@@ -152,11 +153,6 @@ impl Checkpoints {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// Returns the failure of the last checkpoint, if it failed.
-    pub(crate) fn failed(&self) -> Option<Failed> {
-        self.failed.lock().clone()
-    }
-
     /// Records the end of a checkpoint, from whichever thread. The next one is due when as much has been written since
     /// its start.
     fn note_finished(&self, written: u64) {
@@ -251,13 +247,29 @@ impl Inner {
         // ones be truncated.
         self.log.force(self.log.current_lsn())?;
         self.pool.note_written()?;
-        self.log.checkpoint_control(&Checkpoint { redo_lsn, scan_lsn, next_txn })?;
+        let mut needed = Vec::new();
+        if let Some(archive) = &self.archive {
+            archive.extend_for_checkpoint(&self.log, &self.memory, carries == Carries::InFullLog);
+            archive.keep(&mut needed);
+        }
+        if planted!("lagging_archive_forgotten") {
+            needed.clear();
+        }
+        self.log.checkpoint_control_keeping(&Checkpoint { redo_lsn, scan_lsn, next_txn }, &needed)?;
         if carries == Carries::InFullLog {
             self.backups.end_before(scan_lsn);
         }
         self.log.truncate_before(scan_lsn, &self.backups.log_needed());
         self.space.punch(&self.pool, redo_lsn.min(self.backups.redo_needed()));
         Ok(())
+    }
+
+    /// Returns the reason why the last checkpoint has released no log, if there is one: it failed, or the archive did.
+    pub(crate) fn why_log_is_kept(&self) -> Option<Failed> {
+        let of_archive = || self.archive.as_ref().and_then(|archive| archive.status().failure);
+        let not_archived =
+            || of_archive().map(|why| Failed { why, wanted_log: planted!("unarchived_log_blamed_on_others") });
+        self.checkpoints.failed.lock().clone().or_else(not_archived)
     }
 
     /// Whether a checkpoint may release log or pages, or succeed where the last one failed: as long as checkpoints fail, no
@@ -268,7 +280,7 @@ impl Inner {
         let is_held = |entry: Arc<Entry>| !entry.is_prepared() && entry.kept_from() <= released_before;
         !self.table.oldest().is_some_and(is_held)
             || self.space.waits_to_punch()
-            || self.checkpoints.failed().is_some()
+            || self.checkpoints.failed.lock().is_some()
             || planted!("full_log_checkpointed_in_vain")
     }
 
@@ -280,9 +292,13 @@ impl Inner {
         // A thread that waited here while another one took a checkpoint is done, unless a backup keeps what that has released.
         let is_taken = self.checkpoints.taken.load(Ordering::Acquire) != taken;
         let by_backup = self.backups.keep_log_before(self.log.control().checkpoint.scan_lsn);
-        if by_backup || !is_taken && self.can_free_log_space() {
+        let by_archive = self.archive.as_ref().is_some_and(Archive::was_behind);
+        if by_backup || by_archive || !is_taken && self.can_free_log_space() {
             // `take_checkpoint` records the failure.
             let _ = self.take_checkpoint(self.log.current_lsn().next(), Carries::InFullLog);
+        } else if let Some(archive) = &self.archive {
+            // Its failure may be the reason.
+            archive.extend_for_checkpoint(&self.log, &self.memory, true);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The errors of a store, with the remedy for each.
 
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use cedrat_pages::{Damaged, PoolError};
 use cedrat_wal::{LogError, LogFull, Lsn, Stopped, TxnId};
@@ -71,6 +71,15 @@ pub enum Error {
     BackupEnded {
         /// The number of bytes of pages and heaps that were copied.
         bytes: u64,
+    },
+    /// The archive has no moment up to the time to which a backup was to be restored, or there is no archive.
+    #[error(
+        "the archive has no moment up to {} s after 1970 (UTC): choose a later time, or an older backup and its archive",
+        time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
+    )]
+    NoSuchMoment {
+        /// The time.
+        time: SystemTime,
     },
     /// This transaction was rolled back because it ran longer than
     /// [`Options::txn_time_limit`](crate::Options::txn_time_limit). Run it again, in less time.

@@ -17,6 +17,7 @@
 
 #![forbid(unsafe_code)]
 
+mod archive;
 mod backup;
 mod body;
 mod branch;
@@ -50,6 +51,7 @@ mod registry;
 mod rehearse;
 mod report;
 mod residents;
+mod restore;
 mod rollback;
 mod savepoint;
 mod schema;
@@ -61,6 +63,7 @@ mod transaction;
 mod undo;
 mod update;
 
+pub use archive::ArchiveStatus;
 pub use backup::{BackupOptions, BackupReport};
 pub use body::CARRIED;
 pub use branch::BRANCH_ID_LEN_MAX;
@@ -84,6 +87,7 @@ pub use prepared::{InDoubt, Prepared, Vote};
 pub use registry::Registry;
 pub use rehearse::Rehearsal;
 pub use report::{CheckReport, Progress, RecoveryReport, Undone};
+pub use restore::{RestoreReport, RestoreTarget, restore};
 pub use savepoint::Savepoint;
 pub use schema::of as schema_of;
 pub use small_bytes::{INLINE_LEN_MAX, SmallBytes};

@@ -339,6 +339,19 @@ impl Inner {
     }
 }
 
+impl Inner {
+    /// Adds to the error of a full log what keeps the log.
+    pub(crate) fn explain_full(&self, error: Error) -> Error {
+        match error {
+            Error::LogFull { full, oldest: None, checkpoint: None } => {
+                let checkpoint = self.why_log_is_kept().map(|failed| failed.why);
+                Error::LogFull { full, oldest: self.table.oldest().map(|entry| entry.id), checkpoint }
+            }
+            other => other,
+        }
+    }
+}
+
 impl Txn {
     /// Adopts a transaction that the store has taken from its owner, who can no longer access it.
     fn taken(store: Store, entry: Arc<Entry>) -> Txn {
@@ -356,7 +369,7 @@ impl Txn {
     /// or else the oldest, and tries once more.
     #[cold]
     pub(crate) fn log_is_full(&mut self, full: LogFull, forward: u64, undo: u64) -> Result<()> {
-        let failed = self.inner().checkpoints.failed();
+        let failed = self.inner().why_log_is_kept();
         // While checkpoints fail, the end of a transaction releases no log; the caller receives the reason for the
         // failure.
         let is_its_fault = failed.as_ref().is_none_or(|failed| failed.wanted_log);
@@ -379,9 +392,7 @@ impl Txn {
                 }
             }
         }
-        let checkpoint = failed.map(|failed| failed.why);
-        let oldest = self.inner().table.oldest().map(|entry| entry.id);
-        Err(Error::LogFull { full, oldest, checkpoint })
+        Err(self.inner().explain_full(Error::LogFull { full, oldest: None, checkpoint: None }))
     }
 
     /// Begins a call that changes the transaction (E16.8).

@@ -57,7 +57,8 @@ impl Txn {
             }
         };
         let plain = self.change_mode == ChangeMode::Plain && self.nesting.depth == 0 && !self.undoing;
-        let value = if plain { joined.run(work)? } else { joined.run_reading(work)? };
+        let value = if plain { joined.run(work) } else { joined.run_reading(work) };
+        let value = value.map_err(|error| self.store.inner.explain_full(error.into()))?;
         // Without its locks, pages that it has read may be older than these words.
         if !planted!("words_read_without_locks") {
             self.still_isolated()?;

@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use cedrat_heap::MemoryOptions;
+use cedrat_media::Media;
 use cedrat_pages::PoolOptions;
 use cedrat_sync::Arc;
 use cedrat_wal::LogOptions;
@@ -62,6 +63,11 @@ pub struct Options {
     pub attempts: u32,
     /// Callback for the progress of a long recovery.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
+    /// The directory of the store's [archive](crate::restore), which is begun if it is empty: the log, with what the store does not
+    /// need any more. Open the store with it always: a log that has recycled what the archive lacks is refused. `None`: no archive.
+    pub archive: Option<Arc<dyn Media>>,
+    /// The time between two extensions of the archive by the store's own thread.
+    pub archive_period: Duration,
     /// Further options of the log. Fields that exist here are overwritten.
     pub log: LogOptions,
     /// Options of the transactional memory of heaps.
@@ -126,6 +132,8 @@ impl Default for Options {
             no_flush: false,
             attempts: 100,
             progress: None,
+            archive: None,
+            archive_period: Duration::from_secs(1),
             log,
             memory: MemoryOptions::default(),
             pool: PoolOptions::default(),
@@ -155,6 +163,8 @@ impl Clone for Options {
             no_flush: self.no_flush,
             attempts: self.attempts,
             progress: self.progress.clone(),
+            archive: self.archive.clone(),
+            archive_period: self.archive_period,
             log: self.log.clone(),
             memory: self.memory.clone(),
             pool: self.pool.clone(),

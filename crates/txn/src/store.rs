@@ -14,6 +14,7 @@ use cedrat_wal::{
     CONTROL_FILE, DirectoryLock, Log, LogError, LogOptions, PartitionId, StopReason, Stopped, TxnId, Writer,
 };
 
+use crate::archive::{Archive, Archiver};
 use crate::backup::Backups;
 use crate::branches::Branches;
 use crate::checkpoint::{Checkpointer, Checkpoints};
@@ -66,6 +67,7 @@ pub(crate) struct Inner {
     pub(crate) space: Space,
     pub(crate) checkpoints: Checkpoints,
     pub(crate) backups: Backups,
+    pub(crate) archive: Option<Archive>,
     pub(crate) keepers: Keepers,
     pub(crate) branches: Branches,
     pub(crate) outcomes: Outcomes,
@@ -103,6 +105,7 @@ struct Lease {
 
 /// Ended in this order: threads that request work before those that do it. Those that the system has refused are missing (R7).
 struct Threads {
+    archiver: Option<Archiver>,
     checkpointer: Option<Checkpointer>,
     cleaner: Option<Cleaner>,
     writer: Writer,
@@ -182,7 +185,12 @@ impl Store {
         let checkpointer = Checkpointer::start(&self.inner, options.checkpoint_every_bytes);
         let checkpointer = checkpointer.map_err(|error| refused.push(error.to_string())).ok();
         let has_checkpointer = checkpointer.is_some();
-        *self.lease.threads.lock() = Some(Threads { checkpointer, cleaner, writer });
+        let archiver = Archiver::start(&self.inner, options.archive_period);
+        let archiver = archiver.unwrap_or_else(|error| {
+            refused.push(error.to_string());
+            None
+        });
+        *self.lease.threads.lock() = Some(Threads { archiver, checkpointer, cleaner, writer });
         if planted!("opening_needs_threads") && !refused.is_empty() {
             return Err(Error::io(refused.join("; "), std::io::ErrorKind::WouldBlock.into()));
         }
@@ -269,7 +277,7 @@ impl Store {
     /// Returns the reason why the last checkpoint, perhaps in the background, has failed, if it has. Until one succeeds,
     /// the log is not truncated, or not completely, and may fill up.
     pub fn checkpoint_failure(&self) -> Option<String> {
-        self.inner.checkpoints.failed().map(|failed| failed.why)
+        self.inner.why_log_is_kept().map(|failed| failed.why)
     }
 
     /// Returns the report of the opening.
@@ -398,6 +406,9 @@ impl Store {
         }
         self.inner.last_checkpoint()?;
         self.inner.log.promise()?;
+        if let Some(archive) = &self.inner.archive {
+            archive.extend(&self.inner.log, &self.inner.memory)?;
+        }
         Ok(())
     }
 }
@@ -443,6 +454,7 @@ impl Threads {
     fn is_one_of_them(&self) -> bool {
         let this = thread::current().id();
         self.checkpointer.as_ref().is_some_and(|checkpointer| checkpointer.is_on(this))
+            || self.archiver.as_ref().is_some_and(|archiver| archiver.is_on(this))
             || self.cleaner.as_ref().is_some_and(|cleaner| cleaner.is_on(this))
             || self.writer.is_on(this)
     }
@@ -483,6 +495,7 @@ impl Inner {
             return Err(Error::Misuse("the registry has no built-in operations"));
         }
         let next_txn = Arc::new(AtomicU64::new(next_txn.max(1)));
+        let archive = options.archive.as_ref().map(|to| Archive::open(to, &log)).transpose()?;
         Ok(Inner {
             memory: heaps.open(log.clone(), Arc::clone(&next_txn))?,
             body_len_max: log.body_len_max(),
@@ -496,6 +509,7 @@ impl Inner {
             space: Space::unknown(),
             checkpoints: Checkpoints::default(),
             backups: Backups::default(),
+            archive,
             keepers: Keepers::default(),
             branches: Branches::default(),
             outcomes: Outcomes::default(),

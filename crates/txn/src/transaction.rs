@@ -434,7 +434,7 @@ impl Txn {
             return Err(self.obey());
         }
         let lsn = match self.heap.take() {
-            Some(heap) => self.commit_with_heap(heap)?,
+            Some(heap) => self.commit_with_heap(heap).map_err(|error| self.inner().explain_full(error))?,
             None if self.entry.is_some() => {
                 self.head.clear();
                 self.append(Kind::COMMIT, &[])?.lsn

@@ -7,19 +7,26 @@
 //!    was not durable in the archive before.
 //! 4. The control file of the archive is written when the blocks that it names are durable. A crash before leaves the archive as
 //!    it was.
-//! 5. A log continues where its last opening has ended, and keeps all blocks that were durable then. One that has begun an epoch
-//!    before the end of the archive was restored from an older copy: it has another future, and another archive.
+//! 5. A log continues where its last opening has ended, and keeps all blocks that were durable then. A log that lacks the newest
+//!    archived blocks, or has others in their place, was restored from an older copy: it has another future, and another
+//!    archive.
 
 use cedrat_media::{Durability, FileId, LockGuard, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, planted};
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::ErrorKind;
+use std::time::SystemTime;
 
 use crate::block::SegmentHeader;
 use crate::control::{Control, ControlFile};
-use crate::copy::{BlocksToCopy, Limits};
+use crate::copy::{BlocksToCopy, Limits, are_same};
+use crate::entries::{DirectoryLock, LOCK_FILE, lock};
 use crate::epoch::Epochs;
 use crate::log::Log;
 use crate::look;
+use crate::moments::{Moment, Moments, descriptions_around};
+use crate::open::Found;
+use crate::read::{Faults, Reader};
 use crate::segment::{LOG_DIRECTORY, file_name};
 use crate::{LogError, LogOffset, Lsn, PartitionId};
 
@@ -29,60 +36,83 @@ pub struct LogArchive {
     to: Arc<dyn Media>,
     file: ControlFile,
     control: Control,
+    moments: Moments,
     /// Segment files, by partition and sequence number.
     segments: BTreeMap<(PartitionId, u64), FileId>,
     /// The number of the next segment file.
     next: u32,
-    _lock: Option<LockGuard>,
+    _lock: (DirectoryLock, Option<LockGuard>),
+}
+
+/// An archive as it was when it was read.
+#[derive(Debug)]
+pub struct FoundArchive {
+    pub(crate) found: Found,
+    moments: Vec<Moment>,
 }
 
 impl LogArchive {
     /// Opens the archive of a log, or begins it in an empty directory: then it has all records that the log keeps now.
     ///
     /// # Errors
-    /// [`LogError::Foreign`]: it is of another store, or this log was restored and lacks what the archive has. [`LogError::Truncated`]: the log has recycled records that the archive
-    /// lacks. [`LogError::AlreadyThere`]: the directory has files, and no archive. [`LogError::Damaged`], [`LogError::Io`].
+    /// [`LogError::Foreign`]: it is of another store, or this log was restored and lacks what the archive has.
+    /// [`LogError::ArchiveGap`]: the log has recycled records that the archive lacks. [`LogError::AlreadyThere`]: the
+    /// directory has files, and no archive. [`LogError::InUse`], [`LogError::Damaged`], [`LogError::Io`].
     pub fn open(to: &Arc<dyn Media>, log: &Log) -> Result<LogArchive, LogError> {
         let now = log.control();
-        let archive = match ControlFile::open(&**to, OpenMode::ReadWrite) {
-            Err(LogError::Absent { .. }) => return LogArchive::begin(to, now),
+        let lock = lock(&**to)?;
+        let (file, control) = match ControlFile::open(&**to, OpenMode::ReadWrite) {
+            Err(LogError::Absent { .. }) => return LogArchive::begin(to, lock, now),
             opened => opened?,
         };
-        let (file, control) = archive;
+        let of_other = |found, wanted| Err(LogError::Foreign { file: file.path(&**to), found, wanted });
         if control.store != now.store || control.segment_len != now.segment_len {
-            let (found, wanted) = ("the archive of another store", "an archive of this one");
-            return Err(LogError::Foreign { file: file.path(&**to), found, wanted });
+            return of_other("the archive of another store", "an archive of this one");
         }
-        let newest = now.epochs.newest().expect("a log that is open has one");
-        for (index, known) in control.partitions.iter().enumerate() {
-            let is_archived_only = newest.number != control.epochs.newest().map_or(0, |epoch| epoch.number)
-                && known.durable_below > newest.begins[index];
-            if is_archived_only && !planted!("other_future_archived") {
-                let (found, wanted) = ("the archive of another future of this store", "an archive of its past");
-                return Err(LogError::Foreign { file: file.path(&**to), found, wanted });
-            }
-            if known.durable_below < now.partitions[index].scan_from {
-                let what =
-                    format!("what follows offset {} of partition {index} in the archive", known.durable_below.get());
-                return Err(LogError::Truncated { what });
+        for (index, (known, now)) in control.partitions.iter().zip(&now.partitions).enumerate() {
+            if known.durable_below < now.scan_from {
+                return Err(LogError::ArchiveGap { partition: index as u16, offset: known.durable_below });
             }
         }
+        // The bytes that were read may be in a cache that a power failure clears; the log is recycled for them (R6).
+        file.settle(&**to, &control)?;
+        let (moments, _) = Moments::open(&**to, control.promise, OpenMode::ReadWrite)?;
         let (in_use, files) = look::files(&**to, &control, OpenMode::ReadWrite)?;
+        let reader = look::reader(to, &control, in_use, Faults::default());
+        let is_continued = continues(&control, &now.epochs, log) && has_same_blocks(&reader, &control, log)?;
+        if !is_continued && !planted!("other_future_archived") {
+            return of_other("the archive of another future of this store", "an archive of its past");
+        }
+        let epochs = merged(&control, &now.epochs)?;
         let mut segments = BTreeMap::new();
         let mut next = files.unready.iter().max().map_or(0, |number| number + 1);
-        for (index, in_use) in in_use.iter().enumerate() {
+        for (index, in_use) in reader.in_use.iter().enumerate() {
             for (&sequence, slot) in in_use.read().iter() {
                 segments.insert((PartitionId(index as u16), sequence), slot.file);
                 next = next.max(slot.number + 1);
             }
         }
-        Ok(LogArchive { to: Arc::clone(to), file, control, segments, next, _lock: None })
+        let mut archive =
+            LogArchive { to: Arc::clone(to), file, control, moments, segments, next, _lock: (lock, None) };
+        if epochs != archive.control.epochs && !planted!("ends_of_epochs_archived_late") {
+            // The log may forget where the epoch before has ended.
+            archive.write(Control { epochs, ..archive.control.clone() })?;
+        }
+        Ok(archive)
     }
 
-    fn begin(to: &Arc<dyn Media>, now: Control) -> Result<LogArchive, LogError> {
+    fn write(&mut self, mut control: Control) -> Result<(), LogError> {
+        control.generation += 1;
+        self.file.write(&*self.to, &control)?;
+        self.control = control;
+        Ok(())
+    }
+
+    fn begin(to: &Arc<dyn Media>, lock: DirectoryLock, now: Control) -> Result<LogArchive, LogError> {
         let io = |error| LogError::io("beginning an archive", error);
         for directory in ["", LOG_DIRECTORY] {
-            if let Some(file) = to.list(directory).map_err(io)?.into_iter().next() {
+            let is_foreign = |file: &String| !directory.is_empty() || file != LOCK_FILE;
+            if let Some(file) = to.list(directory).map_err(io)?.into_iter().find(is_foreign) {
                 let file = if directory.is_empty() { file } else { format!("{directory}/{file}") };
                 return Err(LogError::AlreadyThere { file });
             }
@@ -92,10 +122,12 @@ impl LogArchive {
             known.durable_below = known.scan_from;
             known.segments_begun = 0;
         }
-        let (file, lock) = ControlFile::create(&**to, true)?;
+        let (file, lock_of_control) = ControlFile::create(&**to, lock.has_control())?;
+        let moments = Moments::create(&**to)?;
         to.sync_directory("").map_err(io)?;
         file.write(&**to, &control)?;
-        Ok(LogArchive { to: Arc::clone(to), file, control, segments: BTreeMap::new(), next: 0, _lock: lock })
+        let (segments, next, _lock) = (BTreeMap::new(), 0, (lock, lock_of_control));
+        Ok(LogArchive { to: Arc::clone(to), file, control, moments, segments, next, _lock })
     }
 
     /// Returns the offsets, one for each partition, from which on the archive lacks the log.
@@ -108,33 +140,38 @@ impl LogArchive {
         self.control.promise
     }
 
-    /// Archives what has become durable since, and returns the LSN up to which the archive has all records now.
+    /// Archives what has become durable since, and returns the LSN up to which the archive has all records now. `describe` returns
+    /// what a restore of the store needs besides the log ([`FoundArchive::descriptions`]); it is called after that LSN is known.
     ///
     /// # Errors
     /// [`LogError::Damaged`] names a block of the log. [`LogError::Io`], of the log or of the archive: the archive is as it was, and
     /// the next call tries again.
-    pub fn extend(&mut self, log: &Log) -> Result<Lsn, LogError> {
+    pub fn extend(&mut self, log: &Log, describe: impl FnOnce() -> Vec<u8>) -> Result<Lsn, LogError> {
+        let mut moment = Moment::now();
         let up_to = log.durable_lsn();
         let ends: Vec<_> = (0..log.partitions()).map(|partition| log.flushed(PartitionId(partition))).collect();
         let now = log.control();
         let mut control = self.control.clone();
-        control.epochs = merged(&control.epochs, &now.epochs);
+        control.epochs = merged(&control, &now.epochs)?;
         (control.names, control.schemas) = (now.names, now.schemas);
+        control.promise = control.promise.max(up_to);
+        (moment.up_to, moment.description) = (control.promise, describe());
         let mut changed = BTreeSet::new();
         for (index, end) in ends.into_iter().enumerate() {
             let known = &mut control.partitions[index];
             let begin = known.durable_below;
             known.durable_below = end.max(begin);
-            known.segments_begun = end.get().div_ceil(log.shared().reader.geometry.capacity());
+            known.segments_begun = known.durable_below.get().div_ceil(log.shared().reader.geometry.capacity());
             self.archive(log, PartitionId(index as u16), begin..end, &mut changed)?;
+        }
+        if control == self.control && !self.moments.is_new(&moment.description) {
+            return Ok(self.up_to());
         }
         let io = |error| LogError::io("extending an archive", error);
         changed.iter().try_for_each(|&file| self.to.sync(file)).map_err(io)?;
         self.to.sync_directory(LOG_DIRECTORY).map_err(io)?;
-        control.promise = control.promise.max(up_to);
-        control.generation += 1;
-        self.file.write(&*self.to, &control)?;
-        self.control = control;
+        self.moments.append(&*self.to, moment)?;
+        self.write(control)?;
         Ok(self.up_to())
     }
 
@@ -177,7 +214,15 @@ impl LogArchive {
         let name = file_name(self.next);
         let epoch = self.control.epochs.newest().map_or(0, |epoch| epoch.number);
         let header = SegmentHeader { partition, store: self.control.store, sequence, segment_len: len, epoch };
-        let made = self.to.open(&name, OpenMode::Create).and_then(|file| {
+        // An attempt that has failed may have left it.
+        let opened = self.to.open(&name, OpenMode::Create).or_else(|error| match error.kind() {
+            ErrorKind::AlreadyExists if !planted!("failed_segment_in_the_way") => {
+                self.to.open(&name, OpenMode::ReadWrite)
+            }
+            _ => Err(error),
+        });
+        let made = opened.and_then(|file| {
+            self.to.set_len(file, 0)?;
             self.to.set_len(file, len)?;
             if !planted!("archived_header_first") {
                 self.to.sync(file)?;
@@ -193,10 +238,84 @@ impl LogArchive {
     }
 }
 
-/// Returns the epochs of an archive, and those that the log has now: what it has joined replaces the single ones.
-fn merged(archived: &Epochs, now: &Epochs) -> Epochs {
-    let is_replaced = |number: u32| now.iter().any(|epoch| epoch.is_of(number));
-    let mut list: Vec<_> = archived.iter().filter(|epoch| !is_replaced(epoch.number)).cloned().collect();
+impl FoundArchive {
+    /// Reads an archive, also while it is extended.
+    ///
+    /// # Errors
+    /// [`LogError::Absent`]; [`LogError::Damaged`], [`LogError::Io`].
+    pub fn look(at: &Arc<dyn Media>) -> Result<FoundArchive, LogError> {
+        let found = Found::look(at)?;
+        let (_, moments) = Moments::open(&**at, found.control().promise, OpenMode::Read)?;
+        Ok(FoundArchive { found, moments })
+    }
+
+    /// Returns the moments at which the archive was extended, the oldest first.
+    pub fn moments(&self) -> &[Moment] {
+        &self.moments
+    }
+
+    /// Returns the first LSN that the archive has, and the last one.
+    pub fn lsns(&self) -> (Lsn, Lsn) {
+        (self.found.control().checkpoint.scan_lsn, self.found.end_lsn().previous())
+    }
+
+    /// Returns the last moment that was not after a time.
+    pub fn moment_at(&self, time: SystemTime) -> Option<&Moment> {
+        self.moments.iter().rfind(|moment| moment.time() <= time)
+    }
+
+    /// Returns what the store has said of itself to [`LogArchive::extend`] before it had the record with this LSN, and after it: one
+    /// or two descriptions, or none.
+    pub fn descriptions(&self, lsn: Lsn) -> Vec<&[u8]> {
+        descriptions_around(&self.moments, lsn)
+    }
+}
+
+/// Whether a log may have written the blocks of an archive, by their epochs and offsets.
+fn continues(archived: &Control, epochs: &Epochs, log: &Log) -> bool {
+    let (Some(newest), Some(known)) = (epochs.newest(), archived.epochs.newest()) else { return false };
+    let is_same_opening = newest.number == known.number && newest.begins == known.begins;
+    let ends = archived.partitions.iter().map(|partition| partition.durable_below);
+    let is_later_opening =
+        newest.number > known.number && ends.clone().zip(&newest.begins).all(|(end, begin)| end <= *begin);
+    let has_all = ends.zip(0..).all(|(end, partition)| end <= log.flushed(PartitionId(partition)));
+    (is_same_opening || is_later_opening) && has_all
+}
+
+/// Whether the newest archived blocks are those of the log, as far as it has them.
+fn has_same_blocks(archive: &Reader, control: &Control, log: &Log) -> Result<bool, LogError> {
+    let reader = &log.shared().reader;
+    let geometry = reader.geometry;
+    for (index, (known, now)) in control.partitions.iter().zip(log.control().partitions).enumerate() {
+        let end = known.durable_below;
+        let newest_segment = geometry.begin(geometry.sequence(LogOffset::new(end.get().saturating_sub(1))));
+        let range = now.scan_from.max(known.scan_from).max(newest_segment)..end;
+        if !are_same(archive, reader, PartitionId(index as u16), range, Lsn::MAX)? {
+            return Ok(planted!("archived_blocks_not_compared"));
+        }
+    }
+    Ok(true)
+}
+
+/// Returns the epochs of an archive, and those that the log has now, in their place. As many of the others are joined as
+/// the control file needs.
+fn merged(archived: &Control, now: &Epochs) -> Result<Epochs, LogError> {
+    let oldest = now.iter().next().map_or(0, |epoch| epoch.oldest);
+    let mut list: Vec<_> = archived.epochs.iter().filter(|epoch| epoch.number < oldest).cloned().collect();
+    if list.last().is_some_and(|last| last.end == Lsn::MAX) {
+        let last = list.pop().expect("there is a last one");
+        // If the log kept nothing of it, it is not of the log's epochs.
+        let ends = archived.partitions.iter().map(|known| known.durable_below);
+        if let Some(partition) = ends.zip(&last.begins).position(|(end, &begin)| end != begin) {
+            let offset = archived.partitions[partition].durable_below;
+            return Err(LogError::ArchiveGap { partition: partition as u16, offset });
+        }
+    }
+    let of_log = list.len();
     list.extend(now.iter().cloned());
-    Epochs { list }
+    let mut merged = Control { epochs: Epochs { list }, ..archived.clone() };
+    for _ in 1..of_log {
+        merged.join_oldest_if_full();
+    }
+    Ok(merged.epochs)
 }

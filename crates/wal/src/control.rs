@@ -162,7 +162,12 @@ impl Control {
 
     /// Joins the oldest epochs while the slot is nearly full, so that the next opening finds space for one more.
     pub(crate) fn join_epochs(&mut self) {
-        while self.used() > SLOT_LEN / 8 * 7 && self.epochs.join_oldest() {}
+        while self.join_oldest_if_full() {}
+    }
+
+    /// Joins the two oldest epochs if the slot is nearly full; `false` if it did not.
+    pub(crate) fn join_oldest_if_full(&mut self) -> bool {
+        self.used() > SLOT_LEN / 8 * 7 && self.epochs.join_oldest()
     }
 
     /// Writes the control file into one slot.

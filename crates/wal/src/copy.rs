@@ -12,10 +12,12 @@
 use cedrat_media::{AlignedBuf, Durability, FileId, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, planted};
 use std::io;
+use std::ops::Range;
 
+use crate::archive::FoundArchive;
 use crate::block::{BLOCK_HEADER_LEN, BLOCK_UNIT, BlockHeader, SegmentHeader};
 use crate::checksum::record_seed;
-use crate::control::{CONTROL_FILE, Control, ControlFile, ControlPartition};
+use crate::control::{Control, ControlFile, ControlPartition};
 use crate::log::Log;
 use crate::open::Found;
 use crate::read::Reader;
@@ -105,23 +107,42 @@ impl LogCopy {
         Ok(CopiedLog { copy: self, control })
     }
 
-    /// Copies the records of an archive from the checkpoint of `since`, the control file of a backup, to `target`, and no later one.
-    /// With pages and heaps of the backup, this is the log that a crash right after `target` leaves.
+    /// Copies the records of an archive from the checkpoint of a backup to `target`, and no later one. With pages and heaps of the
+    /// backup, this is the log that a crash right after `target` leaves.
     ///
     /// # Errors
     /// [`LogError::Unreachable`]: the backup has later changes, or the archive has no record `target`. [`LogError::Foreign`]: they
     /// are of different stores. [`LogError::Damaged`], [`LogError::Io`].
-    pub fn restore(mut self, archive: &Found, since: &Control, target: Lsn) -> Result<CopiedLog, LogError> {
+    pub fn restore(self, backup: &Found, archive: &FoundArchive, target: Lsn) -> Result<CopiedLog, LogError> {
+        self.restore_from(backup, &archive.found, target)
+    }
+
+    /// Copies all records of a backup from its checkpoint on.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`], [`LogError::Io`].
+    pub fn restore_all(self, backup: &Found) -> Result<CopiedLog, LogError> {
+        self.restore_from(backup, backup, backup.end_lsn().previous())
+    }
+
+    fn restore_from(mut self, backup: &Found, archive: &Found, target: Lsn) -> Result<CopiedLog, LogError> {
+        let since = backup.control();
         if archive.control().store != since.store {
             let (found, wanted) = ("the archive of another store", "an archive of the store of the backup");
-            return Err(LogError::Foreign { file: CONTROL_FILE.into(), found, wanted });
+            return Err(LogError::Foreign { file: archive.control_path(), found, wanted });
         }
-        let (first, newest) = (since.promise, archive.end_lsn().previous());
+        // Its pages may have all changes that its log has.
+        let (first, newest) = (backup.end_lsn().previous(), archive.end_lsn().previous());
         let begins_late =
             |(archived, needed): (&ControlPartition, &ControlPartition)| archived.scan_from > needed.scan_from;
         let is_gap = archive.control().partitions.iter().zip(&since.partitions).any(begins_late);
         if is_gap || !(first..=newest).contains(&target) && !planted!("unreachable_target_restored") {
             return Err(LogError::Unreachable { target, first, last: if is_gap { Lsn::ZERO } else { newest } });
+        }
+        if !has_same_records(backup, archive)? {
+            let (found, wanted) =
+                ("the archive of another future of the store", "an archive of what follows the backup");
+            return Err(LogError::Foreign { file: archive.control_path(), found, wanted });
         }
         let mut control = Control { generation: 1, checkpoint: since.checkpoint, ..archive.control().clone() };
         let last = control.epochs.end_at(target);
@@ -324,6 +345,41 @@ impl<'l> BlocksToCopy<'l> {
         }
         Ok((at, last))
     }
+}
+
+/// Whether two readers have the same blocks in a range of a partition, but for their promises, and for records after `last`.
+pub(crate) fn are_same(
+    one: &Reader,
+    other: &Reader,
+    partition: PartitionId,
+    range: Range<LogOffset>,
+    last: Lsn,
+) -> Result<bool, LogError> {
+    let limits = Limits { promise: Lsn::ZERO, own_promise: LogOffset::ZERO, last };
+    let mut ones = BlocksToCopy::new(one, partition, limits);
+    let mut others = BlocksToCopy::new(other, partition, limits);
+    let mut at = range.start;
+    while at < range.end {
+        let (bytes, next) = ones.read(at, range.end)?;
+        if others.read(at, range.end)?.0 != bytes {
+            return Ok(false);
+        }
+        at = next;
+    }
+    Ok(true)
+}
+
+/// Whether an archive has the records of a backup.
+fn has_same_records(backup: &Found, archive: &Found) -> Result<bool, LogError> {
+    let last = backup.end_lsn().previous();
+    for (index, known) in backup.control().partitions.iter().enumerate() {
+        let partition = PartitionId(index as u16);
+        let range = known.scan_from..backup.end_before(partition, last)?;
+        if !are_same(backup.reader(), archive.reader(), partition, range, last)? {
+            return Ok(planted!("other_future_restored"));
+        }
+    }
+    Ok(true)
 }
 
 /// The whole blocks at the beginning of a piece.

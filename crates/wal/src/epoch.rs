@@ -143,7 +143,11 @@ impl Epochs {
     pub(crate) fn end_at(&mut self, last: Lsn) -> Lsn {
         self.list.retain(|epoch| epoch.first <= last);
         let Some(newest) = self.list.last_mut() else { return Lsn::ZERO };
-        std::mem::replace(&mut newest.end, Lsn::MAX).previous().min(last)
+        let end = std::mem::replace(&mut newest.end, Lsn::MAX).previous().min(last);
+        // Of joined epochs, those after it are forgotten, too.
+        let counts = newest.dead.iter().find(|dead| dead.contains(&end)).map_or(end, |dead| dead.start.previous());
+        newest.dead.retain(|dead| dead.start <= counts);
+        counts
     }
 
     /// Joins the two oldest epochs; `false` if one of them is the newest, or their numbers span too many openings.

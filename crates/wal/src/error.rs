@@ -5,8 +5,8 @@ use std::io;
 use cedrat_sync::Arc;
 use thiserror::Error;
 
-use crate::Lsn;
 use crate::checksum::StoreId;
+use crate::{LogOffset, Lsn};
 
 /// The reason why a log could not be created, opened, read or written.
 #[derive(Debug, Error)]
@@ -101,6 +101,17 @@ pub enum LogError {
     Truncated {
         /// The requested position.
         what: String,
+    },
+    /// An archive lacks records that the log has recycled.
+    #[error(
+        "the archive lacks what followed offset {} of partition {partition} of the log, which was recycled: take a backup, and begin \
+         an archive in another directory", .offset.get()
+    )]
+    ArchiveGap {
+        /// A partition of the log.
+        partition: u16,
+        /// The offset up to which the archive has it.
+        offset: LogOffset,
     },
     /// An archive cannot restore a backup to this record.
     #[error("cannot restore LSN {}: this backup with this archive reaches LSN {} to {}", .target.get(), .first.get(), .last.get())]

@@ -35,6 +35,7 @@ mod growth;
 mod log;
 mod look;
 mod lsn;
+mod moments;
 mod open;
 mod opening;
 mod options;
@@ -52,7 +53,7 @@ mod varint;
 mod verdict;
 mod writer;
 
-pub use archive::LogArchive;
+pub use archive::{FoundArchive, LogArchive};
 pub use backwards::Backwards;
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
@@ -65,6 +66,7 @@ pub use epoch::{Epoch, Epochs};
 pub use error::{LogError, LogFull, StopReason, Stopped};
 pub use log::{Forced, Log};
 pub use lsn::{ByteLen, LogOffset, Lsn, PartitionId, Position, TxnId};
+pub use moments::Moment;
 pub use open::Found;
 #[cfg(feature = "planted-faults")]
 pub use options::Fault;

@@ -348,7 +348,13 @@ impl Log {
 
     /// Durably sets the start of recovery, after forcing the log up to there.
     pub fn checkpoint_control(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
-        self.shared.checkpoint_control(checkpoint)
+        self.shared.checkpoint_control(checkpoint, &[])
+    }
+
+    /// Sets the start of recovery as [`checkpoint_control`](Log::checkpoint_control) does, but later openings keep the log from these
+    /// offsets on, one for each partition.
+    pub fn checkpoint_control_keeping(&self, checkpoint: &Checkpoint, offsets: &[LogOffset]) -> Result<(), LogError> {
+        self.shared.checkpoint_control(checkpoint, offsets)
     }
 
     /// Frees whole segments that hold no record from `keep_from` on, nor from the control file's scan LSN on.
@@ -624,7 +630,7 @@ impl Shared {
         Ok(())
     }
 
-    fn checkpoint_control(&self, checkpoint: &Checkpoint) -> Result<(), LogError> {
+    fn checkpoint_control(&self, checkpoint: &Checkpoint, offsets: &[LogOffset]) -> Result<(), LogError> {
         // A checkpoint beyond the durable LSN would let recovery begin after records that a crash has lost.
         self.force(checkpoint.scan_lsn.max(checkpoint.redo_lsn).previous())?;
         let state = &mut *self.control.lock();
@@ -637,10 +643,11 @@ impl Shared {
         let next_txn = checkpoint.next_txn.max(before.next_txn);
         control.checkpoint = Checkpoint { redo_lsn, scan_lsn, next_txn };
         control.promise = self.durable_lsn();
-        for (partition, known) in self.partitions.iter().zip(&mut control.partitions) {
+        for (index, (partition, known)) in self.partitions.iter().zip(&mut control.partitions).enumerate() {
             known.durable_below = LogOffset::new(partition.flushed.load(Ordering::Acquire));
             let from = partition.tail.lock().first_block(scan_lsn, known.scan_from);
-            known.scan_from = from.min(known.durable_below);
+            let kept = offsets.get(index).map_or(from, |&offset| from.min(offset));
+            known.scan_from = kept.min(known.durable_below).max(known.scan_from);
         }
         let scan_from: Vec<_> = control.partitions.iter().map(|known| known.scan_from).collect();
         control.epochs.forget_before(scan_lsn, &scan_from);

@@ -146,6 +146,12 @@ impl Found {
         Scan::new(&self.reader, bounds, complete)
     }
 
+    /// Returns the path of the control file, for errors.
+    pub(crate) fn control_path(&self) -> String {
+        let file = self.media.open(CONTROL_FILE, OpenMode::Read);
+        file.map_or_else(|_| CONTROL_FILE.into(), |file| self.media.path(file))
+    }
+
     pub(crate) fn reader(&self) -> &Reader {
         &self.reader
     }

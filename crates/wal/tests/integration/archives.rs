@@ -46,11 +46,11 @@ fn archive_keeps_recycled_records() {
     for round in 0..40 {
         append(&log, 50);
         if round % 3 > 0 {
-            assert_eq!(archive.extend(&log).unwrap(), log.durable_lsn());
+            assert_eq!(archive.extend(&log, Vec::new).unwrap(), log.durable_lsn());
         }
         recycle(&log, &archive);
     }
-    archive.extend(&log).unwrap();
+    archive.extend(&log, Vec::new).unwrap();
     let last = log.durable_lsn().get();
     let after: Arc<dyn Media> = Arc::new(to.cut_power(Loss::Everything));
     assert!(lsns_of(&after).unwrap().into_iter().eq(1..=last), "E18.9");
@@ -66,7 +66,7 @@ fn interrupted_archive_is_extended_again() {
     let mut known = vec![(to.journal_len(), 0)];
     for _ in 0..6 {
         append(&log, 30);
-        known.push((to.journal_len(), archive.extend(&log).unwrap().get()));
+        known.push((to.journal_len(), archive.extend(&log, Vec::new).unwrap().get()));
         // The call before has ended where the next one begins.
         known.last_mut().unwrap().0 = to.journal_len();
     }
@@ -80,7 +80,7 @@ fn interrupted_archive_is_extended_again() {
             let found = lsns_of(&image).unwrap();
             assert!(found.len() as u64 >= before && found.iter().copied().eq(1..=found.len() as u64), "E18.9");
             let mut again = LogArchive::open(&image, &log).unwrap();
-            again.extend(&log).unwrap();
+            again.extend(&log, Vec::new).unwrap();
             drop(again);
             assert!(lsns_of(&image).unwrap().into_iter().eq(1..=last), "E18.9");
         }
@@ -102,14 +102,14 @@ fn archive_skips_dead_records() {
     add(1);
     let offset = add(0);
     log.force_partition(Position { partition: PartitionId(0), offset }).unwrap();
-    assert_eq!(archive.extend(&log).unwrap(), Lsn::new(20));
+    assert_eq!(archive.extend(&log, Vec::new).unwrap(), Lsn::new(20));
     assert!(archive.kept_from()[0] > offset, "it is archived");
     drop(archive);
     let crashed = media(&disk.cut_power(Loss::Everything));
     let log = Log::look(&crashed).unwrap().begin(&[], &options()).unwrap();
     append(&log, 30);
     let mut archive = LogArchive::open(&media(&to), &log).unwrap();
-    archive.extend(&log).unwrap();
+    archive.extend(&log, Vec::new).unwrap();
     drop(log);
     assert_eq!(lsns_of(&media(&to)).unwrap(), lsns_of(&crashed).unwrap(), "E18.9");
 }
@@ -133,18 +133,18 @@ fn backup_is_restored_to_each_lsn() {
         let offset = log.append(PartitionId(0), update(1, None), &[&[7; 200]], &mut room).offset;
         drop(room);
         log.force_partition(Position { partition: PartitionId(0), offset }).unwrap();
-        LogArchive::open(&media(&to), &log).unwrap().extend(&log).unwrap();
+        LogArchive::open(&media(&to), &log).unwrap().extend(&log, Vec::new).unwrap();
         disk = disk.cut_power(Loss::Everything);
         log = Log::look(&media(&disk)).unwrap().begin(&[], &options()).unwrap();
     }
     append(&log, 10);
-    LogArchive::open(&media(&to), &log).unwrap().extend(&log).unwrap();
-    let archive = Log::look(&media(&to)).unwrap();
-    let since = Log::look(&media(&backup)).unwrap().control().clone();
+    LogArchive::open(&media(&to), &log).unwrap().extend(&log, Vec::new).unwrap();
+    let archive = FoundArchive::look(&media(&to)).unwrap();
+    let backup = Log::look(&media(&backup)).unwrap();
     let all = lsns_of(&media(&to)).unwrap();
     let restored = |target: u64| {
         let disk = SimDisk::new();
-        let restored = LogCopy::begin(&media(&disk))?.restore(&archive, &since, Lsn::new(target))?;
+        let restored = LogCopy::begin(&media(&disk))?.restore(&backup, &archive, Lsn::new(target))?;
         restored.complete()?;
         lsns_of(&media(&disk.cut_power(Loss::Everything)))
     };
@@ -166,12 +166,40 @@ fn restored_log_needs_another_archive() {
     append(&log, 20);
     let older = media(&disk.journal().crash(disk.journal_len(), Loss::Everything));
     append(&log, 20);
-    LogArchive::open(&media(&to), &log).unwrap().extend(&log).unwrap();
+    LogArchive::open(&media(&to), &log).unwrap().extend(&log, Vec::new).unwrap();
     let other = Log::look(&older).unwrap().begin(&[], &options()).unwrap();
     append(&other, 100);
     let error = LogArchive::open(&media(&to), &other).unwrap_err();
     assert!(matches!(error, LogError::Foreign { .. }), "{error}");
     assert!(lsns_of(&media(&to)).unwrap().into_iter().eq(1..=40), "it is as it was");
+}
+
+/// Two openings of the same log go on in different ways, with the same number, from the same offsets on.
+#[test]
+fn other_opening_with_same_number_is_foreign() {
+    let (disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    append(&log, 20);
+    let older = disk.journal().crash(disk.journal_len(), Loss::Everything);
+    drop(log);
+    let opened = |disk: &SimDisk| Log::look(&media(disk)).unwrap().begin(&[], &options()).unwrap();
+    let (one, other) = (opened(&disk.cut_power(Loss::Everything)), opened(&older));
+    append(&one, 20);
+    LogArchive::open(&media(&to), &one).unwrap().extend(&one, Vec::new).unwrap();
+    append(&other, 10);
+    append(&other, 30);
+    assert!(other.durable_lsn() > one.durable_lsn());
+    let error = LogArchive::open(&media(&to), &other).unwrap_err();
+    assert!(matches!(error, LogError::Foreign { .. }), "E18.9b: {error}");
+    append(&one, 40);
+    LogArchive::open(&media(&to), &one).unwrap().extend(&one, Vec::new).unwrap();
+    let (backup, since) = (SimDisk::new(), other.control());
+    let end = CopyEnd::now(&other).unwrap();
+    LogCopy::begin(&media(&backup)).unwrap().copy(&other, &since, end).unwrap().complete().unwrap();
+    let (backup, archive) = (Log::look(&media(&backup)).unwrap(), FoundArchive::look(&media(&to)).unwrap());
+    let copy = LogCopy::begin(&media(&SimDisk::new())).unwrap();
+    let error = copy.restore(&backup, &archive, backup.end_lsn()).map(drop).unwrap_err();
+    assert!(matches!(error, LogError::Foreign { .. }), "E18.10b: {error}");
 }
 
 #[test]
@@ -187,5 +215,5 @@ fn archive_of_another_store_is_refused() {
     log.checkpoint_control(&Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn: 1 }).unwrap();
     assert!(log.truncate(Lsn::MAX) > 0);
     let error = LogArchive::open(&media(&to), &log).unwrap_err();
-    assert!(matches!(error, LogError::Truncated { .. }), "{error}");
+    assert!(matches!(error, LogError::ArchiveGap { .. }), "{error}");
 }

@@ -1,0 +1,98 @@
+//! Restores of backups: to their end, or to any moment that an archive has (Lemon §3.4; E18.10).
+//!
+//! 1. The result is what a crash right after the last restored record leaves: its first opening rolls back what had not committed
+//!    then.
+//! 2. Pages and heaps are those of the backup; their changes since are in the log, and the opening redoes them.
+//! 3. The control file is written last. Without it the directory is refused as damaged.
+
+use std::time::{Duration, Instant, SystemTime};
+
+use cedrat_heap::{HeapsCopy, restore_heaps};
+use cedrat_media::{LockGuard, Media};
+use cedrat_pages::copy_page_files;
+use cedrat_sync::Arc;
+use cedrat_wal::{CONTROL_FILE, FoundArchive, Log, LogCopy, LogError, Lsn};
+
+use crate::error::{Error, OpenError, Result};
+
+/// The moment to which a backup is restored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RestoreTarget {
+    /// The last record of the archive, or of the backup if there is no archive.
+    Newest,
+    /// The record with this LSN, and all before it.
+    Lsn(Lsn),
+    /// The last moment up to this time at which the archive was extended: every commit that had returned by then.
+    Time(SystemTime),
+}
+
+/// The report of a restore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RestoreReport {
+    /// The last LSN that was restored.
+    pub up_to: Lsn,
+    /// The number of bytes of the files of pages and heaps.
+    pub bytes: u64,
+    /// Total time.
+    pub total: Duration,
+}
+
+/// Restores a backup to an empty directory, with the archive of the same store if the target is later than the backup. The backup
+/// may be the directory of any store that is not open. Both are only read; the archive may be extended meanwhile.
+///
+/// The restored store continues the archive if it was restored to its end. Else it needs another archive, as it has another future.
+///
+/// # Errors
+/// [`Error::Log`] with [`LogError::Unreachable`]: the target is older than the backup, or later than the archive; with
+/// [`LogError::Foreign`]: backup and archive are not of one history of a store; with [`LogError::AlreadyThere`]: the directory is
+/// not empty. [`Error::NoSuchMoment`]. Damage of backup or archive, and errors of the disks: the directory is not a store then.
+pub fn restore(
+    backup: &Arc<dyn Media>,
+    archive: Option<&Arc<dyn Media>>,
+    to: &Arc<dyn Media>,
+    target: RestoreTarget,
+) -> Result<RestoreReport> {
+    let began = Instant::now();
+    let _not_open = lock(&**backup)?;
+    let found = Log::look(backup)?;
+    if found.control().is_log_alone() {
+        let (found, wanted) = ("a log alone", "a backup of a store");
+        return Err(LogError::Foreign { file: CONTROL_FILE.into(), found, wanted }.into());
+    }
+    let archive = archive.map(FoundArchive::look).transpose()?;
+    let first = found.end_lsn().previous();
+    let newest = archive.as_ref().map_or(first, |archive| archive.lsns().1);
+    let target = match target {
+        RestoreTarget::Newest => newest,
+        RestoreTarget::Lsn(lsn) => lsn,
+        RestoreTarget::Time(time) => {
+            let moment = archive.as_ref().and_then(|archive| archive.moment_at(time));
+            moment.ok_or(Error::NoSuchMoment { time })?.up_to
+        }
+    };
+    if let Some(file) = HeapsCopy::foreign_file(&**to)? {
+        return Err(LogError::AlreadyThere { file }.into());
+    }
+    let log = LogCopy::begin(to)?;
+    let log = match &archive {
+        Some(archive) => log.restore(&found, archive, target)?,
+        None if target == first => log.restore_all(&found)?,
+        None => return Err(LogError::Unreachable { target, first, last: first }.into()),
+    };
+    let descriptions = archive.as_ref().map(|archive| archive.descriptions(target)).unwrap_or_default();
+    let mut bytes = copy_page_files(&**backup, &**to)?;
+    bytes += restore_heaps(&**backup, &**to, &found.control().store, first, &descriptions)?;
+    log.complete()?;
+    Ok(RestoreReport { up_to: target, bytes, total: began.elapsed() })
+}
+
+/// Locks a backup, whose directory may be read-only.
+fn lock(backup: &dyn Media) -> Result<LockGuard> {
+    use std::io::ErrorKind::{NotFound, WouldBlock};
+    backup.lock(CONTROL_FILE).map_err(|error| match error.kind() {
+        WouldBlock => OpenError::InUse { path: CONTROL_FILE.into() }.into(),
+        NotFound => LogError::Absent { file: CONTROL_FILE.into() }.into(),
+        _ => Error::io(format!("locking {CONTROL_FILE}"), error),
+    })
+}

@@ -1,0 +1,210 @@
+//! The moments of an archive: up to which record it had the log at which time, and what the rest of the store was like then
+//! (drawn in docs/formats/archive.md).
+//!
+//! Each moment is appended and synced before the archive's control file names its LSN, so the file has a whole moment for that,
+//! or is damaged. What follows the last whole one is an interrupted append, which the next one writes over.
+
+use cedrat_media::{Durability, FileId, Media, OpenMode, read_exact_at, write_again, write_all_at};
+use cedrat_sync::planted;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use crate::{LogError, Lsn};
+
+/// The name of the file in an archive's directory.
+const MOMENTS_FILE: &str = "moments";
+
+/// Offsets in an entry; the description follows.
+mod at {
+    pub(super) const CHECKSUM: usize = 0; //         CRC-32C of the rest of the entry
+    pub(super) const LEN: usize = CHECKSUM + 4; //   length of the description
+    pub(super) const TIME: usize = LEN + 4; //       milliseconds since 1970, UTC
+    pub(super) const LSN: usize = TIME + 8;
+    pub(super) const DESCRIPTION: usize = LSN + 8;
+}
+
+/// The maximum length of a description in bytes.
+const DESCRIPTION_LEN_MAX: usize = 1 << 20;
+
+/// A moment of an archive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// Every commit that had returned at this time is in the archive. Milliseconds since 1970, UTC.
+    millis: u64,
+    /// The archive had all records up to this LSN.
+    pub up_to: Lsn,
+    /// What the store has said of itself, if it has changed since the moment before.
+    pub(crate) description: Vec<u8>,
+}
+
+impl Moment {
+    /// Returns the moment that is now, without an LSN.
+    pub(crate) fn now() -> Moment {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Moment { millis: since.as_millis() as u64, up_to: Lsn::ZERO, description: Vec::new() }
+    }
+
+    /// Every commit that had returned at this time is in the archive.
+    pub fn time(&self) -> SystemTime {
+        UNIX_EPOCH + Duration::from_millis(self.millis)
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut bytes = vec![0; at::DESCRIPTION];
+        bytes[at::LEN..at::TIME].copy_from_slice(&(self.description.len() as u32).to_le_bytes());
+        bytes[at::TIME..at::LSN].copy_from_slice(&self.millis.to_le_bytes());
+        bytes[at::LSN..at::DESCRIPTION].copy_from_slice(&self.up_to.get().to_le_bytes());
+        bytes.extend_from_slice(&self.description);
+        let checksum = crc32c::crc32c(&bytes[at::LEN..]);
+        bytes[at::CHECKSUM..at::LEN].copy_from_slice(&checksum.to_le_bytes());
+        bytes
+    }
+
+    /// Returns the entry at the beginning of some bytes, if it is whole.
+    fn decode(bytes: &[u8]) -> Option<Moment> {
+        let number =
+            |at: usize| bytes.get(at..at + 8).map(|bytes| u64::from_le_bytes(bytes.try_into().expect("eight")));
+        let len = u32::from_le_bytes(bytes.get(at::LEN..at::TIME)?.try_into().expect("four bytes")) as usize;
+        let end = at::DESCRIPTION + len.min(DESCRIPTION_LEN_MAX + 1);
+        let checksum = u32::from_le_bytes(bytes[at::CHECKSUM..at::LEN].try_into().expect("four bytes"));
+        if crc32c::crc32c(bytes.get(at::LEN..end)?) != checksum {
+            return None;
+        }
+        let description = bytes[at::DESCRIPTION..end].to_vec();
+        Some(Moment { millis: number(at::TIME)?, up_to: Lsn::new(number(at::LSN)?), description })
+    }
+
+    fn len(&self) -> u64 {
+        (at::DESCRIPTION + self.description.len()) as u64
+    }
+}
+
+/// The file of moments, open for more.
+#[derive(Debug)]
+pub(crate) struct Moments {
+    file: FileId,
+    end: u64,
+    /// The newest description.
+    description: Vec<u8>,
+}
+
+impl Moments {
+    /// Creates the file, durably, without a moment. An interrupted creation may have left one.
+    pub(crate) fn create(media: &dyn Media) -> Result<Moments, LogError> {
+        let created =
+            media.open(MOMENTS_FILE, OpenMode::Create).or_else(|_| media.open(MOMENTS_FILE, OpenMode::ReadWrite));
+        let file = created
+            .and_then(|file| media.set_len(file, 0).and_then(|()| media.sync(file)).map(|()| file))
+            .map_err(|error| LogError::io(format!("creating the file {MOMENTS_FILE}"), error))?;
+        Ok(Moments { file, end: 0, description: Vec::new() })
+    }
+
+    /// Opens the file of an archive that has all records up to an LSN. Returns all moments, too.
+    pub(crate) fn open(media: &dyn Media, up_to: Lsn, mode: OpenMode) -> Result<(Moments, Vec<Moment>), LogError> {
+        let io = |error| LogError::io(format!("reading the file {MOMENTS_FILE}"), error);
+        let file = media.open(MOMENTS_FILE, mode).map_err(io)?;
+        let mut bytes = vec![0; media.len(file).map_err(io)? as usize];
+        read_exact_at(media, file, 0, &mut bytes).map_err(io)?;
+        let mut moments = Moments { file, end: 0, description: Vec::new() };
+        let mut list: Vec<Moment> = Vec::new();
+        while let Some(moment) = Moment::decode(&bytes[moments.end as usize..]) {
+            moments.add(&moment);
+            list.push(moment);
+        }
+        let newest = list.last().map_or(Lsn::ZERO, |moment| moment.up_to);
+        if newest < up_to && !planted!("lost_moments_ignored") {
+            let what = format!("the moment of LSN {} is missing or damaged; use a copy of the archive", up_to.get());
+            return Err(LogError::Damaged { file: media.path(file), offset: moments.end, what });
+        }
+        if let (OpenMode::ReadWrite, Some(last)) = (mode, list.last())
+            && !planted!("moment_not_settled")
+        {
+            // The process that wrote it may have ended before it was durable (R6).
+            write_again(media, file, moments.end - last.len(), last.len() as usize).map_err(io)?;
+        }
+        Ok((moments, list))
+    }
+
+    /// Whether a moment with this description says more than the newest.
+    pub(crate) fn is_new(&self, description: &[u8]) -> bool {
+        self.description != description
+    }
+
+    /// Appends a moment, durably. `moment` has a description of the whole store.
+    pub(crate) fn append(&mut self, media: &dyn Media, mut moment: Moment) -> Result<(), LogError> {
+        if !self.is_new(&moment.description) {
+            moment.description.clear();
+        }
+        let given = moment.description.len() as u64;
+        if given > DESCRIPTION_LEN_MAX as u64 {
+            let what = "the description of a store in an archive, in bytes";
+            return Err(LogError::Limit { what, given, limit: DESCRIPTION_LEN_MAX as u64 });
+        }
+        write_all_at(media, self.file, self.end, &moment.encode(), Durability::Durable)
+            .map_err(|error| LogError::io(format!("extending {}", media.path(self.file)), error))?;
+        self.add(&moment);
+        Ok(())
+    }
+
+    fn add(&mut self, moment: &Moment) {
+        self.end += moment.len();
+        if !moment.description.is_empty() {
+            self.description.clone_from(&moment.description);
+        }
+    }
+}
+
+/// Returns the descriptions between which an LSN lies: that of the last moment before it, and that of the first one from it on.
+pub(crate) fn descriptions_around(moments: &[Moment], lsn: Lsn) -> Vec<&[u8]> {
+    let after = moments.partition_point(|moment| moment.up_to < lsn);
+    let newest = |moments: &'_ [Moment]| moments.iter().rposition(|moment| !moment.description.is_empty());
+    let before = newest(&moments[..after]);
+    let from = newest(&moments[..moments.len().min(after + 1)]);
+    let mut found: Vec<usize> = before.into_iter().chain(from).collect();
+    found.dedup();
+    found.into_iter().map(|index| &*moments[index].description).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cedrat_media::SimDisk;
+    use cedrat_sync::explore;
+
+    fn moment(up_to: u64, description: &[u8]) -> Moment {
+        Moment { millis: 1_000 + up_to, up_to: Lsn::new(up_to), description: description.to_vec() }
+    }
+
+    /// An interrupted append is written over, and a moment that the control file knows is missed.
+    #[test]
+    fn damaged_moments_are_noticed() {
+        explore(1, 1, || {
+            let disk = SimDisk::new();
+            let mut moments = Moments::create(&disk).expect("the disk works");
+            for (lsn, description) in [(1, b"one"), (5, b"one"), (9, b"two")] {
+                moments.append(&disk, moment(lsn, description)).expect("the disk works");
+            }
+            let (again, list) = Moments::open(&disk, Lsn::new(9), OpenMode::Read).expect("it is whole");
+            assert_eq!(again.end, moments.end);
+            assert_eq!(list, [moment(1, b"one"), moment(5, b""), moment(9, b"two")]);
+            write_all_at(&disk, moments.file, moments.end - 1, &[9], Durability::Durable).expect("the disk works");
+            let (_, list) = Moments::open(&disk, Lsn::new(5), OpenMode::Read).expect("the third was not noted");
+            assert_eq!(list.len(), 2);
+            let error = Moments::open(&disk, Lsn::new(9), OpenMode::Read).expect_err("E18.9c");
+            assert!(matches!(error, LogError::Damaged { .. }), "E18.9c: {error}");
+        });
+    }
+
+    #[test]
+    fn target_lies_between_descriptions() {
+        explore(1, 1, || {
+            let moments = [moment(1, b"a"), moment(5, b""), moment(9, b"b"), moment(9, b"c"), moment(12, b"")];
+            let around = |lsn| descriptions_around(&moments, Lsn::new(lsn));
+            assert_eq!(around(1), [b"a"]);
+            assert_eq!(around(5), [b"a"]);
+            assert_eq!(around(6), [b"a", b"b"]);
+            assert_eq!(around(9), [b"a", b"b"]);
+            assert_eq!(around(10), [b"c"]);
+            assert_eq!(around(20), [b"c"]);
+        });
+    }
+}
