@@ -252,9 +252,6 @@ impl Inner {
             archive.extend_for_checkpoint(&self.log, &self.memory, carries == Carries::InFullLog);
             archive.keep(&mut needed);
         }
-        if planted!("lagging_archive_forgotten") {
-            needed.clear();
-        }
         self.log.checkpoint_control_keeping(&Checkpoint { redo_lsn, scan_lsn, next_txn }, &needed)?;
         if carries == Carries::InFullLog {
             self.backups.end_before(scan_lsn);

@@ -75,7 +75,7 @@ fn interrupted_archive_is_extended_again() {
     cursor.advance_to(known[0].0);
     while cursor.advance() {
         let before = known.iter().rev().find(|&&(at, _)| at <= cursor.at()).unwrap().1;
-        for loss in [Loss::Everything, Loss::Random(3), Loss::Nothing] {
+        for loss in (0..8).map(Loss::Random).chain([Loss::Everything, Loss::Nothing]) {
             let image: Arc<dyn Media> = Arc::new(SimDisk::from_image(cursor.image(loss)));
             let found = lsns_of(&image).unwrap();
             assert!(found.len() as u64 >= before && found.iter().copied().eq(1..=found.len() as u64), "E18.9");
@@ -172,6 +172,25 @@ fn restored_log_needs_another_archive() {
     let error = LogArchive::open(&media(&to), &other).unwrap_err();
     assert!(matches!(error, LogError::Foreign { .. }), "{error}");
     assert!(lsns_of(&media(&to)).unwrap().into_iter().eq(1..=40), "it is as it was");
+}
+
+/// The log forgets the epoch before, of which the archive has all records, and not its end yet.
+#[test]
+fn end_of_epoch_is_archived_at_opening() {
+    let (mut disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    append(&log, 20);
+    LogArchive::open(&media(&to), &log).unwrap().extend(&log, Vec::new).unwrap();
+    drop(log);
+    for _ in 0..2 {
+        disk = disk.cut_power(Loss::Everything);
+        let log = Log::look(&media(&disk)).unwrap().begin(&[], &options()).unwrap();
+        let archive = LogArchive::open(&media(&to), &log).expect("E18.9a");
+        append(&log, 20);
+        let lsn = log.durable_lsn();
+        let checkpoint = Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn: 1 };
+        log.checkpoint_control_keeping(&checkpoint, &archive.kept_from()).unwrap();
+    }
 }
 
 /// Two openings of the same log go on in different ways, with the same number, from the same offsets on.
