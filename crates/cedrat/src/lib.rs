@@ -21,9 +21,9 @@ pub mod media {
 pub mod wal {
     #[doc(inline)]
     pub use cedrat_wal::{
-        ByteLen, Forced, Local, LogError, LogFull, LogOffset, LogOptions, Lsn, PartitionId, Piece, Position, Replica,
-        ReplicaSink, SEGMENT_LEN_MAX, SEGMENT_LEN_MIN, SegmentSink, Sink, StableWhen, StopReason, Stopped, StoreId,
-        Ticket, TxnId,
+        ByteLen, Forced, FoundArchive, Local, LogError, LogFull, LogOffset, LogOptions, Lsn, Moment, PartitionId,
+        Piece, Position, Replica, ReplicaSink, SEGMENT_LEN_MAX, SEGMENT_LEN_MIN, SegmentSink, Sink, StableWhen,
+        StopReason, Stopped, StoreId, Ticket, TxnId,
     };
 }
 
@@ -43,12 +43,12 @@ pub mod pages {
 pub mod txn {
     #[doc(inline)]
     pub use cedrat_txn::{
-        BRANCH_ID_LEN_MAX, BackupOptions, BackupReport, BranchError, CheckReport, Clock, Commit, Error, Finish,
-        FixedRestore, FixedSet, FormatFixed, FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome,
+        ArchiveStatus, BRANCH_ID_LEN_MAX, BackupOptions, BackupReport, BranchError, CheckReport, Clock, Commit, Error,
+        Finish, FixedRestore, FixedSet, FormatFixed, FormatFresh, FormatPage, HeuristicBranch, HeuristicOutcome,
         INLINE_LEN_MAX, InDoubt, LogicalUndo, OpenError, Opening, Operation, Options, Prepared, Progress, RecordId,
-        RecoveryReport, Refused, Registry, Rehearsal, RestorePage, Result, Savepoint, SetRange, SlottedDelete,
-        SlottedInsert, SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo, Undone, VersionedDelete,
-        VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote,
+        RecoveryReport, Refused, Registry, Rehearsal, RestorePage, RestoreReport, RestoreTarget, Result, Savepoint,
+        SetRange, SlottedDelete, SlottedInsert, SlottedUpdate, SmallBytes, Store, SystemClock, Txn, TxnOptions, Undo,
+        Undone, VersionedDelete, VersionedInsert, VersionedUpdate, VersionedWithdraw, Vote,
     };
     #[doc(inline)]
     pub use cedrat_txn::{
@@ -142,6 +142,26 @@ pub fn backup(
 ) -> Result<txn::BackupReport, Error> {
     let to: Arc<dyn media::Media> = Arc::new(media::RealDisk::new(directory.as_ref()));
     store.backup(&to, options)
+}
+
+/// Returns the options for an [archive](Options::archive) in a directory that is empty, is created, or has the archive of the store.
+pub fn archived_in(directory: impl AsRef<Path>, options: Options) -> Options {
+    Options { archive: Some(Arc::new(media::RealDisk::new(directory.as_ref()))), ..options }
+}
+
+/// Restores a backup to a directory that is empty, or is created, with an archive if the target is later than the backup:
+/// [`cedrat_txn::restore`].
+///
+/// # Errors
+/// Those of [`cedrat_txn::restore`].
+pub fn restore(
+    backup: impl AsRef<Path>,
+    archive: Option<&Path>,
+    to: impl AsRef<Path>,
+    target: txn::RestoreTarget,
+) -> Result<txn::RestoreReport, Error> {
+    let disk = |directory: &Path| -> Arc<dyn media::Media> { Arc::new(media::RealDisk::new(directory)) };
+    cedrat_txn::restore(&disk(backup.as_ref()), archive.map(disk).as_ref(), &disk(to.as_ref()), target)
 }
 
 /// Returns a registry of all operations of Cedrat, to which a program adds its own.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use jiff::Timestamp;
 
 /// Transactions as a library: a tour, a crash workload, and subcommands that inspect a store.
 #[derive(Debug, Parser)]
@@ -32,6 +33,9 @@ pub(crate) enum Command {
     Heap(Heap),
     Info(Info),
     Verify(Verify),
+    Backup(Backup),
+    Restore(Restore),
+    Archive(Archive),
     Log(Log),
     Resolve(Resolve),
     Objects(Objects),
@@ -62,6 +66,78 @@ pub(crate) struct Tour {
     /// Make the store in this folder, which must not exist yet, and keep it [default: a temporary one]
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Copy a store that no program has open to another folder, durably.
+///
+/// The store is recovered first, and every page and every record is verified. A program that has the
+/// store open makes a backup itself, while transactions run: `cedrat::backup`, `cedrat_backup`, `Store.backup`.
+///
+/// Exit code 0 if the backup is complete; otherwise 1, and TO is no store.
+#[derive(Debug, Args)]
+pub(crate) struct Backup {
+    /// The store's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// The folder of the backup, which is created or empty
+    #[arg(value_name = "TO")]
+    pub(crate) to: PathBuf,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Restore a backup, to its end or to any later moment that an archive has.
+///
+/// The backup and the archive are only read, and the archive may be in use. The first opening of the
+/// restored store rolls back the transactions that had not committed at that moment.
+///
+/// Exit code 0 if the restored store is complete; otherwise 1, and TO is no store.
+#[derive(Debug, Args)]
+pub(crate) struct Restore {
+    /// The folder of the backup
+    #[arg(value_name = "BACKUP")]
+    pub(crate) backup: PathBuf,
+
+    /// The folder of the restored store, which is created or empty
+    #[arg(value_name = "TO")]
+    pub(crate) to: PathBuf,
+
+    /// The folder of the store's archive: restore its newest moment, unless --lsn or --time says another one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) archive: Option<PathBuf>,
+
+    /// Restore the record with this LSN, and all before it
+    #[arg(long, value_name = "LSN", requires = "archive", conflicts_with = "time")]
+    pub(crate) lsn: Option<u64>,
+
+    /// Restore the last archived moment up to this time, such as 2026-11-28T21:14:07Z
+    #[arg(long, value_name = "TIME", requires = "archive")]
+    pub(crate) time: Option<Timestamp>,
+
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Print which records and which moments an archive has.
+///
+/// Exit code 0 if it is whole; otherwise 1, with file and offset.
+#[derive(Debug, Args)]
+pub(crate) struct Archive {
+    /// The archive's folder
+    #[arg(value_name = "DIR")]
+    pub(crate) directory: PathBuf,
+
+    /// List all moments
+    #[arg(long)]
+    pub(crate) moments: bool,
 
     /// Print the result as one JSON object
     #[arg(long)]

@@ -1,7 +1,9 @@
 //! The `cedrat` command: a tour, a crash workload, and subcommands that inspect a store.
 #![forbid(unsafe_code)]
 
+mod archive;
 mod arguments;
+mod backup;
 mod bank;
 mod heap;
 mod info;
@@ -47,6 +49,9 @@ fn run(command: Command) -> Outcome {
         Command::Heap(Heap::Bench(arguments)) => heap::bench(&arguments),
         Command::Info(arguments) => info::info(&arguments),
         Command::Verify(arguments) => verify::verify(&arguments),
+        Command::Backup(arguments) => backup::backup(&arguments),
+        Command::Restore(arguments) => backup::restore(&arguments),
+        Command::Archive(arguments) => archive::archive(&arguments),
         Command::Log(arguments) => log::log(&arguments),
         Command::Resolve(arguments) => resolve::resolve(&arguments),
         Command::Objects(arguments) => objects::objects(&arguments),

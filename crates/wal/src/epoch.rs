@@ -141,8 +141,10 @@ impl Epochs {
 
     /// Forgets epochs after an LSN, so that the log ends there, and returns the last LSN up to it that counts.
     pub(crate) fn end_at(&mut self, last: Lsn) -> Lsn {
-        self.list.retain(|epoch| epoch.first <= last);
-        let Some(newest) = self.list.last_mut() else { return Lsn::ZERO };
+        let later = self.list.partition_point(|epoch| epoch.first <= last);
+        // A log has an epoch, also if the first one that it knows begins after its end.
+        self.list.truncate(if planted!("log_without_epoch_restored") { later } else { later.max(1) });
+        let Some(newest) = self.list.last_mut() else { return last };
         let end = std::mem::replace(&mut newest.end, Lsn::MAX).previous().min(last);
         // Of joined epochs, those after it are forgotten, too.
         let counts = newest.dead.iter().find(|dead| dead.contains(&end)).map_or(end, |dead| dead.start.previous());
@@ -236,6 +238,28 @@ mod tests {
         }
         assert_eq!(epochs.owner(PartitionId(1), LogOffset::new(4096)).unwrap().0.number, 5);
         assert_eq!(epochs.owner(PartitionId(1), LogOffset::new(8192)).unwrap().0.number, 6, "E1.3");
+    }
+
+    /// E18.10.
+    #[test]
+    fn log_ends_at_any_number() {
+        let ended_at = |mut epochs: Epochs, lsn| {
+            let last = epochs.end_at(Lsn::new(lsn)).get();
+            let newest = epochs.newest().expect("E18.10: there is one");
+            assert_eq!(newest.end, Lsn::MAX, "E18.10");
+            (last, newest.number)
+        };
+        for (lsn, end) in [(0, (0, 1)), (40, (40, 1)), (60, (49, 1)), (85, (85, 3)), (92, (89, 3)), (100, (100, 4))] {
+            assert_eq!(ended_at(epochs(), lsn), end, "E18.10: {lsn}");
+        }
+        let joined = || {
+            let mut joined = epochs();
+            assert!(joined.join_oldest() && joined.join_oldest());
+            joined
+        };
+        for (lsn, end) in [(40, (40, 3)), (60, (49, 3)), (85, (85, 3)), (100, (100, 4))] {
+            assert_eq!(ended_at(joined(), lsn), end, "E18.10: {lsn}");
+        }
     }
 
     #[test]

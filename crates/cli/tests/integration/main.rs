@@ -1,6 +1,7 @@
 //! Tests of the command as a process: one program, because linking takes longer than most tests.
 #![forbid(unsafe_code)]
 
+mod backup;
 mod bank;
 mod common;
 mod face;

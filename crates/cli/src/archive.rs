@@ -1,0 +1,71 @@
+//! `cedrat archive`: which records and moments an archive has.
+
+use std::sync::Arc;
+
+use cedrat::media::{Media, RealDisk};
+use cedrat::wal::{FoundArchive, Moment};
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::arguments::Archive;
+use crate::look;
+use crate::output::{self, Context, Failure, Outcome, grouped};
+
+/// What an archive has.
+#[derive(Debug, Serialize)]
+struct Shown {
+    /// The first LSN.
+    first: u64,
+    /// The last LSN.
+    last: u64,
+    /// Bytes of its files.
+    bytes: u64,
+    /// The oldest moment and the newest one, or all of them.
+    moments: Vec<ShownMoment>,
+}
+
+#[derive(Debug, Serialize)]
+struct ShownMoment {
+    time: String,
+    lsn: u64,
+}
+
+impl ShownMoment {
+    fn of(moment: &Moment) -> Result<ShownMoment, Failure> {
+        let time = Timestamp::try_from(moment.time())?;
+        Ok(ShownMoment { time: format!("{time:.3}"), lsn: moment.up_to.get() })
+    }
+}
+
+/// Prints what an archive has.
+pub(crate) fn archive(arguments: &Archive) -> Outcome {
+    look::is_directory(&arguments.directory)?;
+    let media: Arc<dyn Media> = Arc::new(RealDisk::new(&arguments.directory));
+    let found = FoundArchive::look(&media).while_doing(arguments.directory.display())?;
+    let moments = found.moments();
+    let chosen: Vec<&Moment> = match moments {
+        [first, .., last] if !arguments.moments => vec![first, last],
+        all => all.iter().collect(),
+    };
+    let (first, last) = found.lsns();
+    let moments = chosen.into_iter().map(ShownMoment::of).collect::<Result<Vec<_>, _>>()?;
+    let shown = Shown { first: first.get(), last: last.get(), bytes: bytes_of(&*media)?, moments };
+    if arguments.json {
+        return output::json(&shown);
+    }
+    let mut rows = vec![("LSNs", format!("{} to {}", shown.first, shown.last)), ("bytes", grouped(shown.bytes))];
+    rows.extend(shown.moments.iter().map(|moment| ("moment", format!("{}  LSN {}", moment.time, moment.lsn))));
+    output::rows(&rows)
+}
+
+/// Returns the length of all files of an archive.
+fn bytes_of(media: &dyn Media) -> Result<u64, Failure> {
+    let mut bytes = 0;
+    for directory in ["", "log"] {
+        for name in media.list(directory)? {
+            let name = if directory.is_empty() { name } else { format!("{directory}/{name}") };
+            bytes += media.len(media.open(&name, cedrat::media::OpenMode::Read)?)?;
+        }
+    }
+    Ok(bytes)
+}

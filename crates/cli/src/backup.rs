@@ -1,0 +1,65 @@
+//! `cedrat backup` and `cedrat restore`.
+
+use std::time::Duration;
+
+use cedrat::txn::{BackupOptions, Options, RestoreTarget};
+use cedrat::wal::Lsn;
+use serde::Serialize;
+
+use crate::arguments::{Backup, Restore};
+use crate::look::{self, Looked};
+use crate::output::{self, Context, Outcome, grouped};
+
+/// What was copied.
+#[derive(Debug, Serialize)]
+struct Copied {
+    /// Every transaction that had committed up to this LSN is in it.
+    lsn: u64,
+    /// Bytes of pages and heaps.
+    bytes: u64,
+    seconds: f64,
+}
+
+impl Copied {
+    fn new(lsn: Lsn, bytes: u64, total: Duration) -> Copied {
+        Copied { lsn: lsn.get(), bytes, seconds: total.as_secs_f64() }
+    }
+
+    fn print(&self, as_json: bool) -> Outcome {
+        if as_json {
+            return output::json(self);
+        }
+        let rows = [
+            ("up to LSN", self.lsn.to_string()),
+            ("bytes", grouped(self.bytes)),
+            ("seconds", format!("{:.1}", self.seconds)),
+        ];
+        output::rows(&rows)
+    }
+}
+
+/// Copies a store.
+pub(crate) fn backup(arguments: &Backup) -> Outcome {
+    // A directory without a store is refused before anything is written.
+    drop(Looked::at(&arguments.directory)?);
+    let options = Options { create: false, ..Options::default() };
+    let store = cedrat::open_with(&arguments.directory, options, crate::registry()).while_doing("opening the store")?;
+    let report = cedrat::backup(&store, &arguments.to, BackupOptions::default()).while_doing("copying the store")?;
+    store.close()?;
+    Copied::new(report.up_to, report.bytes, report.total).print(arguments.json)
+}
+
+/// Restores a backup.
+pub(crate) fn restore(arguments: &Restore) -> Outcome {
+    let target = match (arguments.lsn, arguments.time) {
+        (Some(lsn), _) => RestoreTarget::Lsn(Lsn::new(lsn)),
+        (_, Some(time)) => RestoreTarget::Time(time.try_into()?),
+        _ => RestoreTarget::Newest,
+    };
+    let archive = arguments.archive.as_deref();
+    // A missing directory would be created.
+    [Some(arguments.backup.as_path()), archive].into_iter().flatten().try_for_each(look::is_directory)?;
+    let report =
+        cedrat::restore(&arguments.backup, archive, &arguments.to, target).while_doing("restoring the backup")?;
+    Copied::new(report.up_to, report.bytes, report.total).print(arguments.json)
+}

@@ -1,0 +1,88 @@
+//! Backups, archives and restores, as operators make them.
+
+use std::path::Path;
+
+use cedrat::prelude::*;
+use cedrat::txn::BackupOptions;
+use serde_json::Value;
+
+use crate::common::{cedrat, errors, files, json, printed, text};
+
+/// The values of a table's key 1 that a store had, each with an LSN at which it had it.
+type Values = Vec<(u64, u64)>;
+
+/// Makes a store with an archive, a backup of its first state, and changes since.
+fn with_archive(folder: &Path) -> Values {
+    let options = cedrat::archived_in(folder.join("archive"), Options::default());
+    let store = cedrat::open_with(folder.join("store"), options, cedrat::registry()).expect("a folder");
+    let table = store.transact(|txn| HashTable::<u64, u64>::open_or_create(txn, "table")).expect("a table");
+    let mut values = Vec::new();
+    for value in 0..4 {
+        store.transact(|txn| table.insert(txn, &1, &value)).expect("it is not locked");
+        values.push((value, store.extend_archive().expect("there is room").get()));
+        if value == 0 {
+            cedrat::backup(&store, folder.join("backup"), BackupOptions::default()).expect("there is room");
+        }
+    }
+    values
+}
+
+fn value_in(store: &Path) -> Option<u64> {
+    let store = cedrat::open(store).expect("it opens");
+    store
+        .transact(|txn| {
+            let table = HashTable::<u64, u64>::open_or_create(txn, "table")?;
+            table.get(txn, &1)
+        })
+        .expect("it is not locked")
+}
+
+#[test]
+fn backup_is_restored_to_lsn_and_time() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let values = with_archive(folder.path());
+    let place = |name: &str| text(&folder.path().join(name)).to_owned();
+    let (archive, backup) = (place("archive"), place("backup"));
+    let before = (files(Path::new(&archive)), files(Path::new(&backup)));
+    let shown = json(&cedrat(&["archive", &archive, "--json", "--moments"]));
+    assert!(shown["last"].as_u64() >= values.last().map(|&(_, lsn)| lsn), "{shown}");
+    let moments = shown["moments"].as_array().expect("a list").clone();
+    let time_of =
+        |lsn: u64| moments.iter().rfind(|moment| moment["lsn"].as_u64() <= Some(lsn)).map(|it| it["time"].clone());
+    for &(value, lsn) in &values[1..] {
+        let (to, lsn_text) = (place(&format!("lsn{value}")), lsn.to_string());
+        let report = json(&cedrat(&["restore", &backup, &to, "--archive", &archive, "--lsn", &lsn_text, "--json"]));
+        assert_eq!(report["lsn"], lsn);
+        assert_eq!(value_in(Path::new(&to)), Some(value));
+        let to = place(&format!("time{value}"));
+        let Some(Value::String(time)) = time_of(lsn) else { panic!("{moments:?}") };
+        printed(&cedrat(&["restore", &backup, &to, "--archive", &archive, "--time", &time]));
+        assert!(value_in(Path::new(&to)) >= Some(value), "moments may be of the same millisecond");
+    }
+    let to = place("newest");
+    assert!(printed(&cedrat(&["restore", &backup, &to, "--archive", &archive])).contains("up to LSN"));
+    assert_eq!(value_in(Path::new(&to)), Some(3));
+    let again = cedrat(&["restore", &backup, &to, "--archive", &archive]);
+    assert!(again.status.code() == Some(1) && errors(&again).contains("restoring the backup"), "{}", errors(&again));
+    let late = cedrat(&["restore", &backup, &place("late"), "--archive", &archive, "--lsn", "1000000"]);
+    assert!(late.status.code() == Some(1) && errors(&late).contains("reaches LSN"), "{}", errors(&late));
+    let early = cedrat(&["restore", &backup, &place("early"), "--archive", &archive, "--time", "1980-01-01T00:00:00Z"]);
+    assert!(early.status.code() == Some(1) && errors(&early).contains("no moment"), "{}", errors(&early));
+    let alone = cedrat(&["restore", &backup, &place("alone"), "--lsn", "1"]);
+    assert_eq!(alone.status.code(), Some(2), "{}", errors(&alone));
+    assert!(before == (files(Path::new(&archive)), files(Path::new(&backup))), "they are only read");
+}
+
+#[test]
+fn closed_store_is_backed_up() {
+    let folder = tempfile::tempdir().expect("a folder");
+    with_archive(folder.path());
+    let place = |name: &str| text(&folder.path().join(name)).to_owned();
+    let report = json(&cedrat(&["backup", &place("store"), &place("copy"), "--json"]));
+    assert!(report["bytes"].as_u64() > Some(0), "{report}");
+    assert!(printed(&cedrat(&["verify", &place("copy")])).contains("sound"));
+    printed(&cedrat(&["restore", &place("copy"), &place("again")]));
+    assert_eq!(value_in(&folder.path().join("again")), Some(3));
+    let refused = cedrat(&["backup", &place("store"), &place("copy")]);
+    assert!(refused.status.code() == Some(1) && errors(&refused).contains("copying the store"), "{}", errors(&refused));
+}
