@@ -386,8 +386,13 @@ impl Heap {
     /// a crash may lose them or keep them in part, so they belong in blocks that no committed word references yet.
     ///
     /// # Errors
-    /// [`Error::OutOfRange`].
+    /// [`Error::OutOfRange`]. [`Error::Misuse`] in a store with an archive, which has the log alone: the next restore would lack them.
     pub fn stored_plainly(&self, offset: u64, len: u64) -> Result<()> {
+        if self.memory.refuses_plain_stores() {
+            return Err(Error::Misuse(
+                "plain stores are not in the log: open the store without an archive, or use transactions",
+            ));
+        }
         self.core.check_range(offset, len).map_err(Interrupt::into_error)?;
         let first = offset / WORD_LEN;
         self.core.stored_plainly(first, (offset + len).div_ceil(WORD_LEN) - first);

@@ -51,6 +51,8 @@ pub(crate) struct Shared {
     seats: Mutex<Seats>,
     waiting: Waiting,
     dropped: AtomicBool,
+    /// Whether heaps are restored from the log alone.
+    archived: AtomicBool,
     pub(crate) waits: Waits,
     store: Mutex<Option<Arc<dyn StoreLink>>>,
 }
@@ -166,6 +168,7 @@ impl Memory {
             seats: Mutex::new(Seats::new(partitions)),
             waiting: Waiting::default(),
             dropped: AtomicBool::new(false),
+            archived: AtomicBool::new(false),
             waits: Waits::default(),
             store: Mutex::new(None),
         };
@@ -175,6 +178,15 @@ impl Memory {
     /// Returns a handle of the same memory that keeps `lease` alive, as does everything made with it.
     pub fn with_lease(&self, lease: Arc<dyn Any + Send + Sync>) -> Memory {
         Memory { shared: Arc::clone(&self.shared), _lease: Some(lease) }
+    }
+
+    /// Refuses plain stores from now on: they are not in the log, from which an archive restores heaps.
+    pub fn refuse_plain_stores(&self) {
+        self.shared.archived.store(!planted!("plain_stores_beside_archive"), Ordering::Relaxed);
+    }
+
+    pub(crate) fn refuses_plain_stores(&self) -> bool {
+        self.shared.archived.load(Ordering::Relaxed)
     }
 
     /// Sets the link to the store.

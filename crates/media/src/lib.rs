@@ -206,7 +206,9 @@ pub fn copy_file(from: &dyn Media, to: &dyn Media, name: &str) -> io::Result<u64
     let file = from.open(name, OpenMode::Read)?;
     let len = from.len(file)?;
     let copy = to.open(name, OpenMode::Create)?;
-    to.allocate(copy, 0, len)?;
+    if len > 0 {
+        to.allocate(copy, 0, len)?;
+    }
     let mut piece = AlignedBuf::zeroed(PIECE_LEN.min(len) as usize);
     for offset in (0..len).step_by(PIECE_LEN as usize) {
         let piece = &mut piece[..PIECE_LEN.min(len - offset) as usize];

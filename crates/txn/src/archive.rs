@@ -17,6 +17,9 @@ use cedrat_wal::{Log, LogArchive, LogOffset, Lsn};
 use crate::error::{Error, Result};
 use crate::store::{Inner, Store};
 
+/// Minimum time between two extensions by the archiver thread.
+const PERIOD_MIN: Duration = Duration::from_millis(1);
+
 /// The state of the archive of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -46,8 +49,9 @@ struct State {
 
 impl Archive {
     /// Opens the archive of a log, before anything of it is recycled.
-    pub(crate) fn open(to: &Arc<dyn Media>, log: &Log) -> Result<Archive> {
+    pub(crate) fn open(to: &Arc<dyn Media>, log: &Log, memory: &Memory) -> Result<Archive> {
         let archive = LogArchive::open(to, log)?;
+        memory.refuse_plain_stores();
         let status = ArchiveStatus { up_to: archive.up_to(), failure: None };
         let state = State { status, kept_from: archive.kept_from() };
         Ok(Archive { archive: Mutex::new(archive), state: Mutex::new(state), was_behind: AtomicBool::new(false) })
@@ -142,7 +146,7 @@ impl Archiver {
 fn serve(inner: &Inner, (is_ended, changed): &(Mutex<bool>, Condvar), period: Duration) {
     let mut ended = is_ended.lock();
     while !*ended && inner.alive().is_ok() {
-        if changed.wait_for(&mut ended, period).timed_out() {
+        if changed.wait_for(&mut ended, period.max(PERIOD_MIN)).timed_out() {
             drop(ended);
             // A failure is recorded, and the next attempt may succeed.
             inner.archive.iter().for_each(|archive| drop(archive.extend(&inner.log, &inner.memory)));

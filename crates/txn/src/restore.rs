@@ -41,7 +41,7 @@ pub struct RestoreReport {
 /// Restores a backup to an empty directory, with the archive of the same store if the target is later than the backup. The backup
 /// may be the directory of any store that is not open. Both are only read; the archive may be extended meanwhile.
 ///
-/// The restored store continues the archive if it was restored to its end. Else it needs another archive, as it has another future.
+/// The restored store has another future than the archive: it needs another one, unless it lacks nothing of this one.
 ///
 /// # Errors
 /// [`Error::Log`] with [`LogError::Unreachable`]: the target is older than the backup, or later than the archive; with

@@ -394,7 +394,7 @@ impl Store {
     ///
     /// # Errors
     /// [`Error::Misuse`] while other clones, transactions, heaps or sessions exist: then the store stays open, but this
-    /// clone is dropped. The store stopped.
+    /// clone is dropped. The store stopped. Errors of the archive: the store is closed, and its next opening archives the rest.
     pub fn close(self) -> Result<()> {
         if Arc::strong_count(&self.lease) > 1 {
             return Err(Error::Misuse(
@@ -495,9 +495,10 @@ impl Inner {
             return Err(Error::Misuse("the registry has no built-in operations"));
         }
         let next_txn = Arc::new(AtomicU64::new(next_txn.max(1)));
-        let archive = options.archive.as_ref().map(|to| Archive::open(to, &log)).transpose()?;
+        let memory = heaps.open(log.clone(), Arc::clone(&next_txn))?;
+        let archive = options.archive.as_ref().map(|to| Archive::open(to, &log, &memory)).transpose()?;
         Ok(Inner {
-            memory: heaps.open(log.clone(), Arc::clone(&next_txn))?,
+            memory,
             body_len_max: log.body_len_max(),
             log,
             pool: Arc::new(pool),
