@@ -11,7 +11,7 @@ use crate::arguments::Archive;
 use crate::look;
 use crate::output::{self, Context, Failure, Outcome, grouped};
 
-/// What an archive has.
+/// The content of an archive.
 #[derive(Debug, Serialize)]
 struct Shown {
     /// The first LSN.

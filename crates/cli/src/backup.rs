@@ -10,7 +10,7 @@ use crate::arguments::{Backup, Restore};
 use crate::look::{self, Looked};
 use crate::output::{self, Context, Outcome, grouped};
 
-/// What was copied.
+/// The result of a backup or a restore.
 #[derive(Debug, Serialize)]
 struct Copied {
     /// Every transaction that had committed up to this LSN is in it.

@@ -39,7 +39,7 @@ pub(crate) struct Archive {
     was_behind: AtomicBool,
 }
 
-/// What others see while the archive is extended.
+/// The part of the state that others read while the archive is extended.
 #[derive(Debug)]
 struct State {
     status: ArchiveStatus,

@@ -241,7 +241,7 @@ impl CopiedLog {
     }
 }
 
-/// What blocks are copied without.
+/// The parts of blocks that are not copied.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// No block promises a later record.

@@ -32,7 +32,7 @@ pub struct Moment {
     millis: u64,
     /// The archive had all records up to this LSN.
     pub up_to: Lsn,
-    /// What the store has said of itself, if it has changed since the moment before.
+    /// The description of the rest of the store, if it has changed since the moment before.
     pub(crate) description: Vec<u8>,
 }
 
