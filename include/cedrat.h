@@ -139,7 +139,9 @@ typedef struct cedrat_options {
                                     * 1 TiB. If the system refuses it, less is reserved */
   uint64_t stripes;                /* locks of words, 8 bytes each: a power of two, 16 to 2^32; 262,144. More mean fewer false
                                     * conflicts, and more cache misses */
-  uint64_t reserved[6];            /* zero */
+  const char *archive;             /* directory of the archive of the store's log, from which cedrat_restore restores; null: none.
+                                    * Plain stores are CEDRAT_MISUSE in a store with an archive (docs/use/backup.md) */
+  uint64_t reserved[5];            /* zero */
 } cedrat_options;
 
 /* Options of a heap, used when it is created. Begin with `cedrat_heap_options options = {0};`. */
@@ -245,6 +247,13 @@ typedef struct cedrat_backup_report {
   uint64_t reserved[5];
 } cedrat_backup_report;
 
+/* The moment to which a backup is restored. Begin with `cedrat_restore_options options = {0};`: the newest one. */
+typedef struct cedrat_restore_options {
+  uint64_t lsn;         /* not 0: the record with this LSN, and all before it */
+  uint64_t time_ms;     /* not 0: the last moment of the archive up to this time, in milliseconds since 1970 (UTC); without lsn */
+  uint64_t reserved[6]; /* zero */
+} cedrat_restore_options;
+
 /* Statistics of a store since it was opened. */
 typedef struct cedrat_statistics {
   uint64_t conflicts;                   /* transactions aborted by a write conflict */
@@ -320,6 +329,23 @@ cedrat_status cedrat_checkpoint(cedrat_store *store);
  * message names file and offset in this store. CEDRAT_STOPPED, CEDRAT_IO. After an error the directory is no store: delete it. */
 cedrat_status cedrat_backup(cedrat_store *store, const char *directory, const cedrat_backup_options *options,
                             cedrat_backup_report *report);
+
+/* Archives all that is durable now, which the store does each second, and when it is closed. If lsn is not null, *lsn becomes the LSN up
+ * to which the archive has all records.
+ *
+ * Errors: CEDRAT_MISUSE: the store was opened without an archive. CEDRAT_IO, CEDRAT_DAMAGED, CEDRAT_STOPPED: the archive is as it was, and
+ * the message names the file. */
+cedrat_status cedrat_archive_extend(cedrat_store *store, uint64_t *lsn);
+
+/* Restores a backup to a directory that is empty, or is created: to its end if archive is null, else to the moment that options name, or
+ * to the newest one of the archive. The backup may be the directory of any store that is not open. Both are only read. options and
+ * report may be null.
+ *
+ * Errors: CEDRAT_MISUSE: the moment is older than the backup, or the archive has none of it, or is not of this store; CEDRAT_EXISTS: the
+ * directory has files; CEDRAT_IN_USE: the backup is an open store; CEDRAT_UNKNOWN: backup or archive is missing. CEDRAT_DAMAGED,
+ * CEDRAT_IO: the message names the file. After an error the directory is no store: delete it. */
+cedrat_status cedrat_restore(const char *backup, const char *archive, const char *directory, const cedrat_restore_options *options,
+                             cedrat_backup_report *report, char *message, size_t message_len);
 
 /* Writes 1 to *stable if the commit with this LSN, and each before it, is durable, otherwise 0. If wait is not 0, it
  * waits until they are durable.

@@ -17,10 +17,13 @@
 
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::opened::{HeapHandle, Opened, offset_in};
-use crate::options::{BackupChoices, BackupReport, HeapChoices, Statistics, StoreChoices, Usage, given};
+use crate::options::{
+    BackupChoices, BackupReport, HeapChoices, RestoreChoices, Statistics, StoreChoices, Usage, given,
+};
 use crate::status::{Failure, NAMES, Result, Status};
 
 /// Returns a string from C.
@@ -181,7 +184,6 @@ pub(crate) unsafe fn open_as<H: Handle>(
     what: &'static str,
     open: impl FnOnce() -> Result<Arc<H>>,
 ) -> Status {
-    let _whole = Uncancelled::begin();
     let open = || {
         // SAFETY: 1.
         let handle = unsafe { room(handle, what)? };
@@ -189,7 +191,17 @@ pub(crate) unsafe fn open_as<H: Handle>(
         handle.write(Arc::into_raw(open()?));
         Ok(())
     };
-    let failure = match catch_unwind(AssertUnwindSafe(open)) {
+    // SAFETY: 1 and 4.
+    unsafe { says(open, (message, message_len)) }
+}
+
+/// Makes a call that has no handle yet, and puts the text of its failure into C's buffer.
+///
+/// # Safety
+/// 1 and 4.
+unsafe fn says(call: impl FnOnce() -> Result<()>, (message, message_len): (*mut c_char, usize)) -> Status {
+    let _whole = Uncancelled::begin();
+    let failure = match catch_unwind(AssertUnwindSafe(call)) {
         Ok(Ok(())) => return Status::Ok,
         Ok(Err(failure)) => failure,
         Err(_) => Failure::new(Status::Panic, PANICKED),
@@ -295,7 +307,9 @@ pub(crate) unsafe extern "C" fn cedrat_open(
         let nowhere = directory.is_null() && options.volatile_memory != 0;
         // SAFETY: 1.
         let directory = if nowhere { "" } else { unsafe { text(directory, "directory")? } };
-        Opened::open(directory, options)
+        // SAFETY: 1.
+        let archive = options.archive.map(|archive| unsafe { text(archive.as_ptr(), "archive") }).transpose()?;
+        Opened::open(directory, archive, options)
     };
     // SAFETY: 1 and 4.
     unsafe { open_as(store, (message, message_len), "store", open) }
@@ -344,6 +358,57 @@ pub(crate) unsafe extern "C" fn cedrat_backup(
     };
     // SAFETY: 2.
     unsafe { with_opened(store, copy) }
+}
+
+/// `cedrat_archive_extend`.
+///
+/// # Safety
+/// 1 and 2.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_archive_extend(store: *const Opened, lsn: *mut u64) -> Status {
+    let extend = |store: &Arc<Opened>| {
+        let up_to = store.extend_archive()?;
+        if !lsn.is_null() {
+            // SAFETY: 1.
+            unsafe { room(lsn, "lsn")? }.write(up_to);
+        }
+        Ok(())
+    };
+    // SAFETY: 2.
+    unsafe { with_opened(store, extend) }
+}
+
+/// `cedrat_restore`.
+///
+/// # Safety
+/// 1 and 4.
+#[unsafe(no_mangle)]
+pub(crate) unsafe extern "C" fn cedrat_restore(
+    backup: *const c_char,
+    archive: *const c_char,
+    directory: *const c_char,
+    options: *const RestoreChoices,
+    report: *mut BackupReport,
+    message: *mut c_char,
+    message_len: usize,
+) -> Status {
+    let restore = || {
+        // SAFETY: 1.
+        let (backup, to) = unsafe { (text(backup, "backup")?, text(directory, "directory")?) };
+        // SAFETY: 1.
+        let archive = if archive.is_null() { None } else { Some(Path::new(unsafe { text(archive, "archive")? })) };
+        // SAFETY: 1.
+        let target = unsafe { given(options) }.to_target()?;
+        let restored = front::restore(backup, archive, to, target)?;
+        if !report.is_null() {
+            let reported = BackupReport::new(restored.up_to, restored.bytes, restored.total);
+            // SAFETY: 1.
+            unsafe { room(report, "report")? }.write(reported);
+        }
+        Ok(())
+    };
+    // SAFETY: 1 and 4.
+    unsafe { says(restore, (message, message_len)) }
 }
 
 /// `cedrat_is_stable`.

@@ -56,8 +56,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Opened {
-    pub(crate) fn open(directory: &str, choices: StoreChoices) -> Result<Arc<Opened>> {
-        let options = choices.to_options()?;
+    /// Opens a store, with an archive in a directory if there is one.
+    pub(crate) fn open(directory: &str, archive: Option<&str>, choices: StoreChoices) -> Result<Arc<Opened>> {
+        let mut options = choices.to_options()?;
+        if let Some(archive) = archive {
+            options = front::archived_in(archive, options);
+        }
         let (memory, store) = if choices.volatile_memory != 0 {
             (Memory::volatile(options.memory)?, None)
         } else {
@@ -169,9 +173,13 @@ impl Opened {
 
     // ---- plain blocks -----------------------------------------------------------------------------------------
 
-    /// Locks the plain blocks while no backup runs. Plain stores are in no log: a backup that has copied a chunk before them would
+    /// Locks the plain blocks while no backup runs, in a store without an archive. Plain stores are in no log: a backup that has copied a chunk before them would
     /// lack them, and have the commits after them.
     fn no_backup(&self) -> Result<MutexGuard<'_, Option<Plain>>> {
+        if self.store.as_ref().is_some_and(|store| store.archive_status().is_some()) {
+            let text = "plain stores are not in the log: open the store without an archive, or use transactions";
+            return Err(Failure::new(Status::Misuse, text));
+        }
         let plain = lock(&self.plain);
         match self.backups.load(Ordering::Relaxed) {
             0 => Ok(plain),
@@ -197,12 +205,12 @@ impl Opened {
         let _plain = lock(&self.plain);
         self.backups.fetch_sub(1, Ordering::Relaxed);
         let report = copied?;
-        Ok(BackupReport {
-            up_to_lsn: report.up_to.get(),
-            bytes: report.bytes,
-            nanoseconds: u64::try_from(report.total.as_nanos()).unwrap_or(u64::MAX),
-            ..BackupReport::default()
-        })
+        Ok(BackupReport::new(report.up_to, report.bytes, report.total))
+    }
+
+    /// Archives all that is durable now.
+    pub(crate) fn extend_archive(&self) -> Result<u64> {
+        Ok(self.store()?.extend_archive()?.get())
     }
 
     /// Runs a step of the transaction that allocates plain blocks.
@@ -419,7 +427,7 @@ mod tests {
 
     fn open(folder: &tempfile::TempDir) -> Arc<Opened> {
         let path = folder.path().to_str().expect("text");
-        Opened::open(path, StoreChoices { no_huge_pages: 1, no_background: 1, ..StoreChoices::default() })
+        Opened::open(path, None, StoreChoices { no_huge_pages: 1, no_background: 1, ..StoreChoices::default() })
             .expect("a store")
     }
 

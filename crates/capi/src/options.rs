@@ -2,7 +2,13 @@
 //!
 //! This module is `unsafe` only where it reads through pointers of C; the reasons are those of `border`.
 
+use std::ffi::c_char;
+use std::ptr::NonNull;
+use std::time::{Duration, UNIX_EPOCH};
+
 use front::heap::{HeapOptions, Locking};
+use front::txn::RestoreTarget;
+use front::wal::Lsn;
 
 use crate::status::{Failure, Result, Status};
 
@@ -24,7 +30,8 @@ pub(crate) struct StoreChoices {
     pub(crate) page_pool_bytes: u64,
     pub(crate) page_space_bytes: u64,
     pub(crate) stripes: u64,
-    pub(crate) reserved: [u64; 6],
+    pub(crate) archive: Option<NonNull<c_char>>,
+    pub(crate) reserved: [u64; 5],
 }
 
 /// `cedrat_heap_options`.
@@ -56,6 +63,22 @@ pub(crate) struct BackupReport {
     pub(crate) bytes: u64,
     pub(crate) nanoseconds: u64,
     pub(crate) reserved: [u64; 5],
+}
+
+impl BackupReport {
+    pub(crate) fn new(up_to: Lsn, bytes: u64, total: Duration) -> BackupReport {
+        let nanoseconds = u64::try_from(total.as_nanos()).unwrap_or(u64::MAX);
+        BackupReport { up_to_lsn: up_to.get(), bytes, nanoseconds, ..BackupReport::default() }
+    }
+}
+
+/// `cedrat_restore_options`.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct RestoreChoices {
+    pub(crate) lsn: u64,
+    pub(crate) time_ms: u64,
+    pub(crate) reserved: [u64; 6],
 }
 
 /// `cedrat_statistics`.
@@ -209,6 +232,18 @@ impl StoreChoices {
             options.memory.stripes_log2 = self.stripes.ilog2();
         }
         Ok(options)
+    }
+}
+
+impl RestoreChoices {
+    pub(crate) fn to_target(self) -> Result<RestoreTarget> {
+        must_be_zero(&self.reserved)?;
+        match (self.lsn, self.time_ms) {
+            (0, 0) => Ok(RestoreTarget::Newest),
+            (lsn, 0) => Ok(RestoreTarget::Lsn(Lsn::new(lsn))),
+            (0, millis) => Ok(RestoreTarget::Time(UNIX_EPOCH + Duration::from_millis(millis))),
+            _ => Err(Failure::new(Status::Options, "lsn and time_ms: choose one of them")),
+        }
     }
 }
 

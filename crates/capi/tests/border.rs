@@ -112,6 +112,12 @@ fn backups_run_beside_transactions() {
     holds("backup");
 }
 
+/// E18.10, E18.12.
+#[test]
+fn backups_are_restored_to_moments() {
+    holds("archive");
+}
+
 #[test]
 fn after_a_failed_flush_nothing_is_acknowledged() {
     holds("stopped");
