@@ -39,8 +39,9 @@ public abstract class Store implements AutoCloseable {
         /// Opens the store in a folder, which is created if it does not exist.
         ///
         /// @param pageBytesMax maximum memory for its pages, in bytes
+        /// @param archive      the folder of its archive, if it has one
         /// @throws GraphStoreException if it does not open, with the reason; it need not name the folder
-        GraphStore open(Path folder, long pageBytesMax) throws GraphStoreException;
+        GraphStore open(Path folder, long pageBytesMax, Optional<Path> archive) throws GraphStoreException;
     }
 
     /// Opens the store in a folder with the default options, as [#open(Path, StoreOptions)] does.
@@ -65,7 +66,7 @@ public abstract class Store implements AutoCloseable {
         PersistenceRuntime.get();
         GraphStore graph;
         try {
-            graph = provider.open(folder, options.pageBytesMax);
+            graph = provider.open(folder, options.pageBytesMax, Optional.ofNullable(options.archive));
         } catch (GraphStoreException e) {
             throw new StoreException("cannot open the store in " + folder + ": " + e.getMessage(), e);
         }

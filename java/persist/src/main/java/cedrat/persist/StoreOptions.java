@@ -1,5 +1,6 @@
 package cedrat.persist;
 
+import java.nio.file.Path;
 import java.util.HashMap;
 import java.util.HashSet;
 import java.util.LinkedHashMap;
@@ -54,6 +55,8 @@ public final class StoreOptions {
     private ClassLoader classLoader;
     private long loadedBytesMax = defaultLoadedBytesMax();
     long pageBytesMax = PAGE_BYTES_MAX;
+    /// The folder of the archive; null without one.
+    Path archive;
     /// The clock of branches' timeouts; only differences mean something.
     LongSupplier nanos = System::nanoTime;
 
@@ -138,6 +141,18 @@ public final class StoreOptions {
             throw new IllegalArgumentException("invalid pageBytesMax " + bytes + ": choose at least " + PAGE_BYTES_MIN);
         }
         pageBytesMax = bytes;
+        return this;
+    }
+
+    /// Sets the folder of the archive of the store's log, which is begun if the folder is empty or does not
+    /// exist. The store archives its log each second, and when it is closed: a [backup][Store#backup] is restored
+    /// to any moment since by `cedrat restore` (docs/use/backup.md). Only for a store that is opened by its folder.
+    /// There is none by default.
+    ///
+    /// A store is opened with its archive always: it does not open if the archive lacks a part of the log that
+    /// the store does not have any more, or is of another store.
+    public StoreOptions archive(Path folder) {
+        archive = Objects.requireNonNull(folder);
         return this;
     }
 

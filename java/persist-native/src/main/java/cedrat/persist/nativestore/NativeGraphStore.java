@@ -23,6 +23,7 @@ import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 
@@ -56,6 +57,7 @@ final class NativeGraphStore implements GraphStore {
     // Sizes of C structures, and offsets of fields in them.
     private static final long OPTIONS_BYTES = 16 * Long.BYTES;
     private static final long PAGE_POOL_BYTES = 7 * Long.BYTES;
+    private static final long ARCHIVE = 10 * Long.BYTES;
     private static final long GRAPH_OPTIONS_BYTES = 8 * Long.BYTES;
     private static final long PROGRAM_LOCKS = Integer.BYTES;
     private static final long CLASS_TAG = 2 * Long.BYTES;
@@ -146,14 +148,15 @@ final class NativeGraphStore implements GraphStore {
     /// Opens the store in a directory, which is made if there is none.
     ///
     /// @param pageBytesMax how many bytes of its pages stay in memory
-    static NativeGraphStore open(Path directory, long pageBytesMax) throws GraphStoreException {
-        return open(directory, pageBytesMax, ConcurrentHashMap.newKeySet());
+    /// @param archive      the directory of its archive, if it has one
+    static NativeGraphStore open(Path directory, long pageBytesMax, Optional<Path> archive) throws GraphStoreException {
+        return open(directory, pageBytesMax, archive, ConcurrentHashMap.newKeySet());
     }
 
     /// As that.
     ///
     /// @param dependents an empty set for any threads, for what is to be freed before the store closes
-    static NativeGraphStore open(Path directory, long pageBytesMax, Set<Dependent> dependents)
+    static NativeGraphStore open(Path directory, long pageBytesMax, Optional<Path> archive, Set<Dependent> dependents)
             throws GraphStoreException {
         NativeFunctions functions;
         try {
@@ -173,6 +176,9 @@ final class NativeGraphStore implements GraphStore {
             MemorySegment path = call.allocateFrom(directory.toString());
             MemorySegment options = call.allocate(OPTIONS_BYTES, Long.BYTES);
             options.set(JAVA_LONG, PAGE_POOL_BYTES, pageBytesMax);
+            if (archive.isPresent()) {
+                options.set(ADDRESS, ARCHIVE, call.allocateFrom(archive.get().toString()));
+            }
             int status = (int) OPEN.invokeExact(functions.open, path, options, to, message, (long) MESSAGE_BYTES);
             if (status != OK) {
                 throw failure(name(functions, status) + ": " + message.getString(0), status);

@@ -4,14 +4,20 @@ import cedrat.persist.GraphStore;
 import cedrat.persist.GraphStoreException;
 import cedrat.persist.Store;
 import java.nio.file.Path;
+import java.util.Optional;
 
 /// Opens stores in folders, kept by libcedrat within this process. `Store.open` finds it as a service.
 public final class NativeProvider implements Store.Provider {
     /// One.
     public NativeProvider() {}
 
-    @Override
+    /// Opens a store without an archive.
     public GraphStore open(Path folder, long pageBytesMax) throws GraphStoreException {
-        return NativeGraphStore.open(folder, pageBytesMax);
+        return open(folder, pageBytesMax, Optional.empty());
+    }
+
+    @Override
+    public GraphStore open(Path folder, long pageBytesMax, Optional<Path> archive) throws GraphStoreException {
+        return NativeGraphStore.open(folder, pageBytesMax, archive);
     }
 }

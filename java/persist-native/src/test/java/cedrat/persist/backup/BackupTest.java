@@ -6,7 +6,9 @@ import static org.junit.jupiter.api.Assertions.assertTrue;
 
 import cedrat.persist.Store;
 import cedrat.persist.StoreException;
+import cedrat.persist.StoreOptions;
 import cedrat.persist.Transaction;
+import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
@@ -80,6 +82,22 @@ class BackupTest {
         }
         assertEquals(List.of(), List.copyOf(failures));
         assertEquals(committed.get(), numberIn(folder.resolve("store")));
+    }
+
+    /// E18.9b.
+    @Test
+    void storeKeepsItsArchive() {
+        StoreOptions options = new StoreOptions().archive(folder.resolve("archive"));
+        for (int opening = 1; opening <= 2; opening++) {
+            try (Store store = Store.open(folder.resolve("store"), options)) {
+                Numbers numbers = Transaction.call(() -> store.root("numbers", Numbers.class, Numbers::new));
+                Transaction.run(numbers::add);
+            }
+            assertTrue(Files.exists(folder.resolve("archive/log/000000")));
+        }
+        StoreException problem = assertThrows(StoreException.class, () -> Store.open(folder.resolve("other"), options));
+        assertTrue(problem.getMessage().contains("the archive of another store"), problem.getMessage());
+        assertEquals(2, numberIn(folder.resolve("store")));
     }
 
     @Test
