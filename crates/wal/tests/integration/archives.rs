@@ -236,3 +236,122 @@ fn archive_of_another_store_is_refused() {
     let error = LogArchive::open(&media(&to), &log).unwrap_err();
     assert!(matches!(error, LogError::ArchiveGap { .. }), "{error}");
 }
+
+fn opened(disk: &SimDisk) -> Log {
+    Log::look(&media(disk)).unwrap().begin(&[], &options()).unwrap()
+}
+
+/// Appends a record to one partition, and makes it durable.
+fn append_to(log: &Log, partition: u16, len: usize) -> Lsn {
+    let bytes = vec![7; len];
+    let mut room = log.reserve(record_len_bound(ByteLen(len as u64)), ByteLen(0)).unwrap();
+    let lsn = log.append(PartitionId(partition), update(1, None), &[&bytes], &mut room).lsn;
+    log.force(lsn).unwrap();
+    lsn
+}
+
+fn copied(log: &Log) -> SimDisk {
+    let (to, since) = (SimDisk::new(), log.control());
+    let end = CopyEnd::now(log).unwrap();
+    LogCopy::begin(&media(&to)).unwrap().copy(log, &since, end).unwrap().complete().unwrap();
+    to
+}
+
+fn restored_log(backup: &SimDisk, archive: &SimDisk, target: Option<Lsn>) -> Result<SimDisk, LogError> {
+    let (to, archive) = (SimDisk::new(), FoundArchive::look(&media(archive))?);
+    let target = target.unwrap_or(archive.lsns().1);
+    LogCopy::begin(&media(&to))?.restore(&Log::look(&media(backup))?, &archive, target)?.complete()?;
+    Ok(to.cut_power(Loss::Everything))
+}
+
+/// Power fails at each call of the beginning of an archive. The next attempt begins it.
+#[test]
+fn interrupted_beginning_is_repeated() {
+    let (disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    append(&log, 20);
+    drop(LogArchive::open(&media(&to), &log).unwrap());
+    let mut cursor = to.journal().cursor();
+    while cursor.advance() {
+        for loss in (0..8).map(Loss::Random).chain([Loss::Everything, Loss::Nothing]) {
+            let image = media(&SimDisk::from_image(cursor.image(loss)));
+            let mut archive = LogArchive::open(&image, &log).expect("E18.9a");
+            archive.extend(&log, Vec::new).unwrap();
+        }
+    }
+}
+
+/// The last blocks of the log before a close, and those before the target, have no records.
+#[test]
+fn restored_log_goes_on_behind_empty_blocks() {
+    let (disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    append(&log, 20);
+    let backup = copied(&log);
+    let mut archive = LogArchive::open(&media(&to), &log).unwrap();
+    log.promise().unwrap();
+    archive.extend(&log, Vec::new).unwrap();
+    drop((log, archive));
+    let log = opened(&disk);
+    let target = append_to(&log, 0, 100);
+    let mut archive = LogArchive::open(&media(&to), &log).unwrap();
+    archive.extend(&log, Vec::new).unwrap();
+    let restored = restored_log(&backup, &to, Some(target)).unwrap();
+    let log = opened(&restored);
+    let last = [append_to(&log, 1, 100), append_to(&log, 0, 100)][1];
+    drop(log);
+    assert_eq!(lsns_of(&media(&restored)).expect("E18.10").last(), Some(&last.get()), "E18.10");
+}
+
+/// A log that was closed has blocks without records at its end. A log that is restored to the end of the archive continues it.
+#[test]
+fn log_restored_to_end_continues_archive() {
+    let (disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    append(&log, 20);
+    let backup = copied(&log);
+    append(&log, 20);
+    let mut archive = LogArchive::open(&media(&to), &log).unwrap();
+    log.promise().unwrap();
+    archive.extend(&log, Vec::new).unwrap();
+    drop((log, archive));
+    let log = opened(&restored_log(&backup, &to, None).unwrap());
+    let mut archive = LogArchive::open(&media(&to), &log).expect("E18.9b");
+    append(&log, 20);
+    let last = archive.extend(&log, Vec::new).unwrap();
+    assert!(lsns_of(&media(&to)).unwrap().into_iter().eq(1..=last.get()), "E18.9");
+}
+
+/// A backup of another future has a short block where the archive has a long one, across its end.
+#[test]
+fn longer_archived_block_is_foreign() {
+    let (disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    append(&log, 20);
+    drop(log);
+    let (one, other) = (opened(&disk.cut_power(Loss::Everything)), opened(&disk.cut_power(Loss::Everything)));
+    append_to(&one, 0, 20_000);
+    append_to(&one, 0, 20_000);
+    LogArchive::open(&media(&to), &one).unwrap().extend(&one, Vec::new).unwrap();
+    let lsn = append_to(&other, 0, 100);
+    other.checkpoint_control(&Checkpoint { redo_lsn: lsn, scan_lsn: lsn, next_txn: 1 }).unwrap();
+    let error = restored_log(&copied(&other), &to, None).unwrap_err();
+    assert!(matches!(error, LogError::Foreign { .. }), "E18.10b: {error}");
+}
+
+/// The archive lags when the log is opened again, and is opened, and not extended, before the log is lost.
+#[test]
+fn lagging_archive_is_restored_to_its_end() {
+    let (disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    append(&log, 20);
+    let backup = copied(&log);
+    let last = LogArchive::open(&media(&to), &log).unwrap().extend(&log, Vec::new).unwrap();
+    append(&log, 20);
+    drop(log);
+    let log = opened(&disk.cut_power(Loss::Everything));
+    append(&log, 20);
+    drop(LogArchive::open(&media(&to), &log).unwrap());
+    let restored = restored_log(&backup, &to, None).expect("E18.10");
+    assert!(lsns_of(&media(&restored)).expect("E18.10").into_iter().eq(1..=last.get()), "E18.10");
+}
