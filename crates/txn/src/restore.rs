@@ -56,6 +56,7 @@ pub fn restore(
     let began = Instant::now();
     let _not_open = lock(&**backup)?;
     let found = Log::look(backup)?;
+    found.refuse_archive()?;
     if found.control().is_log_alone() {
         let (found, wanted) = ("a log alone", "a backup of a store");
         return Err(LogError::Foreign { file: CONTROL_FILE.into(), found, wanted }.into());

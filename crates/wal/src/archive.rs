@@ -18,14 +18,14 @@ use std::io::ErrorKind;
 use std::time::SystemTime;
 
 use crate::block::SegmentHeader;
-use crate::control::{Control, ControlFile};
+use crate::control::{CONTROL_FILE, Control, ControlFile};
 use crate::copy::{BlocksToCopy, Limits, are_same};
 use crate::entries::{DirectoryLock, LOCK_FILE, lock};
-use crate::epoch::Epochs;
+use crate::epoch::{Epoch, Epochs};
 use crate::log::Log;
 use crate::look;
-use crate::moments::{Moment, Moments, descriptions_around};
-use crate::open::Found;
+use crate::moments::{MOMENTS_FILE, Moment, Moments, descriptions_around};
+use crate::open::{Found, open_control};
 use crate::read::{Faults, Reader};
 use crate::segment::{LOG_DIRECTORY, file_name};
 use crate::{LogError, LogOffset, Lsn, PartitionId};
@@ -61,7 +61,7 @@ impl LogArchive {
     pub fn open(to: &Arc<dyn Media>, log: &Log) -> Result<LogArchive, LogError> {
         let now = log.control();
         let lock = lock(&**to)?;
-        let (file, control) = match ControlFile::open(&**to, OpenMode::ReadWrite) {
+        let (file, control) = match open_control(to, OpenMode::ReadWrite) {
             Err(LogError::Absent { .. }) => return LogArchive::begin(to, lock, now),
             opened => opened?,
         };
@@ -111,7 +111,13 @@ impl LogArchive {
     fn begin(to: &Arc<dyn Media>, lock: DirectoryLock, now: Control) -> Result<LogArchive, LogError> {
         let io = |error| LogError::io("beginning an archive", error);
         for directory in ["", LOG_DIRECTORY] {
-            let is_foreign = |file: &String| !directory.is_empty() || file != LOCK_FILE;
+            // An interrupted beginning leaves these, without a moment.
+            let is_own = |file: &str| match file {
+                LOCK_FILE | CONTROL_FILE => true,
+                MOMENTS_FILE => to.open(file, OpenMode::Read).and_then(|file| to.len(file)).is_ok_and(|len| len == 0),
+                _ => false,
+            };
+            let is_foreign = |file: &String| !directory.is_empty() || !is_own(file);
             if let Some(file) = to.list(directory).map_err(io)?.into_iter().find(is_foreign) {
                 let file = if directory.is_empty() { file } else { format!("{directory}/{file}") };
                 return Err(LogError::AlreadyThere { file });
@@ -244,7 +250,7 @@ impl FoundArchive {
     /// # Errors
     /// [`LogError::Absent`]; [`LogError::Damaged`], [`LogError::Io`].
     pub fn look(at: &Arc<dyn Media>) -> Result<FoundArchive, LogError> {
-        let found = Found::look(at)?;
+        let found = Found::look_archive(at)?;
         let (_, moments) = Moments::open(&**at, found.control().promise, OpenMode::Read)?;
         Ok(FoundArchive { found, moments })
     }
@@ -275,7 +281,10 @@ impl FoundArchive {
 
 /// Whether a log may have written the blocks of an archive, by their epochs and offsets.
 fn continues(archived: &Control, epochs: &Epochs, log: &Log) -> bool {
-    let (Some(newest), Some(known)) = (epochs.newest(), archived.epochs.newest()) else { return false };
+    let mut reached = archived.epochs.clone();
+    // The archive may name a later opening of which it has nothing. Another one may have come in its place.
+    reached.forget_unreached(&archived.partitions, archived.promise);
+    let (Some(newest), Some(known)) = (epochs.newest(), reached.newest()) else { return false };
     let is_same_opening = newest.number == known.number && newest.begins == known.begins;
     let ends = archived.partitions.iter().map(|partition| partition.durable_below);
     let is_later_opening =
@@ -302,8 +311,17 @@ fn has_same_blocks(archive: &Reader, control: &Control, log: &Log) -> Result<boo
 /// Returns the epochs of an archive, and those that the log has now, in their place. As many of the others are joined as
 /// the control file needs.
 fn merged(archived: &Control, now: &Epochs) -> Result<Epochs, LogError> {
-    let oldest = now.iter().next().map_or(0, |epoch| epoch.oldest);
-    let mut list: Vec<_> = archived.epochs.iter().filter(|epoch| epoch.number < oldest).cloned().collect();
+    let Some(oldest) = now.iter().next() else { return Ok(archived.epochs.clone()) };
+    // A log that was restored to the end of the archive lacks later openings that the archive names, and has nothing of.
+    let is_before = |epoch: &&Epoch| {
+        let begins = epoch.begins.iter().zip(&oldest.begins);
+        epoch.number < oldest.oldest && epoch.first <= oldest.first && { begins }.all(|(begin, next)| begin <= next)
+    };
+    let mut list: Vec<_> = archived.epochs.iter().filter(is_before).cloned().collect();
+    if let Some(last) = list.last_mut().filter(|last| last.end < Lsn::MAX && last.end > oldest.first) {
+        last.end = oldest.first;
+        last.dead.retain(|dead| dead.end < oldest.first);
+    }
     if list.last().is_some_and(|last| last.end == Lsn::MAX) {
         let last = list.pop().expect("there is a last one");
         // If the log kept nothing of it, it is not of the log's epochs.

@@ -152,16 +152,28 @@ impl LogCopy {
             return Err(LogError::Foreign { file: archive.control_path(), found, wanted });
         }
         let mut control = Control { generation: 1, checkpoint: since.checkpoint, ..archive.control().clone() };
-        let last = control.epochs.end_at(target);
+        // At its end, blocks are copied whole: the restored log continues the archive. Its last ones may have no record that counts.
+        let is_whole = target == newest && control.epochs.forget_unreached(&archive.control().partitions, newest);
+        let last = if is_whole { target } else { control.epochs.end_at(target) };
+        let last_copied = if is_whole { Lsn::MAX } else { last };
         control.promise = last;
+        let begins = control.epochs.newest().map(|epoch| epoch.begins.clone()).unwrap_or_default();
         for (index, known) in control.partitions.iter_mut().enumerate() {
             let partition = PartitionId(index as u16);
             known.scan_from = since.partitions[index].scan_from;
-            let end = archive.end_before(partition, last)?;
+            let stop = archive.ends()[index];
+            // No epoch, and no checkpoint, begins behind the end: there may be blocks without records before them.
+            let begun = begins.get(index).map_or(known.scan_from, |&begin| begin.max(known.scan_from));
+            let end = if is_whole { stop } else { archive.end_before(partition, last)?.max(begun).min(stop) };
             known.durable_below = end;
             known.segments_begun = end.get().div_ceil(archive.reader().geometry.capacity());
             let begin = Position { partition, offset: known.scan_from };
-            self.copy_partition(archive.reader(), begin, end, Limits { promise: last, last, ..Limits::NONE })?;
+            self.copy_partition(
+                archive.reader(),
+                begin,
+                end,
+                Limits { promise: last, last: last_copied, ..Limits::NONE },
+            )?;
         }
         Ok(CopiedLog { copy: self, control })
     }
@@ -283,6 +295,13 @@ impl<'l> BlocksToCopy<'l> {
     /// Returns whole blocks from an offset on, up to `end` at most, as they are copied: with promises up to `promise_max`. Also
     /// returns the offset behind them, which is behind the end of a file if the last block of a short one covers the rest.
     pub(crate) fn read(&mut self, at: LogOffset, end: LogOffset) -> Result<(&[u8], LogOffset), LogError> {
+        let (reader, position) = (self.reader, self.position(at));
+        self.read_before(at, end)?
+            .ok_or_else(|| reader.damaged(position, "a block of the log crosses the end of the copy"))
+    }
+
+    /// Reads as [`read`](BlocksToCopy::read) does. `None`: the first block crosses `end`.
+    fn read_before(&mut self, at: LogOffset, end: LogOffset) -> Result<Option<(&[u8], LogOffset)>, LogError> {
         let reader = self.reader;
         let in_file = self.slot(at)?.len() - reader.geometry.in_file(at);
         let mut wanted = PIECE_LEN;
@@ -296,8 +315,10 @@ impl<'l> BlocksToCopy<'l> {
             }
             match self.whole_blocks(at, len == in_file)? {
                 Whole::Up(len) => {
-                    return Ok((&self.piece[..len.min(self.piece.len())], LogOffset::new(at.get() + len as u64)));
+                    let next = LogOffset::new(at.get() + len as u64);
+                    return Ok(Some((&self.piece[..len.min(self.piece.len())], next)));
                 }
+                Whole::Needs(len) if len as u64 > end.since(at).0 => return Ok(None),
                 Whole::Needs(len) => wanted = len,
             }
         }
@@ -367,8 +388,12 @@ pub(crate) fn are_same(
     let mut others = BlocksToCopy::new(other, partition, limits);
     let mut at = range.start;
     while at < range.end {
-        let (bytes, next) = ones.read(at, range.end)?;
-        if others.read(at, range.end)?.0 != bytes {
+        let (Some((bytes, next)), Some((others, _))) =
+            (ones.read_before(at, range.end)?, others.read_before(at, range.end)?)
+        else {
+            return Ok(false);
+        };
+        if bytes != others {
             return Ok(false);
         }
         at = next;

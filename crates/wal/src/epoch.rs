@@ -23,6 +23,7 @@
 use cedrat_sync::planted;
 use std::ops::Range;
 
+use crate::control::ControlPartition;
 use crate::{LogOffset, Lsn, PartitionId};
 
 /// The maximum distance of the numbers of joined openings: finding a record tries the seed of each of them.
@@ -141,15 +142,29 @@ impl Epochs {
 
     /// Forgets epochs after an LSN, so that the log ends there, and returns the last LSN up to it that counts.
     pub(crate) fn end_at(&mut self, last: Lsn) -> Lsn {
-        let later = self.list.partition_point(|epoch| epoch.first <= last);
+        // The checkpoint of a backup may lie behind numbers that are dead: the next ones come after those, too.
+        let later = self.list.partition_point(|epoch| epoch.first <= last.next());
         // A log has an epoch, also if the first one that it knows begins after its end.
         self.list.truncate(if planted!("log_without_epoch_restored") { later } else { later.max(1) });
         let Some(newest) = self.list.last_mut() else { return last };
         let end = std::mem::replace(&mut newest.end, Lsn::MAX).previous().min(last);
         // Of joined epochs, those after it are forgotten, too.
-        let counts = newest.dead.iter().find(|dead| dead.contains(&end)).map_or(end, |dead| dead.start.previous());
+        let is_within = |dead: &&Range<Lsn>| dead.contains(&end) && dead.contains(&end.next());
+        let counts = newest.dead.iter().find(is_within).map_or(end, |dead| dead.start.previous());
         newest.dead.retain(|dead| dead.start <= counts);
         counts
+    }
+
+    /// Forgets the newest epochs of an archive that has no block of them, and not all records before them. Returns whether one is left.
+    pub(crate) fn forget_unreached(&mut self, archived: &[ControlPartition], newest: Lsn) -> bool {
+        let is_reached = |epoch: &Epoch| {
+            let ends = archived.iter().map(|known| known.durable_below);
+            epoch.first <= newest.next() && epoch.begins.iter().zip(ends).all(|(&begin, end)| begin <= end)
+        };
+        while self.list.last().is_some_and(|epoch| !is_reached(epoch)) {
+            self.list.pop();
+        }
+        self.list.last_mut().map(|newest| newest.end = Lsn::MAX).is_some()
     }
 
     /// Joins the two oldest epochs; `false` if one of them is the newest, or their numbers span too many openings.
@@ -249,15 +264,19 @@ mod tests {
             assert_eq!(newest.end, Lsn::MAX, "E18.10");
             (last, newest.number)
         };
-        for (lsn, end) in [(0, (0, 1)), (40, (40, 1)), (60, (49, 1)), (85, (85, 3)), (92, (89, 3)), (100, (100, 4))] {
+        for (lsn, end) in
+            [(0, (0, 1)), (40, (40, 1)), (60, (49, 1)), (85, (85, 3)), (92, (89, 3)), (94, (94, 4)), (100, (100, 4))]
+        {
             assert_eq!(ended_at(epochs(), lsn), end, "E18.10: {lsn}");
         }
+        let later = Epochs { list: epochs().list.split_off(3) };
+        assert_eq!(ended_at(later, 60), (60, 4), "E18.10: the only one begins behind the end");
         let joined = || {
             let mut joined = epochs();
             assert!(joined.join_oldest() && joined.join_oldest());
             joined
         };
-        for (lsn, end) in [(40, (40, 3)), (60, (49, 3)), (85, (85, 3)), (100, (100, 4))] {
+        for (lsn, end) in [(40, (40, 3)), (60, (49, 3)), (80, (80, 3)), (85, (85, 3)), (100, (100, 4))] {
             assert_eq!(ended_at(joined(), lsn), end, "E18.10: {lsn}");
         }
     }

@@ -176,6 +176,34 @@ struct Walked {
     index: Vec<(Lsn, LogOffset)>,
 }
 
+impl Walked {
+    fn new(reader: &Arc<Reader>, partition: PartitionId, from: LogOffset, until: LogOffset) -> Walked {
+        let blocks = Blocks::new(reader, partition, until);
+        Walked { blocks, stop: from, head: Head::Missing, newest: VecDeque::new(), index: Vec::new() }
+    }
+
+    /// Goes on behind a block. Records up to `recorded` were durable.
+    fn add(&mut self, header: BlockHeader, recorded: Lsn) {
+        const INDEX_STEP: u64 = 64 << 10;
+        /// Reading this many bytes takes as long as starting another read.
+        const LONG_BLOCK: u32 = 128 << 10;
+        // Only headers are needed here: where blocks are long, most of the bytes between them need not be read.
+        self.blocks.chunk_len = if header.len >= LONG_BLOCK { BLOCK_UNIT } else { CHUNK_LEN };
+        self.stop = header.end();
+        if header.is_empty() {
+            return;
+        }
+        let far = |&(_, last): &(Lsn, LogOffset)| header.offset.since(last).0 >= INDEX_STEP;
+        if self.index.last().is_none_or(far) {
+            self.index.push((header.first_lsn, header.offset));
+        }
+        while self.newest.front().is_some_and(|oldest| oldest.last_lsn <= recorded) {
+            self.newest.pop_front();
+        }
+        self.newest.push_back(header);
+    }
+}
+
 /// The recorded durable LSNs, and positions of partitions, found so far.
 struct RecordedDurable {
     lsn: Lsn,
@@ -232,6 +260,31 @@ pub(crate) fn ends(reader: &Arc<Reader>, control: &Control) -> Result<Ends, LogE
     })
 }
 
+/// Returns the ends of an archive. What lies behind those that its control file names was left by an interrupted extension, or is
+/// being written.
+pub(crate) fn archived_ends(reader: &Arc<Reader>, control: &Control) -> Result<Ends, LogError> {
+    let stops: Vec<_> = control.partitions.iter().map(|known| known.durable_below).collect();
+    let recorded = RecordedDurable { lsn: control.promise, own: stops.clone(), seen: control.promise };
+    let (mut numbers, mut indexes) = (Vec::new(), Vec::new());
+    for (index, known) in control.partitions.iter().enumerate() {
+        let mut walked = Walked::new(reader, PartitionId(index as u16), known.scan_from, known.durable_below);
+        while walked.stop < known.durable_below {
+            let (head, header) = walked.blocks.head(walked.stop)?;
+            let (Head::Whole, Some(header)) = (head, header) else {
+                let position = Position { partition: walked.blocks.partition, offset: walked.stop };
+                return Err(reader.damaged(position, verdict(head, Body::None, true).1));
+            };
+            walked.add(header, control.promise);
+        }
+        walked.blocks.chunk_len = CHUNK_LEN;
+        verify_newest(&mut walked, &recorded, &mut numbers)?;
+        indexes.push(walked.index);
+    }
+    numbers.sort_unstable();
+    let end = numbers.into_iter().fold(control.promise.next(), |end, lsn| if lsn == end { end.next() } else { end });
+    Ok(Ends { end, seen: end.previous(), promised: stops.clone(), stops, index: indexes })
+}
+
 /// Walks over the block headers of a partition to its end, and over the blocks after the end.
 fn walk(
     reader: &Arc<Reader>,
@@ -239,16 +292,7 @@ fn walk(
     from: LogOffset,
     recorded: &mut RecordedDurable,
 ) -> Result<Walked, LogError> {
-    const INDEX_STEP: u64 = 64 << 10;
-    /// Reading this many bytes takes as long as starting another read.
-    const LONG_BLOCK: u32 = 128 << 10;
-    let mut walked = Walked {
-        blocks: Blocks::new(reader, partition, LogOffset::new(u64::MAX)),
-        stop: from,
-        head: Head::Missing,
-        newest: VecDeque::new(),
-        index: Vec::new(),
-    };
+    let mut walked = Walked::new(reader, partition, from, LogOffset::new(u64::MAX));
     loop {
         let (head, header) = walked.blocks.head(walked.stop)?;
         let (Head::Whole, Some(header)) = (head, header) else {
@@ -256,19 +300,7 @@ fn walk(
             break;
         };
         recorded.take(partition, &header);
-        // Only headers are needed here: where blocks are long, most of the bytes between them need not be read.
-        walked.blocks.chunk_len = if header.len >= LONG_BLOCK { BLOCK_UNIT } else { CHUNK_LEN };
-        if !header.is_empty() {
-            let far = |&(_, last): &(Lsn, LogOffset)| header.offset.since(last).0 >= INDEX_STEP;
-            if walked.index.last().is_none_or(far) {
-                walked.index.push((header.first_lsn, header.offset));
-            }
-            while walked.newest.front().is_some_and(|oldest| oldest.last_lsn <= recorded.lsn) {
-                walked.newest.pop_front();
-            }
-            walked.newest.push_back(header);
-        }
-        walked.stop = header.end();
+        walked.add(header, recorded.lsn);
     }
     walked.blocks.chunk_len = CHUNK_LEN;
     behind(&mut walked, recorded)?;

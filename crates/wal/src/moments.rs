@@ -11,7 +11,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use crate::{LogError, Lsn};
 
 /// The name of the file in an archive's directory.
-const MOMENTS_FILE: &str = "moments";
+pub(crate) const MOMENTS_FILE: &str = "moments";
 
 /// Offsets in an entry; the description follows.
 mod at {
@@ -153,13 +153,16 @@ impl Moments {
     }
 }
 
-/// Returns the descriptions between which an LSN lies: that of the last moment before it, and that of the first one from it on.
+/// Returns the descriptions between which an LSN lies: that of the last moment before it, and that of the first one from it on. Of
+/// several moments with that LSN, also the last one: heaps may be created without a record.
 pub(crate) fn descriptions_around(moments: &[Moment], lsn: Lsn) -> Vec<&[u8]> {
     let after = moments.partition_point(|moment| moment.up_to < lsn);
     let newest = |moments: &'_ [Moment]| moments.iter().rposition(|moment| !moment.description.is_empty());
     let before = newest(&moments[..after]);
     let from = newest(&moments[..moments.len().min(after + 1)]);
-    let mut found: Vec<usize> = before.into_iter().chain(from).collect();
+    let last = newest(&moments[..moments.partition_point(|moment| moment.up_to <= lsn)]);
+    let mut found: Vec<usize> = before.into_iter().chain(from).chain(last).collect();
+    found.sort_unstable();
     found.dedup();
     found.into_iter().map(|index| &*moments[index].description).collect()
 }
@@ -202,7 +205,7 @@ mod tests {
             assert_eq!(around(1), [b"a"]);
             assert_eq!(around(5), [b"a"]);
             assert_eq!(around(6), [b"a", b"b"]);
-            assert_eq!(around(9), [b"a", b"b"]);
+            assert_eq!(around(9), [b"a", b"b", b"c"]);
             assert_eq!(around(10), [b"c"]);
             assert_eq!(around(20), [b"c"]);
         });

@@ -14,6 +14,7 @@ use crate::epoch::{Epoch, Epochs};
 use crate::error::LogError;
 use crate::log::{ControlState, Log, RUNNING, Shared, add_names};
 use crate::look::{self, Ends, Files};
+use crate::moments::MOMENTS_FILE;
 use crate::opening::Lock;
 use crate::options::LogOptions;
 use crate::partition::{Constants, Partition};
@@ -107,10 +108,24 @@ impl Found {
     }
 
     fn look_with(media: &Arc<dyn Media>, faults: Faults) -> Result<Found, LogError> {
+        Found::look_to(media, faults, look::ends)
+    }
+
+    /// Looks at an archive, as far as its control file names it.
+    pub(crate) fn look_archive(media: &Arc<dyn Media>) -> Result<Found, LogError> {
+        let ends = if planted!("unfinished_extension_restored") { look::ends } else { look::archived_ends };
+        Found::look_to(media, Faults::default(), ends)
+    }
+
+    fn look_to(
+        media: &Arc<dyn Media>,
+        faults: Faults,
+        ends: fn(&Arc<Reader>, &Control) -> Result<Ends, LogError>,
+    ) -> Result<Found, LogError> {
         let (_, control) = open_control(media, OpenMode::Read)?;
         let (in_use, _) = look::files(&**media, &control, OpenMode::Read)?;
         let reader = Arc::new(look::reader(media, &control, in_use, faults));
-        let ends = look::ends(&reader, &control)?;
+        let ends = ends(&reader, &control)?;
         let media = Arc::clone(media);
         Ok(Found { media, control, reader, ends, complete: Arc::new(AtomicBool::new(false)) })
     }
@@ -144,6 +159,19 @@ impl Found {
         let complete = (from == oldest).then(|| Arc::clone(&self.complete));
         let bounds = scan::Bounds { from, end: self.ends.end, places };
         Scan::new(&self.reader, bounds, complete)
+    }
+
+    /// Refuses an archive, which is no log to be opened.
+    ///
+    /// # Errors
+    /// [`LogError::Foreign`]; [`LogError::Io`].
+    pub fn refuse_archive(&self) -> Result<(), LogError> {
+        let names = self.media.list("").map_err(|error| LogError::io("listing the log's directory", error))?;
+        if names.iter().any(|name| name == MOMENTS_FILE) {
+            let (found, wanted) = ("an archive", "a log, or a backup");
+            return Err(LogError::Foreign { file: self.control_path(), found, wanted });
+        }
+        Ok(())
     }
 
     /// Returns the path of the control file, for errors.
@@ -216,6 +244,7 @@ impl Found {
 
     fn begin_with(self, lock: Lock<'_>, names: &[&str], options: &LogOptions) -> Result<Log, LogError> {
         let Found { media, ends, .. } = &self;
+        self.refuse_archive()?;
         let mut control = self.control.clone();
         options.check(control.partitions.len() as u16, control.segment_len)?;
         if !self.complete.load(Ordering::Acquire) {
@@ -520,7 +549,7 @@ fn spare_buffers(options: &LogOptions) -> usize {
 }
 
 /// Opens the control file; `Absent` if no creation ever completed it.
-fn open_control(media: &Arc<dyn Media>, mode: OpenMode) -> Result<(ControlFile, Control), LogError> {
+pub(crate) fn open_control(media: &Arc<dyn Media>, mode: OpenMode) -> Result<(ControlFile, Control), LogError> {
     match ControlFile::open(&**media, mode) {
         // The log's directory is created after the control file is complete.
         Err(LogError::Damaged { file, .. }) if ControlFile::is_unfinished(&**media)? && has_no_segments(media)? => {
