@@ -355,3 +355,29 @@ fn lagging_archive_is_restored_to_its_end() {
     let restored = restored_log(&backup, &to, None).expect("E18.10");
     assert!(lsns_of(&media(&restored)).expect("E18.10").into_iter().eq(1..=last.get()), "E18.10");
 }
+
+/// A backup begins behind dead numbers, and has no record of its own. The restored log draws numbers behind them.
+#[test]
+fn restored_log_skips_dead_numbers() {
+    let (disk, to) = (SimDisk::new(), SimDisk::new());
+    let log = Log::create(&media(&disk), &options(), &[]).unwrap();
+    append(&log, 5);
+    let mut room = log.reserve(ByteLen(4000), ByteLen(0)).unwrap();
+    log.append(PartitionId(1), update(1, None), &[&[7; 200]], &mut room);
+    let offset = log.append(PartitionId(0), update(1, None), &[&[7; 200]], &mut room).offset;
+    log.force_partition(Position { partition: PartitionId(0), offset }).unwrap();
+    drop(room);
+    let log = opened(&disk.cut_power(Loss::Everything));
+    let next = log.current_lsn().next();
+    assert!(next > Lsn::new(6), "there are dead numbers");
+    log.checkpoint_control(&Checkpoint { redo_lsn: next, scan_lsn: next, next_txn: 1 }).unwrap();
+    let mut archive = LogArchive::open(&media(&to), &log).unwrap();
+    let backup = copied(&log);
+    append(&log, 5);
+    archive.extend(&log, Vec::new).unwrap();
+    let restored = restored_log(&backup, &to, Some(next.previous())).unwrap();
+    let log = opened(&restored);
+    append(&log, 3);
+    drop(log);
+    assert_eq!(lsns_of(&media(&restored)).unwrap().len(), 3, "E18.10");
+}

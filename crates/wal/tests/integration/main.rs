@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 mod archives;
+mod archives_random;
 mod closed;
 mod commit_modes;
 mod common;
