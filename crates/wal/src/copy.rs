@@ -114,7 +114,7 @@ impl LogCopy {
     /// [`LogError::Unreachable`]: the backup has later changes, or the archive has no record `target`. [`LogError::Foreign`]: they
     /// are of different stores. [`LogError::Damaged`], [`LogError::Io`].
     pub fn restore(self, backup: &Found, archive: &FoundArchive, target: Lsn) -> Result<CopiedLog, LogError> {
-        self.restore_from(backup, (&archive.found, archive.lsns().1), target)
+        self.restore_from(backup, &archive.found, target)
     }
 
     /// Copies all records of a backup from its checkpoint on.
@@ -122,24 +122,18 @@ impl LogCopy {
     /// # Errors
     /// [`LogError::Damaged`], [`LogError::Io`].
     pub fn restore_all(self, backup: &Found) -> Result<CopiedLog, LogError> {
-        let newest = backup.end_lsn().previous();
-        self.restore_from(backup, (backup, newest), newest)
+        self.restore_from(backup, backup, backup.end_lsn().previous())
     }
 
-    /// Copies what a log with records up to `newest` has from the checkpoint of a backup to `target`.
-    fn restore_from(
-        mut self,
-        backup: &Found,
-        (archive, newest): (&Found, Lsn),
-        target: Lsn,
-    ) -> Result<CopiedLog, LogError> {
+    /// Copies what a log has from the checkpoint of a backup to `target`.
+    fn restore_from(mut self, backup: &Found, archive: &Found, target: Lsn) -> Result<CopiedLog, LogError> {
         let since = backup.control();
         if archive.control().store != since.store {
             let (found, wanted) = ("the archive of another store", "an archive of the store of the backup");
             return Err(LogError::Foreign { file: archive.control_path(), found, wanted });
         }
         // Its pages may have all changes that its log has.
-        let first = backup.end_lsn().previous();
+        let (first, newest) = (backup.end_lsn().previous(), archive.end_lsn().previous());
         let begins_late =
             |(archived, needed): (&ControlPartition, &ControlPartition)| archived.scan_from > needed.scan_from;
         let is_gap = archive.control().partitions.iter().zip(&since.partitions).any(begins_late);

@@ -228,26 +228,6 @@ fn plain_stores_are_refused() {
     assert!(matches!(refused, cedrat_heap::Error::Misuse(_)), "E18.12: {refused}");
 }
 
-/// E18.10a: an extension was interrupted, and its records name a heap that no moment has yet.
-#[test]
-fn interrupted_extension_is_not_restored() {
-    let mut world = World::new();
-    world.add();
-    let backup = world.backup();
-    let before = world.archive.journal_len();
-    let heap = world.store.memory().create_heap("new", &words(4096)).unwrap();
-    (0..3).for_each(|_| heap.atomically(|tx| tx.write(&heap, 8, 5)).unwrap());
-    world.store.extend_archive().unwrap();
-    for at in before..=world.archive.journal_len() {
-        for loss in [Loss::Everything, Loss::Nothing] {
-            let archive: Arc<dyn Media> = Arc::new(world.archive.journal().crash(at, loss));
-            let to = SimDisk::new();
-            restore(&media(&backup), Some(&archive), &media(&to), RestoreTarget::Newest).unwrap();
-            assert_eq!(sum_in(&to, world.page), 1, "E18.10a: {at}");
-        }
-    }
-}
-
 #[test]
 fn backup_is_restored_to_a_time() {
     let mut world = World::new();
