@@ -1,0 +1,216 @@
+//! Random histories of a store with an archive: crashes, prepared branches, lost tails, backups, restores of restored stores.
+
+use cedrat_heap::HeapOptions;
+use cedrat_media::{Loss, Media, SimDisk};
+use cedrat_pages::PageId;
+use cedrat_sync::Arc;
+use cedrat_txn::{BackupOptions, Commit, Options, Prepared, RestoreTarget, Store, Vote, restore};
+use cedrat_wal::{Log, Lsn};
+
+use crate::common::*;
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % bound
+    }
+}
+
+fn media(disk: &SimDisk) -> Arc<dyn Media> {
+    Arc::new(disk.clone())
+}
+
+/// The state after an LSN: the sum of all commits, and the number of branches in doubt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct State {
+    sum: i64,
+    in_doubt: usize,
+}
+
+struct World {
+    random: Random,
+    disk: SimDisk,
+    to: SimDisk,
+    store: Option<Store>,
+    page: PageId,
+    branches: u64,
+    now: State,
+    states: Vec<(Lsn, State)>,
+    backups: Vec<SimDisk>,
+}
+
+fn opened(disk: &SimDisk, to: Option<&SimDisk>) -> Store {
+    let archive = to.map(media);
+    Store::open(media(disk), Options { archive, partitions: 3, ..options() }, registry()).expect("E18.9")
+}
+
+fn state_of(store: &Store, page: PageId) -> State {
+    let sum = read_number(store, at(page, 0)).unwrap();
+    let heap = store.memory().heap("words").unwrap();
+    let word = store.memory().run(Commit::Async, |tx| tx.read(&heap, 0)).unwrap().value;
+    assert_eq!(word as i64, sum, "E18.10: of one moment");
+    State { sum, in_doubt: store.in_doubt().unwrap().len() }
+}
+
+impl World {
+    fn new(seed: u64) -> World {
+        let (disk, to) = (SimDisk::new(), SimDisk::new());
+        let store = opened(&disk, Some(&to));
+        let page = store.transact(page_with_zeros).unwrap();
+        let options = HeapOptions { chunk_len: 4096, size: 4096, ..HeapOptions::raw(1 << 16) };
+        store.memory().create_heap("words", &options).unwrap();
+        let random = Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let (now, states) = (State { sum: 0, in_doubt: 0 }, Vec::new());
+        World { random, disk, to, store: Some(store), page, branches: 0, now, states, backups: Vec::new() }
+    }
+
+    fn store(&self) -> &Store {
+        self.store.as_ref().expect("it is open")
+    }
+
+    fn note(&mut self) {
+        let lsn = self.store().log().current_lsn();
+        self.states.push((lsn, self.now));
+    }
+
+    fn add(&mut self) {
+        let mode = if self.random.below(2) == 0 { Commit::Sync } else { Commit::Async };
+        let heap = self.store().memory().heap("words").unwrap();
+        let mut txn = self.store().begin();
+        txn.heap(|tx| tx.update(&heap, 0, |value| value + 1)).unwrap();
+        txn.update(at(self.page, 0), &Add { amount: 1 }).unwrap();
+        txn.commit(mode).unwrap();
+        self.now.sum += 1;
+        self.note();
+    }
+
+    fn lose(&mut self) {
+        let mut txn = self.store().begin();
+        txn.update(at(self.page, 1), &Add { amount: 1 }).unwrap();
+        txn.rollback().unwrap();
+        self.note();
+    }
+
+    fn prepare(&mut self) {
+        self.branches += 1;
+        let id = self.branches.to_le_bytes();
+        let mut txn = self.store().begin();
+        // Each branch has a page of its own.
+        page_with_zeros(&mut txn).unwrap();
+        let Vote::Prepared(prepared) = txn.prepare(&id).unwrap() else { panic!("it has changed something") };
+        drop::<Prepared>(prepared);
+        self.now.in_doubt += 1;
+        self.note();
+    }
+
+    fn decide(&mut self) {
+        let Some(branch) = self.store().in_doubt().unwrap().into_iter().next() else { return };
+        let prepared = self.store().prepared(&branch.id).unwrap();
+        if self.random.below(2) == 0 {
+            prepared.commit(Commit::Sync).unwrap();
+        } else {
+            prepared.rollback().unwrap();
+        }
+        self.now.in_doubt -= 1;
+        self.note();
+    }
+
+    fn reopen(&mut self) {
+        let store = self.store.take().expect("it is open");
+        let image = if self.random.below(3) == 0 {
+            store.close().unwrap();
+            self.disk.journal().crash(self.disk.journal_len(), Loss::Everything)
+        } else {
+            let seed = self.random.below(1 << 40);
+            let image = self.disk.journal().crash(self.disk.journal_len(), Loss::Random(seed));
+            drop(store);
+            image
+        };
+        self.go_on(image);
+    }
+
+    fn go_on(&mut self, disk: SimDisk) {
+        self.disk = disk;
+        let end = Log::look(&media(&self.disk)).unwrap().end_lsn();
+        self.states.retain(|&(lsn, _)| lsn < end);
+        self.to = self.to.journal().crash(self.to.journal_len(), Loss::Everything);
+        let store = opened(&self.disk, Some(&self.to));
+        self.now = state_of(&store, self.page);
+        // A commit may be there whose last record is lost.
+        assert!(self.states.last().is_none_or(|(_, state)| state.sum <= self.now.sum), "E18.9");
+        self.store = Some(store);
+        self.note();
+    }
+
+    fn back_up(&mut self) {
+        let to = SimDisk::new();
+        self.store().backup(&media(&to), BackupOptions::default()).unwrap();
+        self.backups.push(to.journal().crash(to.journal_len(), Loss::Everything));
+    }
+
+    fn restore(&mut self) {
+        if self.backups.is_empty() {
+            return;
+        }
+        let last = self.store().extend_archive().unwrap();
+        let backup = self.backups[self.random.below(self.backups.len() as u64) as usize].clone();
+        let first = Log::look(&media(&backup)).unwrap().end_lsn().previous();
+        let noted: Vec<_> = self.states.iter().filter(|&&(lsn, _)| first <= lsn && lsn <= last).copied().collect();
+        if noted.is_empty() {
+            return;
+        }
+        let (target, state) = noted[self.random.below(noted.len() as u64) as usize];
+        let to = SimDisk::new();
+        restore(&media(&backup), Some(&media(&self.to)), &media(&to), RestoreTarget::Lsn(target)).expect("E18.10");
+        let mut to = to.journal().crash(to.journal_len(), Loss::Everything);
+        for sum in state.sum..state.sum + 2 {
+            let store = opened(&to, None);
+            assert_eq!(state_of(&store, self.page), State { sum, ..state }, "E18.10: {target}");
+            store.check().unwrap();
+            let heap = store.memory().heap("words").unwrap();
+            let mut txn = store.begin();
+            txn.heap(|tx| tx.update(&heap, 0, |value| value + 1)).unwrap();
+            txn.update(at(self.page, 0), &Add { amount: 1 }).unwrap();
+            txn.commit(Commit::Sync).unwrap();
+            drop((store, heap));
+            to = to.journal().crash(to.journal_len(), Loss::Everything);
+        }
+        if self.random.below(4) == 0 {
+            let to = SimDisk::new();
+            restore(&media(&backup), Some(&media(&self.to)), &media(&to), RestoreTarget::Newest).expect("E18.10");
+            drop(self.store.take());
+            let end = Log::look(&media(&to)).unwrap().end_lsn();
+            self.backups.retain(|backup| Log::look(&media(backup)).unwrap().end_lsn() <= end);
+            self.go_on(to.journal().crash(to.journal_len(), Loss::Everything));
+        }
+    }
+}
+
+/// E18.9, E18.10.
+#[test]
+fn random_stores_are_archived_and_restored() {
+    let number = |name| std::env::var(name).ok().and_then(|number: String| number.parse().ok());
+    for seed in number("CEDRAT_ARCHIVE_SEEDS_FROM").unwrap_or(0)..number("CEDRAT_ARCHIVE_SEEDS").unwrap_or(12) {
+        let caught = std::panic::catch_unwind(|| {
+            let mut world = World::new(seed);
+            for _ in 0..80 {
+                match world.random.below(24) {
+                    0..10 => world.add(),
+                    10 => world.lose(),
+                    11 => world.prepare(),
+                    12 => world.decide(),
+                    13 => drop(world.store().extend_archive().unwrap()),
+                    14..16 => world.store().checkpoint().unwrap(),
+                    16..18 => world.reopen(),
+                    18 => world.back_up(),
+                    _ => world.restore(),
+                }
+            }
+        });
+        assert!(caught.is_ok(), "seed {seed}");
+    }
+}
