@@ -281,7 +281,7 @@ fn interrupted_beginning_is_repeated() {
     }
 }
 
-/// The last blocks of the log before a close, and those before the target, have no records.
+/// E18.10d: the last blocks of the log before a close, and those before the target, have no records.
 #[test]
 fn restored_log_goes_on_behind_empty_blocks() {
     let (disk, to) = (SimDisk::new(), SimDisk::new());
@@ -339,7 +339,7 @@ fn longer_archived_block_is_foreign() {
     assert!(matches!(error, LogError::Foreign { .. }), "E18.10b: {error}");
 }
 
-/// The archive lags when the log is opened again, and is opened, and not extended, before the log is lost.
+/// E18.10c: the archive lags when the log is opened again, and is opened, and not extended, before the log is lost.
 #[test]
 fn lagging_archive_is_restored_to_its_end() {
     let (disk, to) = (SimDisk::new(), SimDisk::new());
@@ -356,7 +356,7 @@ fn lagging_archive_is_restored_to_its_end() {
     assert!(lsns_of(&media(&restored)).expect("E18.10").into_iter().eq(1..=last.get()), "E18.10");
 }
 
-/// A backup begins behind dead numbers, and has no record of its own. The restored log draws numbers behind them.
+/// E18.10d: a backup begins behind dead numbers, and has no record of its own. The restored log draws numbers behind them.
 #[test]
 fn restored_log_skips_dead_numbers() {
     let (disk, to) = (SimDisk::new(), SimDisk::new());
