@@ -73,21 +73,31 @@ impl Memory {
     }
 }
 
-/// Copies the heaps of a backup, which has all changes up to the LSN `since`, durably. `descriptions` are those of the store
-/// ([`Memory::describe`]) before and after the LSN to which the log will be restored: a heap that one of them has is restored, with
-/// the larger of its sizes. Without one, the heaps of the backup are.
+/// The heaps that a restored store has.
+#[derive(Clone, Debug, Default)]
+pub struct WantedHeaps<'d> {
+    /// Those of the store ([`Memory::describe`]) before and after the LSN to which the log will be restored: a heap that one of them
+    /// has is restored, with the larger of its sizes.
+    pub descriptions: Vec<&'d [u8]>,
+    /// Whether one of them is of exactly that LSN: of two heaps with one name the newer one is restored then.
+    pub is_exact: bool,
+    /// Whether those of the backup are restored, too: no description before that LSN is newer.
+    pub has_backups: bool,
+}
+
+/// Copies the heaps of a backup, which has all changes up to the LSN `since`, durably.
 ///
 /// # Errors
-/// [`Error::Damaged`], [`Error::Io`].
+/// [`Error::TwoHeaps`], [`Error::Damaged`], [`Error::Io`].
 pub fn restore_heaps(
     from: &dyn Media,
     to: &dyn Media,
     store: &StoreId,
     since: Lsn,
-    descriptions: &[&[u8]],
+    wanted: &WantedHeaps<'_>,
 ) -> Result<u64> {
     let found = RootFile::open(from, store, OpenMode::Read)?.map(|(_, root)| root).unwrap_or_default();
-    let mut root = wanted_heaps(&found, since, descriptions)?;
+    let mut root = wanted_heaps(&found, since, wanted)?;
     if root.next_number == 0 {
         return Ok(0); // the store never had a heap
     }
@@ -106,10 +116,10 @@ pub fn restore_heaps(
 }
 
 /// Returns the root of a restored store: of a backup's heaps, and those of the descriptions.
-fn wanted_heaps(backup: &Root, since: Lsn, descriptions: &[&[u8]]) -> Result<Root> {
+fn wanted_heaps(backup: &Root, since: Lsn, asked: &WantedHeaps<'_>) -> Result<Root> {
     let mut wanted = Root { next_number: backup.next_number, heaps: Vec::new() };
     let mut described: BTreeMap<u32, HeapRoot> = BTreeMap::new();
-    for bytes in descriptions.iter().filter(|bytes| !bytes.is_empty()) {
+    for bytes in asked.descriptions.iter().filter(|bytes| !bytes.is_empty()) {
         let root: Root = postcard::from_bytes(bytes)
             .map_err(|_| Error::damaged("the archive", 0, "its list of heaps is corrupt".to_owned()))?;
         wanted.next_number = wanted.next_number.max(root.next_number);
@@ -118,11 +128,21 @@ fn wanted_heaps(backup: &Root, since: Lsn, descriptions: &[&[u8]]) -> Result<Roo
             known.words = known.words.max(heap.words);
         }
     }
-    if descriptions.is_empty() || planted!("heaps_of_backup_restored") {
-        described = backup.heaps.iter().map(|heap| (heap.number, heap.clone())).collect();
+    if planted!("heaps_of_backup_restored") {
+        described.clear();
     }
-    // A heap may have been dropped, and one of the same name created, between two descriptions: then the newer one is restored.
+    if asked.has_backups || planted!("heaps_of_backup_restored") {
+        for heap in &backup.heaps {
+            described.entry(heap.number).or_insert_with(|| heap.clone());
+        }
+    }
     let newest: HashMap<String, u32> = described.values().map(|heap| (heap.name.clone(), heap.number)).collect();
+    let is_older = |heap: &&HeapRoot| newest[&heap.name] != heap.number;
+    if let Some(older) =
+        described.values().find(is_older).filter(|_| !asked.is_exact && !planted!("newer_heap_restored"))
+    {
+        return Err(Error::TwoHeaps { name: older.name.clone() });
+    }
     for (number, mut heap) in described {
         if newest[&heap.name] != number {
             continue;

@@ -141,6 +141,15 @@ pub enum Error {
     /// The log has no space.
     #[error(transparent)]
     LogFull(#[from] LogFull),
+    /// A backup cannot be restored to a record between two moments of the archive.
+    #[error(
+        "next to this moment the heap {name} was dropped, and another one of its name created: choose a moment of the archive \
+         (`cedrat archive --moments`)"
+    )]
+    TwoHeaps {
+        /// The name of the heap.
+        name: String,
+    },
     /// The store stopped; only reopening helps.
     #[error(transparent)]
     Stopped(#[from] Stopped),

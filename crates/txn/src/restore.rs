@@ -7,7 +7,7 @@
 
 use std::time::{Duration, Instant, SystemTime};
 
-use cedrat_heap::{HeapsCopy, restore_heaps};
+use cedrat_heap::{HeapsCopy, WantedHeaps, restore_heaps};
 use cedrat_media::{LockGuard, Media};
 use cedrat_pages::copy_page_files;
 use cedrat_sync::Arc;
@@ -22,7 +22,8 @@ pub enum RestoreTarget {
     Newest,
     /// The record with this LSN, and all before it.
     Lsn(Lsn),
-    /// The last moment up to this time at which the archive was extended: every commit that had returned by then.
+    /// The last moment up to this time at which the archive was extended: it has every [synchronous](crate::Commit::Sync) commit that
+    /// had returned by then.
     Time(SystemTime),
 }
 
@@ -46,7 +47,7 @@ pub struct RestoreReport {
 /// # Errors
 /// [`Error::Log`] with [`LogError::Unreachable`]: the target is older than the backup, or later than the archive; with
 /// [`LogError::Foreign`]: backup and archive are not of one history of a store; with [`LogError::AlreadyThere`]: the directory is
-/// not empty. [`Error::NoSuchMoment`]. Damage of backup or archive, and errors of the disks: the directory is not a store then.
+/// not empty. [`Error::NoSuchMoment`]; [`Error::Heap`] with [`TwoHeaps`](cedrat_heap::Error::TwoHeaps). Damage of backup or archive, and errors of the disks: the directory is not a store then.
 pub fn restore(
     backup: &Arc<dyn Media>,
     archive: Option<&Arc<dyn Media>>,
@@ -81,9 +82,14 @@ pub fn restore(
         None if target == first => log.restore_all(&found)?,
         None => return Err(LogError::Unreachable { target, first, last: first }.into()),
     };
-    let descriptions = archive.as_ref().map(|archive| archive.descriptions(target)).unwrap_or_default();
+    let wanted = archive.as_ref().map(|archive| WantedHeaps {
+        descriptions: archive.descriptions(target),
+        is_exact: archive.is_moment(target),
+        has_backups: !archive.is_described_after(target, first),
+    });
+    let wanted = wanted.unwrap_or(WantedHeaps { has_backups: true, ..WantedHeaps::default() });
     let mut bytes = copy_page_files(&**backup, &**to)?;
-    bytes += restore_heaps(&**backup, &**to, &found.control().store, first, &descriptions)?;
+    bytes += restore_heaps(&**backup, &**to, &found.control().store, first, &wanted)?;
     log.complete()?;
     Ok(RestoreReport { up_to: target, bytes, total: began.elapsed() })
 }

@@ -76,7 +76,7 @@ impl LogArchive {
         }
         // The bytes that were read may be in a cache that a power failure clears; the log is recycled for them (R6).
         file.settle(&**to, &control)?;
-        let (moments, _) = Moments::open(&**to, control.promise, OpenMode::ReadWrite)?;
+        let (moments, _) = Moments::open(&**to, moments_end(&control), OpenMode::ReadWrite)?;
         let (in_use, files) = look::files(&**to, &control, OpenMode::ReadWrite)?;
         let reader = look::reader(to, &control, in_use, Faults::default());
         let is_continued = continues(&control, &now.epochs, log) && has_same_blocks(&reader, &control, log)?;
@@ -128,6 +128,7 @@ impl LogArchive {
             known.durable_below = known.scan_from;
             known.segments_begun = 0;
         }
+        control.checkpoint.next_txn = 0;
         let (file, lock_of_control) = ControlFile::create(&**to, lock.has_control())?;
         let moments = Moments::create(&**to)?;
         to.sync_directory("").map_err(io)?;
@@ -177,6 +178,7 @@ impl LogArchive {
         changed.iter().try_for_each(|&file| self.to.sync(file)).map_err(io)?;
         self.to.sync_directory(LOG_DIRECTORY).map_err(io)?;
         self.moments.append(&*self.to, moment)?;
+        control.checkpoint.next_txn = self.moments.end();
         self.write(control)?;
         Ok(self.up_to())
     }
@@ -251,7 +253,7 @@ impl FoundArchive {
     /// [`LogError::Absent`]; [`LogError::Damaged`], [`LogError::Io`].
     pub fn look(at: &Arc<dyn Media>) -> Result<FoundArchive, LogError> {
         let found = Found::look_archive(at)?;
-        let (_, moments) = Moments::open(&**at, found.control().promise, OpenMode::Read)?;
+        let (_, moments) = Moments::open(&**at, moments_end(found.control()), OpenMode::Read)?;
         Ok(FoundArchive { found, moments })
     }
 
@@ -270,11 +272,26 @@ impl FoundArchive {
         self.moments.iter().rfind(|moment| moment.time() <= time)
     }
 
+    /// Whether the archive has been extended up to exactly this LSN.
+    pub fn is_moment(&self, lsn: Lsn) -> bool {
+        self.moments.iter().any(|moment| moment.up_to == lsn)
+    }
+
+    /// Whether the last moment before an LSN is older than another one, or there is none.
+    pub fn is_described_after(&self, lsn: Lsn, other: Lsn) -> bool {
+        self.moments.iter().any(|moment| (other..lsn).contains(&moment.up_to))
+    }
+
     /// Returns what the store has said of itself to [`LogArchive::extend`] before it had the record with this LSN, and after it: one
     /// or two descriptions, or none.
     pub fn descriptions(&self, lsn: Lsn) -> Vec<&[u8]> {
         descriptions_around(&self.moments, lsn)
     }
+}
+
+/// Returns the end of an archive's moments. An archive has no transactions to number, and its control file this in their place.
+fn moments_end(control: &Control) -> u64 {
+    control.checkpoint.next_txn
 }
 
 /// Whether a log may have written the blocks of an archive, by their epochs and offsets.

@@ -1,10 +1,9 @@
 //! The moments of an archive: up to which record it had the log at which time, and what the rest of the store was like then
 //! (drawn in docs/formats/archive.md).
 //!
-//! Each moment is appended and synced before the archive's control file names its LSN, so the file has a whole moment for that,
-//! or is damaged. What follows the last whole one is an interrupted append, which the next one writes over.
+//! Each moment is appended and synced before the archive's control file names its end.
 
-use cedrat_media::{Durability, FileId, Media, OpenMode, read_exact_at, write_again, write_all_at};
+use cedrat_media::{Durability, FileId, Media, OpenMode, read_exact_at, write_all_at};
 use cedrat_sync::planted;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -28,7 +27,7 @@ const DESCRIPTION_LEN_MAX: usize = 1 << 20;
 /// A moment of an archive.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// Every commit that had returned at this time is in the archive. Milliseconds since 1970, UTC.
+    /// Every synchronous commit that had returned at this time is in the archive. Milliseconds since 1970, UTC.
     millis: u64,
     /// The archive had all records up to this LSN.
     pub up_to: Lsn,
@@ -43,7 +42,7 @@ impl Moment {
         Moment { millis: since.as_millis() as u64, up_to: Lsn::ZERO, description: Vec::new() }
     }
 
-    /// Every commit that had returned at this time is in the archive.
+    /// Every synchronous commit that had returned at this time is in the archive.
     pub fn time(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.millis)
     }
@@ -98,11 +97,12 @@ impl Moments {
         Ok(Moments { file, end: 0, description: Vec::new() })
     }
 
-    /// Opens the file of an archive that has all records up to an LSN. Returns all moments, too.
-    pub(crate) fn open(media: &dyn Media, up_to: Lsn, mode: OpenMode) -> Result<(Moments, Vec<Moment>), LogError> {
+    /// Opens the file of an archive, whose moments end at an offset, and returns all of them, too. What follows is an interrupted
+    /// append, which the next one writes over.
+    pub(crate) fn open(media: &dyn Media, end: u64, mode: OpenMode) -> Result<(Moments, Vec<Moment>), LogError> {
         let io = |error| LogError::io(format!("reading the file {MOMENTS_FILE}"), error);
         let file = media.open(MOMENTS_FILE, mode).map_err(io)?;
-        let mut bytes = vec![0; media.len(file).map_err(io)? as usize];
+        let mut bytes = vec![0; media.len(file).map_err(io)?.min(end) as usize];
         read_exact_at(media, file, 0, &mut bytes).map_err(io)?;
         let mut moments = Moments { file, end: 0, description: Vec::new() };
         let mut list: Vec<Moment> = Vec::new();
@@ -110,18 +110,16 @@ impl Moments {
             moments.add(&moment);
             list.push(moment);
         }
-        let newest = list.last().map_or(Lsn::ZERO, |moment| moment.up_to);
-        if newest < up_to && !planted!("lost_moments_ignored") {
-            let what = format!("the moment of LSN {} is missing or damaged; use a copy of the archive", up_to.get());
+        if moments.end != end && !planted!("lost_moments_ignored") {
+            let what = "a moment is missing or damaged here; use a copy of the archive".to_owned();
             return Err(LogError::Damaged { file: media.path(file), offset: moments.end, what });
         }
-        if let (OpenMode::ReadWrite, Some(last)) = (mode, list.last())
-            && !planted!("moment_not_settled")
-        {
-            // The process that wrote it may have ended before it was durable (R6).
-            write_again(media, file, moments.end - last.len(), last.len() as usize).map_err(io)?;
-        }
         Ok((moments, list))
+    }
+
+    /// Returns the offset behind the newest moment.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
     }
 
     /// Whether a moment with this description says more than the newest.
@@ -177,23 +175,26 @@ mod tests {
         Moment { millis: 1_000 + up_to, up_to: Lsn::new(up_to), description: description.to_vec() }
     }
 
-    /// An interrupted append is written over, and a moment that the control file knows is missed.
+    /// A moment that the control file does not name yet is written over, and one that it names is missed.
     #[test]
     fn damaged_moments_are_noticed() {
         explore(1, 1, || {
             let disk = SimDisk::new();
             let mut moments = Moments::create(&disk).expect("the disk works");
+            let mut ends = Vec::new();
             for (lsn, description) in [(1, b"one"), (5, b"one"), (9, b"two")] {
                 moments.append(&disk, moment(lsn, description)).expect("the disk works");
+                ends.push(moments.end());
             }
-            let (again, list) = Moments::open(&disk, Lsn::new(9), OpenMode::Read).expect("it is whole");
-            assert_eq!(again.end, moments.end);
+            let (_, list) = Moments::open(&disk, ends[2], OpenMode::Read).expect("it is whole");
             assert_eq!(list, [moment(1, b"one"), moment(5, b""), moment(9, b"two")]);
-            write_all_at(&disk, moments.file, moments.end - 1, &[9], Durability::Durable).expect("the disk works");
-            let (_, list) = Moments::open(&disk, Lsn::new(5), OpenMode::Read).expect("the third was not noted");
+            write_all_at(&disk, moments.file, ends[2] - 1, &[9], Durability::Durable).expect("the disk works");
+            let error = Moments::open(&disk, ends[2], OpenMode::Read).expect_err("E18.9c");
+            assert!(matches!(error, LogError::Damaged { offset, .. } if offset == ends[1]), "E18.9c: {error}");
+            let (mut again, list) = Moments::open(&disk, ends[1], OpenMode::ReadWrite).expect("the third is not named");
             assert_eq!(list.len(), 2);
-            let error = Moments::open(&disk, Lsn::new(9), OpenMode::Read).expect_err("E18.9c");
-            assert!(matches!(error, LogError::Damaged { .. }), "E18.9c: {error}");
+            again.append(&disk, moment(9, b"two")).expect("the disk works");
+            assert_eq!(Moments::open(&disk, ends[2], OpenMode::Read).expect("it is whole").1.len(), 3);
         });
     }
 

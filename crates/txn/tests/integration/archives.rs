@@ -498,7 +498,7 @@ fn heap_is_restored_before_its_successor() {
     heap.atomically(|tx| tx.write(&heap, 8, 5)).unwrap();
     let backup = world.backup();
     world.add();
-    world.store.extend_archive().unwrap();
+    let moment = world.store.extend_archive().unwrap();
     world.add();
     let target = world.store.log().durable_lsn();
     drop(heap);
@@ -508,7 +508,10 @@ fn heap_is_restored_before_its_successor() {
     world.store.extend_archive().unwrap();
     let restored = |target| open(&Arc::new(world.restored(&backup, target).unwrap().0)).unwrap();
     assert_eq!(word(&restored(RestoreTarget::Newest), "same", 8), Some(6), "E18.10a");
-    assert_eq!(word(&restored(RestoreTarget::Lsn(target)), "same", 8), Some(5), "E18.10a");
+    let refused = world.restored(&backup, RestoreTarget::Lsn(target)).map(drop).unwrap_err();
+    assert!(matches!(refused, Error::Heap(cedrat_heap::Error::TwoHeaps { .. })), "E18.10a: {refused}");
+    let before = world.restored(&backup, RestoreTarget::Lsn(moment)).unwrap().0;
+    assert_eq!(word(&open(&Arc::new(before)).unwrap(), "same", 8), Some(5), "E18.10a");
 }
 
 /// An archive is no store and no backup, though it has a control file and a log.
