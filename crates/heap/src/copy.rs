@@ -76,8 +76,8 @@ impl Memory {
 /// The heaps that a restored store has.
 #[derive(Clone, Debug, Default)]
 pub struct WantedHeaps<'d> {
-    /// Those of the store ([`Memory::describe`]) before and after the LSN to which the log will be restored: a heap that one of them
-    /// has is restored, with the larger of its sizes.
+    /// Descriptions of the store ([`Memory::describe`]) before and after the LSN to which the log will be restored: a heap that one
+    /// of them has is restored, with the larger of its sizes.
     pub descriptions: Vec<&'d [u8]>,
     /// Whether one of them is of exactly that LSN: of two heaps with one name the newer one is restored then.
     pub is_exact: bool,
@@ -128,10 +128,11 @@ fn wanted_heaps(backup: &Root, since: Lsn, asked: &WantedHeaps<'_>) -> Result<Ro
             known.words = known.words.max(heap.words);
         }
     }
-    if planted!("heaps_of_backup_restored") {
+    let are_backups = planted!("heaps_of_backup_restored");
+    if are_backups {
         described.clear();
     }
-    if asked.has_backups || planted!("heaps_of_backup_restored") {
+    if asked.has_backups || are_backups {
         for heap in &backup.heaps {
             described.entry(heap.number).or_insert_with(|| heap.clone());
         }
