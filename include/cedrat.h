@@ -326,7 +326,8 @@ cedrat_status cedrat_checkpoint(cedrat_store *store);
  *
  * Errors: CEDRAT_EXISTS: the directory has files. CEDRAT_MISUSE: plain blocks or plain stores wait for a checkpoint; the store is
  * volatile. CEDRAT_LOG_FULL: the log was full, and the backup kept it from being truncated; transactions go on. CEDRAT_DAMAGED: the
- * message names file and offset in this store. CEDRAT_STOPPED, CEDRAT_IO. After an error the directory is no store: delete it. */
+ * message names file and offset in this store. CEDRAT_STOPPED, CEDRAT_IO. After CEDRAT_EXISTS the directory is unchanged, after any
+ * other error it is no store: delete it. */
 cedrat_status cedrat_backup(cedrat_store *store, const char *directory, const cedrat_backup_options *options,
                             cedrat_backup_report *report);
 
@@ -341,9 +342,11 @@ cedrat_status cedrat_archive_extend(cedrat_store *store, uint64_t *lsn);
  * to the newest one of the archive. The backup may be the directory of any store that is not open. Both are only read. options and
  * report may be null.
  *
- * Errors: CEDRAT_MISUSE: the moment is older than the backup, or the archive has none of it, or is not of this store; CEDRAT_EXISTS: the
- * directory has files; CEDRAT_IN_USE: the backup is an open store; CEDRAT_UNKNOWN: backup or archive is missing. CEDRAT_DAMAGED,
- * CEDRAT_IO: the message names the file. After an error the directory is no store: delete it. */
+ * Errors: CEDRAT_MISUSE: the moment is older than the backup, or later than the archive (without one, later than the backup); the archive
+ * is of another store or history; or a heap was replaced next to the moment. CEDRAT_OPTIONS: lsn and time_ms are both set. CEDRAT_EXISTS:
+ * the directory has files. CEDRAT_IN_USE: the backup is an open store. CEDRAT_UNKNOWN: backup or archive is missing. CEDRAT_DAMAGED,
+ * CEDRAT_IO: the message names the file. After CEDRAT_EXISTS the directory is unchanged, after any other error it is no store: delete
+ * it. */
 cedrat_status cedrat_restore(const char *backup, const char *archive, const char *directory, const cedrat_restore_options *options,
                              cedrat_backup_report *report, char *message, size_t message_len);
 
@@ -356,7 +359,7 @@ cedrat_status cedrat_is_stable(cedrat_store *store, uint64_t lsn, int wait, int 
 /* Returns the statistics of a store. */
 cedrat_status cedrat_get_statistics(cedrat_store *store, cedrat_statistics *statistics);
 
-/* Returns the reason if the last checkpoint failed, also in the background: at most message_len bytes, with a zero at the
+/* Returns the reason if the last checkpoint failed, or the archive was not extended, also in the background: at most message_len bytes, with a zero at the
  * end; otherwise an empty string. Until a checkpoint succeeds, the log is not fully truncated. */
 cedrat_status cedrat_get_checkpoint_failure(cedrat_store *store, char *message, size_t message_len);
 

@@ -144,7 +144,7 @@ pub fn backup(
     store.backup(&to, options)
 }
 
-/// Returns the options for an [archive](Options::archive) in a directory that is empty, is created, or has the archive of the store.
+/// Returns options with an [archive](Options::archive) in this directory, which is created if it is missing.
 pub fn archived_in(directory: impl AsRef<Path>, options: Options) -> Options {
     Options { archive: Some(Arc::new(media::RealDisk::new(directory.as_ref()))), ..options }
 }

@@ -77,7 +77,7 @@ pub(crate) struct Tour {
 /// The store is recovered first, and every page and every record is verified. A program that has the
 /// store open makes a backup itself, while transactions run: `cedrat::backup`, `cedrat_backup`, `Store.backup`.
 ///
-/// Exit code 0 if the backup is complete; otherwise 1, and TO is no store.
+/// Exit code 0 if the backup is complete; otherwise 1. An incomplete backup does not open: delete it.
 #[derive(Debug, Args)]
 pub(crate) struct Backup {
     /// The store's folder
@@ -87,6 +87,10 @@ pub(crate) struct Backup {
     /// The folder of the backup, which is created or empty
     #[arg(value_name = "TO")]
     pub(crate) to: PathBuf,
+
+    /// The folder of the store's archive, if it has one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) archive: Option<PathBuf>,
 
     /// Print the result as one JSON object
     #[arg(long)]
@@ -98,7 +102,7 @@ pub(crate) struct Backup {
 /// The backup and the archive are only read, and the archive may be in use. The first opening of the
 /// restored store rolls back the transactions that had not committed at that moment.
 ///
-/// Exit code 0 if the restored store is complete; otherwise 1, and TO is no store.
+/// Exit code 0 if the restored store is complete; otherwise 1. An incomplete one does not open: delete it.
 #[derive(Debug, Args)]
 pub(crate) struct Restore {
     /// The folder of the backup
@@ -128,7 +132,8 @@ pub(crate) struct Restore {
 
 /// Print which records and which moments an archive has.
 ///
-/// Exit code 0 if it is whole; otherwise 1, with file and offset.
+/// Exit code 0 if its control file, blocks and moments are whole; otherwise 1, with file and offset.
+/// Records are verified by `cedrat restore`.
 #[derive(Debug, Args)]
 pub(crate) struct Archive {
     /// The archive's folder
@@ -389,6 +394,10 @@ pub(crate) struct Resolve {
     /// The outcome
     #[arg(value_enum)]
     pub(crate) outcome: ResolveOutcome,
+
+    /// The folder of the store's archive, if it has one
+    #[arg(long, value_name = "DIR")]
+    pub(crate) archive: Option<PathBuf>,
 }
 
 /// Outcome of a prepared transaction.

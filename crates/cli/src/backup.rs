@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use cedrat::txn::{BackupOptions, Options, RestoreTarget};
+use cedrat::txn::{BackupOptions, RestoreTarget};
 use cedrat::wal::Lsn;
 use serde::Serialize;
 
@@ -42,8 +42,7 @@ impl Copied {
 pub(crate) fn backup(arguments: &Backup) -> Outcome {
     // A directory without a store is refused before anything is written.
     drop(Looked::at(&arguments.directory)?);
-    let options = Options { create: false, ..Options::default() };
-    let store = cedrat::open_with(&arguments.directory, options, crate::registry()).while_doing("opening the store")?;
+    let store = look::open_to_change(&arguments.directory, arguments.archive.as_deref())?;
     let report = cedrat::backup(&store, &arguments.to, BackupOptions::default()).while_doing("copying the store")?;
     store.close()?;
     Copied::new(report.up_to, report.bytes, report.total).print(arguments.json)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::{fs, io};
 
 use cedrat::media::{LockGuard, Media, OpenMode, RealDisk};
+use cedrat::txn::{Options, Store};
 use cedrat_txn::{HeuristicBranch, InDoubt, LOCK_FILE};
 use cedrat_wal::{CONTROL_FILE, Found, Log};
 
@@ -31,6 +32,16 @@ pub(crate) fn is_directory(path: &Path) -> Outcome {
         }
         Ok(_) => Ok(()),
     }
+}
+
+/// Opens a store that is there, with its archive, whose log the store would release otherwise.
+pub(crate) fn open_to_change(directory: &Path, archive: Option<&Path>) -> Result<Store, Failure> {
+    let options = Options { create: false, ..Options::default() };
+    let options = match archive {
+        Some(archive) => cedrat::archived_in(archive, options),
+        None => options,
+    };
+    cedrat::open_with(directory, options, crate::registry()).while_doing("opening the store")
 }
 
 impl Looked {

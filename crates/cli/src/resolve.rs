@@ -1,10 +1,10 @@
 //! `cedrat resolve`: an operator ends a prepared transaction, or forgets the outcome of one.
 
-use cedrat::txn::{BranchError, Error, HeuristicOutcome, Options};
+use cedrat::txn::{BranchError, Error, HeuristicOutcome};
 
 use crate::arguments::{Resolve, ResolveOutcome};
-use crate::look::Looked;
-use crate::output::{self, Context, Failure, Outcome};
+use crate::look::{self, Looked};
+use crate::output::{self, Failure, Outcome};
 
 /// Tells a prepared transaction its outcome.
 pub(crate) fn resolve(arguments: &Resolve) -> Outcome {
@@ -29,8 +29,7 @@ pub(crate) fn resolve(arguments: &Resolve) -> Outcome {
              another outcome; this cannot be taken back",
         );
     }
-    let options = Options { create: false, ..Options::default() };
-    let store = cedrat::open_with(&arguments.directory, options, crate::registry()).while_doing("opening the store")?;
+    let store = look::open_to_change(&arguments.directory, arguments.archive.as_deref())?;
     let was = match arguments.outcome {
         ResolveOutcome::Commit => {
             store.prepared(&id)?.resolve(HeuristicOutcome::Committed)?;

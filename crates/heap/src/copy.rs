@@ -80,9 +80,9 @@ pub struct WantedHeaps<'d> {
     /// of them has is restored, with the larger of its sizes.
     pub descriptions: Vec<&'d [u8]>,
     /// Whether one of them is of exactly that LSN: of two heaps with one name the newer one is restored then.
-    pub is_exact: bool,
-    /// Whether those of the backup are restored, too: no description before that LSN is newer.
-    pub has_backups: bool,
+    pub is_at_moment: bool,
+    /// Whether the heaps of the backup are restored, too: no description is from its end to that LSN.
+    pub includes_backups: bool,
 }
 
 /// Copies the heaps of a backup, which has all changes up to the LSN `since`, durably.
@@ -132,7 +132,7 @@ fn wanted_heaps(backup: &Root, since: Lsn, asked: &WantedHeaps<'_>) -> Result<Ro
     if are_backups {
         described.clear();
     }
-    if asked.has_backups || are_backups {
+    if asked.includes_backups || are_backups {
         for heap in &backup.heaps {
             described.entry(heap.number).or_insert_with(|| heap.clone());
         }
@@ -140,7 +140,7 @@ fn wanted_heaps(backup: &Root, since: Lsn, asked: &WantedHeaps<'_>) -> Result<Ro
     let newest: HashMap<String, u32> = described.values().map(|heap| (heap.name.clone(), heap.number)).collect();
     let is_older = |heap: &&HeapRoot| newest[&heap.name] != heap.number;
     if let Some(older) =
-        described.values().find(is_older).filter(|_| !asked.is_exact && !planted!("newer_heap_restored"))
+        described.values().find(is_older).filter(|_| !asked.is_at_moment && !planted!("newer_heap_restored"))
     {
         return Err(Error::TwoHeaps { name: older.name.clone() });
     }

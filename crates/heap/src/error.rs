@@ -141,10 +141,10 @@ pub enum Error {
     /// The log has no space.
     #[error(transparent)]
     LogFull(#[from] LogFull),
-    /// A backup cannot be restored to a record between two moments of the archive.
+    /// Between the moments of an archive next to a restored LSN, a heap of this name was dropped, and another one created.
     #[error(
-        "next to this moment the heap {name} was dropped, and another one of its name created: choose a moment of the archive \
-         (`cedrat archive --moments`)"
+        "cannot restore the heap {name} to this LSN: between two moments of the archive it was dropped, and another one of its name \
+         created; restore to the LSN of a moment (`cedrat archive DIR --moments`)"
     )]
     TwoHeaps {
         /// The name of the heap.

@@ -1,7 +1,7 @@
 //! The archive of a store: its log, with what the store has recycled (Lemon §3.4; E18.9).
 //!
 //! 1. No part of the log is recycled before it is archived.
-//! 2. A thread extends the archive; without it, checkpoints do.
+//! 2. The archiver thread extends the archive. Each checkpoint does, too, before it truncates the log.
 //! 3. A failure is recorded, and does not stop the store. Until an attempt succeeds the log keeps what is not archived: a full log
 //!    refuses transactions then, as on a full disk, and no transaction is rolled back for it.
 
@@ -34,14 +34,14 @@ pub struct ArchiveStatus {
 #[derive(Debug)]
 pub(crate) struct Archive {
     archive: Mutex<LogArchive>,
-    state: Mutex<State>,
+    progress: Mutex<Progress>,
     /// Whether the last checkpoint has found that the archive lacks log.
-    was_behind: AtomicBool,
+    lagged_at_checkpoint: AtomicBool,
 }
 
 /// The part of the state that others read while the archive is extended.
 #[derive(Debug)]
-struct State {
+struct Progress {
     status: ArchiveStatus,
     /// For each partition of the log, the offset from which on it is not archived.
     kept_from: Vec<LogOffset>,
@@ -53,8 +53,12 @@ impl Archive {
         let archive = LogArchive::open(to, log)?;
         memory.refuse_plain_stores();
         let status = ArchiveStatus { up_to: archive.up_to(), failure: None };
-        let state = State { status, kept_from: archive.kept_from() };
-        Ok(Archive { archive: Mutex::new(archive), state: Mutex::new(state), was_behind: AtomicBool::new(false) })
+        let progress = Progress { status, kept_from: archive.kept_from() };
+        Ok(Archive {
+            archive: Mutex::new(archive),
+            progress: Mutex::new(progress),
+            lagged_at_checkpoint: AtomicBool::new(false),
+        })
     }
 
     /// Archives what has become durable since.
@@ -67,7 +71,7 @@ impl Archive {
         let failure = extended.as_ref().err().map(|error| format!("the archive was not extended: {error}"));
         let kept_from = archive.kept_from();
         // A failure of the log itself is reported by the store.
-        *self.state.lock() = State { status: ArchiveStatus { up_to: archive.up_to(), failure }, kept_from };
+        *self.progress.lock() = Progress { status: ArchiveStatus { up_to: archive.up_to(), failure }, kept_from };
         Ok(extended?)
     }
 
@@ -76,26 +80,26 @@ impl Archive {
     pub(crate) fn extend_for_checkpoint(&self, log: &Log, memory: &Memory, waits: bool) {
         let archive = if waits { Some(self.archive.lock()) } else { self.archive.try_lock() };
         let is_extended = archive.is_some_and(|mut archive| self.extend_locked(&mut archive, log, memory).is_ok());
-        self.was_behind.store(!is_extended, Ordering::Relaxed);
+        self.lagged_at_checkpoint.store(!is_extended, Ordering::Relaxed);
     }
 
     /// Whether the last checkpoint has found that the archive lacks log: the next one may release more.
-    pub(crate) fn was_behind(&self) -> bool {
-        self.was_behind.load(Ordering::Relaxed)
+    pub(crate) fn lagged_at_checkpoint(&self) -> bool {
+        self.lagged_at_checkpoint.load(Ordering::Relaxed)
     }
 
     pub(crate) fn status(&self) -> ArchiveStatus {
-        self.state.lock().status.clone()
+        self.progress.lock().status.clone()
     }
 
     /// Lowers the offsets from which on the log is kept to those from which on it is not archived; adds them if there are none.
-    pub(crate) fn keep(&self, offsets: &mut Vec<LogOffset>) {
+    pub(crate) fn limit_truncation(&self, offsets: &mut Vec<LogOffset>) {
         if planted!("log_recycled_before_archived") {
             return;
         }
-        let state = self.state.lock();
-        offsets.resize(state.kept_from.len(), LogOffset::new(u64::MAX));
-        offsets.iter_mut().zip(&state.kept_from).for_each(|(offset, &from)| *offset = from.min(*offset));
+        let progress = self.progress.lock();
+        offsets.resize(progress.kept_from.len(), LogOffset::new(u64::MAX));
+        offsets.iter_mut().zip(&progress.kept_from).for_each(|(offset, &from)| *offset = from.min(*offset));
     }
 }
 
@@ -105,8 +109,8 @@ impl Store {
         self.inner.archive.as_ref().map(Archive::status)
     }
 
-    /// Archives all that is durable now, and returns the LSN up to which the archive has all records. The store does the same
-    /// each [`Options::archive_period`](crate::Options), and when it is closed.
+    /// Archives all that is durable now, and returns the LSN up to which the archive has all records. The archiver thread does
+    /// the same each [`Options::archive_period`](crate::Options), each checkpoint does, and [`Store::close`]; a drop does not.
     ///
     /// # Errors
     /// [`Error::Misuse`] without an archive. Errors of its disk: the archive is as it was, and the store goes on.

@@ -250,7 +250,7 @@ impl Inner {
         let mut needed = Vec::new();
         if let Some(archive) = &self.archive {
             archive.extend_for_checkpoint(&self.log, &self.memory, carries == Carries::InFullLog);
-            archive.keep(&mut needed);
+            archive.limit_truncation(&mut needed);
         }
         self.log.checkpoint_control_keeping(&Checkpoint { redo_lsn, scan_lsn, next_txn }, &needed)?;
         if carries == Carries::InFullLog {
@@ -262,7 +262,7 @@ impl Inner {
     }
 
     /// Returns the reason why the last checkpoint has released no log, if there is one: it failed, or the archive did.
-    pub(crate) fn why_log_is_kept(&self) -> Option<Failed> {
+    pub(crate) fn truncation_failure(&self) -> Option<Failed> {
         let of_archive = || self.archive.as_ref().and_then(|archive| archive.status().failure);
         let not_archived =
             || of_archive().map(|why| Failed { why, wanted_log: planted!("unarchived_log_blamed_on_others") });
@@ -286,15 +286,16 @@ impl Inner {
     pub(crate) fn free_log_space(&self) {
         let taken = self.checkpoints.taken.load(Ordering::Acquire);
         let _alone = self.checkpoints.one_at_a_time.lock();
-        // A thread that waited here while another one took a checkpoint is done, unless a backup keeps what that has released.
+        // A thread that waited here while another one took a checkpoint is done, unless a backup or the archive keeps what that has
+        // released.
         let is_taken = self.checkpoints.taken.load(Ordering::Acquire) != taken;
         let by_backup = self.backups.keep_log_before(self.log.control().checkpoint.scan_lsn);
-        let by_archive = self.archive.as_ref().is_some_and(Archive::was_behind);
+        let by_archive = self.archive.as_ref().is_some_and(Archive::lagged_at_checkpoint);
         if by_backup || by_archive || !is_taken && self.can_free_log_space() {
             // `take_checkpoint` records the failure.
             let _ = self.take_checkpoint(self.log.current_lsn().next(), Carries::InFullLog);
         } else if let Some(archive) = &self.archive {
-            // Its failure may be the reason.
+            // Its failure may be why the log is full.
             archive.extend_for_checkpoint(&self.log, &self.memory, true);
         }
     }

@@ -29,13 +29,13 @@ pub enum Error {
     /// failed, remove the cause of that failure first: until a checkpoint succeeds, ending transactions makes no room.
     #[error("{full}{}{}",
         oldest.map(|txn| format!("; transaction {txn} is the oldest and keeps the log from being truncated")).unwrap_or_default(),
-        checkpoint.as_ref().map(|why| format!("; the last checkpoint has failed: {why}")).unwrap_or_default())]
+        checkpoint.as_ref().map(|why| format!("; the log was not truncated: {why}")).unwrap_or_default())]
     LogFull {
         /// The error of the log.
         full: LogFull,
         /// The oldest transaction that has not ended.
         oldest: Option<TxnId>,
-        /// The failure of the last checkpoint, which would have released log.
+        /// The reason why the last checkpoint has not truncated the log: it failed, or the archive was not extended.
         checkpoint: Option<String>,
     },
     /// This transaction was rolled back because it held too much of the log. Run it again, in smaller steps, or
@@ -74,7 +74,7 @@ pub enum Error {
     },
     /// The archive has no moment up to the time to which a backup was to be restored, or there is no archive.
     #[error(
-        "the archive has no moment up to {} s after 1970 (UTC): choose a later time, or an older backup and its archive",
+        "cannot restore to {} s after 1970 (UTC): there is no archive, or it begins later; choose a later time, or an older archive",
         time.duration_since(std::time::UNIX_EPOCH).unwrap_or_default().as_secs()
     )]
     NoSuchMoment {

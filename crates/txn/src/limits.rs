@@ -344,7 +344,7 @@ impl Inner {
     pub(crate) fn explain_full(&self, error: Error) -> Error {
         match error {
             Error::LogFull { full, oldest: None, checkpoint: None } => {
-                let checkpoint = self.why_log_is_kept().map(|failed| failed.why);
+                let checkpoint = self.truncation_failure().map(|failed| failed.why);
                 Error::LogFull { full, oldest: self.table.oldest().map(|entry| entry.id), checkpoint }
             }
             other => other,
@@ -369,7 +369,7 @@ impl Txn {
     /// or else the oldest, and tries once more.
     #[cold]
     pub(crate) fn log_is_full(&mut self, full: LogFull, forward: u64, undo: u64) -> Result<()> {
-        let failed = self.inner().why_log_is_kept();
+        let failed = self.inner().truncation_failure();
         // While checkpoints fail, the end of a transaction releases no log; the caller receives the reason for the
         // failure.
         let is_its_fault = failed.as_ref().is_none_or(|failed| failed.wanted_log);

@@ -63,8 +63,8 @@ pub struct Options {
     pub attempts: u32,
     /// Callback for the progress of a long recovery.
     pub progress: Option<Arc<dyn Fn(Progress) + Send + Sync>>,
-    /// The directory of the store's [archive](crate::restore), which is begun if it is empty: the log, with what the store does not
-    /// need any more. Open the store with it always: a log that has recycled what the archive lacks is refused. `None`: no archive.
+    /// The directory of the [archive](crate::restore) of the log, which is begun if it is empty. Open the store with it always:
+    /// checkpoints without it release log that it lacks, and the next opening with it is refused. `None`: no archive.
     pub archive: Option<Arc<dyn Media>>,
     /// The time between two extensions of the archive by the store's own thread.
     pub archive_period: Duration,

@@ -22,8 +22,8 @@ pub enum RestoreTarget {
     Newest,
     /// The record with this LSN, and all before it.
     Lsn(Lsn),
-    /// The last moment up to this time at which the archive was extended: it has every [synchronous](crate::Commit::Sync) commit that
-    /// had returned by then.
+    /// The last extension of the archive up to this time. It has every [synchronous](crate::Commit::Sync) commit that returned before
+    /// that extension began.
     Time(SystemTime),
 }
 
@@ -31,7 +31,7 @@ pub enum RestoreTarget {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RestoreReport {
-    /// The last LSN that was restored.
+    /// The target: all records up to it were restored.
     pub up_to: Lsn,
     /// The number of bytes of the files of pages and heaps.
     pub bytes: u64,
@@ -42,12 +42,14 @@ pub struct RestoreReport {
 /// Restores a backup to an empty directory, with the archive of the same store if the target is later than the backup. The backup
 /// may be the directory of any store that is not open. Both are only read; the archive may be extended meanwhile.
 ///
-/// The restored store has another future than the archive: it needs another one, unless it lacks nothing of this one.
+/// The restored store begins another history: it needs another archive, unless it lacks nothing of this one.
 ///
 /// # Errors
 /// [`Error::Log`] with [`LogError::Unreachable`]: the target is older than the backup, or later than the archive; with
-/// [`LogError::Foreign`]: backup and archive are not of one history of a store; with [`LogError::AlreadyThere`]: the directory is
-/// not empty. [`Error::NoSuchMoment`]; [`Error::Heap`] with [`TwoHeaps`](cedrat_heap::Error::TwoHeaps). Damage of backup or archive, and errors of the disks: the directory is not a store then.
+/// [`LogError::Foreign`]: backup and archive are not of one history of a store; with [`LogError::AlreadyThere`]: the directory has
+/// files; with [`LogError::Damaged`]: a block of the log. [`Error::NoSuchMoment`]; [`Error::Heap`] with
+/// [`TwoHeaps`](cedrat_heap::Error::TwoHeaps). Errors of the disks. After one other than `AlreadyThere` the directory is not a store.
+/// Pages and heaps are copied without verification.
 pub fn restore(
     backup: &Arc<dyn Media>,
     archive: Option<&Arc<dyn Media>>,
@@ -84,10 +86,10 @@ pub fn restore(
     };
     let wanted = archive.as_ref().map(|archive| WantedHeaps {
         descriptions: archive.descriptions(target),
-        is_exact: archive.is_moment(target),
-        has_backups: !archive.is_described_after(target, first),
+        is_at_moment: archive.is_moment(target),
+        includes_backups: !archive.was_extended_within(first..target),
     });
-    let wanted = wanted.unwrap_or(WantedHeaps { has_backups: true, ..WantedHeaps::default() });
+    let wanted = wanted.unwrap_or(WantedHeaps { includes_backups: true, ..WantedHeaps::default() });
     let mut bytes = copy_page_files(&**backup, &**to)?;
     bytes += restore_heaps(&**backup, &**to, &found.control().store, first, &wanted)?;
     log.complete()?;

@@ -274,10 +274,10 @@ impl Store {
         }
     }
 
-    /// Returns the reason why the last checkpoint, perhaps in the background, has failed, if it has. Until one succeeds,
-    /// the log is not truncated, or not completely, and may fill up.
+    /// Returns the reason why the log is not truncated, or not completely, and may fill up: the last checkpoint, perhaps in the
+    /// background, has failed, or the archive was not extended.
     pub fn checkpoint_failure(&self) -> Option<String> {
-        self.inner.why_log_is_kept().map(|failed| failed.why)
+        self.inner.truncation_failure().map(|failed| failed.why)
     }
 
     /// Returns the report of the opening.

@@ -1,6 +1,6 @@
 //! Archives: copies of a log that are extended while it is in use, and keep what the log does not need any more (Lemon §3.4).
 //!
-//! 1. An archive is a directory like that of a log: [`Log::look`] reads its records, from where it began on.
+//! 1. An archive has the files of a log. [`FoundArchive::look`] reads it up to the end that its control file names.
 //! 2. The log recycles no segment with a block that the archive lacks, if its owner passes [`LogArchive::kept_from`] to
 //!    [`Log::truncate_before`].
 //! 3. Only durable blocks are archived. Their promises are lowered as in a [copy](crate::LogCopy): none names a record that
@@ -8,13 +8,14 @@
 //! 4. The control file of the archive is written when the blocks that it names are durable. A crash before leaves the archive as
 //!    it was.
 //! 5. A log continues where its last opening has ended, and keeps all blocks that were durable then. A log that lacks the newest
-//!    archived blocks, or has others in their place, was restored from an older copy: it has another future, and another
+//!    archived blocks, or has others in their place, was restored from an older copy: its history is another one, and needs another
 //!    archive.
 
 use cedrat_media::{Durability, FileId, LockGuard, Media, OpenMode, write_all_at};
 use cedrat_sync::{Arc, planted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
+use std::ops::Range;
 use std::time::SystemTime;
 
 use crate::block::SegmentHeader;
@@ -79,11 +80,11 @@ impl LogArchive {
         let (moments, _) = Moments::open(&**to, moments_end(&control), OpenMode::ReadWrite)?;
         let (in_use, files) = look::files(&**to, &control, OpenMode::ReadWrite)?;
         let reader = look::reader(to, &control, in_use, Faults::default());
-        let is_continued = continues(&control, &now.epochs, log) && has_same_blocks(&reader, &control, log)?;
+        let is_continued = may_follow(&control, &now.epochs, log) && has_same_blocks(&reader, &control, log)?;
         if !is_continued && !planted!("other_future_archived") {
-            return of_other("the archive of another future of this store", "an archive of its past");
+            return of_other("the archive of another history of this store", "the archive of this one");
         }
-        let epochs = merged(&control, &now.epochs)?;
+        let epochs = merge_epochs(&control, &now.epochs)?;
         let mut segments = BTreeMap::new();
         let mut next = files.unready.iter().max().map_or(0, |number| number + 1);
         for (index, in_use) in reader.in_use.iter().enumerate() {
@@ -159,7 +160,7 @@ impl LogArchive {
         let ends: Vec<_> = (0..log.partitions()).map(|partition| log.flushed(PartitionId(partition))).collect();
         let now = log.control();
         let mut control = self.control.clone();
-        control.epochs = merged(&control, &now.epochs)?;
+        control.epochs = merge_epochs(&control, &now.epochs)?;
         (control.names, control.schemas) = (now.names, now.schemas);
         control.promise = control.promise.max(up_to);
         (moment.up_to, moment.description) = (control.promise, describe());
@@ -169,7 +170,7 @@ impl LogArchive {
             let begin = known.durable_below;
             known.durable_below = end.max(begin);
             known.segments_begun = known.durable_below.get().div_ceil(log.shared().reader.geometry.capacity());
-            self.archive(log, PartitionId(index as u16), begin..end, &mut changed)?;
+            self.copy_blocks(log, PartitionId(index as u16), begin..end, &mut changed)?;
         }
         if control == self.control && !self.moments.is_new(&moment.description) {
             return Ok(self.up_to());
@@ -184,11 +185,11 @@ impl LogArchive {
     }
 
     /// Copies the blocks of a range of a partition.
-    fn archive(
+    fn copy_blocks(
         &mut self,
         log: &Log,
         partition: PartitionId,
-        range: std::ops::Range<LogOffset>,
+        range: Range<LogOffset>,
         changed: &mut BTreeSet<FileId>,
     ) -> Result<(), LogError> {
         let reader = &log.shared().reader;
@@ -277,13 +278,12 @@ impl FoundArchive {
         self.moments.iter().any(|moment| moment.up_to == lsn)
     }
 
-    /// Whether the last moment before an LSN is older than another one, or there is none.
-    pub fn is_described_after(&self, lsn: Lsn, other: Lsn) -> bool {
-        self.moments.iter().any(|moment| (other..lsn).contains(&moment.up_to))
+    /// Whether the archive was extended up to an LSN of this range.
+    pub fn was_extended_within(&self, range: Range<Lsn>) -> bool {
+        self.moments.iter().any(|moment| range.contains(&moment.up_to))
     }
 
-    /// Returns what the store has said of itself to [`LogArchive::extend`] before it had the record with this LSN, and after it: one
-    /// or two descriptions, or none.
+    /// Returns the descriptions that were archived next before and next after this LSN: at most three, if several moments have it.
     pub fn descriptions(&self, lsn: Lsn) -> Vec<&[u8]> {
         descriptions_around(&self.moments, lsn)
     }
@@ -295,7 +295,7 @@ fn moments_end(control: &Control) -> u64 {
 }
 
 /// Whether a log may have written the blocks of an archive, by their epochs and offsets.
-fn continues(archived: &Control, epochs: &Epochs, log: &Log) -> bool {
+fn may_follow(archived: &Control, epochs: &Epochs, log: &Log) -> bool {
     let mut reached = archived.epochs.clone();
     // The archive may name a later opening of which it has nothing. Another one may have come in its place.
     reached.forget_unreached(&archived.partitions, archived.promise);
@@ -325,7 +325,7 @@ fn has_same_blocks(archive: &Reader, control: &Control, log: &Log) -> Result<boo
 
 /// Returns the epochs of an archive, and those that the log has now, in their place. As many of the others are joined as
 /// the control file needs.
-fn merged(archived: &Control, now: &Epochs) -> Result<Epochs, LogError> {
+fn merge_epochs(archived: &Control, now: &Epochs) -> Result<Epochs, LogError> {
     let Some(oldest) = now.iter().next() else { return Ok(archived.epochs.clone()) };
     // A log that was restored to the end of the archive lacks later openings that the archive names, and has nothing of.
     let is_before = |epoch: &&Epoch| {

@@ -1,4 +1,4 @@
-//! Copies of a log that is in use, for backups (Lemon §3.4).
+//! Copies of a log: of one in use, for backups, and of an archive, for restores (Lemon §3.4).
 //!
 //! 1. A copy has every record from a checkpoint on, up to an LSN that the caller chooses. It opens like the log that a crash
 //!    right after that LSN leaves.
@@ -111,8 +111,8 @@ impl LogCopy {
     /// backup, this is the log that a crash right after `target` leaves.
     ///
     /// # Errors
-    /// [`LogError::Unreachable`]: the backup has later changes, or the archive has no record `target`. [`LogError::Foreign`]: they
-    /// are of different stores. [`LogError::Damaged`], [`LogError::Io`].
+    /// [`LogError::Unreachable`]: `target` is before the end of the backup, or behind the end of the archive. [`LogError::Foreign`]:
+    /// the archive is of another store, or of another history of it. [`LogError::Damaged`], [`LogError::Io`].
     pub fn restore(self, backup: &Found, archive: &FoundArchive, target: Lsn) -> Result<CopiedLog, LogError> {
         self.restore_from(backup, &archive.found, target)
     }
@@ -142,7 +142,7 @@ impl LogCopy {
         }
         if !has_same_records(backup, archive)? {
             let (found, wanted) =
-                ("the archive of another future of the store", "an archive of what follows the backup");
+                ("the archive of another history of the store", "the archive of the backup's history");
             return Err(LogError::Foreign { file: archive.control_path(), found, wanted });
         }
         let mut control = Control { generation: 1, checkpoint: since.checkpoint, ..archive.control().clone() };
@@ -286,8 +286,8 @@ impl<'l> BlocksToCopy<'l> {
         Position { partition: self.partition, offset }
     }
 
-    /// Returns whole blocks from an offset on, up to `end` at most, as they are copied: with promises up to `promise_max`. Also
-    /// returns the offset behind them, which is behind the end of a file if the last block of a short one covers the rest.
+    /// Returns whole blocks from an offset on, up to `end` at most, within the [`Limits`], and the offset behind them. That is behind the
+    /// end of a short file if its last block covers the rest.
     pub(crate) fn read(&mut self, at: LogOffset, end: LogOffset) -> Result<(&[u8], LogOffset), LogError> {
         let (reader, position) = (self.reader, self.position(at));
         self.read_before(at, end)?

@@ -140,9 +140,9 @@ impl Epochs {
         self.list.iter().map(|epoch| epoch.run(lsn)).find(|run| !run.is_empty())
     }
 
-    /// Forgets epochs after an LSN, so that the log ends there, and returns the last LSN up to it that counts.
+    /// Forgets epochs after an LSN, so that the log ends there, and returns the last alive LSN up to it.
     pub(crate) fn end_at(&mut self, last: Lsn) -> Lsn {
-        // The checkpoint of a backup may lie behind numbers that are dead: the next ones come after those, too.
+        // The checkpoint of a backup may lie behind dead LSNs: the next epoch begins behind those, too.
         let later = self.list.partition_point(|epoch| epoch.first <= last.next());
         // A log has an epoch, also if the first one that it knows begins after its end.
         self.list.truncate(if planted!("log_without_epoch_restored") { later } else { later.max(1) });
@@ -155,7 +155,8 @@ impl Epochs {
         counts
     }
 
-    /// Forgets the newest epochs of an archive that has no block of them, and not all records before them. Returns whether one is left.
+    /// Forgets the newest epochs that an archive names and does not reach: it lacks blocks or records before them. Returns whether one
+    /// is left.
     pub(crate) fn forget_unreached(&mut self, archived: &[ControlPartition], newest: Lsn) -> bool {
         let is_reached = |epoch: &Epoch| {
             let ends = archived.iter().map(|known| known.durable_below);

@@ -18,10 +18,10 @@ pub enum LogError {
         /// The control file that is missing or was never completed.
         file: String,
     },
-    /// A store exists here already.
-    #[error("{file}: there is a store in this directory already; open it, or choose another directory")]
+    /// The directory has files: a store, perhaps.
+    #[error("{file}: the directory is not empty; choose another directory, or open the store that is in this one")]
     AlreadyThere {
-        /// The control file that was found.
+        /// The first file that was found.
         file: String,
     },
     /// Bytes that were once durable are missing or changed. Nothing was written. Restore a copy.
@@ -104,8 +104,8 @@ pub enum LogError {
     },
     /// An archive lacks records that the log has recycled.
     #[error(
-        "the archive lacks what followed offset {} of partition {partition} of the log, which was recycled: take a backup, and begin \
-         an archive in another directory", .offset.get()
+        "the archive has partition {partition} of the log up to offset {}, and the log begins later: open the store with an archive in \
+         another directory, then take a backup", .offset.get()
     )]
     ArchiveGap {
         /// A partition of the log.
@@ -114,7 +114,10 @@ pub enum LogError {
         offset: LogOffset,
     },
     /// An archive cannot restore a backup to this record.
-    #[error("cannot restore LSN {}: this backup with this archive reaches LSN {} to {}", .target.get(), .first.get(), .last.get())]
+    #[error(
+        "cannot restore to LSN {}: the backup ends at LSN {}, and the archive continues it to LSN {} (0: not at all); choose an LSN \
+         between them, or another backup", .target.get(), .first.get(), .last.get()
+    )]
     Unreachable {
         /// The requested LSN.
         target: Lsn,

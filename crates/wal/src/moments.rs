@@ -1,5 +1,5 @@
-//! The moments of an archive: up to which record it had the log at which time, and what the rest of the store was like then
-//! (drawn in docs/formats/archive.md).
+//! The moments of an archive: time, LSN and a description of the rest of the store at each extension (drawn in
+//! docs/formats/archive.md).
 //!
 //! Each moment is appended and synced before the archive's control file names its end.
 
@@ -36,13 +36,13 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// Returns the moment that is now, without an LSN.
+    /// Creates a moment with the present time, without an LSN.
     pub(crate) fn now() -> Moment {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Moment { millis: since.as_millis() as u64, up_to: Lsn::ZERO, description: Vec::new() }
     }
 
-    /// Every synchronous commit that had returned at this time is in the archive.
+    /// Returns the time: every synchronous commit that had returned then is archived.
     pub fn time(&self) -> SystemTime {
         UNIX_EPOCH + Duration::from_millis(self.millis)
     }
@@ -111,7 +111,7 @@ impl Moments {
             list.push(moment);
         }
         if moments.end != end && !planted!("lost_moments_ignored") {
-            let what = "a moment is missing or damaged here; use a copy of the archive".to_owned();
+            let what = "the entry of a moment is missing or corrupt".to_owned();
             return Err(LogError::Damaged { file: media.path(file), offset: moments.end, what });
         }
         Ok((moments, list))
@@ -122,7 +122,7 @@ impl Moments {
         self.end
     }
 
-    /// Whether a moment with this description says more than the newest.
+    /// Whether a description differs from the newest one.
     pub(crate) fn is_new(&self, description: &[u8]) -> bool {
         self.description != description
     }
@@ -177,7 +177,7 @@ mod tests {
 
     /// A moment that the control file does not name yet is written over, and one that it names is missed.
     #[test]
-    fn damaged_moments_are_noticed() {
+    fn damaged_moment_is_refused() {
         explore(1, 1, || {
             let disk = SimDisk::new();
             let mut moments = Moments::create(&disk).expect("the disk works");

@@ -65,9 +65,9 @@ fn backup_is_restored_to_lsn_and_time() {
     let again = cedrat(&["restore", &backup, &to, "--archive", &archive]);
     assert!(again.status.code() == Some(1) && errors(&again).contains("restoring the backup"), "{}", errors(&again));
     let late = cedrat(&["restore", &backup, &place("late"), "--archive", &archive, "--lsn", "1000000"]);
-    assert!(late.status.code() == Some(1) && errors(&late).contains("reaches LSN"), "{}", errors(&late));
+    assert!(late.status.code() == Some(1) && errors(&late).contains("continues it to LSN"), "{}", errors(&late));
     let early = cedrat(&["restore", &backup, &place("early"), "--archive", &archive, "--time", "1980-01-01T00:00:00Z"]);
-    assert!(early.status.code() == Some(1) && errors(&early).contains("no moment"), "{}", errors(&early));
+    assert!(early.status.code() == Some(1) && errors(&early).contains("begins later"), "{}", errors(&early));
     let alone = cedrat(&["restore", &backup, &place("alone"), "--lsn", "1"]);
     assert_eq!(alone.status.code(), Some(2), "{}", errors(&alone));
     assert!(before == (files(Path::new(&archive)), files(Path::new(&backup))), "they are only read");
@@ -78,8 +78,12 @@ fn closed_store_is_backed_up() {
     let folder = tempfile::tempdir().expect("a folder");
     with_archive(folder.path());
     let place = |name: &str| text(&folder.path().join(name)).to_owned();
-    let report = json(&cedrat(&["backup", &place("store"), &place("copy"), "--json"]));
+    let archive = place("archive");
+    let report = json(&cedrat(&["backup", &place("store"), &place("copy"), "--archive", &archive, "--json"]));
     assert!(report["bytes"].as_u64() > Some(0), "{report}");
+    let options = cedrat::archived_in(archive, Options::default());
+    let again = cedrat::open_with(place("store"), options, cedrat::registry());
+    again.expect("the archive has what the command has written").close().expect("it is not in use");
     assert!(printed(&cedrat(&["verify", &place("copy")])).contains("sound"));
     printed(&cedrat(&["restore", &place("copy"), &place("again")]));
     assert_eq!(value_in(&folder.path().join("again")), Some(3));

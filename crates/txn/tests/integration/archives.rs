@@ -516,7 +516,7 @@ fn heap_is_restored_before_its_successor() {
 
 /// An archive is no store and no backup, though it has a control file and a log.
 #[test]
-fn archive_is_opened_as_no_store() {
+fn archive_is_refused_as_store() {
     let disk = SimDisk::new();
     let store = open(&Arc::new(disk.clone())).unwrap();
     let page = store.transact(page_with_zeros).unwrap();

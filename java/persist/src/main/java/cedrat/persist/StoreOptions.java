@@ -149,8 +149,8 @@ public final class StoreOptions {
     /// to any moment since by `cedrat restore` (docs/use/backup.md). Only for a store that is opened by its folder.
     /// There is none by default.
     ///
-    /// A store is opened with its archive always: it does not open if the archive lacks a part of the log that
-    /// the store does not have any more, or is of another store.
+    /// Open a store with its archive always: checkpoints without it release log that it lacks, and the next opening
+    /// with it fails. So does an opening with the archive of another store.
     public StoreOptions archive(Path folder) {
         archive = Objects.requireNonNull(folder);
         return this;
