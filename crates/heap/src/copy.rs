@@ -76,12 +76,10 @@ impl Memory {
 /// The heaps that a restored store has.
 #[derive(Clone, Debug, Default)]
 pub struct WantedHeaps<'d> {
-    /// Descriptions of the store ([`Memory::describe`]) before and after the LSN to which the log will be restored: a heap that one
-    /// of them has is restored, with the larger of its sizes.
+    /// Descriptions of the store ([`Memory::describe`]) at the LSN to which the log will be restored, or before and after it: a heap
+    /// that one of them has is restored, with the larger of its sizes.
     pub descriptions: Vec<&'d [u8]>,
-    /// Whether one of them is of exactly that LSN: of two heaps with one name the newer one is restored then.
-    pub is_at_moment: bool,
-    /// Whether the heaps of the backup are restored, too: no description is from its end to that LSN.
+    /// Whether the heaps of the backup are restored, too: no description is from its end on and not after that LSN.
     pub includes_backups: bool,
 }
 
@@ -139,9 +137,7 @@ fn wanted_heaps(backup: &Root, since: Lsn, asked: &WantedHeaps<'_>) -> Result<Ro
     }
     let newest: HashMap<String, u32> = described.values().map(|heap| (heap.name.clone(), heap.number)).collect();
     let is_older = |heap: &&HeapRoot| newest[&heap.name] != heap.number;
-    if let Some(older) =
-        described.values().find(is_older).filter(|_| !asked.is_at_moment && !planted!("newer_heap_restored"))
-    {
+    if let Some(older) = described.values().find(is_older).filter(|_| !planted!("newer_heap_restored")) {
         return Err(Error::TwoHeaps { name: older.name.clone() });
     }
     for (number, mut heap) in described {

@@ -86,8 +86,7 @@ pub fn restore(
     };
     let wanted = archive.as_ref().map(|archive| WantedHeaps {
         descriptions: archive.descriptions(target),
-        is_at_moment: archive.is_moment(target),
-        includes_backups: !archive.was_extended_within(first..target),
+        includes_backups: !archive.was_extended_within(first..target.next()),
     });
     let wanted = wanted.unwrap_or(WantedHeaps { includes_backups: true, ..WantedHeaps::default() });
     let mut bytes = copy_page_files(&**backup, &**to)?;

@@ -273,17 +273,12 @@ impl FoundArchive {
         self.moments.iter().rfind(|moment| moment.time() <= time)
     }
 
-    /// Whether the archive has been extended up to exactly this LSN.
-    pub fn is_moment(&self, lsn: Lsn) -> bool {
-        self.moments.iter().any(|moment| moment.up_to == lsn)
-    }
-
     /// Whether the archive was extended up to an LSN of this range.
     pub fn was_extended_within(&self, range: Range<Lsn>) -> bool {
         self.moments.iter().any(|moment| range.contains(&moment.up_to))
     }
 
-    /// Returns the descriptions that were archived next before and next after this LSN: at most three, if several moments have it.
+    /// Returns the description of the moment with this LSN. Without one, those that were archived next before it and next after it.
     pub fn descriptions(&self, lsn: Lsn) -> Vec<&[u8]> {
         descriptions_around(&self.moments, lsn)
     }

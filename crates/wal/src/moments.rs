@@ -151,16 +151,14 @@ impl Moments {
     }
 }
 
-/// Returns the descriptions between which an LSN lies: that of the last moment before it, and that of the first one from it on. Of
-/// several moments with that LSN, also the last one: heaps may be created without a record.
+/// Returns the description of the last moment with an LSN. Without one, those between which the LSN lies: that of the last moment
+/// before it, and that of the first one after it.
 pub(crate) fn descriptions_around(moments: &[Moment], lsn: Lsn) -> Vec<&[u8]> {
-    let after = moments.partition_point(|moment| moment.up_to < lsn);
     let newest = |moments: &'_ [Moment]| moments.iter().rposition(|moment| !moment.description.is_empty());
-    let before = newest(&moments[..after]);
-    let from = newest(&moments[..moments.len().min(after + 1)]);
-    let last = newest(&moments[..moments.partition_point(|moment| moment.up_to <= lsn)]);
-    let mut found: Vec<usize> = before.into_iter().chain(from).chain(last).collect();
-    found.sort_unstable();
+    let up_to = moments.partition_point(|moment| moment.up_to <= lsn);
+    let is_moment = up_to > 0 && moments[up_to - 1].up_to == lsn;
+    let next = if is_moment { up_to } else { moments.len().min(up_to + 1) };
+    let mut found: Vec<usize> = newest(&moments[..up_to]).into_iter().chain(newest(&moments[..next])).collect();
     found.dedup();
     found.into_iter().map(|index| &*moments[index].description).collect()
 }
@@ -206,7 +204,7 @@ mod tests {
             assert_eq!(around(1), [b"a"]);
             assert_eq!(around(5), [b"a"]);
             assert_eq!(around(6), [b"a", b"b"]);
-            assert_eq!(around(9), [b"a", b"b", b"c"]);
+            assert_eq!(around(9), [b"c"]);
             assert_eq!(around(10), [b"c"]);
             assert_eq!(around(20), [b"c"]);
         });
