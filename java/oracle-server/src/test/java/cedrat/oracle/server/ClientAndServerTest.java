@@ -357,8 +357,8 @@ class ClientAndServerTest {
         }
     }
 
-    /// The session of the reader expires, its snapshot is pruned, and a sweep may make the oracle forget its abort. Returns
-    /// whether it did.
+    /// The session of the reader expires, its snapshot is pruned, and a sweep may make the oracle forget its abort.
+    /// Returns whether it did.
     private static boolean endPrunedReader(Fault fault) throws Exception {
         try (OracleServer server = OracleServer.start(OPTIONS, new VolatileLog(), fault);
                 OracleClient silent = connect(server.address());
