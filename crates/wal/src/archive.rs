@@ -176,8 +176,11 @@ impl LogArchive {
             return Ok(self.up_to());
         }
         let io = |error| LogError::io("extending an archive", error);
-        changed.iter().try_for_each(|&file| self.to.sync(file)).map_err(io)?;
-        self.to.sync_directory(LOG_DIRECTORY).map_err(io)?;
+        if !changed.is_empty() {
+            changed.iter().try_for_each(|&file| self.to.sync(file)).map_err(io)?;
+            // Without a segment there is no directory yet.
+            self.to.sync_directory(LOG_DIRECTORY).map_err(io)?;
+        }
         self.moments.append(&*self.to, moment)?;
         control.checkpoint.next_txn = self.moments.end();
         self.write(control)?;
