@@ -141,9 +141,6 @@ fn wanted_heaps(backup: &Root, since: Lsn, asked: &WantedHeaps<'_>) -> Result<Ro
         return Err(Error::TwoHeaps { name: older.name.clone() });
     }
     for (number, mut heap) in described {
-        if newest[&heap.name] != number {
-            continue;
-        }
         heap.forget_checkpoint(since.get());
         if let Some(known) = backup.heaps.iter().find(|known| known.number == number) {
             heap = HeapRoot { words: heap.words.max(known.words), ..known.clone() };

@@ -20,7 +20,7 @@ use std::time::SystemTime;
 
 use crate::block::SegmentHeader;
 use crate::control::{CONTROL_FILE, Control, ControlFile};
-use crate::copy::{BlocksToCopy, Limits, are_same};
+use crate::copy::{BlocksToCopy, Limits, are_same, refuse_other_files};
 use crate::entries::{DirectoryLock, LOCK_FILE, lock};
 use crate::epoch::{Epoch, Epochs};
 use crate::log::Log;
@@ -111,19 +111,12 @@ impl LogArchive {
 
     fn begin(to: &Arc<dyn Media>, lock: DirectoryLock, now: Control) -> Result<LogArchive, LogError> {
         let io = |error| LogError::io("beginning an archive", error);
-        for directory in ["", LOG_DIRECTORY] {
-            // An interrupted beginning leaves these, without a moment.
-            let is_own = |file: &str| match file {
-                LOCK_FILE | CONTROL_FILE => true,
-                MOMENTS_FILE => to.open(file, OpenMode::Read).and_then(|file| to.len(file)).is_ok_and(|len| len == 0),
-                _ => false,
-            };
-            let is_foreign = |file: &String| !directory.is_empty() || !is_own(file);
-            if let Some(file) = to.list(directory).map_err(io)?.into_iter().find(is_foreign) {
-                let file = if directory.is_empty() { file } else { format!("{directory}/{file}") };
-                return Err(LogError::AlreadyThere { file });
-            }
-        }
+        // An interrupted beginning leaves these, without a moment.
+        refuse_other_files(&**to, |file| match file {
+            LOCK_FILE | CONTROL_FILE => true,
+            MOMENTS_FILE => to.open(file, OpenMode::Read).and_then(|file| to.len(file)).is_ok_and(|len| len == 0),
+            _ => false,
+        })?;
         let mut control = Control { promise: now.checkpoint.scan_lsn.previous(), generation: 1, ..now };
         for known in &mut control.partitions {
             known.durable_below = known.scan_from;

@@ -71,12 +71,7 @@ impl LogCopy {
     /// [`LogError::AlreadyThere`]: the directory has files. [`LogError::Io`].
     pub fn begin(to: &Arc<dyn Media>) -> Result<LogCopy, LogError> {
         let io = |error| LogError::io("beginning the copy of a log", error);
-        for directory in ["", LOG_DIRECTORY] {
-            if let Some(file) = to.list(directory).map_err(io)?.into_iter().next() {
-                let file = if directory.is_empty() { file } else { format!("{directory}/{file}") };
-                return Err(LogError::AlreadyThere { file });
-            }
-        }
+        refuse_other_files(&**to, |_| false)?;
         let (control, _lock) = ControlFile::create(&**to, true)?;
         // With a segment file, a control file that is not complete is damage, and not a creation to be repeated.
         to.open(&file_name(0), OpenMode::Create)
@@ -224,6 +219,18 @@ impl LogCopy {
         write_zeros(to, file, written, file_len)?;
         Ok(to.sync(file)?)
     }
+}
+
+/// Refuses a directory with files other than its `own`, before a copy or an archive begins in it.
+pub(crate) fn refuse_other_files(media: &dyn Media, own: impl Fn(&str) -> bool) -> Result<(), LogError> {
+    for directory in ["", LOG_DIRECTORY] {
+        let names = media.list(directory).map_err(|error| LogError::io("listing a directory", error))?;
+        if let Some(file) = names.into_iter().find(|file| !directory.is_empty() || !own(file)) {
+            let file = if directory.is_empty() { file } else { format!("{directory}/{file}") };
+            return Err(LogError::AlreadyThere { file });
+        }
+    }
+    Ok(())
 }
 
 /// A copy that has all blocks, and no control file.

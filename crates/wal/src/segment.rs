@@ -539,15 +539,24 @@ mod tests {
     use cedrat_media::{Call, Fault, SimDisk};
     use cedrat_sync::explore;
 
+    const GEOMETRY: Geometry = Geometry { segment_len: 4 * SEGMENT_LEN_MIN };
+
+    fn pool(sink: impl Sink + 'static) -> Pool {
+        let sink: Arc<dyn Sink> = Arc::new(sink);
+        Pool::new(GEOMETRY, [7; 16], &sink, SEGMENT_LEN_MIN)
+    }
+
+    fn space() -> Space {
+        let space = Space::new(1, 1 << 30, &LogOptions::small());
+        space.set_segment(GEOMETRY, SEGMENT_LEN_MIN);
+        space
+    }
+
     /// A file is retired that is longer than new ones, and its filling fails. It has the length that a rollback counts on.
     #[test]
     fn retired_file_keeps_its_length() {
         explore(1, 1, || {
-            let geometry = Geometry { segment_len: 4 * SEGMENT_LEN_MIN };
-            let sink: Arc<dyn Sink> = Arc::new(SegmentSink);
-            let pool = Pool::new(geometry, [7; 16], &sink, SEGMENT_LEN_MIN);
-            let space = Space::new(1, 1 << 30, &LogOptions::small());
-            space.set_segment(geometry, SEGMENT_LEN_MIN);
+            let (pool, space) = (pool(SegmentSink), space());
             let disk = SimDisk::new();
             for len in [2, 2, 2, 4] {
                 pool.prepare(&disk, &space, len * SEGMENT_LEN_MIN).expect("the disk works");
@@ -567,11 +576,7 @@ mod tests {
     #[test]
     fn longest_short_file_counts_first() {
         explore(1, 1, || {
-            let geometry = Geometry { segment_len: 4 * SEGMENT_LEN_MIN };
-            let sink: Arc<dyn Sink> = Arc::new(SegmentSink);
-            let pool = Pool::new(geometry, [7; 16], &sink, SEGMENT_LEN_MIN);
-            let space = Space::new(1, 1 << 30, &LogOptions::small());
-            space.set_segment(geometry, SEGMENT_LEN_MIN);
+            let (pool, space) = (pool(SegmentSink), space());
             let disk = SimDisk::new();
             pool.prepare(&disk, &space, 0).expect("the disk works");
             space.segment_taken(PartitionId(0), 0);
@@ -602,10 +607,7 @@ mod tests {
     #[test]
     fn file_has_length_of_failed_header() {
         explore(1, 1, || {
-            let geometry = Geometry { segment_len: 4 * SEGMENT_LEN_MIN };
-            let pool_with = |sink| Pool::new(geometry, [7; 16], &sink, SEGMENT_LEN_MIN);
-            let (works, fails) = (pool_with(Arc::new(SegmentSink)), pool_with(Arc::new(WritesAndFails)));
-            let space = Space::new(1, 1 << 30, &LogOptions::small());
+            let (works, fails, space) = (pool(SegmentSink), pool(WritesAndFails), space());
             let disk = SimDisk::new();
             let len = 2 * SEGMENT_LEN_MIN;
             works.prepare(&disk, &space, 0).expect("the disk works");

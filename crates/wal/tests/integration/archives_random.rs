@@ -8,30 +8,6 @@ use crate::common::*;
 
 const PARTITIONS: u16 = 3;
 
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Random {
-        Random(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound
-    }
-
-    fn one_in(&mut self, many: u64) -> bool {
-        self.below(many) == 0
-    }
-
-    /// Returns a number from `from` on, up to `to`.
-    fn within(&mut self, from: u64, to: u64) -> u64 {
-        from + self.below(to - from + 1)
-    }
-}
-
 fn media(disk: &SimDisk) -> Arc<dyn Media> {
     Arc::new(disk.clone())
 }

@@ -10,20 +10,10 @@ use cedrat_wal::*;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use crate::common::Random;
+
 const CASES: u64 = 150;
 const CALLS: usize = 150;
-
-/// A small generator (xorshift).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 20) % bound
-    }
-}
 
 /// Runs the cases; `CEDRAT_SEED` selects others.
 fn run_cases(cases: u64, disk: impl Fn() -> Disk) {
@@ -76,7 +66,7 @@ struct Calls {
 impl Calls {
     fn new(seed: u64, disk: Disk) -> Calls {
         Calls {
-            random: Random(seed),
+            random: Random::new(seed),
             disk,
             logs: Vec::new(),
             below: Vec::new(),

@@ -273,18 +273,23 @@ fn smallest_log_takes_longest_record() {
     }
 }
 
-/// The bytes that a record keeps are those of the files, although short files leave the rest of their segments unused.
-#[test]
-fn kept_bytes_are_bytes_of_files() {
-    let sim = Arc::new(SimDisk::new());
+/// Returns a log of long segments in short files, with so many small records.
+fn with_small_records(sim: &Arc<SimDisk>, records: usize) -> Log {
     let options = LogOptions { segment_len: 16 << 20, log_bytes_max: 1 << 30, ..LogOptions::small() };
-    let log = create(&sim, &options);
+    let log = create(sim, &options);
     let mut room = log.reserve(ByteLen(0), ByteLen(0)).expect("nothing is asked");
-    for _ in 0..300 {
+    for _ in 0..records {
         log.reserve_more(&mut room, bound(SMALL), ByteLen(0)).expect("there is space");
         append(&log, SMALL, &mut room);
     }
     log.force(Lsn::MAX).expect("the log runs");
+    log
+}
+
+/// The bytes that a record keeps are those of the files, although short files leave the rest of their segments unused.
+#[test]
+fn kept_bytes_are_bytes_of_files() {
+    let log = with_small_records(&Arc::new(SimDisk::new()), 300);
     let kept = log.bytes_since(Lsn::new(1)).0;
     assert!((300_000..400_000).contains(&kept), "{kept}");
 }
@@ -293,15 +298,7 @@ fn kept_bytes_are_bytes_of_files() {
 #[test]
 fn scan_reports_bytes_of_files() {
     let sim = Arc::new(SimDisk::new());
-    let options = LogOptions { segment_len: 16 << 20, log_bytes_max: 1 << 30, ..LogOptions::small() };
-    let log = create(&sim, &options);
-    let mut room = log.reserve(ByteLen(0), ByteLen(0)).expect("nothing is asked");
-    for _ in 0..250 {
-        log.reserve_more(&mut room, bound(SMALL), ByteLen(0)).expect("there is space");
-        append(&log, SMALL, &mut room);
-    }
-    log.force(Lsn::MAX).expect("the log runs");
-    drop((room, log));
+    drop(with_small_records(&sim, 250));
     let media: Arc<dyn Media> = sim;
     let found = Log::look(&media).expect("it opens");
     let mut scan = found.scan(Lsn::ZERO).expect("it is there");

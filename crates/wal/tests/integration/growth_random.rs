@@ -18,36 +18,16 @@ const END: u8 = 3;
 const CASES: u64 = 40;
 const OPENINGS: u64 = 4;
 
-#[derive(Clone)]
-struct Random(u64);
-
-impl Random {
-    fn new(seed: u64) -> Random {
-        Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
-    }
-
-    fn below(&mut self, bound: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % bound.max(1)
-    }
-
-    fn one_in(&mut self, many: u64) -> bool {
-        self.below(many) == 0
-    }
-
-    /// Returns the length of a body, up to `max`: more often a short one.
-    fn len(&mut self, max: usize) -> usize {
-        let max = match self.below(12) {
-            0 => max,
-            1..3 => max / 8,
-            3..5 => max / 64,
-            _ => 400,
-        };
-        let len = if self.one_in(10) { max } else { self.below(max as u64 + 1) as usize };
-        len.max(HEAD)
-    }
+/// Returns the length of a body, up to `max`: more often a short one.
+fn random_len(random: &mut Random, max: usize) -> usize {
+    let max = match random.below(12) {
+        0 => max,
+        1..3 => max / 8,
+        3..5 => max / 64,
+        _ => 400,
+    };
+    let len = if random.one_in(10) { max } else { random.below(max as u64 + 1) as usize };
+    len.max(HEAD)
 }
 
 fn bound(len: usize) -> ByteLen {
@@ -224,7 +204,7 @@ impl Case {
             }
             return;
         }
-        let (len, undo) = (self.random.len(log.body_len_max()), self.random.len(undo_max));
+        let (len, undo) = (random_len(&mut self.random, log.body_len_max()), random_len(&mut self.random, undo_max));
         if txn.reserve(log, bound(len), bound(undo)).is_err() {
             txns.push(txn);
             self.checkpoint(log, txns);
@@ -363,7 +343,7 @@ fn full_disk_in_threads(seed: u64) {
                 let room = log.reserve(bound(HEAD), bound(HEAD)).ok()?;
                 let mut txn = Txn { id: number + 1, partition, first: Lsn::ZERO, room, owed: Vec::new() };
                 loop {
-                    let (len, undo) = (random.len(longest), random.len(longest));
+                    let (len, undo) = (random_len(&mut random, longest), random_len(&mut random, longest));
                     if let Err(full) = txn.reserve(&log, bound(len), bound(undo)) {
                         assert!(matches!(full, LogFull::Disk { .. }), "{full}");
                         return Some((txn, random));
