@@ -12,24 +12,28 @@
 //!    archive.
 
 use cedrat_media::{Durability, FileId, LockGuard, Media, OpenMode, write_all_at};
-use cedrat_sync::{Arc, planted};
+use cedrat_sync::{Arc, RwLock, planted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::ErrorKind;
 use std::ops::Range;
 use std::time::SystemTime;
 
+use crate::backwards::Backwards;
 use crate::block::SegmentHeader;
+use crate::checksum::StoreId;
 use crate::control::{CONTROL_FILE, Control, ControlFile};
-use crate::copy::{BlocksToCopy, Limits, are_same, refuse_other_files};
+use crate::copy::{BlocksToCopy, Limits, are_same, has_same_records, refuse_other_files};
 use crate::entries::{DirectoryLock, LOCK_FILE, lock};
 use crate::epoch::{Epoch, Epochs};
+use crate::index::Indexed;
 use crate::log::Log;
 use crate::look;
 use crate::moments::{MOMENTS_FILE, Moment, Moments, descriptions_around};
 use crate::open::{Found, open_control};
-use crate::read::{Faults, Reader};
-use crate::segment::{LOG_DIRECTORY, file_name};
-use crate::{LogError, LogOffset, Lsn, PartitionId};
+use crate::read::{Blocks, Faults, Reader};
+use crate::scan;
+use crate::segment::{LOG_DIRECTORY, Slot, file_name};
+use crate::{LogError, LogOffset, Lsn, PartitionId, Position, Record, RecordRef};
 
 /// An archive of a log, open for more.
 #[derive(Debug)]
@@ -38,8 +42,8 @@ pub struct LogArchive {
     file: ControlFile,
     control: Control,
     moments: Moments,
-    /// Segment files, by partition and sequence number.
-    segments: BTreeMap<(PartitionId, u64), FileId>,
+    /// By partition and sequence number.
+    segments: BTreeMap<(PartitionId, u64), Arc<Slot>>,
     /// The number of the next segment file.
     next: u32,
     _lock: (DirectoryLock, Option<LockGuard>),
@@ -89,7 +93,7 @@ impl LogArchive {
         let mut next = files.unready.iter().max().map_or(0, |number| number + 1);
         for (index, in_use) in reader.in_use.iter().enumerate() {
             for (&sequence, slot) in in_use.read().iter() {
-                segments.insert((PartitionId(index as u16), sequence), slot.file);
+                segments.insert((PartitionId(index as u16), sequence), Arc::clone(slot));
                 next = next.max(slot.number + 1);
             }
         }
@@ -139,6 +143,17 @@ impl LogArchive {
     /// Returns the LSN up to which the archive has all records.
     pub fn up_to(&self) -> Lsn {
         self.control.promise
+    }
+
+    /// Returns the archive as it is now, for reading, also while it is extended.
+    pub fn archived(&self) -> ArchivedLog {
+        let mut in_use: Vec<_> = self.control.partitions.iter().map(|_| BTreeMap::new()).collect();
+        for (&(partition, sequence), slot) in &self.segments {
+            in_use[partition.index()].insert(sequence, Arc::clone(slot));
+        }
+        let in_use = in_use.into_iter().map(RwLock::new).collect();
+        let reader = Arc::new(look::reader(&self.to, &self.control, in_use, Faults::default()));
+        ArchivedLog { reader, control: self.control.clone() }
     }
 
     /// Archives what has become durable since, and returns the LSN up to which the archive has all records now. `describe` returns
@@ -213,8 +228,8 @@ impl LogArchive {
 
     /// Returns the file of a segment, which is created if there is none.
     fn segment(&mut self, partition: PartitionId, sequence: u64, len: u64) -> Result<FileId, LogError> {
-        if let Some(&file) = self.segments.get(&(partition, sequence)) {
-            return Ok(file);
+        if let Some(slot) = self.segments.get(&(partition, sequence)) {
+            return Ok(slot.file);
         }
         let name = file_name(self.next);
         let epoch = self.control.epochs.newest().map_or(0, |epoch| epoch.number);
@@ -237,9 +252,97 @@ impl LogArchive {
             Ok(file)
         });
         let file = made.map_err(|error| LogError::io(format!("creating {name}"), error))?;
+        self.segments.insert((partition, sequence), Arc::new(Slot::new(self.next, name, file, len)));
         self.next += 1;
-        self.segments.insert((partition, sequence), file);
         Ok(file)
+    }
+}
+
+/// The records of an archive that is open, as they were at one moment.
+#[derive(Debug)]
+pub struct ArchivedLog {
+    reader: Arc<Reader>,
+    control: Control,
+}
+
+impl ArchivedLog {
+    /// Returns the first LSN of the archive.
+    pub fn first(&self) -> Lsn {
+        self.control.checkpoint.scan_lsn
+    }
+
+    /// Returns the LSN up to which it has all records.
+    pub fn up_to(&self) -> Lsn {
+        self.control.promise
+    }
+
+    /// Whether it has all records of a log from the beginning of `since` on, a control file.
+    pub fn begins_before(&self, since: &Control) -> bool {
+        let begins = self.control.partitions.iter().zip(&since.partitions);
+        { begins }.all(|(archived, needed)| archived.scan_from <= needed.scan_from)
+    }
+
+    /// Whether it continues a backup that is not open.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`], of either; [`LogError::Io`].
+    pub fn continues(&self, backup: &Found) -> Result<bool, LogError> {
+        Ok(self.control.store == backup.control().store
+            && self.begins_before(backup.control())
+            && backup.end_lsn().previous() <= self.up_to()
+            && has_same_records(backup, &self.reader)?)
+    }
+
+    /// Reads a record.
+    ///
+    /// # Errors
+    /// [`LogError::Damaged`]: none begins there. [`LogError::Truncated`]: the archive does not have it. [`LogError::Io`].
+    pub fn read(&self, position: Position) -> Result<Record, LogError> {
+        Backwards::new(&self.reader, None, position).read_one()
+    }
+
+    pub(crate) fn store(&self) -> StoreId {
+        self.control.store
+    }
+
+    pub(crate) fn partitions(&self) -> usize {
+        self.control.partitions.len()
+    }
+
+    /// Returns the part of it before its first record.
+    pub(crate) fn nothing_indexed(&self) -> Indexed {
+        let offsets = self.control.partitions.iter().map(|known| known.scan_from).collect();
+        Indexed { up_to: self.first().previous(), offsets }
+    }
+
+    /// Returns an LSN up to which each partition has about `len` bytes from an offset on; if it has less, that of all records.
+    pub(crate) fn lsn_after(&self, offsets: &[LogOffset], len: u64) -> Result<Lsn, LogError> {
+        let mut up_to = self.up_to();
+        for (index, &offset) in offsets.iter().enumerate() {
+            let stop = self.control.partitions[index].durable_below;
+            let (mut at, mut last) = (offset, Lsn::ZERO);
+            // Without reading, if that is the end.
+            while stop.since(offset).0 > len && at < stop && (at.since(offset).0 < len || last == Lsn::ZERO) {
+                let header = self.reader.header(Position { partition: PartitionId(index as u16), offset: at })?;
+                last = if header.is_empty() { last } else { header.last_lsn };
+                at = header.end();
+            }
+            up_to = if at > offset && at < stop { up_to.min(last) } else { up_to };
+        }
+        Ok(up_to)
+    }
+
+    /// Passes the records of a partition that count, and have an LSN of a range, to `visit`, from a block on. Returns the offset of the
+    /// first block with a later record, or of the end.
+    pub(crate) fn visit(
+        &self,
+        partition: PartitionId,
+        begin: LogOffset,
+        lsns: Range<Lsn>,
+        visit: &mut dyn FnMut(&RecordRef<'_>) -> Result<(), LogError>,
+    ) -> Result<LogOffset, LogError> {
+        let stop = self.control.partitions[partition.index()].durable_below;
+        scan::visit(Blocks::new(&self.reader, partition, stop), begin, lsns, visit)
     }
 }
 

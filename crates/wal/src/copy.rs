@@ -135,7 +135,7 @@ impl LogCopy {
         if is_gap || !(first..=newest).contains(&target) && !planted!("unreachable_target_restored") {
             return Err(LogError::Unreachable { target, first, last: if is_gap { Lsn::ZERO } else { newest } });
         }
-        if !has_same_records(backup, archive)? {
+        if !has_same_records(backup, archive.reader())? {
             let (found, wanted) =
                 ("the archive of another history of the store", "the archive of the backup's history");
             return Err(LogError::Foreign { file: archive.control_path(), found, wanted });
@@ -403,12 +403,12 @@ pub(crate) fn are_same(
 }
 
 /// Whether an archive has the records of a backup.
-fn has_same_records(backup: &Found, archive: &Found) -> Result<bool, LogError> {
+pub(crate) fn has_same_records(backup: &Found, archive: &Reader) -> Result<bool, LogError> {
     let last = backup.end_lsn().previous();
     for (index, known) in backup.control().partitions.iter().enumerate() {
         let partition = PartitionId(index as u16);
         let range = known.scan_from..backup.end_before(partition, last)?;
-        if !are_same(backup.reader(), archive.reader(), partition, range, last)? {
+        if !are_same(backup.reader(), archive, partition, range, last)? {
             return Ok(planted!("other_future_restored"));
         }
     }

@@ -32,6 +32,7 @@ mod error;
 mod event;
 mod force;
 mod growth;
+mod index;
 mod log;
 mod look;
 mod lsn;
@@ -53,7 +54,7 @@ mod varint;
 mod verdict;
 mod writer;
 
-pub use archive::{FoundArchive, LogArchive};
+pub use archive::{ArchivedLog, FoundArchive, LogArchive};
 pub use backwards::Backwards;
 pub use checksum::StoreId;
 pub use control::{CONTROL_FILE, Checkpoint, Control, ControlPartition, NAME_LEN_MAX, PARTITIONS_MAX};
@@ -64,6 +65,7 @@ pub use entries::{
 };
 pub use epoch::{Epoch, Epochs};
 pub use error::{LogError, LogFull, StopReason, Stopped};
+pub use index::{KeysOf, RecordIndex};
 pub use log::{Forced, Log};
 pub use lsn::{ByteLen, LogOffset, Lsn, PartitionId, Position, TxnId};
 pub use moments::Moment;

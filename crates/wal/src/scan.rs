@@ -197,6 +197,33 @@ impl Scan {
     }
 }
 
+/// Passes the records of a partition that count, and have an LSN of a range, to `visit`, from a block on. Returns the offset of the
+/// first block with a later record, or `stop`.
+pub(crate) fn visit(
+    blocks: Blocks,
+    begin: LogOffset,
+    lsns: Range<Lsn>,
+    visit: &mut dyn FnMut(&RecordRef<'_>) -> Result<(), LogError>,
+) -> Result<LogOffset, LogError> {
+    let end = lsns.end;
+    let mut cursor = Cursor::new(blocks, begin, &Bounds { from: lsns.start, end, places: Vec::new() });
+    loop {
+        let at = cursor.next_block;
+        if !cursor.next_block()? {
+            return Ok(at);
+        }
+        while cursor.advance_in_block()? {
+            let record = cursor.lend().record;
+            if record.lsn < end {
+                visit(&record)?;
+            }
+        }
+        if cursor.last >= end {
+            return Ok(at);
+        }
+    }
+}
+
 /// A walk over those records of one partition that count.
 #[derive(Debug)]
 struct Cursor {
@@ -211,6 +238,8 @@ struct Cursor {
     chunk_begin: u64,
     seed: u32,
     alive: Range<Lsn>,
+    /// The last LSN of the current block.
+    last: Lsn,
     record: Option<Current>,
 }
 
@@ -234,6 +263,7 @@ impl Cursor {
             chunk_begin: 0,
             seed: 0,
             alive: Lsn::ZERO..Lsn::ZERO,
+            last: Lsn::ZERO,
             record: None,
         }
     }
@@ -268,26 +298,32 @@ impl Cursor {
     #[inline]
     fn advance(&mut self) -> Result<(), LogError> {
         loop {
-            while self.at < self.until {
-                let chunk = self.blocks.chunk().expect("the block lies in it");
-                let offset = LogOffset::new(self.chunk_begin + self.at as u64);
-                let bytes = &chunk.bytes()[self.at..self.until];
-                let Ok(frame) = record::decode(bytes, self.seed, offset) else {
-                    return Err(self.damaged(offset, "a record that was durable is damaged"));
-                };
-                let body = self.at + frame.body_at..self.at + frame.len;
-                self.at += frame.len;
-                let counts = self.alive.contains(&frame.lsn) || frame.head.partition_commit;
-                if counts && frame.lsn >= self.from {
-                    self.record = Some(Current { lsn: frame.lsn, head: frame.head, offset, body });
-                    return Ok(());
-                }
-            }
-            self.record = None;
-            if !self.next_block()? {
+            if self.advance_in_block()? || !self.next_block()? {
                 return Ok(());
             }
         }
+    }
+
+    /// Advances to the next record of the current block that counts; `false` if there is none.
+    #[inline]
+    fn advance_in_block(&mut self) -> Result<bool, LogError> {
+        while self.at < self.until {
+            let chunk = self.blocks.chunk().expect("the block lies in it");
+            let offset = LogOffset::new(self.chunk_begin + self.at as u64);
+            let bytes = &chunk.bytes()[self.at..self.until];
+            let Ok(frame) = record::decode(bytes, self.seed, offset) else {
+                return Err(self.damaged(offset, "a record that was durable is damaged"));
+            };
+            let body = self.at + frame.body_at..self.at + frame.len;
+            self.at += frame.len;
+            let counts = self.alive.contains(&frame.lsn) || frame.head.partition_commit;
+            if counts && frame.lsn >= self.from {
+                self.record = Some(Current { lsn: frame.lsn, head: frame.head, offset, body });
+                return Ok(true);
+            }
+        }
+        self.record = None;
+        Ok(false)
     }
 
     /// Advances to the next block; `false` at the end.
@@ -306,6 +342,7 @@ impl Cursor {
             return Err(self.damaged(offset, why));
         };
         self.next_block = header.end();
+        self.last = if header.is_empty() { Lsn::ZERO } else { header.last_lsn };
         let reader = Arc::clone(&self.blocks.reader);
         self.alive = match reader.epochs.of(header.epoch) {
             _ if reader.faults.any_epoch || planted!("dead_lsn_accepted") => Lsn::ZERO..Lsn::MAX,

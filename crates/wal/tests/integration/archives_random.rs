@@ -8,6 +8,17 @@ use crate::common::*;
 
 const PARTITIONS: u16 = 3;
 
+/// So short that runs are merged twice.
+const RUN_LEN: u64 = 256;
+
+const KEYS: u64 = 7;
+const OTHER_KEY: u64 = 1 << 63;
+
+fn keys(record: &RecordRef<'_>, keys: &mut Vec<u64>) -> Result<(), LogError> {
+    keys.extend([record.lsn.get() % KEYS, OTHER_KEY + record.lsn.get() / 8 % KEYS]);
+    Ok(())
+}
+
 fn media(disk: &SimDisk) -> Arc<dyn Media> {
     Arc::new(disk.clone())
 }
@@ -20,6 +31,7 @@ struct World {
     to: SimDisk,
     log: Log,
     archive: LogArchive,
+    index: RecordIndex,
     backups: Vec<SimDisk>,
     /// The LSNs of all records that were appended and not lost.
     records: Vec<u64>,
@@ -36,9 +48,10 @@ impl World {
         let options = LogOptions { partitions: PARTITIONS, ..base };
         let log = Log::create(&media(&disk), &options, &[]).unwrap();
         let archive = LogArchive::open(&media(&to), &log).unwrap();
+        let index = RecordIndex::open(&media(&to), &archive.archived(), RUN_LEN).unwrap();
         let acknowledged = disk.journal_len();
         let (random, backups, records) = (Random::new(seed), Vec::new(), Vec::new());
-        World { random, options, disk, to, log, archive, backups, records, durable: 0, acknowledged }
+        World { random, options, disk, to, log, archive, index, backups, records, durable: 0, acknowledged }
     }
 
     fn append(&mut self) {
@@ -69,7 +82,43 @@ impl World {
             let at = self.point(before, self.to.journal_len());
             let loss = self.loss();
             self.to = self.to.journal().crash(at, loss);
-            self.archive = LogArchive::open(&media(&self.to), &self.log).expect("E18.9a");
+            self.open_archive();
+        }
+    }
+
+    fn open_archive(&mut self) {
+        self.archive = LogArchive::open(&media(&self.to), &self.log).expect("E18.9");
+        self.index = RecordIndex::open(&media(&self.to), &self.archive.archived(), RUN_LEN).expect("E18.13");
+    }
+
+    /// Indexes the archive by two keys of each record, and compares the entries with the records. Perhaps power fails meanwhile.
+    fn index(&mut self) {
+        let archived = self.archive.archived();
+        let before = self.to.journal_len();
+        self.index.catch_up(&archived, &mut keys).expect("E18.13");
+        if self.random.one_in(3) {
+            let at = self.point(before, self.to.journal_len());
+            let loss = self.loss();
+            self.to = self.to.journal().crash(at, loss);
+            self.open_archive();
+            self.index.catch_up(&self.archive.archived(), &mut keys).expect("E18.13");
+        }
+        assert_eq!(self.index.up_to(), archived.up_to());
+        for key in [self.random.below(KEYS), OTHER_KEY + self.random.below(KEYS)] {
+            let mut found = Vec::new();
+            for layer in 0..self.index.layers() {
+                let positions = self.index.positions(layer, key).expect("E18.13");
+                let records = positions.into_iter().map(|at| archived.read(at).expect("E18.13"));
+                let mut lsns: Vec<u64> = records.map(|record| record.lsn.get()).collect();
+                lsns.sort_unstable();
+                let after = self.index.after(layer).get();
+                assert!(lsns.first().is_none_or(|&first| after < first), "E18.13: {lsns:?} {after}");
+                found.splice(0..0, lsns);
+            }
+            let is_indexed = |&&lsn: &&u64| (archived.first()..=archived.up_to()).contains(&Lsn::new(lsn));
+            let has_key = |&&lsn: &&u64| lsn % KEYS == key || OTHER_KEY + lsn / 8 % KEYS == key;
+            let expected: Vec<u64> = self.records.iter().filter(is_indexed).filter(has_key).copied().collect();
+            assert_eq!(found, expected, "E18.13: key {key}");
         }
     }
 
@@ -124,7 +173,7 @@ impl World {
         self.acknowledged = self.disk.journal_len();
         // The other archive is open until here.
         self.to = self.to.journal().crash(self.to.journal_len(), Loss::Nothing);
-        self.archive = LogArchive::open(&media(&self.to), &self.log).expect("E18.9b");
+        self.open_archive();
     }
 
     fn back_up(&mut self) {
@@ -201,11 +250,12 @@ fn random_histories_are_archived_and_restored() {
         let caught = std::panic::catch_unwind(|| {
             let mut world = World::new(seed);
             for _ in 0..150 {
-                match world.random.below(30) {
+                match world.random.below(31) {
                     0..16 => world.append(),
                     16..18 => world.force(),
                     18..21 => world.extend(),
                     21..23 => world.recycle(),
+                    30 => world.index(),
                     23..25 => world.reopen(),
                     25 => world.back_up(),
                     _ => world.restore(),
