@@ -3,7 +3,7 @@
 //! 1. A page is copied as it lies at home, perhaps older than in memory and newer than its neighbours. Together with all
 //!    records from a redo point on, which was set before the copy began, such pages are those of a crash.
 //! 2. A page that is on its way home while it is copied may be read in parts of two images. It is read again while no batch
-//!    goes home; if it does not verify then, it is damaged, and the copy is refused.
+//!    goes home; if it does not verify then, it is copied from memory, perhaps [rebuilt](crate::Rebuild), or else the copy is refused.
 //! 3. A page is noted as written in the copy if it has bytes there (E22).
 
 use cedrat_media::{AlignedBuf, Durability, Media, OpenMode, copy_file, write_all_at};
@@ -13,7 +13,7 @@ use std::io;
 use crate::double_write::DOUBLE_WRITE_FILE;
 use crate::error::PoolError;
 use crate::file::PAGE_FILE;
-use crate::page::{PAGE_LEN, PageId, is_unwritten};
+use crate::page::{PAGE_LEN, PageId, is_unwritten, seal};
 use crate::pool::Pool;
 use crate::written::{WRITTEN_FILE, WrittenPages};
 
@@ -76,10 +76,26 @@ impl Pool {
         for (index, image) in bytes.chunks_exact_mut(PAGE_LEN).enumerate() {
             let page = first.after(index as u64);
             if self.file.verify(image, page).is_err() && !planted!("torn_page_copied") {
-                let _no_batch = self.area.lock();
-                self.file.read(page, image)?;
-                self.file.verify(image, page)?;
+                self.read_whole(page, image)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Reads the image of a page while no batch of pages goes home; if that does not verify, from memory.
+    fn read_whole(&self, page: PageId, image: &mut [u8]) -> Result<(), PoolError> {
+        if self.read_at_home(page, image).is_ok() {
+            return Ok(());
+        }
+        match self.read(page) {
+            Ok(latched) => image.copy_from_slice(latched.bytes()),
+            // Nothing relies on its content (E22.3a).
+            Err(PoolError::Damaged { .. }) if self.may_be_half_punched(page)? => image.fill(0),
+            Err(error) => return Err(error),
+        }
+        let image: &mut [u8; PAGE_LEN] = image.try_into().expect("the length of a page");
+        if !is_unwritten(image) {
+            seal(image, page);
         }
         Ok(())
     }

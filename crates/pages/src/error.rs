@@ -12,7 +12,7 @@ use crate::page::{Damaged, PageId};
 #[non_exhaustive]
 pub enum PoolError {
     /// The bytes of a page differ from those written. Restore the page from a copy.
-    #[error("{file}, byte {offset}: {damage}; restore it from a copy")]
+    #[error("{file}, byte {offset}: {damage}; {}restore it from a copy", not_rebuilt(.why_not_rebuilt))]
     Damaged {
         /// The page file.
         file: String,
@@ -20,6 +20,8 @@ pub enum PoolError {
         offset: u64,
         /// A description of the damage.
         damage: Damaged,
+        /// The reason why the page was not rebuilt ([`Rebuild`](crate::Rebuild)); empty if nothing is there to rebuild pages.
+        why_not_rebuilt: String,
     },
     /// A file of another program, of a newer version, or truncated.
     #[error("{file}, byte {offset}: {what}")]
@@ -88,6 +90,10 @@ pub enum PoolError {
     Stopped(#[from] Stopped),
 }
 
+fn not_rebuilt(why: &str) -> String {
+    if why.is_empty() { String::new() } else { format!("it was not rebuilt from the archive: {why}; ") }
+}
+
 impl PoolError {
     pub(crate) fn io(doing: impl Into<String>, source: io::Error) -> PoolError {
         PoolError::Io { doing: doing.into(), source }
@@ -95,6 +101,17 @@ impl PoolError {
 
     pub(crate) fn damaged(file: String, damage: Damaged) -> PoolError {
         let offset = damage.page.file_offset() + u64::from(damage.byte);
-        PoolError::Damaged { file, offset, damage }
+        PoolError::Damaged { file, offset, damage, why_not_rebuilt: String::new() }
+    }
+
+    /// Adds the reason why the page was not rebuilt.
+    pub(crate) fn not_rebuilt(self, why: String) -> PoolError {
+        match self {
+            PoolError::Damaged { file, offset, damage, .. } => {
+                PoolError::Damaged { file, offset, damage, why_not_rebuilt: why }
+            }
+            PoolError::Io { doing, source } => PoolError::io(format!("{doing}; {}", not_rebuilt(&why)), source),
+            other => other,
+        }
     }
 }

@@ -98,6 +98,15 @@ impl Exclusive<'_> {
         self.change_and_stamp(version, stamp, change)
     }
 
+    /// Lets a page that is damaged at home be written there again.
+    ///
+    /// It need not be before the redo point passes its records: until then it is damaged, and is rebuilt again after a crash.
+    pub(crate) fn write_again(self) {
+        if self.recovery_lsn.load(Ordering::Relaxed) == 0 {
+            self.recovery_lsn.store(self.pool.log.current_lsn().next().get(), Ordering::SeqCst);
+        }
+    }
+
     /// Fills the body of a free page with a pattern, under no layout. The page was freed not later than at `freed_by`.
     ///
     /// A dirty page may go home at any time, and if the log then ended before `freed_by`, a crash would need the old bytes. So

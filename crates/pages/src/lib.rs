@@ -31,6 +31,7 @@ pub mod layout;
 mod order;
 mod page;
 mod pool;
+mod rebuild;
 mod structure_latch;
 mod table;
 #[allow(unsafe_code)]
@@ -50,6 +51,7 @@ pub use page::{BODY_LEN, Damaged, LayoutKind, PAGE_FORMAT, PAGE_LEN, PageId, Slo
 #[cfg(feature = "planted-faults")]
 pub use pool::Fault;
 pub use pool::{Pool, PoolOptions, PoolStats};
+pub use rebuild::{Rebuild, RebuiltPage, copy_of_page};
 pub use structure_latch::{
     ExclusivePart, ExclusiveStructure, OwnedExclusiveStructure, OwnedSharedStructure, PartLatch, SharedStructure,
     Stamp, StructureLatch,

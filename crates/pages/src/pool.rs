@@ -12,6 +12,7 @@
 //! | `evict` | eviction |
 //! | `write_back`, `double_write` | the write of changes to home |
 //! | `file`, `home` | home; and a look at it before the log may be written |
+//! | `rebuild` | pages that are damaged at home |
 
 use std::{fmt, io};
 
@@ -29,6 +30,7 @@ use crate::file::PageFile;
 use crate::frames::{PageWords, Reservation, check_system};
 use crate::latch::Latch;
 use crate::page::{Damaged, PAGE_LEN, PageId, lsn_of};
+use crate::rebuild::Rebuilding;
 use crate::table::PageTable;
 use crate::view::{LatchedPage, OptimisticPage};
 use crate::write_back::InFlight;
@@ -172,6 +174,8 @@ pub struct PoolStats {
     pub pages_evicted: u64,
     /// The number of torn pages that were restored when the pool was opened.
     pub pages_restored: u64,
+    /// The number of damaged pages that were rebuilt ([`Pool::rebuilt_pages`]).
+    pub pages_rebuilt: u64,
 }
 
 #[derive(Default)]
@@ -205,6 +209,7 @@ pub struct Pool {
     pub(crate) counters: Counters,
     pub(crate) signal: CleanerSignal,
     restored: Vec<PageId>,
+    pub(crate) rebuilding: Mutex<Rebuilding>,
     staging: Mutex<Vec<AlignedBuf>>,
 }
 
@@ -251,6 +256,7 @@ impl Pool {
             counters: Counters::default(),
             signal: CleanerSignal::default(),
             restored,
+            rebuilding: Mutex::default(),
             staging: Mutex::new(Vec::new()),
             media,
             options,
@@ -402,22 +408,36 @@ impl Pool {
         };
         let _running = self.loads.begin();
         let mut buffer = self.staging_buffer(PAGE_LEN);
-        let read = self.file.read(page, &mut buffer).and_then(|()| self.is_sound(&buffer, page));
-        if read.is_ok() {
+        let at_home = self.file.read(page, &mut buffer).and_then(|()| self.file.verify(&buffer, page));
+        let read = at_home.is_ok();
+        let loaded = match at_home {
+            Ok(()) => self.is_within_log(&buffer, page),
+            Err(damage) => self.rebuild(page, damage).map(|rebuilt| buffer.copy_from_slice(rebuilt.page_ref().bytes())),
+        };
+        if loaded.is_ok() {
             // Into the frame by atomic words: a late reader may still be reading it.
             self.words(page).store(0, &buffer);
             frame.fill(page);
-            loading.finish();
-            Counters::add(&self.counters.read, 1);
+            if read {
+                loading.finish();
+                Counters::add(&self.counters.read, 1);
+            } else {
+                Exclusive::new(self, loading.finish_exclusive(), None).write_again();
+            }
         }
         self.return_staging_buffer(buffer);
-        read
+        loaded
     }
 
-    /// Checks that the bytes verify, and that the log has the records of the page: a page newer than its log is all
-    /// that is left of lost records, and nothing could be redone or undone on it (E20.5).
+    /// Checks that the bytes verify, and that the log has the records of the page.
     fn is_sound(&self, bytes: &[u8], page: PageId) -> Result<(), PoolError> {
         self.file.verify(bytes, page)?;
+        self.is_within_log(bytes, page)
+    }
+
+    /// Checks that the log has the records of the page: a page newer than its log is all that is left of lost records, and
+    /// nothing could be redone or undone on it (E20.5).
+    fn is_within_log(&self, bytes: &[u8], page: PageId) -> Result<(), PoolError> {
         if lsn_of(bytes.try_into().expect("one page at a time")) > self.log.current_lsn() {
             return Err(self.damaged(Damaged::newer_than_log(page)));
         }
@@ -565,6 +585,7 @@ impl Pool {
             pages_written: self.counters.written.load(Ordering::Relaxed),
             pages_evicted: self.counters.evicted.load(Ordering::Relaxed),
             pages_restored: self.restored.len() as u64,
+            pages_rebuilt: self.rebuilding.lock().times,
         }
     }
 

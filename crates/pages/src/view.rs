@@ -457,7 +457,17 @@ impl PageBuf {
 
     /// Changes the page as redo of record `lsn` would.
     pub fn change<R>(&mut self, lsn: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
-        let mut page = PageMut { words: &self.words, id: self.id, lsn, stamp: lsn };
+        self.change_and_stamp(lsn, lsn, change)
+    }
+
+    /// Changes one versioned record as [`crate::Exclusive::change_record`] does.
+    pub fn change_record<R>(&mut self, version: Lsn, newest: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
+        let stamp = self.page_ref().lsn().max(newest);
+        self.change_and_stamp(version, stamp, change)
+    }
+
+    fn change_and_stamp<R>(&mut self, lsn: Lsn, stamp: Lsn, change: impl FnOnce(&mut PageMut<'_>) -> R) -> R {
+        let mut page = PageMut { words: &self.words, id: self.id, lsn, stamp };
         let result = change(&mut page);
         page.stamp();
         result

@@ -9,12 +9,15 @@ use std::time::Duration;
 
 use cedrat_heap::Memory;
 use cedrat_media::Media;
+use cedrat_pages::{PageBuf, PageId};
 use cedrat_sync::atomic::{AtomicBool, Ordering};
 use cedrat_sync::thread::{Builder, JoinHandle, ThreadId};
 use cedrat_sync::{Arc, Condvar, Mutex, planted};
 use cedrat_wal::{Log, LogArchive, LogOffset, Lsn};
 
 use crate::error::{Error, Result};
+use crate::options::Options;
+use crate::rebuild::Rebuilder;
 use crate::store::{Inner, Store};
 
 /// Minimum time between two extensions by the archiver thread.
@@ -28,12 +31,18 @@ pub struct ArchiveStatus {
     pub up_to: Lsn,
     /// The failure of the last attempt to extend it, if it failed. Attempts go on.
     pub failure: Option<String>,
+    /// The records up to this LSN are indexed, by which damaged pages are rebuilt. The archiver thread indexes the others, or else the
+    /// reader of a damaged page.
+    pub indexed_up_to: Lsn,
+    /// The reason why damaged pages could not be rebuilt, when the archiver thread prepared that the last time.
+    pub rebuild_failure: Option<String>,
 }
 
 /// The archive of an open store.
 #[derive(Debug)]
 pub(crate) struct Archive {
     archive: Mutex<LogArchive>,
+    rebuilder: Rebuilder,
     progress: Mutex<Progress>,
     /// Whether the last checkpoint has found that the archive lacks log.
     lagged_at_checkpoint: AtomicBool,
@@ -49,13 +58,16 @@ struct Progress {
 
 impl Archive {
     /// Opens the archive of a log, before anything of it is recycled.
-    pub(crate) fn open(to: &Arc<dyn Media>, log: &Log, memory: &Memory) -> Result<Archive> {
+    pub(crate) fn open(to: &Arc<dyn Media>, log: &Log, memory: &Memory, options: &Options) -> Result<Archive> {
+        let rebuilder = Rebuilder::open(to, log, options.backup.as_ref(), options.archive_run_bytes)?;
         let archive = LogArchive::open(to, log)?;
         memory.refuse_plain_stores();
-        let status = ArchiveStatus { up_to: archive.up_to(), failure: None };
+        let (up_to, indexed_up_to) = (archive.up_to(), Lsn::ZERO);
+        let status = ArchiveStatus { up_to, failure: None, indexed_up_to, rebuild_failure: None };
         let progress = Progress { status, kept_from: archive.kept_from() };
         Ok(Archive {
             archive: Mutex::new(archive),
+            rebuilder,
             progress: Mutex::new(progress),
             lagged_at_checkpoint: AtomicBool::new(false),
         })
@@ -71,8 +83,33 @@ impl Archive {
         let failure = extended.as_ref().err().map(|error| format!("the archive was not extended: {error}"));
         let kept_from = archive.kept_from();
         // A failure of the log itself is reported by the store.
-        *self.progress.lock() = Progress { status: ArchiveStatus { up_to: archive.up_to(), failure }, kept_from };
+        let mut progress = self.progress.lock();
+        progress.kept_from = kept_from;
+        (progress.status.up_to, progress.status.failure) = (archive.up_to(), failure);
         Ok(extended?)
+    }
+
+    /// Prepares the rebuilding of pages: it takes long where much was archived since.
+    pub(crate) fn prepare_rebuild(&self, inner: &Inner) {
+        let archived = self.archive.lock().archived();
+        let prepared = self.rebuilder.prepare(inner, &archived);
+        let mut progress = self.progress.lock();
+        match prepared {
+            Ok(up_to) => (progress.status.indexed_up_to, progress.status.rebuild_failure) = (up_to, None),
+            Err(error) => progress.status.rebuild_failure = Some(error.to_string()),
+        }
+    }
+
+    /// Returns a page with all of its durable changes.
+    pub(crate) fn rebuild(&self, inner: &Inner, page: PageId) -> Result<PageBuf> {
+        let archived = {
+            let mut archive = self.archive.lock();
+            if !planted!("page_rebuilt_from_old_archive") {
+                self.extend_locked(&mut archive, &inner.log, &inner.memory)?;
+            }
+            archive.archived()
+        };
+        self.rebuilder.rebuild(inner, &archived, page)
     }
 
     /// Extends the archive as [`extend`](Archive::extend) does, for a checkpoint. A failure is recorded. If `waits` is not set, a
@@ -104,13 +141,13 @@ impl Archive {
 }
 
 impl Store {
-    /// Returns the state of the store's archive; `None` if it was opened without one ([`Options::archive`](crate::Options)).
+    /// Returns the state of the store's archive; `None` if it was opened without one ([`Options::archive`](Options)).
     pub fn archive_status(&self) -> Option<ArchiveStatus> {
         self.inner.archive.as_ref().map(Archive::status)
     }
 
     /// Archives all that is durable now, and returns the LSN up to which the archive has all records. The archiver thread does
-    /// the same each [`Options::archive_period`](crate::Options), each checkpoint does, and [`Store::close`]; a drop does not.
+    /// the same each [`Options::archive_period`](Options), each checkpoint does, and [`Store::close`]; a drop does not.
     ///
     /// # Errors
     /// [`Error::Misuse`] without an archive. Errors of its disk: the archive is as it was, and the store goes on.
@@ -152,8 +189,11 @@ fn serve(inner: &Inner, (is_ended, changed): &(Mutex<bool>, Condvar), period: Du
     while !*ended && inner.alive().is_ok() {
         if changed.wait_for(&mut ended, period.max(PERIOD_MIN)).timed_out() {
             drop(ended);
-            // A failure is recorded, and the next attempt may succeed.
-            inner.archive.iter().for_each(|archive| drop(archive.extend(&inner.log, &inner.memory)));
+            if let Some(archive) = &inner.archive {
+                // A failure is recorded, and the next attempt may succeed.
+                let _ = archive.extend(&inner.log, &inner.memory);
+                archive.prepare_rebuild(inner);
+            }
             ended = is_ended.lock();
         }
     }

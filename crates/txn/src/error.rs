@@ -3,7 +3,7 @@
 use std::io;
 use std::time::{Duration, SystemTime};
 
-use cedrat_pages::{Damaged, PoolError};
+use cedrat_pages::{Damaged, PageId, PoolError};
 use cedrat_wal::{LogError, LogFull, Lsn, Stopped, TxnId};
 
 use crate::heuristic::HeuristicOutcome;
@@ -80,6 +80,17 @@ pub enum Error {
     NoSuchMoment {
         /// The time.
         time: SystemTime,
+    },
+    /// A damaged page cannot be rebuilt: the archive does not have all of its records. Open the store with a backup.
+    #[error(
+        "page {page} cannot be rebuilt: the archive begins at LSN {}, and no backup is there to begin with; open the store with \
+         Options::backup", .archived_from.get()
+    )]
+    NoImage {
+        /// The page.
+        page: PageId,
+        /// The first LSN of the archive.
+        archived_from: Lsn,
     },
     /// This transaction was rolled back because it ran longer than
     /// [`Options::txn_time_limit`](crate::Options::txn_time_limit). Run it again, in less time.

@@ -46,6 +46,7 @@ mod opening;
 mod operation;
 mod options;
 mod prepared;
+mod rebuild;
 mod recovery;
 mod registry;
 mod rehearse;

@@ -68,6 +68,12 @@ pub struct Options {
     pub archive: Option<Arc<dyn Media>>,
     /// The time between two extensions of the archive by the store's own thread.
     pub archive_period: Duration,
+    /// The bytes of archived log of which a file of the archive's index is made, by which damaged pages are rebuilt. Until then the
+    /// index is in memory, and takes at most a quarter of that.
+    pub archive_run_bytes: u64,
+    /// The directory of a [backup](crate::Store::backup) of the store, which the archive continues: damaged pages are rebuilt
+    /// from it. The newer it is, the less of the archive is read. `None`: pages are rebuilt if the archive has all of their records.
+    pub backup: Option<Arc<dyn Media>>,
     /// Further options of the log. Fields that exist here are overwritten.
     pub log: LogOptions,
     /// Options of the transactional memory of heaps.
@@ -134,6 +140,8 @@ impl Default for Options {
             progress: None,
             archive: None,
             archive_period: Duration::from_secs(1),
+            archive_run_bytes: 8 << 20,
+            backup: None,
             log,
             memory: MemoryOptions::default(),
             pool: PoolOptions::default(),
@@ -165,6 +173,8 @@ impl Clone for Options {
             progress: self.progress.clone(),
             archive: self.archive.clone(),
             archive_period: self.archive_period,
+            archive_run_bytes: self.archive_run_bytes,
+            backup: self.backup.clone(),
             log: self.log.clone(),
             memory: self.memory.clone(),
             pool: self.pool.clone(),
@@ -197,6 +207,7 @@ impl Options {
             partitions: log.partitions,
             background: false,
             redo_threads: 0,
+            archive_run_bytes: 4 << 10,
             log,
             memory: MemoryOptions::small(),
             pool,

@@ -27,6 +27,7 @@ use crate::locks::{HasStopped, LockManager};
 use crate::nested::holds_latches;
 use crate::opening::Opening;
 use crate::options::Options;
+use crate::rebuild::RebuildOfStore;
 use crate::recovery;
 use crate::registry::{Numbers, Registry};
 use crate::report::{RecoveryReport, UndoCounts, Undone};
@@ -157,6 +158,9 @@ impl Store {
         let this = Arc::downgrade(&inner);
         let has_stopped = move || this.upgrade().is_none_or(|inner| inner.is_recovering() || inner.may_wait().is_err());
         inner.locks.serves(HasStopped::new(has_stopped));
+        if inner.archive.is_some() {
+            inner.pool.rebuild_with(RebuildOfStore::of(&inner));
+        }
         inner.memory.set_store_link(Arc::new(LinkOfMemory(Arc::downgrade(&inner))));
         let lease = Lease::of(&inner, false);
         Store { inner, lease }
@@ -496,7 +500,7 @@ impl Inner {
         }
         let next_txn = Arc::new(AtomicU64::new(next_txn.max(1)));
         let memory = heaps.open(log.clone(), Arc::clone(&next_txn))?;
-        let archive = options.archive.as_ref().map(|to| Archive::open(to, &log, &memory)).transpose()?;
+        let archive = options.archive.as_ref().map(|to| Archive::open(to, &log, &memory, options)).transpose()?;
         Ok(Inner {
             memory,
             body_len_max: log.body_len_max(),

@@ -14,6 +14,7 @@
 //! compensation records.
 
 mod analysis;
+mod apply;
 mod home;
 mod parts;
 mod redo;
@@ -22,6 +23,9 @@ mod undo;
 
 use analysis::Analysis;
 pub(crate) use analysis::{Loser, look_at_branches};
+pub(crate) use apply::Change;
+pub(crate) use redo::counts;
+pub(crate) use uncounted::Uncounted;
 
 use std::time::Instant;
 

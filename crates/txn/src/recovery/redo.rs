@@ -6,17 +6,16 @@
 
 use std::collections::HashSet;
 
-use cedrat_pages::{PageId, PageMut};
+use cedrat_pages::PageId;
 use cedrat_sync::{Closing, Lane, planted, thread};
 use cedrat_wal::{Lsn, RecordRef};
 
 use super::analysis::TELL_EVERY;
+use super::apply::Change;
 use super::uncounted::Uncounted;
 use crate::body::{Body, Redo};
-use crate::deferred::has_change;
 use crate::error::{Error, Result};
 use crate::operation::RecordId;
-use crate::registry::{Misfit, OperationTable};
 use crate::report::Progress;
 use crate::store::{Inner, Store};
 
@@ -139,7 +138,7 @@ fn read(
 }
 
 /// Whether the change in a record is to be redone (E19.5).
-fn counts(inner: &Inner, uncounted: &Uncounted, record: &RecordRef<'_>, body: &Body<'_>) -> bool {
+pub(crate) fn counts(inner: &Inner, uncounted: &Uncounted, record: &RecordRef<'_>, body: &Body<'_>) -> bool {
     let _ = inner;
     #[cfg(feature = "planted-faults")]
     if inner.fault == Some(crate::Fault::UncommittedCounts) {
@@ -258,40 +257,14 @@ impl<'a> Worker<'a> {
         let pool = &self.inner.pool;
         // A page that is formatted first need not be read: all its later records follow.
         let mut page = if self.formats(batch.item(first)) { pool.exclusive_fresh(id)? } else { pool.exclusive(id)? };
-        let mut newest = page.page_ref().lsn();
-        let stop = |item: &Item, misfit| self.inner.stop_for_misfit(misfit, item.operation, item.lsn);
         for &(_, number) in items {
-            let item = batch.item(number);
-            let table =
-                self.inner.numbers.operation(item.operation).ok_or_else(|| self.inner.unregistered(item.operation))?;
-            let redo = |page: &mut PageMut<'_>| (table.redo)(batch.arguments(item), page, item.at.slot);
-            let done = if self.is_by_version(table) {
-                let has = has_change(&page.page_ref(), item.at.slot, item.lsn);
-                if has.map_err(|damaged| stop(item, Misfit::Page(damaged)))? {
-                    continue; // the record already has the change (E19.2)
-                }
-                page.will_change(item.lsn);
-                page.change_record(item.lsn, item.lsn, redo)
-            } else {
-                if item.lsn <= newest {
-                    continue; // the page already has the change (E6.5)
-                }
-                page.will_change(item.lsn);
-                page.change(item.lsn, redo)
-            };
-            done.map_err(|misfit| stop(item, misfit))?;
-            newest = newest.max(item.lsn);
-            self.redone += 1;
+            let &Item { lsn, at, operation, .. } = batch.item(number);
+            let table = self.inner.numbers.operation(operation).ok_or_else(|| self.inner.unregistered(operation))?;
+            let change = Change { lsn, at, arguments: batch.arguments(batch.item(number)) };
+            let redone = self.inner.redo_change(&mut page, table, &change);
+            let redone = redone.map_err(|misfit| self.inner.stop_for_misfit(misfit, operation, lsn))?;
+            self.redone += u64::from(redone);
         }
         Ok(())
-    }
-
-    /// Whether redo decides by the version of the record.
-    fn is_by_version(&self, table: &OperationTable) -> bool {
-        #[cfg(feature = "planted-faults")]
-        if self.inner.fault == Some(crate::Fault::RedoneByPageLsn) {
-            return false;
-        }
-        table.by_version && !planted!("delta_redone_by_page_lsn")
     }
 }

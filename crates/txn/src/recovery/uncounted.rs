@@ -41,7 +41,7 @@ impl Returns {
 }
 
 impl Uncounted {
-    pub(super) fn note(&mut self, record: &RecordRef<'_>, body: &Body<'_>) {
+    pub(crate) fn note(&mut self, record: &RecordRef<'_>, body: &Body<'_>) {
         let id = record.head.txn;
         if matches!(body, Body::Carried(_) | Body::Prepare { is_copy: true, .. }) {
             self.note_copy(record, body);

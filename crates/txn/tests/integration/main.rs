@@ -28,6 +28,7 @@ mod null_write;
 mod opening;
 mod panics;
 mod prepared;
+mod rebuilt;
 mod refusals;
 mod rollback;
 mod savepoints;

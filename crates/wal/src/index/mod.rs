@@ -238,6 +238,11 @@ impl RecordIndex {
         Ok(found.into_iter().map(Entry::position).collect())
     }
 
+    /// Whether a file is one of the index, by its path in an error.
+    pub fn is_file(&self, path: &str) -> bool {
+        self.runs.iter().any(|run| run.path(&*self.media) == path)
+    }
+
     /// Drops all entries: the next [`catch_up`](RecordIndex::catch_up) reads the whole archive.
     ///
     /// # Errors

@@ -206,6 +206,10 @@ impl Run {
         Ok(Run { header, name, file, first_keys })
     }
 
+    pub(crate) fn path(&self, media: &dyn Media) -> String {
+        media.path(self.file)
+    }
+
     /// Returns the number of blocks.
     pub(crate) fn blocks(&self) -> usize {
         self.first_keys.len()

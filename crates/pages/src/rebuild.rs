@@ -1,0 +1,139 @@
+//! Pages that are damaged at home are rebuilt when they are read, and written there again (Graefe and Kuno, "Definition,
+//! detection, and recovery of single-page failures, a fourth class of database failures", PVLDB 2012).
+//!
+//! 1. A page that is not in memory is at home with all of its changes, and all of them are in the durable log: it was written home
+//!    after them (E11.4).
+//! 2. So a page that cannot be read, or does not verify, is what its records in the log make of an older copy of it.
+//! 3. A page that is newer than the log is not rebuilt: the damage is that of the log (E20.5).
+
+use cedrat_media::{AlignedBuf, Media, OpenMode, read_exact_at};
+use cedrat_sync::Arc;
+use std::fmt;
+use std::time::SystemTime;
+
+use crate::error::PoolError;
+use crate::file::PAGE_FILE;
+use crate::page::{PAGE_LEN, PageId, verify};
+use crate::pool::Pool;
+use crate::view::PageBuf;
+
+/// The number of rebuilt pages that are remembered.
+const REMEMBERED_MAX: usize = 1000;
+
+/// The number of pages that a scrub reads at a time.
+const PAGES_AT_ONCE: u64 = 256;
+
+/// Makes pages from what the store has besides their home.
+pub trait Rebuild: Send + Sync {
+    /// Returns a page with all changes of it that are in the durable log, or the reason why it cannot. It is called while
+    /// the page is latched, and uses no page of the pool.
+    ///
+    /// # Errors
+    /// The reason, for people.
+    fn rebuild(&self, page: PageId) -> Result<PageBuf, String>;
+}
+
+/// A page that was damaged at home, and was rebuilt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RebuiltPage {
+    /// The page.
+    pub page: PageId,
+    /// The damage, with file and offset.
+    pub damage: String,
+    /// The time at which it was noticed.
+    pub at: SystemTime,
+}
+
+/// The source of rebuilt pages, and the pages that it has rebuilt.
+#[derive(Default)]
+pub(crate) struct Rebuilding {
+    source: Option<Arc<dyn Rebuild>>,
+    /// The newest ones, the oldest of them first.
+    rebuilt: Vec<RebuiltPage>,
+    pub(crate) times: u64,
+}
+
+impl fmt::Debug for Rebuilding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Rebuilding").field("times", &self.times).finish_non_exhaustive()
+    }
+}
+
+impl Pool {
+    /// Sets what rebuilds damaged pages from now on.
+    pub fn rebuild_with(&self, source: Arc<dyn Rebuild>) {
+        self.rebuilding.lock().source = Some(source);
+    }
+
+    /// Returns the newest thousand pages that were damaged at home and rebuilt since the pool was opened.
+    pub fn rebuilt_pages(&self) -> Vec<RebuiltPage> {
+        self.rebuilding.lock().rebuilt.clone()
+    }
+
+    /// Rebuilds a page for the thread that loads it.
+    pub(crate) fn rebuild(&self, page: PageId, damage: PoolError) -> Result<PageBuf, PoolError> {
+        let source = self.rebuilding.lock().source.clone();
+        let Some(source) = source else { return Err(damage) };
+        let said = damage.to_string();
+        let rebuilt = source.rebuild(page).map_err(|why| damage.not_rebuilt(why))?;
+        let mut rebuilding = self.rebuilding.lock();
+        rebuilding.times += 1;
+        if rebuilding.rebuilt.len() == REMEMBERED_MAX {
+            rebuilding.rebuilt.remove(0);
+        }
+        rebuilding.rebuilt.push(RebuiltPage { page, damage: said, at: SystemTime::now() });
+        Ok(rebuilt)
+    }
+
+    /// Reads pages at home, and verifies them. A damaged one is written home again if it is in memory, or can be rebuilt. Returns
+    /// the damage of the others.
+    ///
+    /// # Errors
+    /// [`PoolError::AllHeld`]; the store stopped.
+    pub fn scrub(&self, first: PageId, pages: u64) -> Result<Vec<PoolError>, PoolError> {
+        let mut damaged = Vec::new();
+        let mut buffer = AlignedBuf::zeroed(PAGES_AT_ONCE as usize * PAGE_LEN);
+        for piece in (0..pages).step_by(PAGES_AT_ONCE as usize) {
+            let bytes = &mut buffer[..PAGES_AT_ONCE.min(pages - piece) as usize * PAGE_LEN];
+            // Of a piece that cannot be read, each page is read.
+            let is_read = self.file.read(first.after(piece), bytes).is_ok();
+            for (image, page) in bytes.chunks_exact_mut(PAGE_LEN).zip((piece..).map(|page| first.after(page))) {
+                if is_read && self.file.verify(image, page).is_ok() || self.read_at_home(page, image).is_ok() {
+                    continue;
+                }
+                match self.exclusive(page) {
+                    Ok(page) => page.write_again(),
+                    Err(PoolError::Damaged { .. }) if self.may_be_half_punched(page)? => {}
+                    Err(error @ (PoolError::Damaged { .. } | PoolError::Io { .. })) => damaged.push(error),
+                    Err(error) => return Err(error),
+                }
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// Reads the page while no batch of pages goes home, and verifies it.
+    pub(crate) fn read_at_home(&self, page: PageId, image: &mut [u8]) -> Result<(), PoolError> {
+        let _no_batch = self.area.lock();
+        self.file.read(page, image)?;
+        self.file.verify(image, page)
+    }
+}
+
+/// Returns a page of a store that is not open, a backup for example; `None` if its file ends before.
+///
+/// # Errors
+/// [`PoolError::Damaged`]; [`PoolError::Io`].
+pub fn copy_of_page(from: &dyn Media, page: PageId) -> Result<Option<PageBuf>, PoolError> {
+    let failed = |error| PoolError::io(format!("reading page {page} of {PAGE_FILE}"), error);
+    let file = from.open(PAGE_FILE, OpenMode::Read).map_err(failed)?;
+    if from.len(file).map_err(failed)? <= page.file_offset() {
+        return Ok(None);
+    }
+    let mut bytes = AlignedBuf::zeroed(PAGE_LEN);
+    read_exact_at(from, file, page.file_offset(), &mut bytes).map_err(failed)?;
+    let bytes: &[u8; PAGE_LEN] = (&bytes[..]).try_into().expect("the length of a page");
+    verify(bytes, page).map_err(|damage| PoolError::damaged(from.path(file), damage))?;
+    Ok(Some(PageBuf::from_bytes(page, bytes)))
+}

@@ -1,0 +1,311 @@
+//! Damaged pages, rebuilt from the archive and a backup while transactions run (Lemon §3.4; LLADD §3.3; E18.14).
+//!
+//! 1. A page is rebuilt from its newest record that formats it, or else from the backup, or else, if the archive has all records of
+//!    the store, from nothing.
+//! 2. All of its changes since are redone as recovery redoes them. They are in the archive, which is extended first.
+//! 3. A change that counts only if its transaction commits counts if the commit is in the archive (E19.5). One that its page lacked,
+//!    because it was not flushed yet, may be in the rebuilt page: the later flush finds it there.
+//! 4. Nothing but the archive, its index and the backup is read, under the latch of the page alone.
+
+use std::collections::BTreeSet;
+
+use cedrat_media::Media;
+use cedrat_pages::{PageBuf, PageId, Rebuild, copy_of_page};
+use cedrat_sync::{Arc, Mutex, Weak, planted};
+use cedrat_wal::{ArchivedLog, CONTROL_FILE, Found, Kind, Log, LogError, Lsn, Record, RecordIndex, RecordRef, TxnId};
+
+use crate::body::{Body, CARRIED, Redo};
+use crate::error::{Error, Result};
+use crate::recovery::{Change, Uncounted, counts};
+use crate::store::Inner;
+
+/// A key of a record in the index of the archive. The numbers are part of the format.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Key {
+    /// It changes the page.
+    Page(PageId),
+    /// It changes the page from whatever it was.
+    Formats(PageId),
+    /// It tells which changes of the transaction count.
+    Transaction(TxnId),
+    /// It changes the page if its transaction commits.
+    CommittedOnly(PageId),
+}
+
+impl Key {
+    fn number(self) -> u64 {
+        match self {
+            Key::Page(page) => page.get() << 2,
+            Key::Formats(page) => page.get() << 2 | 1,
+            Key::Transaction(id) => id.0 << 2 | 2,
+            Key::CommittedOnly(page) => page.get() << 2 | 3,
+        }
+    }
+}
+
+/// The means to rebuild pages.
+#[derive(Debug)]
+pub(crate) struct Rebuilder {
+    to: Arc<dyn Media>,
+    run_len: u64,
+    /// Opened when it is needed.
+    index: Mutex<Option<RecordIndex>>,
+    backup: Option<Backup>,
+}
+
+/// A backup from which pages are rebuilt.
+#[derive(Debug)]
+struct Backup {
+    media: Arc<dyn Media>,
+    found: Found,
+    /// Whether the archive is known to continue it.
+    is_continued: Mutex<bool>,
+}
+
+impl Backup {
+    fn redo_lsn(&self) -> Lsn {
+        self.found.control().checkpoint.redo_lsn
+    }
+
+    /// Refuses a backup that the archive does not continue.
+    fn check(&self, archived: &ArchivedLog) -> Result<()> {
+        let mut is_continued = self.is_continued.lock();
+        if !*is_continued && !archived.continues(&self.found)? && !planted!("page_of_other_backup") {
+            return Err(foreign("a backup that the archive does not continue"));
+        }
+        *is_continued = true;
+        Ok(())
+    }
+}
+
+fn foreign(found: &'static str) -> Error {
+    LogError::Foreign { file: CONTROL_FILE.into(), found, wanted: "a backup of this store, with an archive of all since" }.into()
+}
+
+impl Rebuilder {
+    /// Opens the backup, if there is one.
+    pub(crate) fn open(to: &Arc<dyn Media>, log: &Log, backup: Option<&Arc<dyn Media>>, run_len: u64) -> Result<Rebuilder> {
+        let open = |media: &Arc<dyn Media>| {
+            let found = Log::look(media)?;
+            found.refuse_archive()?;
+            if found.control().store != log.control().store {
+                return Err(foreign("a backup of another store"));
+            }
+            Ok(Backup { media: Arc::clone(media), found, is_continued: Mutex::new(false) })
+        };
+        let backup = backup.map(open).transpose()?;
+        Ok(Rebuilder { to: Arc::clone(to), run_len, index: Mutex::new(None), backup })
+    }
+
+    /// Indexes what was archived since, and checks the backup. Returns the LSN up to which records are indexed.
+    pub(crate) fn prepare(&self, inner: &Inner, archived: &ArchivedLog) -> Result<Lsn> {
+        self.backup.as_ref().map_or(Ok(()), |backup| backup.check(archived))?;
+        self.with_index(inner, archived, |index| Ok(index.up_to()))
+    }
+
+    /// Calls `work` with the index of all that is archived. If the index is damaged, it is made again, once.
+    fn with_index<T>(
+        &self,
+        inner: &Inner,
+        archived: &ArchivedLog,
+        mut work: impl FnMut(&RecordIndex) -> Result<T>,
+    ) -> Result<T> {
+        let mut index = self.index.lock();
+        if index.is_none() {
+            *index = Some(RecordIndex::open(&self.to, archived, self.run_len)?);
+        }
+        let index = index.as_mut().expect("it is open");
+        let mut keys = |record: &RecordRef<'_>, keys: &mut Vec<u64>| inner.keys_of(record, keys);
+        let mut attempt = |index: &mut RecordIndex| {
+            index.catch_up(archived, &mut keys)?;
+            work(index)
+        };
+        match attempt(index) {
+            Err(Error::Log(LogError::Damaged { file, .. })) if index.is_file(&file) => {
+                index.rebuild(archived)?;
+                attempt(index)
+            }
+            done => done,
+        }
+    }
+
+    /// Returns a page with all of its changes that are archived.
+    pub(crate) fn rebuild(&self, inner: &Inner, archived: &ArchivedLog, page: PageId) -> Result<PageBuf> {
+        self.backup.as_ref().map_or(Ok(()), |backup| backup.check(archived))?;
+        self.with_index(inner, archived, |index| {
+            let history = History { inner, archived, index };
+            let since = self.backup.as_ref().map_or(Lsn::ZERO, Backup::redo_lsn);
+            let (mut rebuilt, since) = match (history.formatted(page, since)?, &self.backup) {
+                (Some(lsn), _) if !planted!("formatted_page_from_backup") => (PageBuf::new(page), lsn),
+                (_, Some(backup)) => (backup.page(page)?, since),
+                (None, None) if archived.first() <= Lsn::new(1) => (PageBuf::new(page), since),
+                _ => return Err(Error::NoImage { page, archived_from: archived.first() }),
+            };
+            history.redo(&mut rebuilt, since)?;
+            Ok(rebuilt)
+        })
+    }
+}
+
+impl Backup {
+    /// Returns a page of the backup; an empty one if the backup ends before it.
+    fn page(&self, page: PageId) -> Result<PageBuf> {
+        match copy_of_page(&*self.media, page) {
+            Ok(copy) => Ok(copy.unwrap_or_else(|| PageBuf::new(page))),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// The archived records, by page.
+struct History<'a> {
+    inner: &'a Inner,
+    archived: &'a ArchivedLog,
+    index: &'a RecordIndex,
+}
+
+impl History<'_> {
+    /// Passes the records with a key that are not before an LSN to `visit`, in the order of LSNs.
+    fn visit(&self, key: Key, since: Lsn, mut visit: impl FnMut(Record) -> Result<()>) -> Result<()> {
+        let mut layers = 0..self.index.layers();
+        let oldest = layers.find(|&layer| self.index.after(layer) < since).unwrap_or(self.index.layers() - 1);
+        for layer in (0..=oldest).rev() {
+            let positions = self.index.positions(layer, key.number())?;
+            let mut partitions: Vec<_> = positions.chunk_by(|a, b| a.partition == b.partition).map(<[_]>::iter).collect();
+            let mut next = Vec::new();
+            for partition in &mut partitions {
+                next.push(partition.next().map(|&at| self.archived.read(at)).transpose()?);
+            }
+            let first = |next: &[Option<Record>]| {
+                let lsns = next.iter().enumerate().filter_map(|(at, record)| Some((record.as_ref()?.lsn, at)));
+                lsns.min().map(|(_, at)| at)
+            };
+            while let Some(at) = first(&next) {
+                let following = partitions[at].next().map(|&at| self.archived.read(at)).transpose()?;
+                let record = std::mem::replace(&mut next[at], following).expect("there is one");
+                if record.lsn >= since {
+                    visit(record)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns the LSN of the newest record that formats a page, unless it is before another LSN.
+    fn formatted(&self, page: PageId, since: Lsn) -> Result<Option<Lsn>> {
+        for layer in 0..self.index.layers() {
+            let positions = self.index.positions(layer, Key::Formats(page).number())?;
+            let mut newest = None;
+            for position in positions {
+                newest = newest.max(Some(self.archived.read(position)?.lsn));
+            }
+            if newest.is_some() || self.index.after(layer) < since {
+                return Ok(newest.filter(|&newest| newest >= since));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Redoes all changes of a page from an LSN on.
+    fn redo(&self, page: &mut PageBuf, since: Lsn) -> Result<()> {
+        let inner = self.inner;
+        let id = page.page_ref().id();
+        let uncounted = self.uncounted(id, since)?;
+        self.visit(Key::Page(id), since, |record| {
+            let body = parse(&record)?;
+            let as_ref = as_ref(&record);
+            if !counts(inner, &uncounted, &as_ref, &body) && !planted!("uncommitted_change_rebuilt") {
+                return Ok(());
+            }
+            let lsn = if let Body::Carried(carried) = body { carried.lsn } else { record.lsn };
+            for Redo { operation, at, arguments } in body.redos().filter(|redo| redo.at.page == id) {
+                let table = inner.numbers.operation(operation).ok_or_else(|| inner.unregistered(operation))?;
+                let redone = inner.redo_change(page, table, &Change { lsn, at, arguments });
+                redone.map_err(|misfit| {
+                    Error::bad_record(record.lsn, format!("{} cannot be redone: {misfit:?}", inner.name_of(operation)))
+                })?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Finds which changes of a page do not count, of those that count only if their transaction commits.
+    fn uncounted(&self, page: PageId, since: Lsn) -> Result<Uncounted> {
+        let (mut transactions, mut records) = (BTreeSet::new(), Vec::new());
+        self.visit(Key::CommittedOnly(page), since, |record| {
+            transactions.insert(record.head.txn.0);
+            records.push(record);
+            Ok(())
+        })?;
+        let first = records.first().map_or(since, |record| record.lsn);
+        for id in transactions {
+            self.visit(Key::Transaction(TxnId(id)), first, |record| {
+                records.push(record);
+                Ok(())
+            })?;
+        }
+        records.sort_by_key(|record| record.lsn);
+        records.dedup_by_key(|record| record.lsn);
+        let mut uncounted = Uncounted::default();
+        for record in &records {
+            uncounted.note(&as_ref(record), &parse(record)?);
+        }
+        Ok(uncounted)
+    }
+}
+
+fn parse(record: &Record) -> Result<Body<'_>> {
+    Body::parse(record.head.kind, &record.body).map_err(|bad| Error::bad_record(record.lsn, bad.0))
+}
+
+fn as_ref(record: &Record) -> RecordRef<'_> {
+    RecordRef { lsn: record.lsn, position: record.position, head: record.head, body: &record.body }
+}
+
+impl Inner {
+    /// Adds the keys of a record to a list.
+    fn keys_of(&self, record: &RecordRef<'_>, keys: &mut Vec<u64>) -> Result<(), LogError> {
+        let damaged = |bad: crate::body::Corrupt| LogError::Damaged {
+            file: "log".into(),
+            offset: record.position.offset.get(),
+            what: format!("record {} is corrupt: {}", record.lsn, bad.0),
+        };
+        let body = Body::parse(record.head.kind, record.body).map_err(damaged)?;
+        for redo in body.redos() {
+            let page = redo.at.page;
+            keys.push(Key::Page(page).number());
+            if self.numbers.operation(redo.operation).is_some_and(|table| table.formats) {
+                keys.push(Key::Formats(page).number());
+            }
+            if matches!(body.unwrapped(), Body::Update { committed_only: true, .. }) {
+                keys.push(Key::CommittedOnly(page).number());
+            }
+        }
+        let tells = match body {
+            Body::NestedEnd { goes_back, .. } => goes_back,
+            Body::Prepare { is_copy, .. } => is_copy,
+            _ => matches!(record.head.kind, Kind::COMMIT | CARRIED),
+        };
+        if tells {
+            keys.push(Key::Transaction(record.head.txn).number());
+        }
+        Ok(())
+    }
+}
+
+/// Rebuilds the pages of an open store.
+pub(crate) struct RebuildOfStore(Weak<Inner>);
+
+impl RebuildOfStore {
+    pub(crate) fn of(inner: &Arc<Inner>) -> Arc<RebuildOfStore> {
+        Arc::new(RebuildOfStore(Arc::downgrade(inner)))
+    }
+}
+
+impl Rebuild for RebuildOfStore {
+    fn rebuild(&self, page: PageId) -> Result<PageBuf, String> {
+        let inner = self.0.upgrade().ok_or("the store is closed")?;
+        let archive = inner.archive.as_ref().ok_or("the store was opened without an archive")?;
+        archive.rebuild(&inner, page).map_err(|error| error.to_string())
+    }
+}
